@@ -12,7 +12,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
-from trnsim.launch.job import Job
+from trnsim.launch.job import LaunchJob
 from trnsim.launch.launcher import launch
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ def job_of(folder, code, **options):
     (folder / "logs").mkdir(exist_ok=True)
     command = (sys.executable, "-c", "import os, sys, time\nrank = os.environ['RANK']\n" + code)
     ranks = fabric("trn2.48xlarge", nodes=2, lnc=2, ranks_per_node=2)
-    return replace(Job(command, ranks, "trn2", folder), **options)
+    return replace(LaunchJob(command, ranks, "trn2", folder), **options)
 
 
 def launched(folder, code, **options):
@@ -175,7 +175,7 @@ def test_a_fault_that_found_no_step_is_said(tmp_path):
 
 def test_agents_that_start_no_ranks_are_refused(tmp_path, monkeypatch):
     failing = [("node-0", [sys.executable, "-c", "raise SystemExit(3)"], {})]
-    monkeypatch.setattr(Job, "agents", lambda _: failing)
+    monkeypatch.setattr(LaunchJob, "agents", lambda _: failing)
     with pytest.raises(BadInput, match="node-0 ended with status 3 before all ranks had started"):
         launched(tmp_path, "", through_torch=True)
     assert (tmp_path / "logs" / "node-0.log").exists()

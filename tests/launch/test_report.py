@@ -9,8 +9,8 @@ from trnsim.document.values import plain, told
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.launch import report
-from trnsim.launch.job import Job
-from trnsim.launch.launcher import Ended
+from trnsim.launch.job import LaunchJob
+from trnsim.launch.launcher import JobEnd
 from trnsim.launch.world import world
 
 
@@ -48,7 +48,7 @@ def test_json_and_page_say_the_same(tmp_path):
     found = json.loads((tmp_path / "world.json").read_text())
     (row,) = found["collectives"]
     assert (row["algorithm"], row["groups"], row["calls"]) == ("hierarchical", [[0, 1, 2, 3]], 2)
-    assert row["time_s"] == FOUND.exchanged[0].time_s
+    assert row["time_s"] == FOUND.collectives[0].time_s
     assert (found["absent"], found["restarts"], len(found["links"])) == ([3], 1, len(FOUND.links))
     assert [one["place"] for one in found["ranks"]] == [[0, 0, 0], [0, 0, 1], [1, 0, 0]]
     page = (tmp_path / "world.html").read_text()
@@ -58,11 +58,11 @@ def test_json_and_page_say_the_same(tmp_path):
 
 
 def test_figures_are_those_that_ranks_wrote(tmp_path):
-    job = Job(("x",), FABRIC, "trn2", tmp_path)
+    job = LaunchJob(("x",), FABRIC, "trn2", tmp_path)
     job.figures.mkdir()
     for rank in (0, 2):
         (job.figures / f"rank-{rank}.json").write_text(json.dumps(figures(rank, [])))
-    found = report.joined(job, Ended(lost=["rank 1"], restarts=2))
+    found = report.joined(job, JobEnd(lost=["rank 1"], restarts=2))
     assert (found.absent, found.lost, found.restarts) == ([1, 3], ("rank 1",), 2)
 
 

@@ -17,7 +17,7 @@ from trnsim.cli.terminal import complain, echo, width
 from trnsim.document.text import text
 from trnsim.errors import BadInput
 from trnsim.launch import launcher, report
-from trnsim.launch.job import Job, job
+from trnsim.launch.job import LaunchJob, job
 
 _FOLDER = Path("trnsim-launch")
 
@@ -89,7 +89,7 @@ def launch(
     raise SystemExit(ended.status or (2 if unwritten else 0))
 
 
-def _prepare(made: Job) -> None:
+def _prepare(made: LaunchJob) -> None:
     """Make the folders, and remove what an earlier launch left in them.
 
     Raises:
@@ -113,7 +113,7 @@ def _show(text: str) -> None:
     sys.stdout.flush()
 
 
-def _report(made: Job, ended: launcher.Ended) -> BadInput | None:
+def _report(made: LaunchJob, ended: launcher.JobEnd) -> BadInput | None:
     """Print and write the report; the error where it could not be written."""
     found = report.joined(made, ended)
     error = report.unwritten(found, made.folder)

@@ -53,8 +53,8 @@ class _Pulse:
     beat: Beat
     stopped_s: float | None = None
     absent: Beat | None = None
-    said_s: float | None = None
-    is_stop_said: bool = False
+    message_s: float | None = None
+    is_stop_reported: bool = False
 
 
 class Heartbeats:
@@ -71,9 +71,9 @@ class Heartbeats:
         if beat.state in _STOPPED:
             pulse.stopped_s = beat.at_s if pulse.stopped_s is None else pulse.stopped_s
         elif pulse.stopped_s is not None:
-            if pulse.is_stop_said:
+            if pulse.is_stop_reported:
                 self._say(f"{place} goes on")
-            pulse.stopped_s, pulse.said_s, pulse.is_stop_said = None, None, False
+            pulse.stopped_s, pulse.message_s, pulse.is_stop_reported = None, None, False
             pulse.absent = None
 
     def forget(self, rank: int) -> None:
@@ -89,16 +89,16 @@ class Heartbeats:
                 pulse.absent = None
             elif pulse.absent is None or pulse.absent.step != pulse.beat.step:
                 pulse.absent = pulse.beat
-            told = self._told(pulse, waiting, now_s)
-            if told and (pulse.said_s is None or now_s - pulse.said_s >= AGAIN_S):
-                pulse.said_s = now_s
-                self._say(told)
+            message = self._message(pulse, waiting, now_s)
+            if message and (pulse.message_s is None or now_s - pulse.message_s >= AGAIN_S):
+                pulse.message_s = now_s
+                self._say(message)
 
-    def _told(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
+    def _message(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
         """What there is to say of a rank, or ""."""
         beat, where = pulse.beat, _where(pulse)
         if pulse.stopped_s is not None and now_s - pulse.stopped_s >= STOPPED_S:
-            pulse.is_stop_said = True
+            pulse.is_stop_reported = True
             why = "by a debugger" if beat.state == "t" else "by a signal"
             return (
                 f"{where} has been stopped {why} for {now_s - pulse.stopped_s:.0f} s; "
@@ -121,13 +121,13 @@ def _where(pulse: _Pulse) -> str:
     return f"{pulse.place} at step {step}" if step else pulse.place
 
 
-def beat_of(said: Mapping[str, object], at_s: float) -> Beat:
+def beat_of(fields: Mapping[str, object], at_s: float) -> Beat:
     """The beat that a supervisor told."""
     return Beat(
         at_s,
-        int(str(said["pid"])),
-        str(said["state"]),
-        float(str(said["cpu_s"])),
-        int(str(said["step"])),
-        bool(said["is_waiting"]),
+        int(str(fields["pid"])),
+        str(fields["state"]),
+        float(str(fields["cpu_s"])),
+        int(str(fields["step"])),
+        bool(fields["is_waiting"]),
     )

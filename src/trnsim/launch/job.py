@@ -28,7 +28,7 @@ _AUTOLOAD: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 @dataclass(frozen=True)
-class Job:
+class LaunchJob:
     """A program and its world.
 
     Attributes:
@@ -67,21 +67,21 @@ class Job:
     def variables(self) -> dict[str, str]:
         """The environment of agents, without what tells them about each other."""
         fabric = self.fabric
-        found = dict(os.environ)
-        found.pop(_VISIBLE, None)
-        found |= {
+        environment = dict(os.environ)
+        environment.pop(_VISIBLE, None)
+        environment |= {
             INSTANCE_VARIABLE: fabric.instance.name,
             TARGET_VARIABLE: self.target,
             CORES_VARIABLE: str(fabric.lnc),
             FOLDER_VARIABLE: str(self.figures.absolute()),
             faults.FAULTS_VARIABLE: faults.as_variable(self.fault_texts),
         }
-        found.setdefault("OMP_NUM_THREADS", "1")
+        environment.setdefault("OMP_NUM_THREADS", "1")
         if sys.platform == "linux":
-            found.setdefault("GLOO_SOCKET_IFNAME", "lo")
+            environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if self.through_torch:
-            found[_AUTOLOAD] = "0"  # agents have no device
-        return found
+            environment[_AUTOLOAD] = "0"  # agents have no device
+        return environment
 
     def launch_variable(self, port: int, token: str, restart: int) -> dict[str, Any]:
         """What supervisors are told in TRNSIM_LAUNCH."""
@@ -121,7 +121,7 @@ def job(
     ranks_per_node: int = 0,
     fault_texts: tuple[str, ...] = (),
     max_restarts: int = 0,
-) -> Job:
+) -> LaunchJob:
     """The job of a command line.
 
     Raises:
@@ -129,35 +129,36 @@ def job(
     """
     if not command:
         raise BadInput("no program to launch", fix="trnsim launch ... -- python train.py")
-    found = [faults.parse(text) for text in fault_texts]
+    failures = [faults.parse(text) for text in fault_texts]
     row = catalogue().instance(instance)
-    target = next((one for one in TARGETS.values() if one.chip == row.accelerator), None)
+    target = next((target for target in TARGETS.values() if target.chip == row.accelerator), None)
     if target is None:
         raise BadInput(
             f"{instance} has {row.accelerator}, which is not emulated",
-            fix="name an instance with one of " + ", ".join(one.chip for one in TARGETS.values()),
+            fix="name an instance with one of "
+            + ", ".join(target.chip for target in TARGETS.values()),
         )
     lnc = logical_config(target.chip)
     first, number = _visible()
-    fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(found))
+    fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(failures))
     if number and fabric.ranks_per_node > number:
         raise BadInput(
             f"{fabric.ranks_per_node} ranks a node, and {_VISIBLE} names {number} cores",
             fix=f"unset {_VISIBLE}, or name as many cores as ranks",
         )
-    _check_ranks(found, fabric)
+    _check_ranks(failures, fabric)
     if fabric.factors:
         fabric.check_ways()
     is_there = importlib.util.find_spec("torch") is not None
     program = _with_interpreter(command)
-    return Job(program, fabric, target.name, folder, fault_texts, max_restarts, is_there)
+    return LaunchJob(program, fabric, target.name, folder, fault_texts, max_restarts, is_there)
 
 
 def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command with this interpreter for "python", and before a Python file."""
-    first, *rest = command
+    first, *arguments = command
     if first in _PYTHONS:
-        return (sys.executable, *rest)
+        return (sys.executable, *arguments)
     return (sys.executable, *command) if first.endswith(".py") else command
 
 
@@ -167,23 +168,23 @@ def _visible() -> tuple[int, int]:
     Raises:
         BadInput: for cores that do not follow each other.
     """
-    named = os.environ.get(_VISIBLE)
-    if not named:
+    cores = os.environ.get(_VISIBLE)
+    if not cores:
         return 0, 0
-    first, _, last = named.partition("-")
+    first, _, last = cores.partition("-")
     if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
         raise BadInput(
-            f"{_VISIBLE}={named!r}: ranks take cores that follow each other",
+            f"{_VISIBLE}={cores!r}: ranks take cores that follow each other",
             fix=f"write a range, {_VISIBLE}=0-7, or unset it",
         )
     return int(first), int(last or first) - int(first) + 1
 
 
-def _check_ranks(found: list[Fault], fabric: Fabric) -> None:
-    for one in found:
-        if one.rank >= fabric.ranks:
+def _check_ranks(failures: list[Fault], fabric: Fabric) -> None:
+    for fault in failures:
+        if fault.rank >= fabric.ranks:
             raise BadInput(
-                f"a fault of rank {one.rank}, and there are ranks 0 to {fabric.ranks - 1}",
+                f"a fault of rank {fault.rank}, and there are ranks 0 to {fabric.ranks - 1}",
                 fix="name one of them",
             )
 

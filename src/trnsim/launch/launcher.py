@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 from trnsim.device.faults import RESTART_VARIABLE, parse
 from trnsim.errors import BadInput
 from trnsim.launch.heartbeat import Heartbeats, beat_of
-from trnsim.launch.job import LOOPBACK, Job
+from trnsim.launch.job import LOOPBACK, LaunchJob
 
 _GRACE_S: Final = 5.0
 """How long ranks have to end after they were asked to."""
@@ -44,7 +44,7 @@ Say = Callable[[str], object]
 
 
 @dataclass
-class Rank:
+class RankProcess:
     """What is known of one rank.
 
     Attributes:
@@ -94,7 +94,7 @@ class Rank:
 
 
 @dataclass
-class Ended:
+class JobEnd:
     """How a job ended.
 
     Attributes:
@@ -108,7 +108,7 @@ class Ended:
     lost: list[str] = field(default_factory=list[str])
 
 
-def launch(job: Job, say: Say, show: Say) -> Ended:
+def launch(job: LaunchJob, say: Say, show: Say) -> JobEnd:
     """Run a job to its end.
 
     Args:
@@ -119,35 +119,37 @@ def launch(job: Job, say: Say, show: Say) -> Ended:
     Raises:
         BadInput: agents cannot start the ranks.
     """
-    ended = Ended()
-    with _signals() as came:
+    job_end = JobEnd()
+    with _signals() as signals:
         while True:
-            attempt = _Attempt(job, ended.restarts, came, say, show)
-            ended.status = attempt.run()
+            attempt = _Attempt(job, job_end.restarts, signals, say, show)
+            job_end.status = attempt.run()
             if attempt.lost is not None:
-                ended.lost.append(attempt.lost.end)
-            if not (ended.status or ended.restarts):
+                job_end.lost.append(attempt.lost.end)
+            if not (job_end.status or job_end.restarts):
                 attempt.say_what_did_not_strike()
-            if not ended.status or came or ended.restarts >= job.max_restarts:
-                return ended
-            ended.restarts += 1
-            say(f"all ranks start again: {ended.restarts} of {job.max_restarts}")
+            if not job_end.status or signals or job_end.restarts >= job.max_restarts:
+                return job_end
+            job_end.restarts += 1
+            say(f"all ranks start again: {job_end.restarts} of {job.max_restarts}")
 
 
 @contextlib.contextmanager
 def _signals() -> Generator[list[int]]:
     """Inside, signals that ask to end are put into a list."""
-    came: list[int] = []
+    numbers: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield came
+        yield numbers
         return
-    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in asked}
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {
+        kind: signal.signal(kind, lambda number, _: numbers.append(number)) for kind in kinds
+    }
     try:
-        yield came
+        yield numbers
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for kind, handler in previous.items():
+            signal.signal(kind, handler)
 
 
 class _Attempt:
@@ -157,15 +159,17 @@ class _Attempt:
         lost: the rank that ended first of those that did not end well.
     """
 
-    def __init__(self, job: Job, restart: int, came: list[int], say: Say, show: Say) -> None:
-        self._job, self._restart, self._came = job, restart, came
+    def __init__(
+        self, job: LaunchJob, restart: int, signals: list[int], say: Say, show: Say
+    ) -> None:
+        self._job, self._restart, self._signals = job, restart, signals
         self._say, self._show = say, show
         self._token = secrets.token_hex(8)
-        self._ranks: dict[int, Rank] = {}
+        self._ranks: dict[int, RankProcess] = {}
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
         self._strangers: dict[socket.socket, bytes] = {}
         self._heartbeats = Heartbeats(say)
-        self.lost: Rank | None = None
+        self.lost: RankProcess | None = None
 
     def run(self) -> int:
         """Start all ranks and wait for their end; the exit status."""
@@ -182,15 +186,15 @@ class _Attempt:
 
     def _start(self, stack: contextlib.ExitStack) -> None:
         job = self._job
-        told = job.launch_variable(self._server.getsockname()[1], self._token, self._restart)
-        given = job.variables() | {
+        launch = job.launch_variable(self._server.getsockname()[1], self._token, self._restart)
+        environment = job.variables() | {
             RESTART_VARIABLE: str(self._restart),
-            "TRNSIM_LAUNCH": json.dumps(told),
+            "TRNSIM_LAUNCH": json.dumps(launch),
         }
         for name, command, more in job.agents():
             log = stack.enter_context(self._log(name))
             self._agents[name] = subprocess.Popen(  # noqa: S603  what was asked for
-                command, env=given | more, stdin=subprocess.DEVNULL, stdout=log,
+                command, env=environment | more, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
@@ -219,7 +223,7 @@ class _Attempt:
 
     def _watch(self) -> None:
         """Until all ranks have ended well, one is lost, or a signal came."""
-        while not self._came and not self._is_over():
+        while not self._signals and not self._is_over():
             self._look()
             self._heartbeats.look(time.monotonic())
             lost = self._first_lost()
@@ -232,25 +236,25 @@ class _Attempt:
 
     def _is_over(self) -> bool:
         ranks = self._ranks.values()
-        return len(ranks) == self._job.fabric.ranks and all(one.status == 0 for one in ranks)
+        return len(ranks) == self._job.fabric.ranks and all(rank.status == 0 for rank in ranks)
 
     def _look(self) -> None:
         for key, _ in self._selector.select(_LOOK_S):
-            made: Any = key.fileobj
-            if made is self._server:
+            source: Any = key.fileobj
+            if source is self._server:
                 line, _ = self._server.accept()
                 line.setblocking(True)
                 self._strangers[line] = b""
                 self._selector.register(line, selectors.EVENT_READ)
             else:
-                self._read(made)
+                self._read(source)
 
     def _read(self, line: socket.socket) -> None:
         try:
             content = line.recv(_CHUNK_BYTES)
         except OSError:
             content = b""
-        rank = next((one for one in self._ranks.values() if one.line is line), None)
+        rank = next((rank for rank in self._ranks.values() if rank.line is line), None)
         if not content:
             self._selector.unregister(line)
             line.close()
@@ -261,47 +265,49 @@ class _Attempt:
                 rank.ended_s = rank.ended_s or time.monotonic()
             return
         unread = (self._strangers.pop(line, b"") if rank is None else rank.unread) + content
-        *whole, rest = unread.split(b"\n")
-        for one in whole:
-            rank = self._heard(line, rank, json.loads(one))
+        *lines, incomplete = unread.split(b"\n")
+        for text in lines:
+            rank = self._record_message(line, rank, json.loads(text))
         if rank is None:
-            self._strangers[line] = rest
+            self._strangers[line] = incomplete
         else:
-            rank.unread = rest
+            rank.unread = incomplete
 
-    def _heard(self, line: socket.socket, rank: Rank | None, what: dict[str, Any]) -> Rank | None:
+    def _record_message(
+        self, line: socket.socket, rank: RankProcess | None, message: dict[str, Any]
+    ) -> RankProcess | None:
         """Take note of what a supervisor says; its rank, None for whoever is no supervisor."""
         if rank is None:
-            if what.get("token") != self._token:
+            if message.get("token") != self._token:
                 return None
-            rank = Rank(what["rank"], what["node"], what["local_rank"], line)
+            rank = RankProcess(message["rank"], message["node"], message["local_rank"], line)
             self._ranks[rank.rank] = rank
-        elif "says" in what:
-            self._show(what["says"])
-        elif "beat" in what:
-            beat = beat_of(what["beat"], time.monotonic())
+        elif "says" in message:
+            self._show(message["says"])
+        elif "beat" in message:
+            beat = beat_of(message["beat"], time.monotonic())
             self._heartbeats.hear(rank.rank, rank.place, beat)
         else:
             self._heartbeats.forget(rank.rank)
-            for name, value in what.items():
+            for name, value in message.items():
                 setattr(rank, name, value)
             if rank.log_problem:
                 self._say(f"the log of rank {rank.rank} is cut: {rank.log_problem}")
         return rank
 
-    def _first_lost(self) -> Rank | None:
+    def _first_lost(self) -> RankProcess | None:
         lost = [
-            one
-            for one in self._ranks.values()
-            if (one.status is None and one.line is None) or one.status
+            rank
+            for rank in self._ranks.values()
+            if (rank.status is None and rank.line is None) or rank.status
         ]
-        return min(lost, key=lambda one: (one.follows, one.ended_s), default=None)
+        return min(lost, key=lambda rank: (rank.follows, rank.ended_s), default=None)
 
-    def _name(self, lost: Rank) -> None:
+    def _name(self, lost: RankProcess) -> None:
         path = self._job.logs / f"rank-{lost.rank}.log"
         lines = lost.tail.splitlines()[-_SHOWN_LINES:]
-        said = [f"its last lines, of {path}:", *(f"  | {one}" for one in lines)]
-        self._say("\n".join([lost.end, *(said if lines else ["it said nothing"])]))
+        log_lines = [f"its last lines, of {path}:", *(f"  | {text}" for text in lines)]
+        self._say("\n".join([lost.end, *(log_lines if lines else ["it said nothing"])]))
 
     def _check_agents(self) -> None:
         """Refuse to wait for ranks whose agent has ended without starting them.
@@ -312,7 +318,7 @@ class _Attempt:
         for name, agent in self._agents.items():
             if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
                 self._look()
-                if any(one.status is not None for one in self._ranks.values()):
+                if any(rank.status is not None for rank in self._ranks.values()):
                     return
                 raise BadInput(
                     f"{name} ended with status {agent.returncode} before all ranks had started",
@@ -324,7 +330,7 @@ class _Attempt:
     def _end_all(self) -> None:
         """End what still runs: first asked, then killed. Nothing is left."""
         if self.lost is not None or not self._is_over():
-            self._signal_ranks(self._came[0] if self._came else signal.SIGTERM)
+            self._signal_ranks(self._signals[0] if self._signals else signal.SIGTERM)
             self._until(lambda: not self._running(), _GRACE_S)
             self._signal_ranks(signal.SIGKILL)
             self._until(lambda: not self._running(), _GRACE_S)
@@ -336,11 +342,13 @@ class _Attempt:
         for agent in self._agents.values():
             _signal_group(agent, signal.SIGKILL)
             agent.wait()
-        for line in [*self._strangers, *(one.line for one in self._ranks.values() if one.line)]:
+        for line in [*self._strangers, *(rank.line for rank in self._ranks.values() if rank.line)]:
             line.close()
 
-    def _running(self) -> list[Rank]:
-        return [one for one in self._ranks.values() if one.line is not None and one.status is None]
+    def _running(self) -> list[RankProcess]:
+        return [
+            rank for rank in self._ranks.values() if rank.line is not None and rank.status is None
+        ]
 
     def _are_agents_over(self) -> bool:
         return all(agent.poll() is not None for agent in self._agents.values())
@@ -351,14 +359,14 @@ class _Attempt:
             self._look()
 
     def _signal_ranks(self, number: int) -> None:
-        for one in self._running():
+        for rank in self._running():
             with contextlib.suppress(OSError):
-                if one.line is not None:
-                    one.line.sendall(f"{int(number)} ".encode())
+                if rank.line is not None:
+                    rank.line.sendall(f"{int(number)} ".encode())
 
     def _status(self) -> int:
-        if self._came:
-            return _SIGNALLED + self._came[0]
+        if self._signals:
+            return _SIGNALLED + self._signals[0]
         if self.lost is None:
             return 0
         status = self.lost.status

@@ -12,9 +12,9 @@ from trnsim.document.values import document_json, picked
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write_together
-from trnsim.launch.job import Job
-from trnsim.launch.launcher import Ended
-from trnsim.launch.world import Exchanged, World, world
+from trnsim.launch.job import LaunchJob
+from trnsim.launch.launcher import JobEnd
+from trnsim.launch.world import WorldCollective, WorldFigures, world
 from trnsim.profile.units import bytes_text, time_text
 from trnsim.reader import load
 
@@ -29,23 +29,23 @@ _COLLECTIVES: Final = (
 _TRAFFIC: Final = columns("link | bytes | busy")
 
 
-def joined(job: Job, ended: Ended) -> World:
+def joined(job: LaunchJob, job_end: JobEnd) -> WorldFigures:
     """The world of a job whose ranks have ended."""
     figures: list[Any] = []
     for rank in range(job.fabric.ranks):
         path = job.figures / f"rank-{rank}.json"
         if path.exists():
             figures.append(load(path).parsed.content)
-    return world(job.fabric, figures, ended.lost, ended.restarts)
+    return world(job.fabric, figures, job_end.lost, job_end.restarts)
 
 
-def write_report(found: World, folder: Path) -> None:
+def write_report(world: WorldFigures, folder: Path) -> None:
     """Write `world.txt`, `world.json` and `world.html`.
 
     Raises:
         BadInput: the folder cannot be written.
     """
-    document = world_document(found)
+    document = world_document(world)
     contents = {
         "world.txt": text(document) + "\n",
         "world.json": document_json(document),
@@ -54,25 +54,25 @@ def write_report(found: World, folder: Path) -> None:
     write_together(folder, contents)
 
 
-def world_document(found: World) -> Document:
+def world_document(world: WorldFigures) -> Document:
     """The ranks of a world, their collectives, and what these passed through."""
-    name = title(found.fabric)
+    name = title(world.fabric)
     head: list[Block] = [Note(name, place="text")]
-    if not found.ranks:
+    if not world.ranks:
         none = Note("no rank used a device: there is nothing to time")
-        return Document(name, as_dict(found), [Section("", [*head, none])], schema="launch/1")
-    skew = f"the last step of each rank; skew of their kernels: {time_text(found.skew_s)}"
-    sections = [Section("", [*head, Note(skew), Table(_RANKS, _rank_rows(found))])]
-    if found.exchanged:
-        table = Table(_COLLECTIVES, _rows(found))
+        return Document(name, as_dict(world), [Section("", [*head, none])], schema="launch/1")
+    skew = f"the last step of each rank; skew of their kernels: {time_text(world.skew_s)}"
+    sections = [Section("", [*head, Note(skew), Table(_RANKS, _rank_rows(world))])]
+    if world.collectives:
+        table = Table(_COLLECTIVES, _rows(world))
         sections.append(Section("collectives of the whole program", [table]))
-    if found.links:
-        left = len(found.links) - _LINKS
-        more = [Note(f"and {left} more, in world.json")] if left > 0 else []
-        table = Table(_TRAFFIC, _link_rows(found))
+    if world.links:
+        hidden = len(world.links) - _LINKS
+        more = [Note(f"and {hidden} more, in world.json")] if hidden > 0 else []
+        table = Table(_TRAFFIC, _link_rows(world))
         sections.append(Section("what they passed through", [table, *more]))
-    sections.append(Section("", _notes(found)))
-    return Document(name, as_dict(found), sections, schema="launch/1")
+    sections.append(Section("", _notes(world)))
+    return Document(name, as_dict(world), sections, schema="launch/1")
 
 
 def title(fabric: Fabric) -> str:
@@ -83,94 +83,94 @@ def title(fabric: Fabric) -> str:
     )
 
 
-def _rank_rows(found: World) -> list[list[str]]:
+def _rank_rows(world: WorldFigures) -> list[list[str]]:
     return [
         [
-            *(str(number) for number in (one.rank, *one.place)),
-            time_text(one.device_time_s),
-            time_text(one.step.exchanged_s),
-            time_text(one.step.exposed_s),
-            time_text(one.step.total_s),
+            *(str(number) for number in (rank.rank, *rank.place)),
+            time_text(rank.device_time_s),
+            time_text(rank.step.exchanged_s),
+            time_text(rank.step.exposed_s),
+            time_text(rank.step.total_s),
         ]
-        for one in found.ranks
+        for rank in world.ranks
     ]
 
 
-def _rows(found: World) -> list[list[str]]:
+def _rows(world: WorldFigures) -> list[list[str]]:
     return [
         [
-            one.kind,
-            str(one.calls),
-            bytes_text(one.nbytes),
-            f"{len(one.groups)} of {len(one.groups[0])}",
-            one.chosen.algorithm if one.chosen else "",
-            time_text(one.time_s) if one.chosen else "not timed",
+            collective.kind,
+            str(collective.calls),
+            bytes_text(collective.nbytes),
+            f"{len(collective.groups)} of {len(collective.groups[0])}",
+            collective.choice.algorithm if collective.choice else "",
+            time_text(collective.time_s) if collective.choice else "not timed",
         ]
-        for one in found.exchanged
+        for collective in world.collectives
     ]
 
 
-def _link_rows(found: World) -> list[list[str]]:
+def _link_rows(world: WorldFigures) -> list[list[str]]:
     return [
         [name, bytes_text(round(nbytes)), time_text(time_s)]
-        for name, nbytes, time_s in found.links[:_LINKS]
+        for name, nbytes, time_s in world.links[:_LINKS]
     ]
 
 
-def _notes(found: World) -> list[Note]:
-    notes = [f"lost: {one}" for one in found.lost]
-    if found.restarts:
-        notes.append(f"all ranks were started again: {found.restarts}")
-    factors = found.fabric.factors
+def _notes(world: WorldFigures) -> list[Note]:
+    notes = [f"lost: {sentence}" for sentence in world.lost]
+    if world.restarts:
+        notes.append(f"all ranks were started again: {world.restarts}")
+    factors = world.fabric.factors
     if factors:
         notes += [
             f"injected: {name} {f'at {factor:g} of its bandwidth' if factor else 'dead'}"
             for name, factor in factors.items()
         ]
-    if found.absent:
-        notes.append(f"without figures: ranks {', '.join(map(str, found.absent))}")
-    missing = sum(one.missing for one in found.ranks)
+    if world.absent:
+        notes.append(f"without figures: ranks {', '.join(map(str, world.absent))}")
+    missing = sum(rank.missing for rank in world.ranks)
     if missing:
         notes.append(f"without a time, so missing above: {missing} calls")
     return [Note(note) for note in notes]
 
 
-def as_dict(found: World) -> dict[str, Any]:
+def as_dict(world: WorldFigures) -> dict[str, Any]:
     """The report as JSON has it."""
     return {
-        **picked(found.fabric, "instance=instance.name nodes ranks_per_node lnc"),
-        "link_factors": found.fabric.factors,
-        **picked(found, "skew_s absent lost restarts"),
+        **picked(world.fabric, "instance=instance.name nodes ranks_per_node lnc"),
+        "link_factors": world.fabric.factors,
+        **picked(world, "skew_s absent lost restarts"),
         "ranks": [
             {
-                **picked(one, "rank place steps device_time_s"),
-                **picked(one.step, "exchanged_s exposed_s step_s=total_s"),
-                "calls_without_time": one.missing,
+                **picked(rank, "rank place steps device_time_s"),
+                **picked(rank.step, "exchanged_s exposed_s step_s=total_s"),
+                "calls_without_time": rank.missing,
             }
-            for one in found.ranks
+            for rank in world.ranks
         ],
-        "collectives": [_collective(one) for one in found.exchanged],
+        "collectives": [_collective(collective) for collective in world.collectives],
         "links": [
             {"name": name, "bytes": nbytes, "busy_s": time_s}
-            for name, nbytes, time_s in found.links
+            for name, nbytes, time_s in world.links
         ],
     }
 
 
-def _collective(one: Exchanged) -> dict[str, Any]:
+def _collective(collective: WorldCollective) -> dict[str, Any]:
     return {
-        **picked(one, "kind calls nbytes groups"),
-        "algorithm": one.chosen and one.chosen.algorithm,
-        "time_s": one.chosen and one.time_s,
-        "others_s": one.chosen.others_s if one.chosen else {},
-        "moved_bytes": one.moved_bytes,
+        **picked(collective, "kind calls nbytes groups"),
+        "algorithm": collective.choice and collective.choice.algorithm,
+        "time_s": collective.choice and collective.time_s,
+        "others_s": collective.choice.others_s if collective.choice else {},
+        "moved_bytes": collective.moved_bytes,
     }
 
 
-def unwritten(found: World, folder: Path) -> BadInput | None:
+def unwritten(world: WorldFigures, folder: Path) -> BadInput | None:
     """Write a report; the error where it could not be written."""
     try:
-        write_report(found, folder)
+        write_report(world, folder)
     except BadInput as error:
         return error
     return None

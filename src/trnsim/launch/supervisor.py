@@ -44,7 +44,7 @@ def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, 
     rank, world = environment["RANK"], int(environment["WORLD_SIZE"])
     core = launch["first_core"] + int(environment["LOCAL_RANK"])
     address = f"{environment['MASTER_ADDR']}:{launch['coordinator_port']}"
-    found = environment | {
+    rank_environment = environment | {
         "NEURON_RT_VISIBLE_CORES": str(core),
         "NEURON_RT_NUM_CORES": "1",
         "NEURON_RT_ROOT_COMM_ID": address,
@@ -53,12 +53,12 @@ def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, 
         "JAX_COORDINATOR_ADDRESS": address,
         "PYTHONUNBUFFERED": "1",
     }
-    found.pop("TRNSIM_LAUNCH", None)
+    rank_environment.pop("TRNSIM_LAUNCH", None)
     for name, value in launch["restored"].items():
-        found.pop(name, None)
+        rank_environment.pop(name, None)
         if value is not None:
-            found[name] = value
-    return found
+            rank_environment[name] = value
+    return rank_environment
 
 
 class _Log:
@@ -106,7 +106,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Run the program; its exit status, as shells count it."""
-        ended, noticed = os.pipe()
+        end_reader, end_writer = os.pipe()
         try:
             self._start()
         except OSError as error:
@@ -115,8 +115,8 @@ class Supervisor:
             return 127
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._forward)
-        threading.Thread(target=self._wait, args=(noticed,), daemon=True).start()
-        self._serve(ended)
+        threading.Thread(target=self._wait, args=(end_writer,), daemon=True).start()
+        self._serve(end_reader)
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)  # what the program left behind
         status = self._process.returncode
@@ -131,18 +131,18 @@ class Supervisor:
             stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_as_a_program,  # noqa: PLW1509  before any thread
         )  # fmt: skip
 
-    def _wait(self, noticed: int) -> None:
+    def _wait(self, end_writer: int) -> None:
         self._process.wait()
         self._ended_s = time.monotonic()
-        os.write(noticed, b".")
+        os.write(end_writer, b".")
 
-    def _serve(self, ended: int) -> None:
+    def _serve(self, end_reader: int) -> None:
         """Pass on output and signals until the program has ended."""
         output: Any = self._process.stdout
         os.set_blocking(output.fileno(), False)
         with selectors.DefaultSelector() as selector:
-            for one in (output, self._line, ended):
-                selector.register(one, selectors.EVENT_READ)
+            for source in (output, self._line, end_reader):
+                selector.register(source, selectors.EVENT_READ)
             is_over, beat_s = False, time.monotonic()
             while not is_over:
                 if time.monotonic() - beat_s >= _BEAT_S:
@@ -233,9 +233,9 @@ class Supervisor:
             return ""
         return path
 
-    def _tell(self, **what: Any) -> None:
+    def _tell(self, **fields: Any) -> None:
         with contextlib.suppress(OSError):
-            self._line.sendall(json.dumps(what).encode() + b"\n")
+            self._line.sendall(json.dumps(fields).encode() + b"\n")
 
 
 def state_of(pid: int) -> tuple[str, float]:

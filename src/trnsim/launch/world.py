@@ -25,7 +25,7 @@ Group = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class WorldCollective:
     """A collective of groups that work at once.
 
     Attributes:
@@ -40,17 +40,17 @@ class Exchanged:
     nbytes: int
     groups: tuple[Group, ...]
     calls: int
-    chosen: Chosen | None
+    choice: Chosen | None
 
     @property
     def time_s(self) -> float:
         """Seconds of one of them."""
-        return self.chosen.time_s if self.chosen else 0.0
+        return self.choice.time_s if self.choice else 0.0
 
     @property
     def moved_bytes(self) -> float:
         """Bytes that leave one rank for another, of all groups and calls."""
-        plan = self.chosen.plan if self.chosen else ()
+        plan = self.choice.plan if self.choice else ()
         return self.calls * sum(phase.total_bytes for phase in plan)
 
 
@@ -76,7 +76,7 @@ class RankFigures:
 
 
 @dataclass(frozen=True)
-class World:
+class WorldFigures:
     """All ranks of a job.
 
     Attributes:
@@ -90,7 +90,7 @@ class World:
 
     fabric: Fabric
     ranks: tuple[RankFigures, ...]
-    exchanged: tuple[Exchanged, ...]
+    collectives: tuple[WorldCollective, ...]
     link_bytes: npt.NDArray[np.float64]
     lost: tuple[str, ...] = ()
     restarts: int = 0
@@ -98,12 +98,12 @@ class World:
     @property
     def absent(self) -> list[int]:
         """Ranks without figures."""
-        return sorted(set(range(self.fabric.ranks)) - {one.rank for one in self.ranks})
+        return sorted(set(range(self.fabric.ranks)) - {rank.rank for rank in self.ranks})
 
     @property
     def skew_s(self) -> float:
         """By how much the kernels of the slowest rank take longer than those of the fastest."""
-        times_s = [one.device_time_s for one in self.ranks]
+        times_s = [rank.device_time_s for rank in self.ranks]
         return max(times_s) - min(times_s) if times_s else 0.0
 
     @property
@@ -112,8 +112,8 @@ class World:
         rows = zip(
             self.fabric.names, self.link_bytes.tolist(), self.fabric.capacity.tolist(), strict=True
         )
-        used = [(name, nbytes, nbytes / rate) for name, nbytes, rate in rows if nbytes]
-        return sorted(used, key=lambda row: -row[2])
+        loads = [(name, nbytes, nbytes / rate) for name, nbytes, rate in rows if nbytes]
+        return sorted(loads, key=lambda row: -row[2])
 
 
 def world(
@@ -121,12 +121,14 @@ def world(
     figures: Sequence[Mapping[str, Any]],
     lost: Sequence[str] = (),
     restarts: int = 0,
-) -> World:
+) -> WorldFigures:
     """The world of ranks that wrote these figures."""
     messages = _messages(figures)
-    exchanged = tuple(_exchanged(fabric, messages))
+    collectives = tuple(_collectives(fabric, messages))
     by_size = {
-        (one.kind, one.nbytes, group): one.time_s for one in exchanged for group in one.groups
+        (collective.kind, collective.nbytes, group): collective.time_s
+        for collective in collectives
+        for group in collective.groups
     }
     times_s = {
         (kind, group, at): by_size[kind, nbytes, group]
@@ -134,41 +136,44 @@ def world(
         for at, nbytes in enumerate(sizes)
     }
     ranks = tuple(
-        _of_rank(fabric, one, times_s) for one in sorted(figures, key=lambda one: one["rank"])
+        _rank_figures(fabric, rank, times_s)
+        for rank in sorted(figures, key=lambda rank: rank["rank"])
     )
-    return World(fabric, ranks, exchanged, _link_bytes(fabric, exchanged), tuple(lost), restarts)
+    return WorldFigures(
+        fabric, ranks, collectives, _link_bytes(fabric, collectives), tuple(lost), restarts
+    )
 
 
 def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[tuple[str, Group], list[int]]:
     """By kind and group the bytes of each collective in order: the most that any rank has."""
-    found: dict[tuple[str, Group], list[int]] = {}
+    sizes: dict[tuple[str, Group], list[int]] = {}
     for rank in figures:
-        for one in rank["collectives"]:
-            key = one["kind"], tuple(one["ranks"])
-            both = zip_longest(found.get(key, ()), one["nbytes"], fillvalue=0)
-            found[key] = [max(pair) for pair in both]
-    return found
+        for record in rank["collectives"]:
+            key = record["kind"], tuple(record["ranks"])
+            both = zip_longest(sizes.get(key, ()), record["nbytes"], fillvalue=0)
+            sizes[key] = [max(pair) for pair in both]
+    return sizes
 
 
-def _exchanged(
+def _collectives(
     fabric: Fabric, messages: Mapping[tuple[str, Group], Sequence[int]]
-) -> list[Exchanged]:
+) -> list[WorldCollective]:
     alike: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
     for (kind, group), sizes in messages.items():
         for nbytes, number in Counter(sizes).items():
             _put(alike[kind, nbytes, number, _shape(fabric, kind, nbytes, group)], group)
-    found = [
-        Exchanged(kind, nbytes, tuple(groups), number, _chosen(fabric, kind, nbytes, groups))
+    collectives = [
+        WorldCollective(kind, nbytes, tuple(groups), number, _choice(fabric, kind, nbytes, groups))
         for (kind, nbytes, number, _), sets in alike.items()
         for groups in sets
     ]
-    return sorted(found, key=lambda one: -one.calls * one.time_s)
+    return sorted(collectives, key=lambda collective: -collective.calls * collective.time_s)
 
 
 def _put(sets: list[list[Group]], group: Group) -> None:
     """Add a group to the first set of groups with which it shares no rank."""
     for groups in sets:
-        if not any(set(group) & set(other) for other in groups):
+        if not any(set(group) & set(member) for member in groups):
             groups.append(group)
             return
     sets.append([group])
@@ -179,11 +184,11 @@ def _shape(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, .
     kind, size = kind_of(name), len(group)
     if kind is None or size == 1:
         return (size,)
-    one = AlgorithmGroup(fabric, group)
+    fabric_group = AlgorithmGroup(fabric, group)
     plans = {
-        algorithm.name: algorithm.plan(one, nbytes)
+        algorithm.name: algorithm.plan(fabric_group, nbytes)
         for algorithm in KINDS[kind]
-        if algorithm.is_possible(one)
+        if algorithm.is_possible(fabric_group)
     }
     repeats = (
         (name, tuple(phase.repeat for phase in plan)) for name, plan in sorted(plans.items())
@@ -191,29 +196,29 @@ def _shape(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, .
     return size, *repeats
 
 
-def _chosen(fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]) -> Chosen | None:
+def _choice(fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]) -> Chosen | None:
     kind = kind_of(name)
     return None if kind is None else choose(fabric, kind, nbytes, groups)
 
 
-def _of_rank(
-    fabric: Fabric, one: Mapping[str, Any], times_s: Mapping[tuple[str, Group, int], float]
+def _rank_figures(
+    fabric: Fabric, rank: Mapping[str, Any], times_s: Mapping[tuple[str, Group, int], float]
 ) -> RankFigures:
     of_step = {
         int(number): times_s[kind, tuple(ranks), at]
-        for number, (kind, ranks, at) in one["exchanges"].items()
+        for number, (kind, ranks, at) in rank["exchanges"].items()
     }
-    step = overlap((Moment(*moment) for moment in one["step"]), of_step)
-    place = fabric.place(one["rank"])
-    missing = sum(one["missing"].values())
-    return RankFigures(one["rank"], place, one["steps"], one["device_time_s"], step, missing)
+    step = overlap((Moment(*moment) for moment in rank["step"]), of_step)
+    place = fabric.place(rank["rank"])
+    missing = sum(rank["missing"].values())
+    return RankFigures(rank["rank"], place, rank["steps"], rank["device_time_s"], step, missing)
 
 
-def _link_bytes(fabric: Fabric, exchanged: Sequence[Exchanged]) -> npt.NDArray[np.float64]:
-    found = np.zeros(len(fabric.names))
-    for one in exchanged:
-        for phase in one.chosen.plan if one.chosen else ():
+def _link_bytes(fabric: Fabric, collectives: Sequence[WorldCollective]) -> npt.NDArray[np.float64]:
+    nbytes_by_link = np.zeros(len(fabric.names))
+    for collective in collectives:
+        for phase in collective.choice.plan if collective.choice else ():
             uses = fabric.uses(phase)
-            nbytes = phase.nbytes[uses.transfer] * uses.weight * phase.repeat * one.calls
-            found += np.bincount(uses.resource, nbytes, minlength=len(found))
-    return found
+            nbytes = phase.nbytes[uses.transfer] * uses.weight * phase.repeat * collective.calls
+            nbytes_by_link += np.bincount(uses.resource, nbytes, minlength=len(nbytes_by_link))
+    return nbytes_by_link
