@@ -1,7 +1,7 @@
-"""Which rank keeps the others waiting: one that is stopped, is not there, or says nothing.
+"""Heartbeats of ranks: names the rank that keeps others waiting as it is stopped, absent or silent.
 
-A supervisor tells once a second how its rank's process is. Nothing is ended for it: who holds a
-rank in a debugger, or lets it compute for long, is told so and waited for.
+A supervisor reports the state of its rank's process once a second. No process is ended: users who
+hold a rank in a debugger, or let it compute for long, are informed and waited for.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from dataclasses import dataclass
 from typing import Final
 
 STOPPED_S: Final = 3.0
-"""How long a rank is stopped before it is named."""
+"""Seconds for which a rank is stopped before it is named."""
 AWAITED_S: Final = 30.0
-"""How long others wait for a rank before it is named."""
+"""Seconds for which others wait for a rank before it is named."""
 SILENT_S: Final = 15.0
-"""How long a supervisor says nothing before its rank is named; it speaks once a second."""
+"""Seconds for which a supervisor is silent before its rank is named; it reports once a second."""
 AGAIN_S: Final = 60.0
-"""The pause before the same is said again."""
+"""Seconds before a message is repeated."""
 _IDLE_SHARE: Final = 0.05
-"""Of a processor's time: a rank that takes less of it does not compute."""
+"""Share of a processor's time below which a rank does not compute."""
 _STOPPED: Final = ("T", "t")
-"""States of a process: by a signal, and by a debugger (proc(5))."""
+"""States of a process that is stopped by a signal or by a debugger (proc(5))."""
 
 
 @dataclass(frozen=True)
 class Beat:
-    """How the process of a rank is.
+    """State of a rank's process at a time.
 
     Attributes:
-        at_s: when, on the launcher's clock.
-        pid: its number.
-        state: its state in a letter, as ps and proc(5) have it; "" where the system does not say.
-        cpu_s: processor time that it has taken.
-        step: the step that it is in; 0 where it told none.
-        is_waiting: whether it waits for other ranks.
+        at_s: time on the launcher's clock.
+        pid: process id.
+        state: state as a letter of ps and proc(5); "" if the system does not tell it.
+        cpu_s: processor time used so far.
+        step: number of its step; 0 if it reports none.
+        is_waiting: True if it waits for other ranks.
     """
 
     at_s: float
@@ -47,7 +47,7 @@ class Beat:
 
 @dataclass
 class _Pulse:
-    """A rank's last beat, and since when it has been as it is."""
+    """Last beat of a rank, and the beginning of its present state."""
 
     place: str
     beat: Beat
@@ -58,14 +58,14 @@ class _Pulse:
 
 
 class Heartbeats:
-    """The beats of all ranks, and what is said of those that keep others waiting."""
+    """Heartbeats of all ranks, and messages about those that keep others waiting."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
         self._pulses: dict[int, _Pulse] = {}
 
     def hear(self, rank: int, place: str, beat: Beat) -> None:
-        """Take note of a beat of a rank, which is named as `place`."""
+        """Record a beat of a rank, which is called `place` in messages."""
         pulse = self._pulses.setdefault(rank, _Pulse(place, beat))
         pulse.beat = beat
         if beat.state in _STOPPED:
@@ -77,7 +77,7 @@ class Heartbeats:
             pulse.absent = None
 
     def forget(self, rank: int) -> None:
-        """A rank has ended."""
+        """Drop a rank that has ended."""
         self._pulses.pop(rank, None)
 
     def look(self, now_s: float) -> None:
@@ -95,7 +95,7 @@ class Heartbeats:
                 self._say(message)
 
     def _message(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
-        """What there is to say of a rank, or ""."""
+        """Message about a rank, or ""."""
         beat, where = pulse.beat, _where(pulse)
         if pulse.stopped_s is not None and now_s - pulse.stopped_s >= STOPPED_S:
             pulse.is_stop_reported = True
@@ -122,7 +122,7 @@ def _where(pulse: _Pulse) -> str:
 
 
 def beat_of(fields: Mapping[str, object], at_s: float) -> Beat:
-    """The beat that a supervisor told."""
+    """The beat in a supervisor's report."""
     return Beat(
         at_s,
         int(str(fields["pid"])),

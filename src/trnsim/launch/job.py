@@ -1,4 +1,4 @@
-"""What is launched: a program, the instances and ranks of its world, faults, folders."""
+"""A job to launch: a program, the instances and ranks of its world, faults, folders."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _AUTOLOAD: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 @dataclass(frozen=True)
 class LaunchJob:
-    """A program and its world.
+    """A program and its world of ranks.
 
     Attributes:
-        command: the program and its arguments.
-        fabric: instances, and the places of the ranks.
-        target: the name of their chip.
-        folder: of the report; logs lie in `logs` below.
-        fault_texts: faults, in the words of the command line.
-        max_restarts: how often all ranks are started again after one was lost.
-        through_torch: whether agents of torch.distributed.run start them.
+        command: program and arguments.
+        fabric: instances, and the places of the ranks on them.
+        target: name of their chip.
+        folder: folder of the report; logs lie in `logs` below.
+        fault_texts: faults, as written on the command line.
+        max_restarts: limit on restarts of all ranks after one was lost.
+        through_torch: True if agents of torch.distributed.run start the ranks.
     """
 
     command: tuple[str, ...]
@@ -51,21 +51,21 @@ class LaunchJob:
 
     @property
     def logs(self) -> Path:
-        """The folder of the logs."""
+        """Folder of the logs."""
         return self.folder / "logs"
 
     @property
     def figures(self) -> Path:
-        """The folder into which ranks write their figures."""
+        """Folder into which ranks write their figures."""
         return self.folder / "ranks"
 
     @property
     def shown(self) -> int:
-        """The rank whose output is shown."""
+        """Rank whose output is shown."""
         return 0
 
     def variables(self) -> dict[str, str]:
-        """The environment of agents, without what tells them about each other."""
+        """Environment of agents, without the variables that connect them."""
         fabric = self.fabric
         environment = dict(os.environ)
         environment.pop(_VISIBLE, None)
@@ -84,7 +84,7 @@ class LaunchJob:
         return environment
 
     def launch_variable(self, port: int, token: str, restart: int) -> dict[str, Any]:
-        """What supervisors are told in TRNSIM_LAUNCH."""
+        """Content of TRNSIM_LAUNCH, which supervisors read."""
         return {
             "port": port,
             "token": token,
@@ -97,7 +97,7 @@ class LaunchJob:
         }
 
     def agents(self) -> list[tuple[str, list[str], dict[str, str]]]:
-        """Name, command and variables of what starts the ranks: agents of nodes, or supervisors."""
+        """Name, command and variables of processes that start ranks: node agents or supervisors."""
         rank_command = [sys.executable, "-S", "-E", str(_SUPERVISOR), *self.command]
         port = str(free_port())
         nodes, per_node = self.fabric.nodes, self.fabric.ranks_per_node
@@ -122,10 +122,10 @@ def job(
     fault_texts: tuple[str, ...] = (),
     max_restarts: int = 0,
 ) -> LaunchJob:
-    """The job of a command line.
+    """Job of a command line.
 
     Raises:
-        BadInput: for an instance, a number of ranks, cores or a fault that cannot be.
+        BadInput: the instance, the number of ranks, cores or a fault is not possible.
     """
     if not command:
         raise BadInput("no program to launch", fix="trnsim launch ... -- python train.py")
@@ -163,10 +163,10 @@ def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _visible() -> tuple[int, int]:
-    """The first of the cores that NEURON_RT_VISIBLE_CORES names, and their number; 0, 0 without.
+    """First of the cores in NEURON_RT_VISIBLE_CORES, and their number; 0, 0 without the variable.
 
     Raises:
-        BadInput: for cores that do not follow each other.
+        BadInput: the cores are not consecutive.
     """
     cores = os.environ.get(_VISIBLE)
     if not cores:
@@ -190,7 +190,7 @@ def _check_ranks(failures: list[Fault], fabric: Fabric) -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens at now."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
@@ -205,7 +205,7 @@ def _torchrun(nodes: int, per_node: int, node: int, port: str) -> list[str]:
 
 
 def _torchrun_variables(rank: int, nodes: int, per_node: int, port: str) -> dict[str, str]:
-    """The variables that torchrun's agents set."""
+    """Variables that torchrun's agents set."""
     node, local = divmod(rank, per_node)
     numbers = {
         "RANK": rank,

@@ -1,7 +1,7 @@
-"""Starting the ranks of a job, watching them, ending them together, starting them again.
+"""Launcher of a job's ranks: starts them, watches them, ends them together, restarts them.
 
-Each rank has a supervisor that holds a connection to here. The first rank that ends otherwise than
-with status 0 is lost: it is named, and the others end with it.
+Each rank has a supervisor with a connection to the launcher. The first rank that does not end with
+status 0 is lost: it is named, and the others end with it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from trnsim.launch.heartbeat import Heartbeats, beat_of
 from trnsim.launch.job import LOOPBACK, LaunchJob
 
 _GRACE_S: Final = 5.0
-"""How long ranks have to end after they were asked to."""
+"""Seconds in which ranks must end after a signal."""
 _LOOK_S: Final = 0.05
-"""The pause between two looks at agents and signals."""
+"""Seconds between two looks at agents and signals."""
 _FOLLOWED_S: Final = 5.0
-"""How long the end of the rank is waited for, because of which another says that it ended."""
+"""Seconds to wait for the end of the rank whose loss another gives as its reason."""
 _AGENT_S: Final = 30.0
-"""How long agents may take to end after all of their ranks did."""
+"""Seconds in which agents must end after all of their ranks."""
 _SHOWN_LINES: Final = 10
 _CHUNK_BYTES: Final = 1 << 16
 _SIGNALLED: Final = 128
@@ -45,18 +45,18 @@ Say = Callable[[str], object]
 
 @dataclass
 class RankProcess:
-    """What is known of one rank.
+    """Process of a rank.
 
     Attributes:
-        rank: its number.
-        node: its node.
-        local_rank: its number on the node.
-        line: the connection to its supervisor; None once it is closed.
-        status: as Python counts it: minus the signal, or the exit status; None while it runs.
-        ended_s: when, on the clock that all processes share.
-        step: the last step that it began; 0 where it told none.
-        follows: whether it ended, as it says, because another had.
-        tail: the end of its log.
+        rank: number of the rank.
+        node: number of its node.
+        local_rank: number of the rank on its node.
+        line: connection to its supervisor; None once it is closed.
+        status: as in Python: minus the signal, or the exit status; None while it runs.
+        ended_s: time of its end, on the clock that all processes share.
+        step: last step that it began; 0 if it reports none.
+        follows: True if it ended, as it reports, because another rank had.
+        tail: end of its log.
     """
 
     rank: int
@@ -73,7 +73,7 @@ class RankProcess:
 
     @property
     def how(self) -> str:
-        """How it ended, in words."""
+        """Its end, in words."""
         status = self.status
         if status is None:
             return "lost its supervisor"
@@ -95,11 +95,11 @@ class RankProcess:
 
 @dataclass
 class JobEnd:
-    """How a job ended.
+    """End of a job.
 
     Attributes:
-        status: the exit status: 0, that of the lost rank, or 128 and the signal that came.
-        restarts: how often all ranks were started again.
+        status: exit status: 0, that of the lost rank, or 128 plus the number of a signal.
+        restarts: number of restarts of all ranks.
         lost: the lost ranks in order, each in a sentence.
     """
 
@@ -136,7 +136,7 @@ def launch(job: LaunchJob, say: Say, show: Say) -> JobEnd:
 
 @contextlib.contextmanager
 def _signals() -> Generator[list[int]]:
-    """Inside, signals that ask to end are put into a list."""
+    """Context in which signals that ask to end are appended to a list."""
     numbers: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield numbers
@@ -153,10 +153,10 @@ def _signals() -> Generator[list[int]]:
 
 
 class _Attempt:
-    """All ranks once: from their start to the end of the last.
+    """A single run of all ranks: from their start to the end of the last.
 
     Attributes:
-        lost: the rank that ended first of those that did not end well.
+        lost: the first rank that did not end with status 0.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class _Attempt:
         self.lost: RankProcess | None = None
 
     def run(self) -> int:
-        """Start all ranks and wait for their end; the exit status."""
+        """Start all ranks and wait for their end; returns the exit status."""
         with contextlib.ExitStack() as stack:
             self._server = stack.enter_context(socket.create_server((LOOPBACK, 0)))
             self._selector = stack.enter_context(selectors.DefaultSelector())
@@ -199,7 +199,7 @@ class _Attempt:
             )  # fmt: skip
 
     def _log(self, name: str) -> IO[bytes]:
-        """The log of an agent; a supervisor keeps its rank's itself, and says nothing."""
+        """Log of an agent; none of a supervisor, which is silent and keeps its rank's log."""
         if not self._job.through_torch:
             return Path(os.devnull).open("wb")
         path = self._job.logs / f"{name}.log"
@@ -211,7 +211,7 @@ class _Attempt:
             ) from error
 
     def say_what_did_not_strike(self) -> None:
-        """Say which faults of ranks found no step."""
+        """Report the faults of ranks whose step was never reached."""
         for text in self._job.fault_texts:
             fault = parse(text)
             if fault.rank >= 0 and self._ranks[fault.rank].step < fault.step:
@@ -222,7 +222,7 @@ class _Attempt:
     # Watching
 
     def _watch(self) -> None:
-        """Until all ranks have ended well, one is lost, or a signal came."""
+        """Watch until all ranks have ended well, one is lost, or a signal has come."""
         while not self._signals and not self._is_over():
             self._look()
             self._heartbeats.look(time.monotonic())
@@ -276,7 +276,7 @@ class _Attempt:
     def _record_message(
         self, line: socket.socket, rank: RankProcess | None, message: dict[str, Any]
     ) -> RankProcess | None:
-        """Take note of what a supervisor says; its rank, None for whoever is no supervisor."""
+        """Record a supervisor's message; returns its rank, None for a stranger."""
         if rank is None:
             if message.get("token") != self._token:
                 return None
@@ -313,7 +313,7 @@ class _Attempt:
         """Refuse to wait for ranks whose agent has ended without starting them.
 
         Raises:
-            BadInput: with what the agent said last.
+            BadInput: such an agent, with the place of its log.
         """
         for name, agent in self._agents.items():
             if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
@@ -328,7 +328,7 @@ class _Attempt:
     # Ending
 
     def _end_all(self) -> None:
-        """End what still runs: first asked, then killed. Nothing is left."""
+        """End all running processes: first by signal, then by SIGKILL."""
         if self.lost is not None or not self._is_over():
             self._signal_ranks(self._signals[0] if self._signals else signal.SIGTERM)
             self._until(lambda: not self._running(), _GRACE_S)

@@ -1,4 +1,4 @@
-"""The one report of a world of ranks: text, JSON, and a page."""
+"""Report of a world of ranks: text, JSON, and a page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TRAFFIC: Final = columns("link | bytes | busy")
 
 
 def joined(job: LaunchJob, job_end: JobEnd) -> WorldFigures:
-    """The world of a job whose ranks have ended."""
+    """World of a job whose ranks have ended, from their figures."""
     figures: list[Any] = []
     for rank in range(job.fabric.ranks):
         path = job.figures / f"rank-{rank}.json"
@@ -55,7 +55,7 @@ def write_report(world: WorldFigures, folder: Path) -> None:
 
 
 def world_document(world: WorldFigures) -> Document:
-    """The ranks of a world, their collectives, and what these passed through."""
+    """Document of the ranks of a world, their collectives, and the links that these used."""
     name = title(world.fabric)
     head: list[Block] = [Note(name, place="text")]
     if not world.ranks:
@@ -136,7 +136,7 @@ def _notes(world: WorldFigures) -> list[Note]:
 
 
 def as_dict(world: WorldFigures) -> dict[str, Any]:
-    """The report as JSON has it."""
+    """Content of the report's JSON."""
     return {
         **picked(world.fabric, "instance=instance.name nodes ranks_per_node lnc"),
         "link_factors": world.fabric.factors,
@@ -168,7 +168,7 @@ def _collective(collective: WorldCollective) -> dict[str, Any]:
 
 
 def unwritten(world: WorldFigures, folder: Path) -> BadInput | None:
-    """Write a report; the error where it could not be written."""
+    """Write a report; returns the error if it could not be written."""
     try:
         write_report(world, folder)
     except BadInput as error:

@@ -1,9 +1,9 @@
-"""The parent of one rank's process: its variables, its log, its end.
+"""The parent of a rank's process: its variables, its log, its end.
 
-Run by path, without trnsim: `python supervisor.py program arguments`. TRNSIM_LAUNCH says where the
-launcher listens. The connection is a lifeline for both: the launcher learns at once how a rank
-ended, and where the launcher ends the rank does too. Output goes through here to the rank's log;
-where the disk is full the log is cut, and the program goes on.
+Run by path, without trnsim: `python supervisor.py program arguments`. TRNSIM_LAUNCH has the port of
+the launcher. The connection is a lifeline for both: the launcher learns at once how a rank ended,
+and if the launcher ends, the rank does too. Output passes through here to the rank's log; if the
+disk is full the log is cut, and the program goes on.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from typing import Any, BinaryIO
 _TAIL_BYTES = 4096
 _CHUNK_BYTES = 1 << 16
 _DRAIN_S = 0.2
-"""How long output is awaited after the program's end, which its children may hold open."""
+"""Seconds to wait for output after the program's end, as its children may hold the pipe open."""
 _GRACE_S = 5.0
 _SIGNALLED = 128
-"""What shells add to the number of a signal that ended a program."""
+"""Number that shells add to that of a signal that ended a program."""
 _PDEATHSIG = 1
 _BEAT_S = 1.0
-"""The pause between two words on how the program is."""
+"""Seconds between two reports on the program's state."""
 _STEP_FILE = struct.Struct("<qqq")
-"""The step, whether a peer is lost, whether the rank waits for others: trnsim.device.steps."""
+"""The step, whether a peer is lost, and whether the rank waits for others: trnsim.device.steps."""
 
 
 def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
-    """The environment of the rank whose number an agent gave: AWS's variables beside its own."""
+    """Environment of the rank whose number an agent set: AWS's variables beside its own."""
     rank, world = environment["RANK"], int(environment["WORLD_SIZE"])
     core = launch["first_core"] + int(environment["LOCAL_RANK"])
     address = f"{environment['MASTER_ADDR']}:{launch['coordinator_port']}"
@@ -62,7 +62,7 @@ def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, 
 
 
 class _Log:
-    """The log of a rank: a file, and the last bytes of it."""
+    """Log of a rank: a file, and its last bytes."""
 
     def __init__(self, path: Path, restart: int) -> None:
         self.tail = b""
@@ -90,7 +90,7 @@ class _Log:
 
 
 class Supervisor:
-    """One rank's process, from its start to its end."""
+    """Parent of a rank's process, from its start to its end."""
 
     def __init__(self, launch: dict[str, Any], command: list[str]) -> None:
         self.rank = int(os.environ["RANK"])
@@ -105,7 +105,7 @@ class Supervisor:
         self._command = command
 
     def run(self) -> int:
-        """Run the program; its exit status, as shells count it."""
+        """Run the program; returns its exit status, as shells count it."""
         end_reader, end_writer = os.pipe()
         try:
             self._start()
@@ -162,7 +162,7 @@ class Supervisor:
             time.sleep(_DRAIN_S / 20)
 
     def _pass_on(self, output: Any) -> bool:
-        """Write what the program says to its log; whether it may say more."""
+        """Write the program's output to its log; returns True if more may come."""
         content = output.read(_CHUNK_BYTES)
         if content:
             self._log.write(content)
@@ -171,7 +171,7 @@ class Supervisor:
         return bool(content) or content is None
 
     def _obey(self) -> bool:
-        """Send the program the signals that the launcher names; whether there is a launcher."""
+        """Send the program the signals of the launcher; returns False if the launcher is gone."""
         try:
             content = self._line.recv(_CHUNK_BYTES)
         except OSError:
@@ -183,7 +183,7 @@ class Supervisor:
         return bool(content)
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
-        """Pass a signal on; a program that goes on all the same is killed."""
+        """Pass a signal on; a program that does not end is killed."""
         del frame
         self._kill(number)
         last = threading.Timer(_GRACE_S, self._kill, (signal.SIGKILL,))
@@ -195,7 +195,7 @@ class Supervisor:
             os.killpg(self._process.pid, number)
 
     def _beat(self) -> None:
-        """Tell how the program is."""
+        """Report the program's state."""
         step, _, waits = self._step()
         state, cpu_s = state_of(self._process.pid)
         self._tell(
@@ -204,7 +204,7 @@ class Supervisor:
         )  # fmt: skip
 
     def _step(self) -> tuple[int, int, int]:
-        """What the program last told of its steps."""
+        """Content of the program's step file."""
         with contextlib.suppress(OSError, struct.error):
             step, follows, waits = _STEP_FILE.unpack(Path(self._steps).read_bytes())
             return step, follows, waits
@@ -239,7 +239,7 @@ class Supervisor:
 
 
 def state_of(pid: int) -> tuple[str, float]:
-    """The state of a process in a letter, and its CPU seconds; "" and 0 where nothing says so."""
+    """State of a process as a letter, and its CPU seconds; "" and 0 if the system does not tell."""
     try:
         # The name before the parenthesis may hold anything (proc(5)).
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -1,7 +1,7 @@
-"""The figures of all ranks together: who met whom, how long each exchange took, over which links.
+"""Figures of all ranks together: groups, time of each collective, and traffic over links.
 
-Groups of one kind and size that exchange as much and as often as each other are taken to work at
-once, so they share the links.
+Groups of one kind and size with equal messages and calls are assumed to work at the same time, so
+they share the links.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True)
 class WorldCollective:
-    """A collective of groups that work at once.
+    """A collective of groups that work at the same time.
 
     Attributes:
-        kind: its name in the framework.
+        kind: name in the framework.
         nbytes: bytes of the whole message.
-        groups: the ranks of each group.
-        calls: how often each group made it.
-        chosen: its algorithm, transfers and time; None for one that the fabric does not know.
+        groups: ranks of each group.
+        calls: number of calls of each group.
+        choice: algorithm, transfers and time; None for a kind that the fabric does not know.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class WorldCollective:
 
     @property
     def time_s(self) -> float:
-        """Seconds of one of them."""
+        """Seconds of one call."""
         return self.choice.time_s if self.choice else 0.0
 
     @property
@@ -56,15 +56,15 @@ class WorldCollective:
 
 @dataclass(frozen=True)
 class RankFigures:
-    """One rank's last step.
+    """Figures of a rank and its last step.
 
     Attributes:
-        rank: its number.
+        rank: number of the rank.
         place: instance, chip and logical core.
-        steps: how many steps it made.
-        device_time_s: the time of its kernels.
-        step: with its exchanges.
-        missing: calls without a time.
+        steps: number of steps.
+        device_time_s: time of its kernels.
+        step: last step with its exchanges.
+        missing: number of calls without a time.
     """
 
     rank: int
@@ -77,15 +77,15 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class WorldFigures:
-    """All ranks of a job.
+    """Figures of all ranks of a job.
 
     Attributes:
-        fabric: where they ran.
-        ranks: the figures of those that wrote some.
-        exchanged: the collectives of the whole program.
+        fabric: instances and links of the ranks.
+        ranks: figures of the ranks that wrote them.
+        collectives: collectives of the program.
         link_bytes: bytes that passed each resource of the fabric.
-        lost: the ranks that were lost, each in a sentence.
-        restarts: how often all ranks were started again.
+        lost: lost ranks, each in a sentence.
+        restarts: number of restarts of all ranks.
     """
 
     fabric: Fabric
@@ -102,13 +102,13 @@ class WorldFigures:
 
     @property
     def skew_s(self) -> float:
-        """By how much the kernels of the slowest rank take longer than those of the fastest."""
+        """Excess of the slowest rank's kernel time over that of the fastest."""
         times_s = [rank.device_time_s for rank in self.ranks]
         return max(times_s) - min(times_s) if times_s else 0.0
 
     @property
     def links(self) -> list[tuple[str, float, float]]:
-        """Name, bytes and seconds of each resource that carried any, the busiest first."""
+        """Name, bytes and seconds of each resource with traffic, the busiest first."""
         rows = zip(
             self.fabric.names, self.link_bytes.tolist(), self.fabric.capacity.tolist(), strict=True
         )
@@ -122,7 +122,7 @@ def world(
     lost: Sequence[str] = (),
     restarts: int = 0,
 ) -> WorldFigures:
-    """The world of ranks that wrote these figures."""
+    """World of the ranks that wrote these figures."""
     messages = _messages(figures)
     collectives = tuple(_collectives(fabric, messages))
     by_size = {
@@ -145,7 +145,7 @@ def world(
 
 
 def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[tuple[str, Group], list[int]]:
-    """By kind and group the bytes of each collective in order: the most that any rank has."""
+    """Bytes of each collective in order, by kind and group: the most that any rank has."""
     sizes: dict[tuple[str, Group], list[int]] = {}
     for rank in figures:
         for record in rank["collectives"]:
@@ -180,7 +180,7 @@ def _put(sets: list[list[Group]], group: Group) -> None:
 
 
 def _shape(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, ...]:
-    """The phases of each plan that the group may take; plans of groups at once must be alike."""
+    """Phases of each plan that the group may take; groups with equal ones may work together."""
     kind, size = kind_of(name), len(group)
     if kind is None or size == 1:
         return (size,)
