@@ -5,7 +5,7 @@ from place_cases import places
 from workload_cases import workload
 
 from trnsim.decide.compare import WorkloadComparison
-from trnsim.decide.decision import Migration, RuleOutcome, Verdict
+from trnsim.decide.decision import Migration, Ruling, Verdict
 from trnsim.decide.draws import DRAWS, Draws
 from trnsim.decide.inventory.workload import Current
 from trnsim.decide.rules import FORBIDS
@@ -83,16 +83,14 @@ def test_what_costs_more_is_left_where_it_is(is_neuron_today, verdict):
 
 
 def test_a_rule_that_forbids_comes_first():
-    rule = RuleOutcome(
-        "several clouds", "not-recommended", True, FORBIDS, "portability_needed is yes"
-    )
+    rule = Ruling("several clouds", "not-recommended", True, FORBIDS, "portability_needed is yes")
     found = judged(pairs({TRN1: 2 * EQUAL_COST}), [rule])
     assert found.verdict is Verdict.NO_GO
     assert found.reason == "several clouds: portability_needed is yes"
 
 
 def test_a_rule_that_does_not_hold_forbids_nothing():
-    rule = RuleOutcome("several clouds", "not-recommended", False, FORBIDS, "")
+    rule = Ruling("several clouds", "not-recommended", False, FORBIDS, "")
     assert judged(pairs({TRN1: 2 * EQUAL_COST}), [rule]).verdict is Verdict.GO
 
 

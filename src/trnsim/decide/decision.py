@@ -56,7 +56,7 @@ class Assumption:
 
 
 @dataclass(frozen=True)
-class RuleOutcome:
+class Ruling:
     """A rule of the source document, and its outcome for a workload.
 
     Attributes:
@@ -215,7 +215,7 @@ class WorkloadDecision:
     best: str | None
     today: Today
     migration: Migration
-    rules: tuple[RuleOutcome, ...] = ()
+    rules: tuple[Ruling, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     tornado: tuple[Swing, ...] = ()
     findings: tuple[ProgramFinding, ...] = ()

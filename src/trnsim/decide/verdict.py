@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import Candidate, RuleOutcome, Verdict
+from trnsim.decide.decision import Candidate, Ruling, Verdict
 from trnsim.decide.draws import is_close
 from trnsim.decide.rules import FORBIDS
 from trnsim.facts import assumed
@@ -87,7 +87,7 @@ def _most(ranked: list[tuple[float, Pair]]) -> Pair | None:
 
 def judge(
     pairs: Sequence[Pair],
-    rules: Sequence[RuleOutcome],
+    rules: Sequence[Ruling],
     *,
     is_neuron_today: bool,
     refused: str | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import RuleOutcome
+from trnsim.decide.decision import Ruling
 
 if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import WorkloadEvidence
@@ -12,47 +12,47 @@ if TYPE_CHECKING:
 _GROUP: Final = "considerations"
 
 
-def considerations(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
+def considerations(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
     """Rules that hold if a point must be settled before a move."""
     return _operators(facts), _time(facts), _lock_in(facts), _verification(facts)
 
 
-def _operators(facts: WorkloadEvidence) -> RuleOutcome:
+def _operators(facts: WorkloadEvidence) -> Ruling:
     name = "support of operators"
     if facts.findings is None:
-        return RuleOutcome(name, _GROUP, None, "scan them before a move", "no sources are given")
+        return Ruling(name, _GROUP, None, "scan them before a move", "no sources are given")
     places = [f"{finding.path}:{finding.line} {finding.name}" for finding in facts.findings]
     if not places:
-        return RuleOutcome(name, _GROUP, False, "none", "nothing was found in the sources")
+        return Ruling(name, _GROUP, False, "none", "nothing was found in the sources")
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return RuleOutcome(name, _GROUP, True, "to be rewritten, or kept on GPUs", places[0] + more)
+    return Ruling(name, _GROUP, True, "to be rewritten, or kept on GPUs", places[0] + more)
 
 
-def _time(facts: WorkloadEvidence) -> RuleOutcome:
+def _time(facts: WorkloadEvidence) -> Ruling:
     name, weeks, staff = "engineering time", facts.migration.weeks, facts.workload.staff_weeks
     if staff is None:
         text = f"{weeks:.0f} weeks are needed; staff_weeks is not given"
-        return RuleOutcome(name, _GROUP, None, "to be answered", text)
+        return Ruling(name, _GROUP, None, "to be answered", text)
     text = f"{weeks:.0f} weeks are needed, {staff:g} there"
     applies = staff < weeks
     effect = "a move takes longer, or people from outside" if applies else "none"
-    return RuleOutcome(name, _GROUP, applies, effect, text)
+    return Ruling(name, _GROUP, applies, effect, text)
 
 
-def _lock_in(facts: WorkloadEvidence) -> RuleOutcome:
+def _lock_in(facts: WorkloadEvidence) -> Ruling:
     clouds = facts.workload.other_clouds
     text = f"runs on {', '.join(clouds)} besides" if clouds else "no other cloud is named"
     effect = "these keep GPUs, and two programs are kept" if clouds else "none"
-    return RuleOutcome("lock-in to AWS", _GROUP, bool(clouds), effect, text)
+    return Ruling("lock-in to AWS", _GROUP, bool(clouds), effect, text)
 
 
-def _verification(facts: WorkloadEvidence) -> RuleOutcome:
+def _verification(facts: WorkloadEvidence) -> Ruling:
     name, best = "verification of the performance", facts.best
     if best is None:
-        return RuleOutcome(name, _GROUP, None, "none", "no place to verify")
+        return Ruling(name, _GROUP, None, "none", "no place to verify")
     error = f"plans of the family {best.family!r} are off by {best.error.get('median', 0):.0%}"
     error += f", P90 {best.error.get('p90', 0):.0%}"
     if best.is_validated:
-        return RuleOutcome(name, _GROUP, False, "none: its chip has published times", error)
+        return Ruling(name, _GROUP, False, "none: its chip has published times", error)
     effect = "a pilot comes first: its chip or family is not validated"
-    return RuleOutcome(name, _GROUP, True, effect, error)
+    return Ruling(name, _GROUP, True, effect, error)

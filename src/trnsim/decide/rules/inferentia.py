@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import RuleOutcome
+from trnsim.decide.decision import Ruling
 
 if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import WorkloadEvidence
@@ -22,54 +22,54 @@ FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
 _GROUP: Final = "inferentia"
 
 
-def inferentia(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
+def inferentia(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
     """Rules for inference; none for training."""
     if facts.workload.kind == "train":
         return ()
     return _volume(facts), _latency(facts), _standard(facts), _least(facts), _large(facts)
 
 
-def _volume(facts: WorkloadEvidence) -> RuleOutcome:
+def _volume(facts: WorkloadEvidence) -> Ruling:
     name, work = "high volume", facts.workload
     if work.volume_unit == "gpu_hours":
-        return RuleOutcome(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
+        return Ruling(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
     applies = work.volume >= HIGH_VOLUME
     unit = work.volume_unit.partition("_")[0]
     text = f"{work.volume:,.0f} {unit} a month, high from {HIGH_VOLUME:,.0f}"
-    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", text)
+    return Ruling(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _latency(facts: WorkloadEvidence) -> RuleOutcome:
+def _latency(facts: WorkloadEvidence) -> Ruling:
     name, slo = "latency-tolerant batch", facts.workload.slo
     limits = [limit for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s) if limit is not None]
     if not limits:
-        return RuleOutcome(name, _GROUP, True, "for a move", "no latency is promised")
+        return Ruling(name, _GROUP, True, "for a move", "no latency is promised")
     applies = min(limits) >= TOLERANT_S
     text = f"{min(limits):g} s promised, tolerant from {TOLERANT_S:g}"
     effect = "for a move" if applies else "larger batches are ruled out"
-    return RuleOutcome(name, _GROUP, applies, effect, text)
+    return Ruling(name, _GROUP, applies, effect, text)
 
 
-def _standard(facts: WorkloadEvidence) -> RuleOutcome:
+def _standard(facts: WorkloadEvidence) -> Ruling:
     name, best = "standard architecture", facts.best
     if best is None:
-        return RuleOutcome(name, _GROUP, None, "none", "no instance with AWS's chips")
+        return Ruling(name, _GROUP, None, "none", "no instance with AWS's chips")
     applies = best.family in FAMILIES
     text = f"{facts.workload.model.name}: plans of {best.family}"
-    return RuleOutcome(name, _GROUP, applies, "for a move" if applies else "against", text)
+    return Ruling(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _least(facts: WorkloadEvidence) -> RuleOutcome:
+def _least(facts: WorkloadEvidence) -> Ruling:
     usd = facts.workload.current.usd_per_month
     applies = usd >= LEAST_USD
     effect = "for a move" if applies else "against: engineering costs more than is saved"
-    return RuleOutcome("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
+    return Ruling("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
 
 
-def _large(facts: WorkloadEvidence) -> RuleOutcome:
+def _large(facts: WorkloadEvidence) -> Ruling:
     usd = facts.workload.current.usd_per_month
     applies = usd >= LARGE_USD
-    return RuleOutcome(
+    return Ruling(
         "100,000 USD a month",
         _GROUP,
         applies,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trnsim.decide.decision import RuleOutcome
+from trnsim.decide.decision import Ruling
 
 if TYPE_CHECKING:
     from trnsim.decide.rules.evidence import WorkloadEvidence
@@ -15,38 +15,38 @@ CUDA: Final = ("cuda", "triton")
 _GROUP: Final = "not-recommended"
 
 
-def not_recommended(facts: WorkloadEvidence) -> tuple[RuleOutcome, ...]:
+def not_recommended(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
     """CUDA alone, maximum performance, several clouds, small training."""
     return _cuda(facts), _performance(facts), _clouds(facts), _small(facts)
 
 
-def _cuda(facts: WorkloadEvidence) -> RuleOutcome:
+def _cuda(facts: WorkloadEvidence) -> Ruling:
     name, framework = "CUDA-only", facts.workload.framework
     kernels = [finding for finding in facts.findings or () if finding.kind in CUDA]
     if framework == "cuda":
-        return RuleOutcome(name, _GROUP, True, FORBIDS, "framework is cuda: it does not compile")
+        return Ruling(name, _GROUP, True, FORBIDS, "framework is cuda: it does not compile")
     if kernels:
         first = kernels[0]
         text = f"{first.path}:{first.line}: a kernel of {first.kind}, {first.name}"
-        return RuleOutcome(name, _GROUP, True, FORBIDS, text)
+        return Ruling(name, _GROUP, True, FORBIDS, text)
     if framework is None and facts.findings is None:
-        return RuleOutcome(
+        return Ruling(
             name, _GROUP, None, "to be answered", "neither framework nor sources are given"
         )
-    return RuleOutcome(name, _GROUP, False, "none", f"framework is {framework or 'not given'}")
+    return Ruling(name, _GROUP, False, "none", f"framework is {framework or 'not given'}")
 
 
-def _performance(facts: WorkloadEvidence) -> RuleOutcome:
+def _performance(facts: WorkloadEvidence) -> Ruling:
     name = "maximum performance"
     if facts.is_promise_kept is None:
         text = "no latency and no deadline is promised"
         if _is_promised(facts):
             text = "a limit is promised, and no instance with AWS's chips can run it"
-        return RuleOutcome(name, _GROUP, None, "none", text)
+        return Ruling(name, _GROUP, None, "none", text)
     if facts.is_promise_kept:
         text = "an instance with AWS's chips keeps what is promised"
-        return RuleOutcome(name, _GROUP, False, "none", text)
-    return RuleOutcome(
+        return Ruling(name, _GROUP, False, "none", text)
+    return Ruling(
         name, _GROUP, True, FORBIDS, "no instance with AWS's chips keeps what is promised"
     )
 
@@ -57,29 +57,27 @@ def _is_promised(facts: WorkloadEvidence) -> bool:
     return any(limit is not None for limit in limits)
 
 
-def _clouds(facts: WorkloadEvidence) -> RuleOutcome:
+def _clouds(facts: WorkloadEvidence) -> Ruling:
     name, workload = "several clouds", facts.workload
     clouds = ", ".join(workload.other_clouds) or "no other cloud named"
     if workload.is_portability_needed:
         text = f"portability_needed is yes ({clouds}), and no other cloud has these chips"
-        return RuleOutcome(name, _GROUP, True, FORBIDS, text)
-    return RuleOutcome(name, _GROUP, False, "none", f"portability_needed is no ({clouds})")
+        return Ruling(name, _GROUP, True, FORBIDS, text)
+    return Ruling(name, _GROUP, False, "none", f"portability_needed is no ({clouds})")
 
 
-def _small(facts: WorkloadEvidence) -> RuleOutcome:
+def _small(facts: WorkloadEvidence) -> Ruling:
     name, usd = "small: a migration costs more than it saves", facts.migration.usd
     limit, bill = facts.limit_months, facts.workload.current.usd_per_month
     if facts.saving is None:
         applies = usd > limit * bill
         text = f"{usd:,.0f} USD for the migration, {limit * bill:,.0f} USD of bills in {limit:.0f}"
-        return RuleOutcome(
-            name, _GROUP, applies, "against" if applies else "none", f"{text} months"
-        )
+        return Ruling(name, _GROUP, applies, "against" if applies else "none", f"{text} months")
     saved = limit * bill * facts.saving
     applies = saved < usd
     if saved <= 0:
-        return RuleOutcome(
+        return Ruling(
             name, _GROUP, True, "against", f"nothing saved at P50, {usd:,.0f} USD to move"
         )
     text = f"{saved:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
-    return RuleOutcome(name, _GROUP, applies, "against" if applies else "none", text)
+    return Ruling(name, _GROUP, applies, "against" if applies else "none", text)
