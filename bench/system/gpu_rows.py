@@ -22,7 +22,7 @@ from trnsim.estimate.gpu import gpu_times
 from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.config import from_config
 
 ROWS = Path(__file__).parent / "gpus.json"
@@ -77,7 +77,7 @@ class Case:
         """Seconds of a step with the constants of the package, or with others."""
         is_fused = self.gpu == "B200"
         times = replace(gpu_times(self.machine.chip, is_fused=is_fused), **constants)
-        steps = Steps(self.model, self.machine, times)
+        steps = TrainingSteps(self.model, self.machine, times)
         if not is_fused:
             each = 1 if self.layout.is_sequence else 1 / self.layout.tensor
             steps.exchanges = Sends(steps.exchanges, each * ADAPTERS)

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from trnsim.place.machine import machine
 from trnsim.system import search
-from trnsim.system.train.best import point
-from trnsim.system.train.candidates import Asked, fitting, layouts
-from trnsim.system.train.step import Steps
+from trnsim.system.train.best import layout_step_s
+from trnsim.system.train.candidates import LayoutRequest, layouts, roomy_layouts
+from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.config import from_config
 
 COUNT = 28_000
@@ -48,7 +48,7 @@ def made():
     """28,000 layouts, of batches that one machine can have."""
     found = []
     for batch in (BATCH, 2 * BATCH, 4 * BATCH, 8 * BATCH):
-        asked = Asked(batch, 4096)
+        asked = LayoutRequest(batch, 4096)
         found += layouts(MODEL, machine("trn2", INSTANCES), asked)
         found += layouts(MODEL, machine("trn2", INSTANCES), replace(asked, is_sequence=False))
     return found[:COUNT]
@@ -57,7 +57,7 @@ def made():
 @lru_cache
 def steps():
     """Steps of the model, once for each process."""
-    return Steps(MODEL, machine("trn2", INSTANCES))
+    return TrainingSteps(MODEL, machine("trn2", INSTANCES))
 
 
 def killed_worker(after_s):
@@ -94,7 +94,7 @@ def main():
     asked = parser.parse_args()
     os.environ["TRNSIM_CACHE"] = "off"
     all_layouts = timed("layouts", made)
-    fits = timed("with room", lambda: fitting(MODEL, machine("trn2", INSTANCES), all_layouts))
+    fits = timed("with room", lambda: roomy_layouts(MODEL, machine("trn2", INSTANCES), all_layouts))
     print(f"{len(all_layouts):,} layouts, {len(fits):,} with room")
     timed("ranked", lambda: [steps().rough_s(one) for one in all_layouts])
     if not asked.ray:
@@ -102,7 +102,12 @@ def main():
     points = [asdict(one) for one in all_layouts[: asked.points]]
     where = machine("trn2", INSTANCES)
     function = partial(
-        point, model=MODEL, name=where.instance.name, count=INSTANCES, lnc=where.lnc, measured=None
+        layout_step_s,
+        model=MODEL,
+        name=where.instance.name,
+        count=INSTANCES,
+        lnc=where.lnc,
+        measured=None,
     )
     if asked.kill:
         threading.Thread(target=killed_worker, args=(asked.after,), daemon=True).start()

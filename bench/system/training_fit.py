@@ -25,7 +25,7 @@ def seconds(case, encode, passes):
     """A step of a case by the planner."""
     from trnsim.place.machine import machine  # noqa: PLC0415  pages without training need none
     from trnsim.system.train import memory  # noqa: PLC0415
-    from trnsim.system.train.step import Steps  # noqa: PLC0415
+    from trnsim.system.train.step import TrainingSteps  # noqa: PLC0415
 
     form = FewConstants(
         flop_per_s=encode.products * PEAK,
@@ -40,7 +40,7 @@ def seconds(case, encode, passes):
     )
     layout = case.layout()
     nodes = machine(INSTANCE, case.row["nodes"])
-    steps = Steps(case.model, nodes, ByPhase({Phase.TRAIN: form}))
+    steps = TrainingSteps(case.model, nodes, ByPhase({Phase.TRAIN: form}))
     found = steps.timed(layout, tuple(memory.stages(case.model, layout)))
     return sum(found.parts_s.values())
 

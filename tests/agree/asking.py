@@ -17,7 +17,7 @@ from trnsim.system.infer.parts import Asked
 from trnsim.system.serve.options import Options
 from trnsim.system.serve.server import deploy
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import workload
 from trnsim.workload.config import read
@@ -139,7 +139,7 @@ def _train(case: Case) -> Answer:
         sequence=case.sequence,
         recompute="none",
     )
-    return Answer("plan train", Steps(read(case.path), where).step(layout).estimate, STEP)
+    return Answer("plan train", TrainingSteps(read(case.path), where).step(layout).estimate, STEP)
 
 
 def faults(answers: list[Answer]) -> list[str]:

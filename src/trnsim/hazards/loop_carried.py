@@ -24,14 +24,14 @@ from trnsim.memory import ByteMap
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
-    from trnsim.memory import Layout, Tile
+    from trnsim.memory import Tile, TileLayout
 
 
 class _LoopWrite(NamedTuple):
     """A write inside a loop: its number, its place, and its source line."""
 
     number: int
-    layout: Layout
+    layout: TileLayout
     line: SourceLine | None
 
     @property

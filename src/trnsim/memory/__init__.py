@@ -6,7 +6,7 @@ from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMap, ByteMask
 from trnsim.memory.capacity import capacity_bytes, capacity_source
 from trnsim.memory.index import Index, Register, ScalarIndex, SnakeIndex, VectorIndex
-from trnsim.memory.layout import Layout
+from trnsim.memory.layout import TileLayout
 from trnsim.memory.storage import Memory, Storage
 from trnsim.memory.tile import Tile
 
@@ -18,7 +18,6 @@ __all__ = [
     "CoreMemory",
     "HbmBytes",
     "Index",
-    "Layout",
     "Memory",
     "Register",
     "ScalarIndex",
@@ -26,6 +25,7 @@ __all__ = [
     "SnakeIndex",
     "Storage",
     "Tile",
+    "TileLayout",
     "VectorIndex",
     "capacity_bytes",
     "capacity_source",

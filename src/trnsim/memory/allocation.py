@@ -14,7 +14,7 @@ from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_l
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.capacity import capacity_bytes, capacity_source
-from trnsim.memory.layout import Layout, layout_of
+from trnsim.memory.layout import TileLayout, layout_of
 from trnsim.memory.place import MemoryPlaces
 from trnsim.memory.storage import Memory, PlacedStorage, Storage
 from trnsim.memory.tile import Tile
@@ -45,15 +45,15 @@ class SharedTensors:
     """Tensors in shared HBM: the n-th allocation of each core is the same tensor."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Storage, Layout, Dtype]] = []
+        self._made: list[tuple[Storage, TileLayout, Dtype]] = []
 
     def take(
         self,
         number: int,
         shape: tuple[int, ...],
         dtype: Dtype,
-        make: Callable[[], tuple[Storage, Layout]],
-    ) -> tuple[Storage, Layout]:
+        make: Callable[[], tuple[Storage, TileLayout]],
+    ) -> tuple[Storage, TileLayout]:
         """Tensor `number`, allocated by the first core that requests it.
 
         Raises:
@@ -94,7 +94,7 @@ class CoreMemory:
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
         self._places = {memory: MemoryPlaces() for memory in Memory}
-        self._sizes: dict[tuple[object, ...], tuple[int, int, Layout]] = {}
+        self._sizes: dict[tuple[object, ...], tuple[int, int, TileLayout]] = {}
         self.hbm = HbmBytes()
 
     def capacity_bytes(self, memory: Memory) -> int:
@@ -109,7 +109,7 @@ class CoreMemory:
         *,
         name: str = "",
         address: tuple[int, int] | None = None,
-    ) -> tuple[Storage, Layout]:
+    ) -> tuple[Storage, TileLayout]:
         """A storage for a tensor of `shape`, and the tensor's layout within it.
 
         Args:
@@ -141,7 +141,7 @@ class CoreMemory:
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
-    ) -> tuple[int, int, Layout]:
+    ) -> tuple[int, int, TileLayout]:
         """Bytes of the tensor, bytes of one of its rows, and its layout; refuses illegal shapes."""
         self._check(shape, dtype, memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
@@ -155,10 +155,10 @@ class CoreMemory:
 
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
-    ) -> tuple[Storage, Layout]:
+    ) -> tuple[Storage, TileLayout]:
         """A tensor in HBM shared by all cores of the launch; on one core an ordinary tensor."""
 
-        def make() -> tuple[Storage, Layout]:
+        def make() -> tuple[Storage, TileLayout]:
             tensor = self.allocate(shape, dtype, Memory.HBM, name=name)
             self.hbm.scratchpad -= tensor[0].nbytes
             self.hbm.tensors += tensor[0].nbytes
@@ -205,7 +205,7 @@ class CoreMemory:
         memory: Memory,
         address: tuple[int, int],
         name: str,
-    ) -> tuple[Storage, Layout]:
+    ) -> tuple[Storage, TileLayout]:
         first_partition, offset = address
         capacity = self.capacity_bytes(memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize

@@ -25,7 +25,7 @@ _ALIGNED_BYTES = 64
 """Strictest alignment of a byte within a partition that a rule can ask for."""
 
 
-class Layout(NamedTuple):
+class TileLayout(NamedTuple):
     """Properties derived from a tile's place.
 
     Attributes:
@@ -48,9 +48,9 @@ class Layout(NamedTuple):
     nbytes: int
     is_whole: bool
     buckets: tuple[tuple[int, Box], ...]
-    cuts: dict[object, Layout]
+    cuts: dict[object, TileLayout]
 
-    def keep_cut(self, key: object, layout: Layout) -> None:
+    def keep_cut(self, key: object, layout: TileLayout) -> None:
         """Cache `layout` as the result of indexing with `key`."""
         if len(self.cuts) >= _CUTS_KEPT:
             self.cuts.clear()
@@ -68,7 +68,7 @@ def layout_of(
     pattern: AccessPattern,
     *,
     is_moved: bool = False,
-) -> Layout | None:
+) -> TileLayout | None:
     """The layout of a tile; None if it leaves its storage or, on chip, its partition.
 
     Args:
@@ -94,7 +94,7 @@ def layout_of(
     is_whole = own_bytes == nbytes and pattern.is_packed(dtype.itemsize)
     runs = pattern.runs(dtype.itemsize)
     buckets = _buckets(box, pitch_bytes)
-    return Layout(pattern, box, runs, signature, own_bytes, is_whole, buckets, {})
+    return TileLayout(pattern, box, runs, signature, own_bytes, is_whole, buckets, {})
 
 
 def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
-from trnsim.memory.layout import Layout, layout_of
+from trnsim.memory.layout import TileLayout, layout_of
 from trnsim.memory.storage import Storage
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Tile:
 
     __slots__ = ("_array", "dtype", "index", "layout", "pattern", "storage")
 
-    layout: Layout
+    layout: TileLayout
     """Properties of its place in its storage, computed at first use (`__getattr__`)."""
 
     def __init__(
@@ -297,7 +297,7 @@ class Tile:
 
     if not TYPE_CHECKING:  # type checkers see `layout` as a plain attribute
 
-        def __getattr__(self, name: str) -> Layout:
+        def __getattr__(self, name: str) -> TileLayout:
             """Compute `layout` at its first use; once the slot is set, Python does not call this.
 
             Raises:
@@ -331,7 +331,7 @@ class Tile:
                 source="nki.language.ndarray, address",
             )
 
-    def _find_layout(self) -> Layout:
+    def _find_layout(self) -> TileLayout:
         storage, dtype = self.storage, self.dtype
         place = (
             storage.memory,

@@ -15,10 +15,10 @@ from trnsim.errors import IllegalInstruction
 from trnsim.memory import (
     AccessPattern,
     Index,
-    Layout,
     Memory,
     SnakeIndex,
     Storage,
+    TileLayout,
     VectorIndex,
 )
 from trnsim.nki.arguments import SOURCE, integers, lengths
@@ -48,7 +48,9 @@ class TensorViews(Valueless):
         self.buffer = buffer
 
     @classmethod
-    def laid_out(cls, storage: Storage, dtype: Dtype, layout: Layout, buffer: MemoryRegion) -> Self:
+    def laid_out(
+        cls, storage: Storage, dtype: Dtype, layout: TileLayout, buffer: MemoryRegion
+    ) -> Self:
         """A tensor in `storage` with a known layout."""
         tensor = cls(storage, dtype, layout.pattern, buffer)
         tensor.layout = layout

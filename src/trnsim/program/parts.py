@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from trnsim.memory import Box, Tile
-    from trnsim.memory.layout import Layout
+    from trnsim.memory.layout import TileLayout
     from trnsim.program.program import Program
 
 _HBM = Memory.HBM
@@ -44,7 +44,7 @@ class Touches:
     __slots__ = ("_layouts", "_serials", "_start")
 
     def __init__(self) -> None:
-        self._layouts: list[Layout] = []
+        self._layouts: list[TileLayout] = []
         self._serials = array("q")  # of the storage; its complement for a write
         self._start = array("q", [0])
 
@@ -58,14 +58,14 @@ class Touches:
                     self._layouts.append(tile.layout)
         self._start.append(len(self._serials))
 
-    def append(self, touched: Iterable[tuple[int, Layout, bool]]) -> None:
+    def append(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> None:
         """Append an instruction's tiles, in the form of `of`."""
         for serial, layout, is_written in touched:
             self._serials.append(~serial if is_written else serial)
             self._layouts.append(layout)
         self._start.append(len(self._serials))
 
-    def of(self, index: int) -> Iterator[tuple[int, Layout, bool]]:
+    def of(self, index: int) -> Iterator[tuple[int, TileLayout, bool]]:
         """(serial, layout, true if written) of each tile of instruction `index`."""
         for place in range(self._start[index], self._start[index + 1]):
             serial = self._serials[place]
@@ -185,7 +185,7 @@ class Division:
         for start, end in pairwise([*cuts, row_bytes]):
             self.parts.append(Part(serial, start, end - start, rows[1] - rows[0] + 1))
 
-    def _kinds(self, touched: Iterable[tuple[int, Layout, bool]]) -> dict[int, Kind]:
+    def _kinds(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> dict[int, Kind]:
         """Part -> kind of access, for the tiles of an instruction."""
         kinds: dict[int, Kind] = {}
         for serial, layout, is_written in touched:

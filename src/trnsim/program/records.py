@@ -22,7 +22,7 @@ from trnsim.memory.storage import next_serial
 if TYPE_CHECKING:
     from trnsim.dtypes import Dtype
     from trnsim.errors import SourceLine
-    from trnsim.memory import AccessPattern, Layout, Memory, Storage
+    from trnsim.memory import AccessPattern, Memory, Storage, TileLayout
     from trnsim.program.context import CoreContext
     from trnsim.program.program import Program
     from trnsim.program.signatures import SignatureInfo
@@ -38,7 +38,7 @@ class TileRef(NamedTuple):
     """A tile of a recorded instruction: the number of its storage, and its layout there."""
 
     number: int
-    layout: Layout
+    layout: TileLayout
     dtype: Dtype
     pattern: AccessPattern
 

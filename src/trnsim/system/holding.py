@@ -61,13 +61,13 @@ def holding(
     _check(model, tokens, sequences)
     usable = (1 - RESERVE) * where.memory_bytes
     ranks = where.ranks_per_instance
-    found = [
-        made
+    holdings = [
+        option
         for tensor in range(1, ranks + 1)
         if ranks % tensor == 0
-        and (made := _spread(model, tensor, ranks, usable, tokens, sequences)) is not None
+        and (option := _spread(model, tensor, ranks, usable, tokens, sequences)) is not None
     ]
-    return min(found, key=lambda one: (one.instances, one.pipeline), default=None)
+    return min(holdings, key=lambda option: (option.instances, option.pipeline), default=None)
 
 
 def _spread(
@@ -76,10 +76,10 @@ def _spread(
     """The fewest parts of the layers that fit, each on `tensor` ranks; None where none do."""
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
-    whole = weights_bytes(model, split) + sequences * cache
+    total_bytes = weights_bytes(model, split) + sequences * cache
     layers = sum(tower.depth for tower in model.towers)
     for per_part in range(layers, 0, -1):
-        needed = whole * per_part / layers
+        needed = total_bytes * per_part / layers
         if needed <= usable:
             parts = math.ceil(layers / per_part)
             return Holding(math.ceil(tensor * parts / ranks), tensor, parts, needed, usable)

@@ -66,41 +66,41 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     """
     until_s = float("inf") if deadline_s is None else time.monotonic() + deadline_s
     chunks = [(at, list(points[at : at + CHUNK])) for at in range(0, len(points), CHUNK)]
-    found: dict[int, list[Any]] = {}
+    results_at: dict[int, list[Any]] = {}
     left: list[Chunk] = []
     for chunk in chunks:
-        known = disk.read(_key(function, chunk[1]))
-        if known is None:
+        stored = disk.read(_cache_key(function, chunk[1]))
+        if stored is None:
             left.append(chunk)
         else:
-            found[chunk[0]] = known["results"]
-    done = sum(len(one) for one in found.values())
-    for (at, given), results in _worked(function, left, ray, processes, until_s):
-        found[at] = json.loads(json.dumps(results))
-        disk.write(_key(function, given), {"results": found[at]})
-        done += len(given)
+            results_at[chunk[0]] = stored["results"]
+    done = sum(len(results) for results in results_at.values())
+    for (at, part), results in _chunk_results(function, left, ray, processes, until_s):
+        results_at[at] = json.loads(json.dumps(results))
+        disk.write(_cache_key(function, part), {"results": results_at[at]})
+        done += len(part)
         if tell:
             tell(done)
-    return [one for at, given in chunks for one in found.get(at, [None] * len(given))]
+    return [result for at, part in chunks for result in results_at.get(at, [None] * len(part))]
 
 
-def _worked(
+def _chunk_results(
     function: Function, left: list[Chunk], ray: str, processes: int, until_s: float
 ) -> Iterator[tuple[Chunk, list[Any]]]:
     count = processes or os.cpu_count() or 1
     if ray:
         yield from _on_ray(function, left, ray, until_s)
-    elif count == 1 or sum(len(given) for _, given in left) <= _FEW:
+    elif count == 1 or sum(len(points) for _, points in left) <= _FEW:
         for chunk in left:
             if time.monotonic() >= until_s:
                 return
-            yield chunk, _each(function, chunk[1])
+            yield chunk, _results(function, chunk[1])
     else:
         yield from _in_processes(function, left, count, until_s)
 
 
-def _each(function: Function, given: list[Any]) -> list[Any]:
-    return [function(point) for point in given]
+def _results(function: Function, points: list[Any]) -> list[Any]:
+    return [function(point) for point in points]
 
 
 def _in_processes(
@@ -132,12 +132,12 @@ def _in_pool(
         while left or running:
             while left and len(running) < 2 * count and time.monotonic() < until_s:
                 chunk = left.pop(0)
-                running[pool.submit(_each, function, chunk[1])] = chunk
+                running[pool.submit(_results, function, chunk[1])] = chunk
             if not running:
                 return
             over, _ = wait(running, return_when=FIRST_COMPLETED)
-            for one in over:
-                yield running.pop(one), one.result()
+            for future in over:
+                yield running.pop(future), future.result()
 
 
 def _on_ray(
@@ -164,7 +164,7 @@ def _output_on_stderr() -> Generator[None]:
     if sys.stdout is not None:
         sys.stdout.flush()
     try:
-        kept = os.dup(_STDOUT)
+        saved_stdout = os.dup(_STDOUT)
         os.dup2(_STDERR, _STDOUT)
     except OSError:  # one of them was closed: nothing can be written where it should not be
         yield
@@ -174,8 +174,8 @@ def _output_on_stderr() -> Generator[None]:
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()
-        os.dup2(kept, _STDOUT)
-        os.close(kept)
+        os.dup2(saved_stdout, _STDOUT)
+        os.close(saved_stdout)
 
 
 def _tasks(
@@ -187,25 +187,25 @@ def _tasks(
         raise BadInput(
             f"--ray {address}: no cluster is there: {error}", fix="start one: ray start --head"
         ) from error
-    task = ray.remote(max_retries=_TRIES)(_each)
+    task = ray.remote(max_retries=_TRIES)(_results)
     running = {task.remote(function, chunk[1]): chunk for chunk in left}
     while running and time.monotonic() < until_s:
         over, _ = ray.wait(list(running), timeout=1.0)
-        for one in over:
-            yield running.pop(one), ray.get(one)
-    for one in running:
-        ray.cancel(one)
+        for reference in over:
+            yield running.pop(reference), ray.get(reference)
+    for reference in running:
+        ray.cancel(reference)
 
 
-def _key(function: Function, given: list[Any]) -> tuple[str, ...]:
-    return ("search", version(), _name(function), json.dumps(given, sort_keys=True))
+def _cache_key(function: Function, points: list[Any]) -> tuple[str, ...]:
+    return ("search", version(), _function_name(function), json.dumps(points, sort_keys=True))
 
 
-def _name(function: Function) -> str:
+def _function_name(function: Function) -> str:
     """A function, and what a partial of it was given, in words."""
     if isinstance(function, partial):
         keywords = sorted(function.keywords.items())
-        return f"{_name(function.func)} {function.args!r} {keywords!r}"
+        return f"{_function_name(function.func)} {function.args!r} {keywords!r}"
     return f"{function.__module__}.{function.__qualname__}"
 
 

@@ -3,10 +3,10 @@ import pytest
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.system import search
-from trnsim.system.train.best import Effort, _Search, best, front, point
-from trnsim.system.train.candidates import Asked, fitting, layouts
+from trnsim.system.train.best import Effort, _Search, best, front, layout_step_s
+from trnsim.system.train.candidates import LayoutRequest, layouts, roomy_layouts
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 
 QUICK = Effort(budget=8, processes=1)
 
@@ -22,11 +22,11 @@ EXPERTS = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok
 )
 def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, context, make_llama):
     small = make_llama(**sizes)
-    asked = Asked(64, 2048, virtual=1, context=context)
+    asked = LayoutRequest(64, 2048, virtual=1, context=context)
     where = machine(on, instances)
-    steps = Steps(small, where)
+    steps = TrainingSteps(small, where)
     times = []
-    for one in fitting(small, where, layouts(small, where, asked)):
+    for one in roomy_layouts(small, where, layouts(small, where, asked)):
         try:
             times.append(steps.step(one).step_s.p50)
         except OutOfMemory:
@@ -37,7 +37,7 @@ def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, context,
 
 
 def test_what_was_asked_is_not_searched(llama):
-    asked = Asked(
+    asked = LayoutRequest(
         256,
         4096,
         *(8, 4, 1, 8, 1, 1, 1, "full"),
@@ -52,7 +52,7 @@ def test_what_was_asked_is_not_searched(llama):
 @pytest.mark.slow
 def test_the_smallest_number_that_fits_is_taken(make_llama):
     large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
-    asked = Asked(64, 4096)
+    asked = LayoutRequest(64, 4096)
     found = best(large, "trn1", None, asked, QUICK)
     assert found.machine.count > 1
     with pytest.raises(OutOfMemory, match="needs"):
@@ -62,23 +62,23 @@ def test_the_smallest_number_that_fits_is_taken(make_llama):
 def test_a_model_too_large_for_an_instance_without_efa_says_so(make_llama):
     large = make_llama(hidden_size=8192, num_hidden_layers=80, intermediate_size=28672)
     with pytest.raises(OutOfMemory, match=r"a NeuronCore of trn1\.2xlarge has 16\.0 GiB"):
-        best(large, "trn1.2xlarge", None, Asked(64, 4096), QUICK)
+        best(large, "trn1.2xlarge", None, LayoutRequest(64, 4096), QUICK)
 
 
 def test_what_was_asked_and_cannot_be_is_named(llama):
     with pytest.raises(BadInput, match="--tp 128 is more than the 64 ranks"):
-        best(llama, "trn2", 1, Asked(64, 4096, tensor=128), QUICK)
+        best(llama, "trn2", 1, LayoutRequest(64, 4096, tensor=128), QUICK)
     with pytest.raises(BadInput, match="has 32 layers, which --pp x --vp = 5 does not divide"):
-        best(llama, "trn2", 5, Asked(64, 4096, pipeline=5), QUICK)
+        best(llama, "trn2", 5, LayoutRequest(64, 4096, pipeline=5), QUICK)
 
 
 def test_ranks_that_no_layout_gives_work_are_refused(llama):
     with pytest.raises(BadInput, match=r"no layout gives work to all 2,304 ranks of 4 x Trn3"):
-        best(llama, "trn3", 4, Asked(512, 8192), QUICK)
+        best(llama, "trn3", 4, LayoutRequest(512, 8192), QUICK)
 
 
 def test_fewer_instances_are_looked_at_beside_those_that_were_asked_for(make_llama):
-    asked = Asked(16, 4096, context=1, micro_batch=1, recompute="full")
+    asked = LayoutRequest(16, 4096, context=1, micro_batch=1, recompute="full")
     found = best(make_llama(**SMALL), "trn2", 4, asked, QUICK)
     assert [where.count for where, _ in found.others] == [4, 2, 1]
     assert all(step.layout.global_batch == 16 for _, step in found.others)
@@ -86,7 +86,7 @@ def test_fewer_instances_are_looked_at_beside_those_that_were_asked_for(make_lla
 
 @pytest.mark.slow
 def test_a_deadline_that_is_over_takes_the_most_promising_one(llama):
-    asked = Asked(256, 4096, virtual=1, context=1)
+    asked = LayoutRequest(256, 4096, virtual=1, context=1)
     found = best(llama, "trn2", 4, asked, Effort(deadline_s=1e-9, processes=1))
     thorough = best(llama, "trn2", 4, asked, QUICK)
     assert thorough.step.step_s.p50 <= found.step.step_s.p50 < 1.2 * thorough.step.step_s.p50
@@ -107,9 +107,9 @@ def test_a_point_without_room_is_no_time():
         },
         "llama.json",
     )
-    assert point(given, model, "trn1.32xlarge", 1, 1) == "memory"
-    assert point(given | {"tensor": 8, "data": 4}, model, "trn1.32xlarge", 1, 1) == "memory"
-    assert point(given | {"tensor": 32, "data": 1}, model, "trn1.32xlarge", 1, 1) > 0
+    assert layout_step_s(given, model, "trn1.32xlarge", 1, 1) == "memory"
+    assert layout_step_s(given | {"tensor": 8, "data": 4}, model, "trn1.32xlarge", 1, 1) == "memory"
+    assert layout_step_s(given | {"tensor": 32, "data": 1}, model, "trn1.32xlarge", 1, 1) > 0
 
 
 def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
@@ -121,18 +121,18 @@ def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
         Layout(zero=0, tensor=8),
     ]
     monkeypatch.setattr(search, "map", lambda *_, **__: [1.0, 1.004, 1.1, "memory"])
-    looking = _Search(llama, "trn2", Asked(8, 4096), QUICK, None, 0.0)
-    assert looking._timed(machine("trn2"), made) == made[1]
+    looking = _Search(llama, "trn2", LayoutRequest(8, 4096), QUICK, None, 0.0)
+    assert looking._fastest_layout(machine("trn2"), made) == made[1]
 
 
 @pytest.mark.slow
 def test_more_instances_are_looked_at_where_they_can_exchange(llama):
-    asked, effort = Asked(256, 4096), Effort(budget=2, processes=1, doublings=2)
+    asked, effort = LayoutRequest(256, 4096), Effort(budget=2, processes=1, doublings=2)
     found = best(llama, "trn2", None, asked, effort)
     assert [where.count for where, _ in found.others] == [1, 2, 4]
     times = [step.step_s.p50 for _, step in found.others]
     assert times == sorted(times, reverse=True)
-    small = Asked(256, 4096, tensor=2, recompute="full", zero=3)
+    small = LayoutRequest(256, 4096, tensor=2, recompute="full", zero=3)
     with pytest.raises(OutOfMemory):
         best(llama, "trn1.2xlarge", None, small, effort)
 

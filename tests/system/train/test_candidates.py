@@ -5,12 +5,18 @@ import pytest
 
 from trnsim.place.machine import machine
 from trnsim.system.train import memory
-from trnsim.system.train.candidates import Asked, _needed, fitting, layouts, least
+from trnsim.system.train.candidates import (
+    LayoutRequest,
+    _needed,
+    layouts,
+    roomy_layouts,
+    smallest_layout,
+)
 from trnsim.system.train.layout import check
 
 
 def test_every_candidate_is_legal_and_uses_all_ranks(llama, trn2):
-    found = layouts(llama, trn2, Asked(256, 4096))
+    found = layouts(llama, trn2, LayoutRequest(256, 4096))
     assert len(found) > 1000
     assert len(set(found)) == len(found)
     for one in found:
@@ -20,23 +26,23 @@ def test_every_candidate_is_legal_and_uses_all_ranks(llama, trn2):
 
 
 def test_what_was_asked_stays(llama, mixtral, trn2):
-    asked = Asked(256, 4096, tensor=8, zero=0, recompute="full", is_sequence=False)
+    asked = LayoutRequest(256, 4096, tensor=8, zero=0, recompute="full", is_sequence=False)
     found = layouts(llama, trn2, asked)
     assert found
     assert {(o.tensor, o.zero, o.recompute, o.is_sequence) for o in found} == {
         (8, 0, "full", False)
     }
-    assert {one.expert for one in layouts(mixtral, trn2, Asked(256, 4096, tensor=8))} == {
+    assert {one.expert for one in layouts(mixtral, trn2, LayoutRequest(256, 4096, tensor=8))} == {
         1,
         2,
         4,
         8,
     }
-    assert all(one.data == 4 for one in layouts(llama, trn2, Asked(256, 4096, data=4)))
+    assert all(one.data == 4 for one in layouts(llama, trn2, LayoutRequest(256, 4096, data=4)))
 
 
 def test_data_ranks_never_outnumber_sequences(llama):
-    found = layouts(llama, machine("trn2", 64), Asked(16, 8192))
+    found = layouts(llama, machine("trn2", 64), LayoutRequest(16, 8192))
     assert found
     assert max(one.data for one in found) <= 16
 
@@ -45,7 +51,7 @@ def test_data_ranks_never_outnumber_sequences(llama):
 def test_the_formula_over_arrays_is_the_memory_of_the_fuller_end(llama, mixtral, trn2):
     random = np.random.default_rng(1)
     for model in (llama, mixtral):
-        found = layouts(model, trn2, Asked(256, 4096))
+        found = layouts(model, trn2, LayoutRequest(256, 4096))
         some = [found[at] for at in random.integers(0, len(found), 150)]
         for one, needed in zip(some, _needed(model, some), strict=True):
             ends = [memory.stages(model, one)[at].total for at in (0, -1)]
@@ -54,26 +60,26 @@ def test_the_formula_over_arrays_is_the_memory_of_the_fuller_end(llama, mixtral,
 
 def test_what_does_not_fit_is_left_out(llama):
     where = machine("trn1")
-    found = layouts(llama, where, Asked(256, 4096))
-    kept = fitting(llama, where, found)
+    found = layouts(llama, where, LayoutRequest(256, 4096))
+    kept = roomy_layouts(llama, where, found)
     assert 0 < len(kept) < len(found)
     out = set(found) - set(kept)
     assert all(
         max(one.total for one in memory.stages(llama, layout)) > memory.room(where)
         for layout in sorted(out, key=str)[::20]
     )
-    assert fitting(llama, where, []) == []
+    assert roomy_layouts(llama, where, []) == []
 
 
 def test_the_smallest_needs_the_least(llama, trn2):
-    found = layouts(llama, trn2, Asked(256, 4096))
+    found = layouts(llama, trn2, LayoutRequest(256, 4096))
     needed = [max(s.total for s in memory.stages(llama, one)) for one in found[::40]]
-    smallest = max(s.total for s in memory.stages(llama, least(llama, found)))
+    smallest = max(s.total for s in memory.stages(llama, smallest_layout(llama, found)))
     assert smallest <= 1.02 * min(needed)
 
 
 def test_a_plain_layout_has_data_ranks_for_the_rest(trn2):
-    plain = Asked(256, 4096, tensor=8, pipeline=4).plain(trn2)
+    plain = LayoutRequest(256, 4096, tensor=8, pipeline=4).plain(trn2)
     assert (plain.data, plain.recompute) == (8, "selective")
-    assert Asked(256, 4096, tensor=3).plain(trn2).data == 1
-    assert replace(Asked(256, 4096), data=5).plain(trn2).data == 5
+    assert LayoutRequest(256, 4096, tensor=3).plain(trn2).data == 1
+    assert replace(LayoutRequest(256, 4096), data=5).plain(trn2).data == 5

@@ -10,8 +10,8 @@ from trnsim.estimate.measured import read
 from trnsim.facts import Evidence
 from trnsim.place.machine import machine
 from trnsim.system.train.best import Effort
-from trnsim.system.train.candidates import Asked
-from trnsim.system.train.estimate import SHAPELESS, estimate, usual, usual_batch
+from trnsim.system.train.candidates import LayoutRequest
+from trnsim.system.train.estimate import SHAPELESS, estimate, usual_batch, usual_request
 from trnsim.system.train.run import Reliability, goodput
 from trnsim.workload.config import from_config
 
@@ -98,7 +98,7 @@ def test_the_usual_batch_is_what_ranks_can_share(on, batch):
 )
 def test_an_image_is_trained_on_its_patches_and_a_pair_on_its_texts(config, length):
     model = from_config(config, "model.json")
-    assert usual(model, machine("trn1", 1)).sequence == length
+    assert usual_request(model, machine("trn1", 1)).sequence == length
 
 
 def test_an_image_has_no_sequence_of_another_length():
@@ -108,12 +108,12 @@ def test_an_image_has_no_sequence_of_another_length():
         r"each image; legal: 197"
     )
     with pytest.raises(BadInput, match=said):
-        of(model, "trn1", asked=Asked(32, 8192))
+        of(model, "trn1", request=LayoutRequest(32, 8192))
 
 
 def test_the_usual_sequence_is_one_that_the_model_knows(make_llama):
-    assert usual(make_llama(max_position_embeddings=2048), machine("trn2")).sequence == 2048
-    assert usual(make_llama(), machine("trn2")) == Asked(512, 8192)
+    assert usual_request(make_llama(max_position_embeddings=2048), machine("trn2")).sequence == 2048
+    assert usual_request(make_llama(), machine("trn2")) == LayoutRequest(512, 8192)
 
 
 @pytest.mark.slow
@@ -130,8 +130,8 @@ def test_more_chips_are_never_slower_without_a_word(make_llama, hidden, layers, 
     runs = []
     for count in (1 << power, 2 << power):
         try:
-            asked = Asked(batch, 2048, context=1, micro_batch=1, recompute="full", zero=1)
-            runs.append(of(model, on, instances=count, asked=asked))
+            asked = LayoutRequest(batch, 2048, context=1, micro_batch=1, recompute="full", zero=1)
+            runs.append(of(model, on, instances=count, request=asked))
         except BadInput:  # more ranks than sequences, layers and heads give work
             return
     fewer, more = runs
@@ -147,8 +147,8 @@ def test_more_chips_are_never_slower_without_a_word(make_llama, hidden, layers, 
 def test_sizes_are_whole_runs_with_what_the_users_failures_take(make_llama):
     often = Reliability(chip_mtbf_s=1e5)
     small = make_llama(hidden_size=1024, num_hidden_layers=4, intermediate_size=4096)
-    asked = Asked(64, 2048, context=1, micro_batch=1, recompute="full", zero=1)
-    found = of(small, "trn2", instances=4, asked=asked, reliability=often)
+    asked = LayoutRequest(64, 2048, context=1, micro_batch=1, recompute="full", zero=1)
+    found = of(small, "trn2", instances=4, request=asked, reliability=often)
     for one in found.sizes:
         lost = goodput(one.machine.chips, one.machine.count, often)
         expected = 1e9 / (64 * 2048) * one.step.step_s.p50 / lost.goodput
@@ -160,14 +160,14 @@ def test_measured_times_of_layers_decide_the_step(llama, tmp_path):
     file = tmp_path / "mine.csv"
     text = "phase,batch,tokens,time_us,backward_us\ntrain,1,4096,{},{}\n"
     file.write_text(text.format(90_000, 180_000), encoding="utf-8")
-    asked = Asked(64, 4096, tensor=8, context=1, micro_batch=1, recompute="full", zero=1)
-    slow = of(llama, "trn1", instances=4, asked=asked, measured=read(file))
+    asked = LayoutRequest(64, 4096, tensor=8, context=1, micro_batch=1, recompute="full", zero=1)
+    slow = of(llama, "trn1", instances=4, request=asked, measured=read(file))
     assert slow.step.estimate.sources["forward"].endswith(f"; measured: {file} (layer)")
     assert slow.step.estimate.sources["backward"].endswith(f"; measured: {file} (layer)")
-    own = of(llama, "trn1", instances=4, asked=asked)
+    own = of(llama, "trn1", instances=4, request=asked)
     assert len(set(own.step.estimate.sources.values())) == 1
     file.write_text(text.format(180_000, 360_000), encoding="utf-8")
-    slower = of(llama, "trn1", instances=4, asked=asked, measured=read(file))
+    slower = of(llama, "trn1", instances=4, request=asked, measured=read(file))
     assert slower.step.parts_s["compute"] > 1.9 * slow.step.parts_s["compute"]
     with pytest.raises(BadInput, match=r"is met: this plan asks for train of 1 x 2048 tokens; "):
-        of(llama, "trn1", instances=4, asked=replace(asked, sequence=2048), measured=read(file))
+        of(llama, "trn1", instances=4, request=replace(asked, sequence=2048), measured=read(file))

@@ -19,7 +19,7 @@ from trnsim.estimate.few import FewConstants
 from trnsim.place.machine import machine
 from trnsim.system.train import pipeline
 from trnsim.system.train.layout import Layout, is_legal
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.config import from_config
 
 COUNT = int(os.environ.get("TRNSIM_FOLDINGS", "200"))
@@ -75,8 +75,8 @@ def random_layout(seed):
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_ranks_beside_each_other_change_nothing(seed):
     model, where, layout = random_layout(seed)
-    steps = Steps(model, where, TIMES)
-    costs = steps.costs(steps.worked(layout), layout)
+    steps = TrainingSteps(model, where, TIMES)
+    costs = steps.costs(steps.work(layout), layout)
     folded_s = pipeline.step_s(
         layout.schedule, layout.pipeline, layout.virtual, layout.micro_batches, costs
     )

@@ -12,7 +12,7 @@ from trnsim.system.train.pipeline import (
     BACKWARD,
     FORWARD,
     WEIGHTS,
-    Costs,
+    StageCosts,
     orders,
     run,
     step_s,
@@ -24,7 +24,7 @@ TIMES = [(1.0, 1.0, 1.0), (1.0, 1.2, 0.8), (1.0, 1.5, 0.5)]
 
 def equal(stages, forward, backward, weights, *, is_split, parts=1):
     count = stages * parts
-    return Costs(
+    return StageCosts(
         [forward / parts] * count,
         [(backward if is_split else backward + weights) / parts] * count,
         [(weights if is_split else 0.0) / parts] * count,
@@ -77,7 +77,7 @@ def test_every_operation_is_done_once_after_what_it_needs(schedule, stages, part
             for one in range(micro_batches)
         }
         assert Counter(order) == Counter(expected)
-    costs = Costs([1.0] * stages * parts, [2.0] * stages * parts, [1.0] * stages * parts, 0.5)
+    costs = StageCosts([1.0] * stages * parts, [2.0] * stages * parts, [1.0] * stages * parts, 0.5)
     spans = {span.operation: span for one in run(made, costs).stages for span in one}
     for (kind, part, one), span in spans.items():
         if kind == FORWARD and part:
@@ -107,14 +107,14 @@ def test_what_memory_counts_in_flight_is_the_most_that_a_schedule_holds(schedule
 
 def test_transfers_are_waited_for():
     free = equal(4, 1.0, 1.0, 1.0, is_split=False)
-    slow = Costs(free.forward_s, free.backward_s, free.weights_s, 0.1)
+    slow = StageCosts(free.forward_s, free.backward_s, free.weights_s, 0.1)
     times = [run(orders("1f1b", 4, 1, 8), one).time_s for one in (free, slow)]
     # There and back once, and again for each round in which a stage waits for its neighbour.
     assert times[1] - times[0] >= 2 * 3 * 0.1 - 1e-9
 
 
 def test_the_slowest_stage_sets_the_pace():
-    costs = Costs([1.0, 3.0, 1.0], [1.0, 3.0, 1.0], [0.0] * 3)
+    costs = StageCosts([1.0, 3.0, 1.0], [1.0, 3.0, 1.0], [0.0] * 3)
     assert run(orders("1f1b", 3, 1, 50), costs).time_s == pytest.approx(50 * 6.0 + 1.0 + 1.0)
 
 
@@ -122,7 +122,7 @@ def test_stages_that_wait_for_each_other_are_a_bug():
     made = orders("1f1b", 2, 1, 2)
     made[0].reverse()
     with pytest.raises(InternalError, match="stages wait for each other"):
-        run(made, Costs([1.0] * 2, [1.0] * 2, [0.0] * 2))
+        run(made, StageCosts([1.0] * 2, [1.0] * 2, [0.0] * 2))
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_a_long_step_is_folded_to_what_the_whole_takes():
         parts = int(random.choice([1, 2]))
         layers = [1 + 0.02 * random.random() for _ in range(stages * parts)]
         layers[-1] += 0.3  # the product of the vocabulary
-        costs = Costs(layers, [2 * one for one in layers], [0.0] * stages * parts, 0.05)
+        costs = StageCosts(layers, [2 * one for one in layers], [0.0] * stages * parts, 0.05)
         micro_batches = stages * (12_000 // (stages * stages * parts))
         whole = run(orders("1f1b", stages, parts, micro_batches), costs).time_s
         assert step_s("1f1b", stages, parts, micro_batches, costs) == pytest.approx(whole, rel=1e-3)
@@ -142,6 +142,6 @@ def test_a_long_step_is_folded_to_what_the_whole_takes():
 @pytest.mark.slow
 def test_many_stages_are_folded_after_few_rounds():
     layers = [1.0] * 63 + [1.2]
-    costs = Costs(layers, [2 * one for one in layers], [0.0] * 64, 0.02)
+    costs = StageCosts(layers, [2 * one for one in layers], [0.0] * 64, 0.02)
     whole = run(orders("1f1b", 64, 1, 1024), costs).time_s
     assert step_s("1f1b", 64, 1, 1024, costs) == pytest.approx(whole, rel=2e-3)

@@ -9,7 +9,7 @@ from trnsim.system.train.run import (
     Reliability,
     best_interval_s,
     goodput,
-    kept,
+    kept_part,
     straggling,
 )
 
@@ -52,7 +52,7 @@ def test_the_closed_form_is_what_draws_of_failures_give():
             elapsed_s += failure_s
         elapsed_s += recovery_s
     assert done / elapsed_s == pytest.approx(
-        kept(mtbf_s, interval_s, stall_s, recovery_s), rel=0.02
+        kept_part(mtbf_s, interval_s, stall_s, recovery_s), rel=0.02
     )
 
 
@@ -63,7 +63,7 @@ def test_the_best_interval_is_youngs_where_failures_are_rare():
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
 def test_no_other_interval_keeps_more(factor):
     best_s = best_interval_s(2000.0, 20.0)
-    assert kept(2000.0, best_s, 20.0, 60.0) > kept(2000.0, factor * best_s, 20.0, 60.0)
+    assert kept_part(2000.0, best_s, 20.0, 60.0) > kept_part(2000.0, factor * best_s, 20.0, 60.0)
 
 
 def test_spares_are_worth_less_each():

@@ -17,7 +17,7 @@ from trnsim.place.links import neuron
 from trnsim.place.machine import machine
 from trnsim.system.train import exchanges
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.resident import parameters
 
 link_lines = import_module("trnsim.place.links.exchange")
@@ -28,7 +28,7 @@ FAST = FewConstants(2e13, 1e15, 1.0, 0.0, 0.1, "a test")
 
 @pytest.fixture(scope="module")
 def steps(llama, trn2):
-    return Steps(llama, trn2)
+    return TrainingSteps(llama, trn2)
 
 
 def test_parts_add_up_to_the_step(steps, layout):
@@ -43,7 +43,7 @@ def test_parts_add_up_to_the_step(steps, layout):
 
 
 def test_exchanges_err_with_computing_where_the_rows_had_them(llama, trn2, layout):
-    found = Steps(llama, trn2, FAST).step(layout)
+    found = TrainingSteps(llama, trn2, FAST).step(layout)
     assert found.parts_s["tensor"] > 0
     moving_s = found.step_s.p50 - found.parts_s["host"]
     high = (found.step_s.p90 - found.parts_s["host"]) / moving_s
@@ -57,7 +57,9 @@ def test_useful_flops_are_six_a_parameter_and_token_and_attention(steps, layout,
 
 
 def test_the_bubble_is_that_of_the_closed_form(llama, trn2, layout):
-    found = Steps(llama, trn2, FAST).step(replace(layout, tensor=2, data=32, is_sequence=False))
+    found = TrainingSteps(llama, trn2, FAST).step(
+        replace(layout, tensor=2, data=32, is_sequence=False)
+    )
     busy_s = found.step_s.p50 - sum(found.parts_s[n] for n in ("bubble", "optimizer", "host"))
     # 8 micro batches on 4 stages, of which the last has the product of the vocabulary besides.
     assert found.parts_s["bubble"] / busy_s == pytest.approx(3 / 8, rel=0.2)
@@ -102,7 +104,7 @@ def test_every_axis_moves_the_step(changed, steps, layout):
 
 
 def test_experts_ranks_move_the_step(mixtral, trn2):
-    where = Steps(mixtral, trn2)
+    where = TrainingSteps(mixtral, trn2)
     one = Layout(tensor=8, data=32, is_sequence=True, global_batch=64, zero=3)
     found = [where.step(replace(one, expert=expert)) for expert in (1, 2, 8)]
     assert len({step.step_s for step in found}) == 3
@@ -118,14 +120,14 @@ def with_chip(where, peak=1.0, memory=1.0):
 
 @pytest.mark.parametrize("rates", [{"peak": 0.5}, {"memory": 0.25}])
 def test_a_worse_chip_makes_a_longer_step(rates, llama, trn2, layout):
-    worse = Steps(llama, with_chip(trn2, **rates)).step(layout)
-    assert worse.step_s.p50 > Steps(llama, trn2).step(layout).step_s.p50
+    worse = TrainingSteps(llama, with_chip(trn2, **rates)).step(layout)
+    assert worse.step_s.p50 > TrainingSteps(llama, trn2).step(layout).step_s.p50
 
 
 @pytest.fixture
 def with_links(monkeypatch):
     """Make links of a type of instance twice as fast; exchanges that are known are forgotten."""
-    known = (link_lines._lines, neuron._one_instance, neuron.inside, exchanges._found, *INSIDE)
+    known = (link_lines._lines, neuron._one_instance, neuron.inside, exchanges._exchange, *INSIDE)
 
     def change(name, fact):
         rows = catalogue()
@@ -163,17 +165,17 @@ def with_links(monkeypatch):
 def test_a_link_moves_what_goes_over_it_and_no_other(fact, axes, moved, llama, trn2, with_links):
     layout = Layout(global_batch=256, **axes)
     times = replace(FAST, flop_per_s=1e18)  # nothing hides behind computing
-    before = Steps(llama, trn2, times).timed(layout, ()).parts_s
+    before = TrainingSteps(llama, trn2, times).timed(layout, ()).parts_s
     with_links("trn2.48xlarge", fact)
-    after = Steps(llama, trn2, times).timed(layout, ()).parts_s
+    after = TrainingSteps(llama, trn2, times).timed(layout, ()).parts_s
     assert {name for name in before if after[name] < 0.97 * before[name]} >= moved
     beside = {"compute", "optimizer", "host"} | ({"tensor", "context"} if fact == "efa" else set())
     assert all(after[name] == before[name] for name in beside)
 
 
 def test_exchanges_of_data_ranks_hide_behind_computing(llama, trn2, layout):
-    slow = Steps(llama, trn2, FAST).step(layout)
-    fast = Steps(llama, trn2, replace(FAST, flop_per_s=1e18)).step(layout)
+    slow = TrainingSteps(llama, trn2, FAST).step(layout)
+    fast = TrainingSteps(llama, trn2, replace(FAST, flop_per_s=1e18)).step(layout)
     assert slow.data_hidden_s > 0
     assert fast.data_hidden_s < slow.data_hidden_s
     assert fast.parts_s["data"] > slow.parts_s["data"]
@@ -185,7 +187,7 @@ def test_more_data_ranks_with_as_many_sequences_each_take_little_longer(llama):
     times = []
     for count in (4, 16, 64):
         layout = Layout(tensor=8, data=8 * count, is_sequence=True, global_batch=64 * count)
-        times.append(Steps(llama, machine("trn2", count)).step(layout).step_s.p50)
+        times.append(TrainingSteps(llama, machine("trn2", count)).step(layout).step_s.p50)
     assert max(times) < 1.1 * min(times)
 
 
@@ -199,7 +201,7 @@ def test_half_a_million_chips_are_one_rank_a_stage(make_llama):
     where = machine("trn2", 31_248)
     assert where.chips == 499_968
     begun_s = time.process_time()
-    found = Steps(model, where).step(layout)
+    found = TrainingSteps(model, where).step(layout)
     assert 0.05 < found.mfu < 0.6
     assert time.process_time() - begun_s < 20  # a bound against a loop over ranks, not a speed
 
@@ -220,4 +222,4 @@ def test_the_rough_time_of_a_search_is_near_the_step(changed, steps, layout):
 @pytest.mark.parametrize("tensor", [4, 8])
 def test_one_stage_has_no_bubble(llama, tensor):
     flat = Layout(tensor=tensor, data=128 // tensor, global_batch=256)
-    assert Steps(llama, machine("trn2", 2)).step(flat).parts_s["bubble"] == 0
+    assert TrainingSteps(llama, machine("trn2", 2)).step(flat).parts_s["bubble"] == 0

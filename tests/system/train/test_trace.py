@@ -7,7 +7,7 @@ from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.train import pipeline
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 from trnsim.system.train.trace import perfetto
 
 
@@ -38,8 +38,8 @@ def test_a_stage_is_a_track_with_its_operations(virtual, llama):
     assert sorted(found) == ["stage 0", "stage 1", "transfers"]
     assert [len(found[f"stage {at}"]) for at in (0, 1)] == [2 * 4 * virtual] * 2
     assert found["stage 0"][0][0].startswith("forward 0")
-    steps = Steps(llama, where)
-    costs = steps.costs(steps.worked(layout), layout)
+    steps = TrainingSteps(llama, where)
+    costs = steps.costs(steps.work(layout), layout)
     end_s = max(end for at in (0, 1) for _, _, end in found[f"stage {at}"])
     assert end_s == pytest.approx(pipeline.step_s("1f1b", 2, virtual, 4, costs), rel=1e-6)
     for spans in (found["stage 0"], found["stage 1"]):

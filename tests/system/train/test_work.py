@@ -7,7 +7,7 @@ from trnsim.estimate.training import is_one_kernel
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.stages import all_parts
-from trnsim.system.train.work import Work, passes
+from trnsim.system.train.work import StageWork, passes
 from trnsim.workload.config import from_config
 from trnsim.workload.gradients import Recompute
 
@@ -79,7 +79,7 @@ def test_half_of_the_gradients_of_products_with_weights_is_by_weights(llama, trn
 
 
 def test_work_adds_up():
-    one = Work(1, 2, 3, 4, 5)
+    one = StageWork(1, 2, 3, 4, 5)
     assert (one + one.times(2)).total_s == 45
 
 

@@ -12,7 +12,7 @@ from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
 from trnsim.system.train.memory import WEIGHT_BYTES
 from trnsim.system.train.pipeline import BACKWARD, FORWARD, orders
-from trnsim.system.train.stages import a_pass, chunks
+from trnsim.system.train.stages import chunks, training_pass
 from trnsim.workload.gradients import Recompute, backward, recomputed
 from trnsim.workload.operators import Axis
 from trnsim.workload.summary import Summary
@@ -80,7 +80,7 @@ class Unfolded:
         """What a rank does for a micro batch on a chunk: seconds alone, and exchanges by axis."""
         computes, exchanges = 0.0, defaultdict(float)
         for part in chunk:
-            block, given = part.summary, a_pass(self.layout)
+            block, given = part.summary, training_pass(self.layout)
             moved = [*block.exchanges]
             if kind == FORWARD:
                 seconds = self.times.of(block, given).time_s

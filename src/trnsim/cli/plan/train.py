@@ -31,13 +31,13 @@ from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort
-from trnsim.system.train.candidates import Asked
+from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import (
     TrainingEstimate,
+    compare_runs,
     estimate,
-    together,
-    usual,
     usual_batch,
+    usual_request,
 )
 from trnsim.workload.config import read
 
@@ -130,16 +130,16 @@ class Options:
         more = _DOUBLINGS if platforms == 1 else 0
         return Effort(self.budget, self.deadline, self.ray, processes=0, doublings=more, tell=tell)
 
-    def asked(self, model: Architecture, name: str, count: int | None) -> Asked:
+    def asked(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:
         """What a search takes as given, with the usual sequence and batch where none is."""
         where = machine(name, 1 if count is None else count)
-        usually = usual(model, where, self.sequence)
+        usually = usual_request(model, where, self.sequence)
         sequence = usually.sequence if self.sequence is None else self.sequence
         batch = self.global_batch
         if batch is None:
             at_once = max((self.dp or 1) * (self.micro_batch or 1), 1)
             batch = -(-usual_batch(where, max(sequence, 1)) // at_once) * at_once
-        return Asked(
+        return LayoutRequest(
             batch,
             sequence,
             tensor=self.tp,
@@ -206,12 +206,12 @@ def _sizes(
     estimated: Callable[..., TrainingEstimate],
 ) -> list[TrainingEstimate]:
     """A platform with each number of instances."""
-    return together(
+    return compare_runs(
         [
             estimated(
                 name,
                 given.tokens,
-                asked=given.asked(model, name, count),
+                request=given.asked(model, name, count),
                 instances=count,
                 reliability=run.Reliability(
                     given.chip_mtbf_hours * _HOUR_S,

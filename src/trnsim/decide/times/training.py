@@ -10,15 +10,15 @@ from trnsim.decide.times.families import TRAINING
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.place.machine import Machine, machine
-from trnsim.system.train.best import Best, Effort, best, fixed
-from trnsim.system.train.estimate import usual
+from trnsim.system.train.best import Best, Effort, best, best_on
+from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import goodput
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
     from trnsim.decide.inventory.workload import Workload
-    from trnsim.system.train.candidates import Asked
+    from trnsim.system.train.candidates import LayoutRequest
 
 MOST_TIMED: Final = 64
 """Instances of a job that is timed; larger jobs are assumed as fast per instance."""
@@ -70,8 +70,10 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
     return best(workload.model, name, None, job, _EFFORT)
 
 
-def _job(workload: Workload, where: Machine) -> Asked:
-    job = replace(usual(workload.model, where, workload.shape.sequence), virtual=1, micro_batch=1)
+def _job(workload: Workload, where: Machine) -> LayoutRequest:
+    job = replace(
+        usual_request(workload.model, where, workload.shape.sequence), virtual=1, micro_batch=1
+    )
     batch = workload.shape.batch
     return replace(job, global_batch=batch) if batch else job
 
@@ -89,7 +91,7 @@ def _enlarged(workload: Workload, choice: Best, name: str, count: int) -> Best:
     for more in dict.fromkeys((times, 1 << (times.bit_length() - 1))):
         try:
             job = _job(workload, machine(name, more * least))
-            return fixed(workload.model, name, more * least, job, _EFFORT)
+            return best_on(workload.model, name, more * least, job, _EFFORT)
         except EmulatorError:
             continue
     return choice

@@ -9,7 +9,7 @@ import numpy as np
 from trnsim.place.machine import machine
 from trnsim.system.fleet.scenario import HOUR_S, Job, Level
 from trnsim.system.train.best import Effort, best
-from trnsim.system.train.estimate import usual
+from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import Reliability, goodput
 from trnsim.workload.config import read as read_config
 
@@ -120,7 +120,7 @@ def _planned(fields: JobFields, widths: list[int], setting: Setting) -> dict[int
     found: dict[int, float] = {}
     for chips in widths:
         instances = chips // setting.fleet.instance_chips
-        asked = usual(model, machine(setting.instance, instances))
+        asked = usual_request(model, machine(setting.instance, instances))
         step = best(model, setting.instance, instances, asked, Effort(budget=_BUDGET)).step
         found[chips] = step.tokens_per_s_per_chip.p50 * chips
     return found

@@ -12,15 +12,15 @@ from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import Machine, machine
 from trnsim.system import search
 from trnsim.system.train import memory
-from trnsim.system.train.candidates import fitting, layouts, least
+from trnsim.system.train.candidates import layouts, roomy_layouts, smallest_layout
 from trnsim.system.train.layout import Layout, check
-from trnsim.system.train.step import Step, Steps
+from trnsim.system.train.step import TrainingStep, TrainingSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trnsim.estimate.measured import Measured
-    from trnsim.system.train.candidates import Asked
+    from trnsim.system.train.candidates import LayoutRequest
     from trnsim.workload.architecture import Architecture
 
 BUDGET: Final = 48
@@ -68,8 +68,8 @@ class Best:
     """
 
     machine: Machine
-    step: Step
-    others: tuple[tuple[Machine, Step], ...]
+    step: TrainingStep
+    others: tuple[tuple[Machine, TrainingStep], ...]
     looked_at: int
     fitting: int
     timed: int
@@ -80,7 +80,7 @@ def best(
     model: Architecture,
     name: str,
     instances: int | None,
-    asked: Asked,
+    request: LayoutRequest,
     effort: Effort | None = None,
     measured: Measured | None = None,
 ) -> Best:
@@ -90,7 +90,7 @@ def best(
         model: what is trained.
         name: the type.
         instances: how many; the smallest number that has a layout with room, where it is None.
-        asked: what is not searched.
+        request: what is not searched.
         effort: what the search may take.
         measured: a user's times of layers, which win.
 
@@ -98,15 +98,19 @@ def best(
         BadInput: no layout is legal, with the reason for one that was asked.
         OutOfMemory: none has room, with the stage of the smallest one.
     """
-    looking = _Search(model, name, asked, effort or Effort(), measured, time.monotonic())
+    looking = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
     if instances is None:
-        return looking.enlarged(looking.smallest())
-    return looking.compared(looking.on(machine(name, instances)))
+        return looking.with_more_instances(looking.on_fewest_instances())
+    return looking.with_fewer_instances(looking.on(machine(name, instances)))
 
 
 @lru_cache(maxsize=64)
-def fixed(
-    model: Architecture, name: str, instances: int, asked: Asked, effort: Effort | None = None
+def best_on(
+    model: Architecture,
+    name: str,
+    instances: int,
+    request: LayoutRequest,
+    effort: Effort | None = None,
 ) -> Best:
     """The best layout on exactly `instances`, without a look at fewer.
 
@@ -114,7 +118,7 @@ def fixed(
         BadInput: no layout is legal.
         OutOfMemory: none has room.
     """
-    looking = _Search(model, name, asked, effort or Effort(), None, time.monotonic())
+    looking = _Search(model, name, request, effort or Effort(), None, time.monotonic())
     return looking.on(machine(name, instances))
 
 
@@ -127,76 +131,76 @@ class _Search:
 
     model: Architecture
     name: str
-    asked: Asked
+    request: LayoutRequest
     effort: Effort
     measured: Measured | None
     begun_s: float
 
-    def smallest(self) -> Best:
+    def on_fewest_instances(self) -> Best:
         """On the smallest number of instances with room: powers of two, or what was asked."""
-        asked = self.asked
-        fixed = asked.plain(machine(self.name))
-        needed = fixed.tensor * fixed.pipeline * fixed.context * (asked.data or 1)
-        each = machine(self.name).ranks_per_instance
-        count = max(-(-needed // each), 1)
-        if asked.data is not None and asked.tensor and asked.pipeline:
+        request = self.request
+        plain = request.plain(machine(self.name))
+        needed = plain.tensor * plain.pipeline * plain.context * (request.data or 1)
+        ranks = machine(self.name).ranks_per_instance
+        count = max(-(-needed // ranks), 1)
+        if request.data is not None and request.tensor and request.pipeline:
             return self.on(machine(self.name, count))
         while True:
             try:
                 return self.on(machine(self.name, count))
             except OutOfMemory:
                 more = machine(self.name, 2 * count)
-                if not more.instance.efa_bytes_per_s or 2 * count * each > self._most_ranks():
+                if not more.instance.efa_bytes_per_s or 2 * count * ranks > self._most_ranks():
                     raise
                 count *= 2
 
     def _most_ranks(self) -> int:
         """Ranks beyond which a sequence, a layer and a head each have one."""
         depth = sum(tower.depth for tower in self.model.towers)
-        return self.asked.global_batch * depth * self.asked.sequence
+        return self.request.global_batch * depth * self.request.sequence
 
     def on(self, where: Machine) -> Best:
         """On all ranks of a machine."""
         model = self.model
-        made = layouts(model, where, self.asked)
-        if not made:
+        candidates = layouts(model, where, self.request)
+        if not candidates:
             self._refuse(where)
-        fits = fitting(model, where, made)
+        fits = roomy_layouts(model, where, candidates)
         if not fits:
-            smallest = least(model, made)
+            smallest = smallest_layout(model, candidates)
             memory.check(memory.stages(model, smallest), smallest, where)
         steps = self._steps(where)
         ranked = sorted(fits, key=steps.rough_s)
-        chosen = self._timed(where, ranked)
+        chosen = self._fastest_layout(where, ranked)
         if chosen is None:
-            smallest = least(model, made)
+            smallest = smallest_layout(model, candidates)
             memory.check(memory.stages(model, smallest), smallest, where)
             raise OutOfMemory(f"no layout of {where.count} x {where.instance.name} has room")
         step = steps.step(chosen)
         timed = min(len(ranked), self.effort.budget)
-        return Best(where, step, ((where, step),), len(made), len(fits), timed)
+        return Best(where, step, ((where, step),), len(candidates), len(fits), timed)
 
     def _refuse(self, where: Machine) -> NoReturn:
         """Say why no layout is legal."""
-        asked = self.asked
-        plain = asked.plain(where)
-        if asked.data is None and asked.global_batch > 0:  # the number of data ranks follows
+        request = self.request
+        plain = request.plain(where)
+        if request.data is None and request.global_batch > 0:  # the number of data ranks follows
             plain = replace(plain, global_batch=plain.data * plain.micro_batch)
         check(plain, self.model, where)
         raise BadInput(
             f"no layout gives work to all {where.ranks:,} ranks of {where.count} x "
-            f"{where.instance.name} with --global-batch {asked.global_batch}",
+            f"{where.instance.name} with --global-batch {request.global_batch}",
             fix="use a larger batch or fewer instances",
         )
 
-    def _steps(self, where: Machine) -> Steps:
-        return Steps(self.model, where, measured=self.measured)
+    def _steps(self, where: Machine) -> TrainingSteps:
+        return TrainingSteps(self.model, where, measured=self.measured)
 
-    def _timed(self, where: Machine, ranked: Sequence[Layout]) -> Layout | None:
+    def _fastest_layout(self, where: Machine, ranked: Sequence[Layout]) -> Layout | None:
         """The layout with the shortest step of the first ones, or None where none has room."""
         effort = self.effort
         function = partial(
-            point,
+            layout_step_s,
             model=self.model,
             name=where.instance.name,
             count=where.count,
@@ -210,7 +214,7 @@ class _Search:
         tell = effort.tell
         times = search.map(
             function,
-            [asdict(one) for one in first],
+            [asdict(layout) for layout in first],
             ray=effort.ray,
             processes=effort.processes,
             deadline_s=left_s,
@@ -219,36 +223,36 @@ class _Search:
         pairs = [(time_s, at) for at, time_s in enumerate(times) if isinstance(time_s, float)]
         if not pairs:
             # A deadline that left no time at all takes the most promising one that has room.
-            return next((one for one in ranked if _has_room(self.model, where, one)), None)
+            return next((layout for layout in ranked if _has_room(self.model, where, layout)), None)
         quick_s = _AS_GOOD * min(pairs)[0]
         return min((first[at] for time_s, at in pairs if time_s <= quick_s), key=_plainness)
 
-    def compared(self, found: Best) -> Best:
+    def with_fewer_instances(self, result: Best) -> Best:
         """What was found beside fewer instances: half as many, a quarter, and so on."""
-        others, count = list(found.others), found.machine.count
+        others, count = list(result.others), result.machine.count
         for _ in range(_HALVINGS):
             count //= 2
-            fewer = self._roughly(machine(self.name, count)) if count else None
+            fewer = self._rough_step(machine(self.name, count)) if count else None
             others += [] if fewer is None else [fewer]
-        return replace(found, others=tuple(others))
+        return replace(result, others=tuple(others))
 
-    def enlarged(self, found: Best) -> Best:
+    def with_more_instances(self, result: Best) -> Best:
         """What was found beside more instances, where these can exchange."""
-        others, count = list(found.others), found.machine.count
-        if found.machine.instance.efa_bytes_per_s:
+        others, count = list(result.others), result.machine.count
+        if result.machine.instance.efa_bytes_per_s:
             for power in range(1, self.effort.doublings + 1):
-                more = self._roughly(machine(self.name, count << power))
+                more = self._rough_step(machine(self.name, count << power))
                 others += [] if more is None else [more]
-        return replace(found, others=tuple(others))
+        return replace(result, others=tuple(others))
 
-    def _roughly(self, where: Machine) -> tuple[Machine, Step] | None:
+    def _rough_step(self, where: Machine) -> tuple[Machine, TrainingStep] | None:
         """The shortest step of the most promising layouts with room; None where there is none."""
         steps = self._steps(where)
-        made = fitting(self.model, where, layouts(self.model, where, self.asked))
-        ranked = sorted(made, key=steps.rough_s)
-        roomy = (one for one in ranked if _has_room(self.model, where, one))
-        found = [steps.step(one) for one in islice(roomy, _ROUGHLY)]
-        return (where, min(found, key=lambda one: one.step_s.p50)) if found else None
+        candidates = roomy_layouts(self.model, where, layouts(self.model, where, self.request))
+        ranked = sorted(candidates, key=steps.rough_s)
+        roomy = (layout for layout in ranked if _has_room(self.model, where, layout))
+        best = [steps.step(layout) for layout in islice(roomy, _ROUGHLY)]
+        return (where, min(best, key=lambda step: step.step_s.p50)) if best else None
 
 
 def _plainness(layout: Layout) -> tuple[int, ...]:
@@ -259,11 +263,11 @@ def _plainness(layout: Layout) -> tuple[int, ...]:
 
 def _has_room(model: Architecture, where: Machine, layout: Layout) -> bool:
     needed = memory.stages(model, layout)
-    return max(one.total for one in needed) <= memory.room(where)
+    return max(stage.total for stage in needed) <= memory.room(where)
 
 
-def point(
-    given: dict[str, Any],
+def layout_step_s(
+    sizes: dict[str, Any],
     model: Architecture,
     name: str,
     count: int,
@@ -275,7 +279,7 @@ def point(
     A point of `trnsim.system.search.map`.
     """
     try:
-        return _steps(model, name, count, lnc, measured).step(Layout(**given)).step_s.p50
+        return _steps(model, name, count, lnc, measured).step(Layout(**sizes)).step_s.p50
     except OutOfMemory:
         return "memory"
 
@@ -283,8 +287,8 @@ def point(
 @lru_cache(maxsize=4)
 def _steps(
     model: Architecture, name: str, count: int, lnc: int, measured: Measured | None
-) -> Steps:
-    return Steps(model, machine(name, count, lnc=lnc or None), measured=measured)
+) -> TrainingSteps:
+    return TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
 
 
 def front(points: Sequence[tuple[float, ...]]) -> list[int]:
@@ -293,10 +297,12 @@ def front(points: Sequence[tuple[float, ...]]) -> list[int]:
     Each point has the same quantities, of which less is better.
     """
     return [
-        at for at, one in enumerate(points) if not any(_is_better(other, one) for other in points)
+        at
+        for at, point in enumerate(points)
+        if not any(_is_better(rival, point) for rival in points)
     ]
 
 
-def _is_better(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    pairs = list(zip(one, other, strict=True))
+def _is_better(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    pairs = list(zip(point, other, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)

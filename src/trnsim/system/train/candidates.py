@@ -35,7 +35,7 @@ _SLACK: Final = 1.05
 
 
 @dataclass(frozen=True)
-class Asked:
+class LayoutRequest:
     """What a user asks of a layout; None where a search decides.
 
     Attributes are those of `Layout`.
@@ -58,7 +58,7 @@ class Asked:
     optimizer: str = "adamw"
 
     @property
-    def given(self) -> dict[str, Any]:
+    def fixed_fields(self) -> dict[str, Any]:
         """What was asked for, by the names of `Layout`."""
         return {
             field.name: getattr(self, field.name)
@@ -68,49 +68,55 @@ class Asked:
 
     def plain(self, machine: Machine) -> Layout:
         """A layout with what was asked, one rank on every other axis, and data for the rest."""
-        made = replace(Layout(recompute="selective"), **self.given)
+        layout = replace(Layout(recompute="selective"), **self.fixed_fields)
         if self.data is not None:
-            return made
-        others = made.tensor * made.context * made.pipeline
-        whole = others > 0 and machine.ranks % others == 0
-        return replace(made, data=machine.ranks // others if whole else 1)
+            return layout
+        other_ranks = layout.tensor * layout.context * layout.pipeline
+        is_divisible = other_ranks > 0 and machine.ranks % other_ranks == 0
+        return replace(layout, data=machine.ranks // other_ranks if is_divisible else 1)
 
 
-def layouts(model: Architecture, machine: Machine, asked: Asked) -> list[Layout]:
+def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> list[Layout]:
     """Every legal layout of all ranks of a machine with what was asked."""
-    return [one for one in _all(model, machine, asked) if is_legal(one, model, machine)]
+    return [
+        layout for layout in _splits(model, machine, request) if is_legal(layout, model, machine)
+    ]
 
 
-def _all(model: Architecture, machine: Machine, asked: Asked) -> Iterator[Layout]:
+def _splits(model: Architecture, machine: Machine, request: LayoutRequest) -> Iterator[Layout]:
     depth = sum(tower.depth for tower in model.towers)
-    given = asked.given
-    for tensor in _or([asked.tensor], _tensors(model, machine)):
+    fixed = request.fixed_fields
+    for tensor in _sizes([request.tensor], _tensors(model, machine)):
         left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
-        for pipeline in _or([asked.pipeline], _divisors(depth)):
-            for context in _or([asked.context], _contexts(asked.sequence)):
+        for pipeline in _sizes([request.pipeline], _divisors(depth)):
+            for context in _sizes([request.context], _contexts(request.sequence)):
                 if not left or left % (pipeline * context):
                     continue
                 data = left // (pipeline * context)
-                if asked.data not in (None, data) or data > asked.global_batch:
+                if request.data not in (None, data) or data > request.global_batch:
                     continue
                 shared = {"tensor": tensor, "pipeline": pipeline, "context": context}
-                for more in _rest(model, asked, data, depth // pipeline):
-                    made = given | shared | {"data": data} | more
-                    made.setdefault("is_sequence", tensor > 1)
-                    if pipeline > 1 or made["virtual"] == 1:
-                        yield Layout(**made)
+                for more in _axes(model, request, data, depth // pipeline):
+                    sizes = fixed | shared | {"data": data} | more
+                    sizes.setdefault("is_sequence", tensor > 1)
+                    if pipeline > 1 or sizes["virtual"] == 1:
+                        yield Layout(**sizes)
 
 
-def _rest(model: Architecture, asked: Asked, data: int, each: int) -> Iterator[dict[str, Any]]:
+def _axes(
+    model: Architecture, request: LayoutRequest, data: int, depth: int
+) -> Iterator[dict[str, Any]]:
     """The axes that share nothing with the number of ranks."""
     experts = model.experts.count if model.experts else 1
-    virtual = [one for one in _VIRTUAL if each % one == 0 and asked.schedule == "1f1b"]
+    virtual = [n for n in _VIRTUAL if depth % n == 0 and request.schedule == "1f1b"]
     zeros = [1, 3] if data > 1 else [1]
-    for micro in _or([asked.micro_batch], _micro_batches(asked, data)):
-        for part in _or([asked.virtual], virtual or [1]):
-            for expert in _or([asked.expert], [e for e in _divisors(experts) if data % e == 0]):
-                for zero in _or([asked.zero], zeros):
-                    for recompute in _or([asked.recompute], list(RECOMPUTES)):
+    for micro in _sizes([request.micro_batch], _micro_batches(request, data)):
+        for part in _sizes([request.virtual], virtual or [1]):
+            for expert in _sizes(
+                [request.expert], [e for e in _divisors(experts) if data % e == 0]
+            ):
+                for zero in _sizes([request.zero], zeros):
+                    for recompute in _sizes([request.recompute], list(RECOMPUTES)):
                         yield {
                             "micro_batch": micro,
                             "virtual": part,
@@ -120,18 +126,18 @@ def _rest(model: Architecture, asked: Asked, data: int, each: int) -> Iterator[d
                         }
 
 
-def _or(asked: list[Any], others: Sequence[Any]) -> Sequence[Any]:
-    return others if asked == [None] else asked
+def _sizes(fixed: list[Any], choices: Sequence[Any]) -> Sequence[Any]:
+    return choices if fixed == [None] else fixed
 
 
 def _tensors(model: Architecture, machine: Machine) -> list[int]:
     """Sizes that divide an instance's ranks and every attention's heads."""
     heads = {
-        one.heads
+        attention.heads
         for tower in model.towers
         for layer in tower.layers
-        for one in layer.attentions
-        if one.heads or isinstance(one, LatentAttention)
+        for attention in layer.attentions
+        if attention.heads or isinstance(attention, LatentAttention)
     }
     sizes = _divisors(machine.ranks_per_instance)
     return [size for size in sizes if all(head % size == 0 for head in heads)]
@@ -139,64 +145,64 @@ def _tensors(model: Architecture, machine: Machine) -> list[int]:
 
 def _contexts(sequence: int) -> list[int]:
     powers = (1 << power for power in range(sequence.bit_length()))
-    return [one for one in powers if one == 1 or sequence // one >= _LEAST_TOKENS]
+    return [size for size in powers if size == 1 or sequence // size >= _LEAST_TOKENS]
 
 
-def _micro_batches(asked: Asked, data: int) -> list[int]:
-    each = asked.global_batch // data
-    most = max(_MOST_TOKENS // asked.sequence, 1)
-    powers = (1 << power for power in range(each.bit_length()))
-    return [one for one in powers if each % one == 0 and one <= most]
+def _micro_batches(request: LayoutRequest, data: int) -> list[int]:
+    sequences = request.global_batch // data
+    most = max(_MOST_TOKENS // request.sequence, 1)
+    powers = (1 << power for power in range(sequences.bit_length()))
+    return [size for size in powers if sequences % size == 0 and size <= most]
 
 
-def _divisors(whole: int) -> list[int]:
-    return [size for size in range(1, whole + 1) if whole % size == 0]
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0]
 
 
 Array = npt.NDArray[np.float64]
 
 
-def fitting(model: Architecture, machine: Machine, made: list[Layout]) -> list[Layout]:
+def roomy_layouts(model: Architecture, machine: Machine, candidates: list[Layout]) -> list[Layout]:
     """Those that HBM has room for, by the average of the layers."""
-    if not made:
+    if not candidates:
         return []
-    needed = _needed(model, made)
+    needed = _needed(model, candidates)
     fits = needed <= _SLACK * memory.room(machine)
-    return [one for one, is_fit in zip(made, fits.tolist(), strict=True) if is_fit]
+    return [layout for layout, is_fit in zip(candidates, fits.tolist(), strict=True) if is_fit]
 
 
-def least(model: Architecture, made: list[Layout]) -> Layout:
+def smallest_layout(model: Architecture, candidates: list[Layout]) -> Layout:
     """The layout that needs the least memory."""
-    return made[int(np.argmin(_needed(model, made)))]
+    return candidates[int(np.argmin(_needed(model, candidates)))]
 
 
-def _needed(model: Architecture, made: list[Layout]) -> Array:
+def _needed(model: Architecture, candidates: list[Layout]) -> Array:
     """Bytes of the fuller one of the first and the last stage of each layout."""
-    sums = np.array([_sums(model, one) for one in made], dtype=np.float64).T
-    table, layers, experts, kept, head, working, logits, buffer, per_layer = sums
-    stages = _of(made, "pipeline")
-    first = np.array([memory.in_flight(one, 0) for one in made])
-    last = np.array([memory.in_flight(one, one.pipeline - 1) for one in made])
-    flights = np.stack([first, last]) / _of(made, "virtual")
+    sums = np.array([_sums(model, layout) for layout in candidates], dtype=np.float64).T
+    table, layers, experts, activations, head, working, logits, buffer, per_layer = sums
+    stages = _column(candidates, "pipeline")
+    first = np.array([memory.in_flight(layout, 0) for layout in candidates])
+    last = np.array([memory.in_flight(layout, layout.pipeline - 1) for layout in candidates])
+    flights = np.stack([first, last]) / _column(candidates, "virtual")
     alone = stages == 1
     dense = np.stack([table + alone * head, head + alone * table]) + layers / stages
     held = dense + experts / stages
-    shard = _of(made, "shard")
-    shared = (dense + experts / stages * _of(made, "expert")) / shard
-    bits = [memory.bytes_of_parameter(one) for one in made]
+    shard = _column(candidates, "shard")
+    shared = (dense + experts / stages * _column(candidates, "expert")) / shard
+    bits = [memory.bytes_of_parameter(layout) for layout in candidates]
     width, gradient, state = np.array(bits).T
-    zero = _of(made, "zero")
+    zero = _column(candidates, "zero")
     total = width * np.where(zero > 2, shared, held)  # noqa: PLR2004  ZeRO's own stages
     total += gradient * np.where(zero > 1, shared, held) + state * np.where(zero > 0, shared, held)
-    total += flights * kept / stages + working + buffer
+    total += flights * activations / stages + working + buffer
     total += (zero > 2) * memory.GATHERED_LAYERS * width * per_layer  # noqa: PLR2004  as above
     total[1] += logits
     total[0] += alone * logits
     return np.asarray(total.max(axis=0), dtype=np.float64)
 
 
-def _of(made: list[Layout], name: str) -> Array:
-    return np.array([getattr(one, name) for one in made], dtype=np.float64)
+def _column(candidates: list[Layout], name: str) -> Array:
+    return np.array([getattr(layout, name) for layout in candidates], dtype=np.float64)
 
 
 _KEYS: Final = (
@@ -207,11 +213,11 @@ _KEYS: Final = (
 
 def _sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
     key = tuple(getattr(layout, name) for name in _KEYS)
-    return _summed(model, key, min(layout.pipeline, 2))
+    return _model_sums(model, key, min(layout.pipeline, 2))
 
 
 @lru_cache(maxsize=1 << 14)
-def _summed(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[float, ...]:
+def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[float, ...]:
     """What all layers hold and keep together, and what lies before and behind them."""
     layout = Layout(**dict(zip(_KEYS, key, strict=True)), pipeline=pipeline)
     parts = all_parts(model, layout)
@@ -225,6 +231,6 @@ def _summed(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[f
         behind.dense,
         max(memory.working_bytes(part, layout) for part in layers),
         memory.logit_bytes(behind),
-        max((one.nbytes for part in layers for one in part.summary.exchanges), default=0.0),
+        max((sent.nbytes for part in layers for sent in part.summary.exchanges), default=0.0),
         max(part.dense + part.experts for part in layers),
     )

@@ -16,9 +16,9 @@ from trnsim.place.machine import machine
 from trnsim.price import Quote, quote
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best, front
-from trnsim.system.train.candidates import Asked, layouts
+from trnsim.system.train.candidates import LayoutRequest, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
-from trnsim.system.train.stages import trained
+from trnsim.system.train.stages import trained_model
 from trnsim.uncertainty import Basis, Inputs
 from trnsim.workload.operators import Phase
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
     from trnsim.facts import Rate
     from trnsim.place.machine import Machine
-    from trnsim.system.train.step import Step
+    from trnsim.system.train.step import TrainingStep
     from trnsim.workload.architecture import Architecture
 
 BATCH_TOKENS: Final = 4 * 2**20
@@ -62,7 +62,7 @@ class Size:
     """
 
     machine: Machine
-    step: Step
+    step: TrainingStep
     goodput: Goodput
     time_s: Interval
     usd: Interval | None
@@ -102,7 +102,7 @@ def estimate(
     on: str,
     tokens: float = 1e9,
     *,
-    asked: Asked | None = None,
+    request: LayoutRequest | None = None,
     instances: int | None = None,
     reliability: Reliability | None = None,
     effort: Effort | None = None,
@@ -117,7 +117,7 @@ def estimate(
         model: what is trained.
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
         tokens: of the whole run.
-        asked: what a search of layouts takes as given; `usual` by default.
+        request: what a search of layouts takes as given; `usual_request` by default.
         instances: how many; the smallest number with a layout that has room by default.
         reliability: what interrupts the run.
         effort: what the search may take.
@@ -136,53 +136,55 @@ def estimate(
             f"tokens must be positive and finite, not {tokens}", fix="give a positive tokens"
         )
     where = machine(on, instances or 1, rows=rows)
-    asked = asked or usual(model, where)
+    request = request or usual_request(model, where)
     if measured is not None:
-        _check_measured(measured, model, where, asked)
-    found = best(model, on, instances, asked, effort, measured)
+        _check_measured(measured, model, where, request)
+    result = best(model, on, instances, request, effort, measured)
     if measured is not None:
-        matching.check_used(measured, found.step.estimate.sources, _passed(found.step))
-    price = quote(found.machine.instance.name, kind, as_of=as_of, rows=rows)
+        matching.check_used(measured, result.step.estimate.sources, _pass_words(result.step))
+    price = quote(result.machine.instance.name, kind, as_of=as_of, rows=rows)
     sized = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
-    own, basis = sized(found.machine, found.step), _basis(found)
-    one = TrainingEstimate(
+    own, basis = sized(result.machine, result.step), _basis(result)
+    run = TrainingEstimate(
         **vars(own),
         model=model,
         platform=on,
-        best=found,
+        best=result,
         tokens=tokens,
         quote=price,
         basis=basis,
-        assumed=basis.assumed + _shapeless(found),
+        assumed=basis.assumed + _shapeless(result),
     )
-    return _beside(one, [sized(*other) for other in found.others])
+    return _with_sizes(run, [sized(*option) for option in result.others])
 
 
-def _passed(step: Step) -> str:
+def _pass_words(step: TrainingStep) -> str:
     """What passes through a layer at once, in words."""
     return f"train of {step.layout.micro_batch} x {step.layout.sequence} tokens"
 
 
-def _shapeless(found: Best) -> tuple[str, ...]:
+def _shapeless(result: Best) -> tuple[str, ...]:
     """That times on AWS's chips take no account of shapes, where few constants gave them."""
-    sources = found.step.estimate.sources.values()
+    sources = result.step.estimate.sources.values()
     is_few = any(source.startswith("few constants") for source in sources)
-    return (SHAPELESS,) if found.machine.lnc and is_few else ()
+    return (SHAPELESS,) if result.machine.lnc and is_few else ()
 
 
-def _check_measured(table: Measured, model: Architecture, where: Machine, asked: Asked) -> None:
+def _check_measured(
+    table: Measured, model: Architecture, where: Machine, request: LayoutRequest
+) -> None:
     """Refuse a table that is of none of the layouts that a search may take."""
-    splits = {(one.split, one.dtype) for one in layouts(model, where, asked)}
+    splits = {(layout.split, layout.dtype) for layout in layouts(model, where, request)}
     if splits:  # without one, the search says why
-        cases = [(trained(model, dtype), split) for split, dtype in splits]
+        cases = [(trained_model(model, dtype), split) for split, dtype in splits]
         matching.check(table, where, (Phase.TRAIN,), cases)
 
 
 def _size(
-    tokens: float, usd_per_hour: Rate | None, given: Reliability, where: Machine, step: Step
+    tokens: float, usd_per_hour: Rate | None, risk: Reliability, where: Machine, step: TrainingStep
 ) -> Size:
     """A run of `tokens` on one number of instances."""
-    lost, time_s = goodput(where.chips, where.count, given), _NEVER
+    lost, time_s = goodput(where.chips, where.count, risk), _NEVER
     usd = None
     if lost.is_ending:
         steps = tokens / (step.layout.global_batch * step.layout.sequence)
@@ -192,13 +194,13 @@ def _size(
     return Size(where, step, lost, time_s, usd)
 
 
-def _beside(one: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
+def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
     """A run beside others of the same platform on other numbers of instances."""
     ordered = tuple(sorted(sizes, key=lambda size: size.machine.count))
     fewer = [
         size
         for size in ordered
-        if size.machine.count < one.machine.count and size.time_s.p50 <= _SAME * one.time_s.p50
+        if size.machine.count < run.machine.count and size.time_s.p50 <= _SAME * run.time_s.p50
     ]
     ending = [size for size in reversed(ordered) if size.goodput.is_ending]
     points = [
@@ -210,30 +212,32 @@ def _beside(one: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
         for size in ending
     ]
     return replace(
-        one,
+        run,
         sizes=ordered,
-        smaller=fewer[0] if fewer and one.goodput.is_ending else None,
+        smaller=fewer[0] if fewer and run.goodput.is_ending else None,
         front=tuple(ending[at] for at in front(points)),
     )
 
 
-def together(found: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
+def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
     """Runs of one platform, each beside the numbers of instances that any of them looked at.
 
     Of one number the shortest step counts, whichever search found it.
     """
     shortest: dict[int, Size] = {}
-    for size in (size for one in found for size in one.sizes):
-        known = shortest.setdefault(size.machine.count, size)
-        if size.step.step_s.p50 < known.step.step_s.p50:
+    for size in (size for run in runs for size in run.sizes):
+        rival = shortest.setdefault(size.machine.count, size)
+        if size.step.step_s.p50 < rival.step.step_s.p50:
             shortest[size.machine.count] = size
-    return [_beside(one, shortest.values()) for one in found]
+    return [_with_sizes(run, shortest.values()) for run in runs]
 
 
-def usual(model: Architecture, where: Machine, sequence: int | None = None) -> Asked:
+def usual_request(
+    model: Architecture, where: Machine, sequence: int | None = None
+) -> LayoutRequest:
     """What is trained unless told: sequences of a usual length, a batch of a usual size."""
     length = sequence or model.usual_length(SEQUENCE)
-    return Asked(usual_batch(where, length), length)
+    return LayoutRequest(usual_batch(where, length), length)
 
 
 def usual_batch(where: Machine, sequence: int) -> int:
@@ -246,9 +250,9 @@ def usual_batch(where: Machine, sequence: int) -> int:
     return odd << max(math.ceil(math.log2(wanted / odd)), 0)
 
 
-def _basis(found: Best) -> Basis:
+def _basis(result: Best) -> Basis:
     """The inputs that decided it, with the provenance of each."""
-    where, dtype = found.machine, found.step.layout.dtype
+    where, dtype = result.machine, result.step.layout.dtype
     facts: dict[str, Rate] = {
         f"peak FLOP/s ({dtype})": where.peak(dtype),
         _EFFICIENCY: layer_facts(where, Phase.TRAIN)[PRODUCTS],

@@ -26,11 +26,11 @@ class Exchanges:
 
     def time_s(self, kind: str, nbytes: float, spread: Spread) -> float:
         """Seconds of a collective of `nbytes`; 0 for a rank alone."""
-        return _found(self.instance, self.lnc, kind, nbytes, spread).time_s
+        return _exchange(self.instance, self.lnc, kind, nbytes, spread).time_s
 
 
 @lru_cache(maxsize=1 << 16)
-def _found(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) -> ExchangeTime:
+def _exchange(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) -> ExchangeTime:
     return exchange(instance, lnc, kind, nbytes, spread)
 
 

@@ -37,13 +37,13 @@ def text(kind: str, machine: Machine, layout: Layout, more: Sequence[str] = ()) 
         BadInput: for a kind that is not known.
     """
     check(kind)
-    made = {"torchrun": _torchrun, "sbatch": _sbatch, "k8s": _kubernetes}[kind]
-    return made(machine, layout, more)
+    writer = {"torchrun": _torchrun, "sbatch": _sbatch, "k8s": _kubernetes}[kind]
+    return writer(machine, layout, more)
 
 
 def _arguments(layout: Layout) -> list[str]:
     """The layout as options of a training script."""
-    made = {
+    options = {
         "tensor-model-parallel-size": layout.tensor,
         "pipeline-model-parallel-size": layout.pipeline,
         "context-parallel-size": layout.context,
@@ -56,8 +56,8 @@ def _arguments(layout: Layout) -> list[str]:
         "optimizer": layout.optimizer,
     }
     if layout.virtual > 1:
-        made["virtual-pipeline-model-parallel-size"] = layout.virtual
-    words = [f"--{name} {value}" for name, value in made.items()]
+        options["virtual-pipeline-model-parallel-size"] = layout.virtual
+    words = [f"--{name} {value}" for name, value in options.items()]
     if layout.is_sequence:
         words.append("--sequence-parallel")
     return [*words, f"--{layout.dtype}"]
@@ -65,14 +65,14 @@ def _arguments(layout: Layout) -> list[str]:
 
 def _environment(machine: Machine) -> dict[str, str]:
     """What ranks need to find each other and their cores."""
-    made = {"FI_PROVIDER": "efa", "FI_EFA_FORK_SAFE": "1"} if machine.count > 1 else {}
+    variables = {"FI_PROVIDER": "efa", "FI_EFA_FORK_SAFE": "1"} if machine.count > 1 else {}
     if machine.lnc:
-        made |= {"NEURON_RT_NUM_CORES": "1", "NEURON_LOGICAL_NC_CONFIG": str(machine.lnc)}
-    return made
+        variables |= {"NEURON_RT_NUM_CORES": "1", "NEURON_LOGICAL_NC_CONFIG": str(machine.lnc)}
+    return variables
 
 
 def _command(machine: Machine, layout: Layout, more: Sequence[str], *, head: str, rank: str) -> str:
-    one = [
+    words = [
         "torchrun",
         f"--nproc-per-node {machine.ranks_per_instance}",
         f"--nnodes {machine.count}",
@@ -81,7 +81,7 @@ def _command(machine: Machine, layout: Layout, more: Sequence[str], *, head: str
         f"--master-port {_PORT}",
         "train.py",
     ]
-    return " \\\n    ".join([*one, *_arguments(layout), *more])
+    return " \\\n    ".join([*words, *_arguments(layout), *more])
 
 
 def _exports(machine: Machine) -> list[str]:

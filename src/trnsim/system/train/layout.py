@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Architecture
 
-RECOMPUTES: Final = tuple(one.value for one in Recompute)
+RECOMPUTES: Final = tuple(recompute.value for recompute in Recompute)
 SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
 DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
@@ -29,10 +29,10 @@ ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
 _UNTRAINED: Final = "inferentia1"
 
 
-class Fault(NamedTuple):
+class Misfit(NamedTuple):
     """Why a layout cannot be, with what is legal, and what to do."""
 
-    what: str
+    message: str
     fix: str
 
 
@@ -148,8 +148,8 @@ def check(layout: Layout, model: Architecture, machine: Machine) -> None:
         BadInput: with the option, what is legal, and why.
     """
     for fault in (_numbers, _words, _machine, _layers, _tokens, _batch):
-        for what, fix in fault(layout, model, machine):
-            raise BadInput(what, fix=fix)
+        for message, fix in fault(layout, model, machine):
+            raise BadInput(message, fix=fix)
 
 
 def is_legal(layout: Layout, model: Architecture, machine: Machine) -> bool:
@@ -174,12 +174,12 @@ _OPTIONS: Final = {
 }
 
 
-def _numbers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+def _numbers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model, machine
     for name, option in _OPTIONS.items():
         value = getattr(layout, name)
         if not (isinstance(value, int) and value >= 1):
-            yield Fault(
+            yield Misfit(
                 f"{option} {value}; legal: a whole number from 1 on", f"for example {option} 1"
             )
 
@@ -193,117 +193,117 @@ _LEGAL_WORDS: Final = {
 }
 
 
-def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model
     for name, words in _LEGAL_WORDS.items():
         value = getattr(layout, name)
         if value not in words:
-            yield Fault(
+            yield Misfit(
                 f"--{name} {value}; legal: {', '.join(map(str, words))}", f"--{name} {words[0]}"
             )
     machine.peak(layout.dtype)
 
 
-def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model
-    name, each = machine.instance.name, machine.ranks_per_instance
+    name, ranks = machine.instance.name, machine.ranks_per_instance
     if machine.chip.name == _UNTRAINED:
-        yield Fault(
+        yield Misfit(
             f"{name} cannot train: Inferentia1 has no training software", "for example --on trn2"
         )
     if machine.count > 1 and not machine.instance.efa_bytes_per_s:
-        whole = f"{name} has no EFA, so {machine.count} of them cannot train together"
-        yield Fault(whole, "use one, or a type with EFA, such as trn1.32xlarge")
-    if layout.tensor > each:
-        yield Fault(
-            f"--tp {layout.tensor} is more than the {each} ranks of {name}, each a "
-            f"{machine.rank_name}; legal: at most {each}",
+        message = f"{name} has no EFA, so {machine.count} of them cannot train together"
+        yield Misfit(message, "use one, or a type with EFA, such as trn1.32xlarge")
+    if layout.tensor > ranks:
+        yield Misfit(
+            f"--tp {layout.tensor} is more than the {ranks} ranks of {name}, each a "
+            f"{machine.rank_name}; legal: at most {ranks}",
             "use --pp for more ranks: tensor ranks exchange within one instance",
         )
-    if each % layout.tensor:
-        legal = ", ".join(str(size) for size in _divisors(each))
-        yield Fault(
-            f"--tp {layout.tensor} does not divide the {each} ranks of {name}", f"legal: {legal}"
+    if ranks % layout.tensor:
+        legal = ", ".join(str(size) for size in _divisors(ranks))
+        yield Misfit(
+            f"--tp {layout.tensor} does not divide the {ranks} ranks of {name}", f"legal: {legal}"
         )
     if layout.ranks > machine.ranks:
-        yield Fault(
+        yield Misfit(
             f"{layout.ranks:,} ranks asked for (tp x cp x dp x pp); {machine.count} x {name} "
             f"{'has' if machine.count == 1 else 'have'} {machine.ranks:,}",
-            f"use at least {-(-layout.ranks // each)} instances",
+            f"use at least {-(-layout.ranks // ranks)} instances",
         )
     if layout.ranks < machine.ranks:
         idle = machine.ranks - layout.ranks
-        yield Fault(
+        yield Misfit(
             f"{idle:,} of {machine.ranks:,} ranks would have no work: tp x cp x dp x pp is "
             f"{layout.ranks:,}",
             "use fewer instances, more data ranks, or leave an axis out",
         )
 
 
-def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del machine
     depth = sum(tower.depth for tower in model.towers)
     parts = layout.pipeline * layout.virtual
     if depth % parts:
         fix = f"--pp x --vp of {', '.join(map(str, _divisors(depth)))}"
-        yield Fault(
+        yield Misfit(
             f"{model.name} has {depth} layers, which --pp x --vp = {parts} does not divide", fix
         )
     if layout.virtual > 1 and layout.pipeline == 1:
-        yield Fault(f"--vp {layout.virtual} without a pipeline; legal: 1", "give --pp as well")
+        yield Misfit(f"--vp {layout.virtual} without a pipeline; legal: 1", "give --pp as well")
     if layout.virtual > 1 and layout.schedule != SCHEDULES[0]:
-        what = f"--schedule {layout.schedule} has no virtual stages; --vp {layout.virtual} given"
-        yield Fault(what, "--vp 1, or --schedule 1f1b")
+        message = f"--schedule {layout.schedule} has no virtual stages; --vp {layout.virtual} given"
+        yield Misfit(message, "--vp 1, or --schedule 1f1b")
     experts = model.experts.count if model.experts else 0
     if layout.expert > 1 and not experts:
-        yield Fault(
+        yield Misfit(
             f"--ep {layout.expert}: {model.name} has no experts; legal: 1", "leave --ep out"
         )
     if experts and experts % layout.expert:
         fix = f"--ep of {', '.join(map(str, _divisors(experts)))}"
-        yield Fault(
+        yield Misfit(
             f"{model.name} has {experts} experts, which --ep {layout.expert} does not divide", fix
         )
     if layout.data % layout.expert:
-        what = f"--ep {layout.expert} does not divide --dp {layout.data}"
-        yield Fault(what, "expert ranks are a part of data ranks")
+        message = f"--ep {layout.expert} does not divide --dp {layout.data}"
+        yield Misfit(message, "expert ranks are a part of data ranks")
 
 
-def _tokens(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+def _tokens(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del machine
     model.check_length(layout.sequence)
     if layout.sequence % layout.context:
-        what = f"--cp {layout.context} does not divide --sequence {layout.sequence}"
-        yield Fault(what, "context ranks have equally many tokens")
+        message = f"--cp {layout.context} does not divide --sequence {layout.sequence}"
+        yield Misfit(message, "context ranks have equally many tokens")
     share = layout.sequence // layout.context
     if layout.is_sequence and share % layout.tensor:
-        what = f"sequence parallelism: --tp {layout.tensor} does not divide {share} tokens"
-        yield Fault(what, "tensor ranks have equally many tokens")
+        message = f"sequence parallelism: --tp {layout.tensor} does not divide {share} tokens"
+        yield Misfit(message, "tensor ranks have equally many tokens")
 
 
-def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Fault]:
+def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model, machine
     at_once = layout.data * layout.micro_batch
     if layout.data > layout.global_batch:
         idle = layout.data - layout.global_batch
-        yield Fault(
+        yield Misfit(
             f"{idle:,} of {layout.data:,} data ranks would have no sequence: --global-batch is "
             f"{layout.global_batch:,}",
             "use a larger batch, fewer instances, or more tensor, context or pipeline ranks",
         )
     if layout.global_batch % at_once:
-        yield Fault(
+        yield Misfit(
             f"--global-batch {layout.global_batch} is no multiple of --dp x --micro-batch = "
             f"{at_once}",
             f"for example --global-batch {-(-layout.global_batch // at_once) * at_once}",
         )
     if layout.virtual > 1 and layout.micro_batches % layout.pipeline:
-        yield Fault(
+        yield Misfit(
             f"interleaved stages need micro batches in multiples of --pp {layout.pipeline}; "
             f"--global-batch {layout.global_batch} gives {layout.micro_batches}",
             f"for example --global-batch {at_once * layout.pipeline}",
         )
 
 
-def _divisors(whole: int) -> list[int]:
-    return [size for size in range(1, whole + 1) if whole % size == 0]
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0]

@@ -29,7 +29,7 @@ from trnsim.workload.gradients import (
 if TYPE_CHECKING:
     from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
-    from trnsim.system.train.stages import Chunk, Part
+    from trnsim.system.train.stages import Chunk, StagePart
     from trnsim.workload.architecture import Architecture
 
 RESERVE: Final = assumed(
@@ -40,7 +40,7 @@ _GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-L
 _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
 GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
-_TOLD_BYTES: Final = 1 << 27
+_NAMED_BYTES: Final = 1 << 27
 """What an error names."""
 
 
@@ -72,9 +72,9 @@ class StageMemory:
 
 def stages(model: Architecture, layout: Layout) -> list[StageMemory]:
     """The memory of a rank of each stage, in the order of the stages."""
-    made = chunks(model, layout)
+    pipe = chunks(model, layout)
     count = layout.pipeline
-    return [stage(made[at::count], layout, at) for at in range(count)]
+    return [stage(pipe[at::count], layout, at) for at in range(count)]
 
 
 def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
@@ -86,12 +86,12 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
     shared = dense / layout.shard + experts * layout.expert / layout.shard
     weight, gradient, state = bytes_of_parameter(layout)
     flights = in_flight(layout, at) / layout.virtual
-    kept = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
+    layer_bytes = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
     return StageMemory(
         weights=weight * (shared if layout.shares_weights else all_parts),
         gradients=gradient * (shared if layout.shares_gradients else all_parts),
         optimizer=state * (shared if layout.shares_optimizer else all_parts),
-        activations=flights * kept
+        activations=flights * layer_bytes
         + max((working_bytes(part, layout) for part in parts), default=0.0),
         logits=sum(logit_bytes(part) for part in parts),
         buffers=max((_buffer(part, layout) for part in parts), default=0.0),
@@ -100,9 +100,9 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
 
 def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
     """Bytes of a weight, of its gradient, and of what the optimizer keeps for it."""
-    found = OPTIMIZERS[layout.optimizer]
-    master = found.master_bytes if layout.dtype != "fp32" else 0.0
-    return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, found.moment_bytes + master
+    optimizer = OPTIMIZERS[layout.optimizer]
+    master = optimizer.master_bytes if layout.dtype != "fp32" else 0.0
+    return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, optimizer.moment_bytes + master
 
 
 def in_flight(layout: Layout, at: int) -> float:
@@ -120,12 +120,12 @@ def in_flight(layout: Layout, at: int) -> float:
     return float(min(started, layout.micro_batches * parts))
 
 
-def kept_bytes(part: Part, layout: Layout) -> float:
+def kept_bytes(part: StagePart, layout: Layout) -> float:
     """Bytes that one layer keeps of a micro batch."""
     return _activations(part, layout, Recompute(layout.recompute))
 
 
-def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
+def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float:
     """Bytes that one layer keeps of a micro batch's tokens, and of each head's rows of scores."""
     if part.layer is None:
         return 0.0
@@ -133,31 +133,34 @@ def _activations(part: Part, layout: Layout, recompute: Recompute) -> float:
     of_rows = 0.0
     if recompute is Recompute.NONE and is_fused(part.layer):
         recompute = Recompute.SELECTIVE
-        of_rows = _ROW_BYTES * sum(one.heads for one in part.layer.attentions) / layout.tensor
-    kept = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
-    of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, kept)
+        heads = sum(attention.heads for attention in part.layer.attentions)
+        of_rows = _ROW_BYTES * heads / layout.tensor
+    policy = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
+    of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, policy)
     return tokens * (of_token + of_rows)
 
 
-def working_bytes(part: Part, layout: Layout) -> float:
+def working_bytes(part: StagePart, layout: Layout) -> float:
     """Bytes of what exists for one layer at a time: all of it, where backward computes it again."""
     if layout.recompute != Recompute.FULL:
         return 0.0
     return _activations(part, layout, Recompute.SELECTIVE)
 
 
-def logit_bytes(part: Part) -> float:
+def logit_bytes(part: StagePart) -> float:
     """Bytes of scores of words, and of these in FP32 for the loss."""
     return _LOGIT_BYTES * sum(
-        one.m * one.n * one.times for one in part.summary.products if part.summary.name == "head"
+        product.m * product.n * product.times
+        for product in part.summary.products
+        if part.summary.name == "head"
     )
 
 
-def _buffer(part: Part, layout: Layout) -> float:
+def _buffer(part: StagePart, layout: Layout) -> float:
     """The largest message that a layer gathers, and the weights of two layers with ZeRO-3."""
-    whole = max((one.nbytes for one in part.summary.exchanges), default=0.0)
+    message = max((sent.nbytes for sent in part.summary.exchanges), default=0.0)
     weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
-    return whole + (GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
+    return message + (GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
 
 
 def room(machine: Machine) -> float:
@@ -165,24 +168,24 @@ def room(machine: Machine) -> float:
     return (1 - RESERVE) * machine.memory_bytes
 
 
-def check(found: list[StageMemory], layout: Layout, machine: Machine) -> None:
+def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
     """Refuse a layout that HBM has no room for.
 
     Raises:
         OutOfMemory: names the stage that needs the most, and what of.
     """
-    at = max(range(len(found)), key=lambda one: found[one].total)
-    need, has = found[at].total, room(machine)
+    at = max(range(len(needed)), key=lambda index: needed[index].total)
+    need, has = needed[at].total, room(machine)
     if need <= has:
         return
-    parts = sorted(fields(StageMemory), key=lambda one: -getattr(found[at], one.name))
-    told = ", ".join(
-        f"{one.name} {getattr(found[at], one.name) / 2**30:.1f}"
-        for one in parts
-        if getattr(found[at], one.name) >= _TOLD_BYTES
+    parts = sorted(fields(StageMemory), key=lambda field: -getattr(needed[at], field.name))
+    listing = ", ".join(
+        f"{part.name} {getattr(needed[at], part.name) / 2**30:.1f}"
+        for part in parts
+        if getattr(needed[at], part.name) >= _NAMED_BYTES
     )
     raise OutOfMemory(
-        f"stage {at} of {layout.pipeline} needs {need / 2**30:.1f} GiB a rank ({told}); a "
+        f"stage {at} of {layout.pipeline} needs {need / 2**30:.1f} GiB a rank ({listing}); a "
         f"{machine.rank_name} of {machine.instance.name} has {machine.memory_bytes / 2**30:.1f} "
         f"GiB, {has / 2**30:.1f} less {RESERVE:.0%} for the runtime",
         fix=_advice(parts[0].name, layout),

@@ -31,7 +31,7 @@ Operation = tuple[int, int, int]
 meets them), and the micro batch."""
 
 
-class Span(NamedTuple):
+class StageSpan(NamedTuple):
     """When an operation ran."""
 
     operation: Operation
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Costs:
+class StageCosts:
     """Seconds of each part's operations.
 
     Attributes:
@@ -57,14 +57,14 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class StepSchedule:
     """A step of a pipeline.
 
     Attributes:
         stages: the spans of each stage.
     """
 
-    stages: list[list[Span]]
+    stages: list[list[StageSpan]]
 
     @property
     def time_s(self) -> float:
@@ -73,12 +73,14 @@ class Schedule:
         The next step's operations follow at once. Schedules other than ZB-H2 begin and end with
         the first stage; that one ends later on later stages, and puts the check of gradients off.
         """
-        return max((one[-1].end_s - one[0].start_s for one in self.stages if one), default=0.0)
+        return max(
+            (spans[-1].end_s - spans[0].start_s for spans in self.stages if spans), default=0.0
+        )
 
     @property
     def busy_s(self) -> list[float]:
         """Seconds for which each stage computes."""
-        return [sum(span.end_s - span.start_s for span in one) for one in self.stages]
+        return [sum(span.end_s - span.start_s for span in spans) for spans in self.stages]
 
     @property
     def bubble_s(self) -> list[float]:
@@ -98,61 +100,61 @@ def orders(schedule: str, stages: int, parts: int, micro_batches: int) -> list[l
     if parts > 1:
         return [_interleaved(at, stages, parts, micro_batches) for at in range(stages)]
     depth = {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[schedule]
-    return [_one_by_one(at, stages, micro_batches, depth) for at in range(stages)]
+    return [_in_turn(at, stages, micro_batches, depth) for at in range(stages)]
 
 
-def _one_by_one(at: int, stages: int, micro_batches: int, depth: int) -> list[Operation]:
+def _in_turn(at: int, stages: int, micro_batches: int, depth: int) -> list[Operation]:
     """Forwards to fill the pipeline, then one forward and one backward pass in turn.
 
     Zero-bubble schedules, of `depth` 1 or 2, put gradients of weights off: stage ``at`` by ``depth
     at`` micro batches, which it has left to do when the last backward pass is over.
     """
     started = min((stages - at - 1) * max(depth, 1), micro_batches)
-    made = [(FORWARD, at, one) for one in range(started)]
+    order = [(FORWARD, at, micro_batch) for micro_batch in range(started)]
     behind = depth * at
-    for one in range(micro_batches):
-        if started + one < micro_batches:
-            made.append((FORWARD, at, started + one))
-        made.append((BACKWARD, at, one))
-        if depth and one >= behind:
-            made.append((WEIGHTS, at, one - behind))
+    for micro_batch in range(micro_batches):
+        if started + micro_batch < micro_batches:
+            order.append((FORWARD, at, started + micro_batch))
+        order.append((BACKWARD, at, micro_batch))
+        if depth and micro_batch >= behind:
+            order.append((WEIGHTS, at, micro_batch - behind))
     left = range(max(micro_batches - behind, 0), micro_batches) if depth else ()
-    return made + [(WEIGHTS, at, one) for one in left]
+    return order + [(WEIGHTS, at, micro_batch) for micro_batch in left]
 
 
 def _interleaved(at: int, stages: int, parts: int, micro_batches: int) -> list[Operation]:
     """Groups of `stages` micro batches pass the first parts, then the second ones, and so on."""
-    whole = parts * micro_batches
-    started = min(2 * (stages - at - 1) + (parts - 1) * stages, whole)
+    turns = parts * micro_batches
+    started = min(2 * (stages - at - 1) + (parts - 1) * stages, turns)
 
     def place(turn: int, *, is_forward: bool) -> tuple[int, int]:
         group, inside = divmod(turn, stages * parts)
-        part, one = divmod(inside, stages)
+        part, micro_batch = divmod(inside, stages)
         part = part if is_forward else parts - 1 - part
-        return part * stages + at, group * stages + one
+        return part * stages + at, group * stages + micro_batch
 
-    forwards = [(FORWARD, *place(turn, is_forward=True)) for turn in range(whole)]
-    backwards = [(BACKWARD, *place(turn, is_forward=False)) for turn in range(whole)]
-    made = forwards[:started]
+    forwards = [(FORWARD, *place(turn, is_forward=True)) for turn in range(turns)]
+    backwards = [(BACKWARD, *place(turn, is_forward=False)) for turn in range(turns)]
+    order = forwards[:started]
     for turn, backward in enumerate(backwards):
-        made += [*forwards[started + turn : started + turn + 1], backward]
-    return made
+        order += [*forwards[started + turn : started + turn + 1], backward]
+    return order
 
 
-def run(made: Sequence[Sequence[Operation]], costs: Costs) -> Schedule:
+def run(stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> StepSchedule:
     """When each operation of the stages begins and ends."""
-    run = _Run(made, costs)
+    run = _Run(stage_orders, costs)
     run.finish()
-    return Schedule(
-        [_spans(order, ends, costs) for order, ends in zip(made, run.ends, strict=True)]
+    return StepSchedule(
+        [_spans(order, ends, costs) for order, ends in zip(stage_orders, run.ends, strict=True)]
     )
 
 
-def _spans(order: Sequence[Operation], ends: list[float], costs: Costs) -> list[Span]:
+def _spans(order: Sequence[Operation], ends: list[float], costs: StageCosts) -> list[StageSpan]:
     times = (costs.forward_s, costs.backward_s, costs.weights_s)
     return [
-        Span(one, end_s - times[one[0]][one[1]], end_s)
-        for one, end_s in zip(order, ends, strict=True)
+        StageSpan(operation, end_s - times[operation[0]][operation[1]], end_s)
+        for operation, end_s in zip(order, ends, strict=True)
     ]
 
 
@@ -163,19 +165,19 @@ class _Run:
         ends: by stage, seconds at which its operations ended.
     """
 
-    def __init__(self, made: Sequence[Sequence[Operation]], costs: Costs) -> None:
-        self._made = made
+    def __init__(self, stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> None:
+        self._plans = stage_orders
         self._times = (costs.forward_s, costs.backward_s, costs.weights_s)
-        self._moved_s = costs.transfer_s if len(made) > 1 else 0.0
+        self._moved_s = costs.transfer_s if len(stage_orders) > 1 else 0.0
         self._last = len(costs.forward_s) - 1
         self._over: dict[Operation, float] = {}
         self._waiting: dict[Operation, int] = {}
-        self.ends: list[list[float]] = [[] for _ in made]
+        self.ends: list[list[float]] = [[] for _ in stage_orders]
 
     @property
     def longest_s(self) -> float:
         """Seconds of the stage that is at work the longest."""
-        firsts = [self._times[order[0][0]][order[0][1]] for order in self._made]
+        firsts = [self._times[order[0][0]][order[0][1]] for order in self._plans]
         pairs = zip(self.ends, firsts, strict=True)
         return max(ends[-1] - (ends[0] - first_s) for ends, first_s in pairs)
 
@@ -185,7 +187,7 @@ class _Run:
         Raises:
             InternalError: stages wait for each other, which no legal order does.
         """
-        ready = list(range(len(self._made)))
+        ready = list(range(len(self._plans)))
         while ready:
             ready += self._advance(ready.pop())
         if self._waiting:
@@ -193,7 +195,7 @@ class _Run:
 
     def _advance(self, stage: int) -> list[int]:
         """Run a stage until it waits; the stages that waited for what it did."""
-        ends, order, over, waiting = self.ends[stage], self._made[stage], self._over, self._waiting
+        ends, order, over, waiting = self.ends[stage], self._plans[stage], self._over, self._waiting
         free_s = ends[-1] if ends else 0.0
         woken: list[int] = []
         for at in range(len(ends), len(order)):
@@ -216,11 +218,11 @@ class _Run:
 
         Gradients of weights need what the same stage did before.
         """
-        kind, part, one = operation
+        kind, part, micro_batch = operation
         if kind == FORWARD and part:
-            return (FORWARD, part - 1, one), self._moved_s
+            return (FORWARD, part - 1, micro_batch), self._moved_s
         if kind == BACKWARD and part < self._last:
-            return (BACKWARD, part + 1, one), self._moved_s
+            return (BACKWARD, part + 1, micro_batch), self._moved_s
         return None, 0.0
 
 
@@ -230,7 +232,7 @@ _ROUNDS: Final = (2, 8)
 """Fewest and most rounds of `stages` micro batches after which rounds are taken to be equal."""
 
 
-def step_s(schedule: str, stages: int, parts: int, micro_batches: int, costs: Costs) -> float:
+def step_s(schedule: str, stages: int, parts: int, micro_batches: int, costs: StageCosts) -> float:
     """Seconds of a step: many micro batches in the middle repeat one round.
 
     After the pipeline is full each round of `stages` micro batches takes as long as the one before,

@@ -120,19 +120,19 @@ class Goodput:
         return self.goodput >= _NEVER
 
 
-def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goodput:
+def goodput(chips: int, instances: int, reliability: Reliability | None = None) -> Goodput:
     """The goodput of a job on all of `chips`.
 
     Raises:
         BadInput: for numbers that cannot be.
     """
-    given = given or Reliability()
-    mtbf_s = given.chip_mtbf_s / chips
-    unspared = _without_spare(mtbf_s, given)
-    recovery_s = given.recovery_s + given.replacement_s * unspared
-    interval_s = best_interval_s(mtbf_s, given.checkpoint_s)
-    part = kept(mtbf_s, interval_s, given.checkpoint_s, recovery_s)
-    slowest = straggling(instances, given.straggler_spread)
+    reliability = reliability or Reliability()
+    mtbf_s = reliability.chip_mtbf_s / chips
+    unspared = _unspared_part(mtbf_s, reliability)
+    recovery_s = reliability.recovery_s + reliability.replacement_s * unspared
+    interval_s = best_interval_s(mtbf_s, reliability.checkpoint_s)
+    part = kept_part(mtbf_s, interval_s, reliability.checkpoint_s, recovery_s)
+    slowest = straggling(instances, reliability.straggler_spread)
     why = ""
     if part / slowest < _LITTLE:
         ways = ["--spares"] if unspared > _RARE else []
@@ -145,7 +145,7 @@ def goodput(chips: int, instances: int, given: Reliability | None = None) -> Goo
     return Goodput(mtbf_s, interval_s, part, slowest, recovery_s, unspared, why)
 
 
-def kept(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
+def kept_part(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
     """``t / (M exp(R / M) (exp((t + d) / M) - 1))``."""
     exponent = (interval_s + checkpoint_s) / mtbf_s
     if exponent + recovery_s / mtbf_s > _LARGEST:
@@ -164,17 +164,17 @@ def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
     low, high = _SHORTEST * mtbf_s, 2 * math.sqrt(2 * checkpoint_s * mtbf_s) + _SHORTEST * mtbf_s
     for _ in range(_ROUNDS):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        if kept(mtbf_s, left, checkpoint_s, 0.0) < kept(mtbf_s, right, checkpoint_s, 0.0):
+        if kept_part(mtbf_s, left, checkpoint_s, 0.0) < kept_part(mtbf_s, right, checkpoint_s, 0.0):
             low = left
         else:
             high = right
     return (low + high) / 2
 
 
-def _without_spare(mtbf_s: float, given: Reliability) -> float:
+def _unspared_part(mtbf_s: float, reliability: Reliability) -> float:
     """The part of failures that find no spare: all are under repair (Erlang's loss formula)."""
-    load, blocked = given.repair_s / mtbf_s, 1.0
-    for busy in range(1, given.spares + 1):
+    load, blocked = reliability.repair_s / mtbf_s, 1.0
+    for busy in range(1, reliability.spares + 1):
         blocked = load * blocked / (busy + load * blocked)
     return blocked
 

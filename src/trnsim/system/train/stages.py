@@ -31,7 +31,7 @@ PRODUCT_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8}
 
 
 @dataclass(frozen=True)
-class Part:
+class StagePart:
     """Equal layers of a stage, or what lies before or behind all layers.
 
     Attributes:
@@ -56,22 +56,22 @@ class Part:
         return self.layer is not None
 
 
-Chunk = tuple[Part, ...]
+Chunk = tuple[StagePart, ...]
 
 
-def trained(model: Architecture, dtype: str) -> Architecture:
+def trained_model(model: Architecture, dtype: str) -> Architecture:
     """The model with the weights that training holds, whatever the checkpoint's are."""
     bits = PARAMETER_BITS[dtype]
     multiplied = PRODUCT_BITS[dtype]
     return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, mlp_bits=bits)
 
 
-def a_pass(layout: Layout) -> Pass:
+def training_pass(layout: Layout) -> Pass:
     """A micro batch."""
     return Pass(Phase.TRAIN, layout.micro_batch, layout.sequence)
 
 
-def all_parts(model: Architecture, layout: Layout) -> tuple[Part, ...]:
+def all_parts(model: Architecture, layout: Layout) -> tuple[StagePart, ...]:
     """The parts of the whole model."""
     return _parts(model, _key(layout), layout.pipeline == 1)
 
@@ -83,22 +83,22 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
     """
     parts = all_parts(model, layout)
     count = layout.pipeline * layout.virtual
-    each = sum(tower.depth for tower in model.towers) // count
-    found: list[list[Part]] = [[] for _ in range(count)]
-    at, room = 0, each
+    per_chunk = sum(tower.depth for tower in model.towers) // count
+    chunk_parts: list[list[StagePart]] = [[] for _ in range(count)]
+    at, room = 0, per_chunk
     for part in parts:
         left = int(part.times)
         if not part.is_layer:
             at_end = at if room or at == count - 1 else at + 1
-            found[at if part.summary.name == "head" else at_end].append(part)
+            chunk_parts[at if part.summary.name == "head" else at_end].append(part)
             continue
         while left:
             if not room:
-                at, room = at + 1, each
-            taken = min(left, room)
-            found[at].append(replace(part, times=taken))
-            left, room = left - taken, room - taken
-    return [tuple(one) for one in found]
+                at, room = at + 1, per_chunk
+            share = min(left, room)
+            chunk_parts[at].append(replace(part, times=share))
+            left, room = left - share, room - share
+    return [tuple(chunk) for chunk in chunk_parts]
 
 
 def _key(layout: Layout) -> Layout:
@@ -116,29 +116,31 @@ def _key(layout: Layout) -> Layout:
 
 
 @lru_cache(maxsize=4096)
-def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[Part, ...]:
-    model = trained(model, layout.dtype)
-    made = iter(summaries(model, a_pass(layout), layout.split))
-    return tuple(part for tower in model.towers for part in _tower(tower, made, layout, is_alone))
+def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[StagePart, ...]:
+    model = trained_model(model, layout.dtype)
+    stream = iter(summaries(model, training_pass(layout), layout.split))
+    return tuple(part for tower in model.towers for part in _tower(tower, stream, layout, is_alone))
 
 
-def _tower(tower: Tower, made: Iterator[Summary], layout: Layout, is_alone: bool) -> Iterator[Part]:
+def _tower(
+    tower: Tower, stream: Iterator[Summary], layout: Layout, is_alone: bool
+) -> Iterator[StagePart]:
     """The tower's parts; a tied table is held twice where the head is on another stage."""
-    table = next(made)
-    yield Part(table, 1, tower, None, table.parameters)
+    table = next(stream)
+    yield StagePart(table, 1, tower, None, table.parameters)
     for layer in tower.layers:
-        yield _layer(layer, next(made), tower, layout)
-    head = next(made)
+        yield _layer(layer, next(stream), tower, layout)
+    head = next(stream)
     copied = 0 if is_alone or not tower.is_tied else math.ceil(tower.outputs / layout.tensor)
-    yield Part(head, 1, tower, None, head.parameters + copied * tower.width)
+    yield StagePart(head, 1, tower, None, head.parameters + copied * tower.width)
 
 
-def _layer(layer: Layer, summary: Summary, tower: Tower, layout: Layout) -> Part:
+def _layer(layer: Layer, summary: Summary, tower: Tower, layout: Layout) -> StagePart:
     experts = summary.expert_parameters
     dense = summary.parameters - experts
     if isinstance(layer.mlp, Experts):
-        summary = _uneven(summary, layout, layer.mlp)
-    return Part(summary, layer.times, tower, layer, dense, experts)
+        summary = _busiest_summary(summary, layout, layer.mlp)
+    return StagePart(summary, layer.times, tower, layer, dense, experts)
 
 
 def imbalance(tokens: float, ranks: int) -> float:
@@ -150,16 +152,16 @@ def imbalance(tokens: float, ranks: int) -> float:
     return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
 
 
-def _uneven(summary: Summary, layout: Layout, mlp: Experts) -> Summary:
+def _busiest_summary(summary: Summary, layout: Layout, mlp: Experts) -> Summary:
     """The part of the expert rank with the most tokens, for which all others wait."""
     rows = layout.micro_batch * layout.sequence / layout.context
     factor = imbalance(rows * mlp.per_token, layout.expert)
     products = tuple(
-        replace(one, m=one.m * factor) if one.name.startswith("expert ") else one
-        for one in summary.products
+        replace(product, m=product.m * factor) if product.name.startswith("expert ") else product
+        for product in summary.products
     )
     exchanges = tuple(
-        replace(one, nbytes=one.nbytes * factor) if one.kind == "all_to_all" else one
-        for one in summary.exchanges
+        replace(sent, nbytes=sent.nbytes * factor) if sent.kind == "all_to_all" else sent
+        for sent in summary.exchanges
     )
     return replace(summary, products=products, exchanges=exchanges)

@@ -23,8 +23,8 @@ from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
-from trnsim.system.train.stages import a_pass, all_parts, chunks
-from trnsim.system.train.work import GRADIENT_BYTES, Passes, Work, passes, shared_s
+from trnsim.system.train.stages import all_parts, chunks, training_pass
+from trnsim.system.train.work import GRADIENT_BYTES, Passes, StageWork, passes, shared_s
 from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTimes
     from trnsim.place.machine import Machine
     from trnsim.system.train.layout import Layout
-    from trnsim.system.train.stages import Chunk, Part
+    from trnsim.system.train.stages import Chunk, StagePart
     from trnsim.workload.architecture import Architecture
     from trnsim.workload.summary import Summary
 
@@ -50,7 +50,7 @@ _GRADIENT_PASSES: Final = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """A training step of a layout.
 
     Attributes:
@@ -85,7 +85,7 @@ def _inverse(time_s: Interval, count: float) -> Interval:
 
 
 @dataclass(frozen=True)
-class _Shared:
+class _Sync:
     """What a stage exchanges once a step among ranks that have the same parameters."""
 
     reduced_s: float
@@ -97,7 +97,7 @@ class _Shared:
         return self.reduced_s + self.gathered_s - self.hidden_s
 
 
-class Steps:
+class TrainingSteps:
     """Steps of layouts of one model on one machine."""
 
     def __init__(
@@ -111,13 +111,13 @@ class Steps:
         self.model = model
         self.machine = machine
         self.exchanges = exchanges(machine)
-        self._given = times
+        self._own_times = times
         self._measured = measured
-        self._found: dict[tuple[object, ...], tuple[Summary, Passes]] = {}
+        self._passes: dict[tuple[object, ...], tuple[Summary, Passes]] = {}
         self._flop: dict[int, float] = {}
         self._layers: dict[str, LayerTimes] = {}
 
-    def step(self, layout: Layout) -> Step:
+    def step(self, layout: Layout) -> TrainingStep:
         """The step of a layout.
 
         Raises:
@@ -129,25 +129,25 @@ class Steps:
         memory.check(needed, layout, self.machine)
         return self.timed(layout, tuple(needed))
 
-    def timed(self, layout: Layout, needed: tuple[StageMemory, ...]) -> Step:
+    def timed(self, layout: Layout, needed: tuple[StageMemory, ...]) -> TrainingStep:
         """The step of a layout that is legal and fits."""
-        made = chunks(self.model, layout)
-        worked = [self._chunk(chunk, layout) for chunk in made]
+        pipe = chunks(self.model, layout)
+        work = [self._chunk(chunk, layout) for chunk in pipe]
         pipe_s = pipeline.step_s(
             layout.schedule,
             layout.pipeline,
             layout.virtual,
             layout.micro_batches,
-            self.costs(worked, layout),
+            self.costs(work, layout),
         )
-        count, each = layout.pipeline, layout.micro_batches
-        by_stage = [_sum(worked[at::count]) for at in range(count)]
-        busiest = max(by_stage, key=lambda one: one.total_s).times(each)
-        shared = [self._shared(made[at::count], by_stage[at], layout) for at in range(count)]
-        slowest = max(shared, key=lambda one: one.exposed_s)
-        update_s = max(self._update_s(made[at::count], layout) for at in range(count))
-        stage = by_stage.index(max(by_stage, key=lambda one: one.total_s))
-        causes_s = _causes([one for chunk in worked[stage::count] for one in chunk], each)
+        count, rounds = layout.pipeline, layout.micro_batches
+        by_stage = [_total_work(work[at::count]) for at in range(count)]
+        busiest = max(by_stage, key=lambda stage: stage.total_s).times(rounds)
+        shared = [self._sync(pipe[at::count], by_stage[at], layout) for at in range(count)]
+        slowest = max(shared, key=lambda stage: stage.exposed_s)
+        update_s = max(self._update_s(pipe[at::count], layout) for at in range(count))
+        stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
+        causes_s = _causes([layer for chunk in work[stage::count] for layer in chunk], rounds)
         others_s = {
             "tensor": busiest.tensor_s,
             "context": busiest.context_s,
@@ -158,19 +158,19 @@ class Steps:
             HOST: float(_HOST_S),
         }
         parts_s = causes_s | others_s
-        widest = max((one for chunk in worked for one in chunk), key=lambda one: one.spread)
-        found = Estimate(
+        widest = max((layer for chunk in work for layer in chunk), key=lambda layer: layer.spread)
+        estimate = Estimate(
             parts_s,
             _errors(parts_s, widest),
-            _sources(made, worked),
-            extrapolations=beyond(self.model, a_pass(layout), self.machine.lnc),
+            _sources(pipe, work),
+            extrapolations=beyond(self.model, training_pass(layout), self.machine.lnc),
         )
-        time_s, step_s, flop = found.time_s, found.interval, self.flop(layout)
+        time_s, step_s, flop = estimate.time_s, estimate.interval, self.flop(layout)
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips
-        return Step(
+        return TrainingStep(
             layout,
             step_s,
-            found,
+            estimate,
             {"compute": sum(causes_s.values()), **others_s},
             slowest.hidden_s,
             needed,
@@ -186,56 +186,56 @@ class Steps:
         No schedule is run: a search takes it to choose which layouts it times.
         """
         parts = all_parts(self.model, layout)
-        found = [_many(self._part(part, layout), part.times) for part in parts]
-        whole = _sum([found])
-        ends = found[-1].forward.total_s + found[-1].backward.total_s
-        weights_s = sum(one.weights_s for one in found)
-        stage_s = (whole.total_s - ends) / layout.pipeline
+        layers = [_repeated(self._part(part, layout), part.times) for part in parts]
+        total = _total_work([layers])
+        ends = layers[-1].forward.total_s + layers[-1].backward.total_s
+        weights_s = sum(layer.weights_s for layer in layers)
+        stage_s = (total.total_s - ends) / layout.pipeline
         shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
         waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
         held = [tuple(replace(part, times=part.times / layout.pipeline) for part in parts)]
-        share = whole.times(1 / layout.pipeline)
-        once_s = self._shared(held, share, layout).exposed_s + self._update_s(held, layout)
+        share = total.times(1 / layout.pipeline)
+        once_s = self._sync(held, share, layout).exposed_s + self._update_s(held, layout)
         return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
 
-    def costs(self, worked: list[list[Passes]], layout: Layout) -> pipeline.Costs:
+    def costs(self, work: list[list[Passes]], layout: Layout) -> pipeline.StageCosts:
         """The seconds of each part's operations, and of what stages hand on."""
         is_split = layout.schedule != "1f1b"
-        weights = [sum(one.weights_s for one in chunk) if is_split else 0.0 for chunk in worked]
-        return pipeline.Costs(
-            [sum(one.forward.total_s for one in chunk) for chunk in worked],
+        weights = [sum(layer.weights_s for layer in chunk) if is_split else 0.0 for chunk in work]
+        return pipeline.StageCosts(
+            [sum(layer.forward.total_s for layer in chunk) for chunk in work],
             [
-                sum(one.backward.total_s for one in chunk) - split_s
-                for chunk, split_s in zip(worked, weights, strict=True)
+                sum(layer.backward.total_s for layer in chunk) - split_s
+                for chunk, split_s in zip(work, weights, strict=True)
             ],
             weights,
             self._transfer_s(layout),
         )
 
-    def worked(self, layout: Layout) -> list[list[Passes]]:
+    def work(self, layout: Layout) -> list[list[Passes]]:
         """The work of a micro batch on each part of the pipeline."""
         return [self._chunk(chunk, layout) for chunk in chunks(self.model, layout)]
 
     def flop(self, layout: Layout) -> float:
         """Useful FLOPs of a step."""
         if layout.sequence not in self._flop:
-            made = summaries(self.model, Pass(Phase.TRAIN, 1, layout.sequence))
-            self._flop[layout.sequence] = sum(one.times * one.useful_flop for one in made)
+            blocks = summaries(self.model, Pass(Phase.TRAIN, 1, layout.sequence))
+            self._flop[layout.sequence] = sum(block.times * block.useful_flop for block in blocks)
         return _GRADIENT_PASSES * layout.global_batch * self._flop[layout.sequence]
 
     def _times(self, dtype: str) -> LayerTimes:
-        if self._given:
-            return self._given
+        if self._own_times:
+            return self._own_times
         if dtype not in self._layers:
-            known = layer_times(self.machine, "train", dtype, measured=self._measured)
-            self._layers[dtype] = known
+            times = layer_times(self.machine, "train", dtype, measured=self._measured)
+            self._layers[dtype] = times
         return self._layers[dtype]
 
     def _chunk(self, chunk: Chunk, layout: Layout) -> list[Passes]:
-        return [_many(self._part(part, layout), part.times) for part in chunk]
+        return [_repeated(self._part(part, layout), part.times) for part in chunk]
 
-    def _part(self, part: Part, layout: Layout) -> Passes:
+    def _part(self, part: StagePart, layout: Layout) -> Passes:
         """The work of one of a part's layers, found once for all layouts that share it."""
         key = (
             id(part.summary),
@@ -244,11 +244,11 @@ class Steps:
             layout.data if layout.shares_gradients else 0,
             layout.dtype,
         )
-        if key not in self._found:
+        if key not in self._passes:
             times = self._times(layout.dtype)
             # The summary is kept, so that no other can have its id.
-            self._found[key] = part.summary, passes(part, layout, times, self.exchanges)
-        return self._found[key][1]
+            self._passes[key] = part.summary, passes(part, layout, times, self.exchanges)
+        return self._passes[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
         """Seconds of what a stage hands to the next one: each tensor rank its share.
@@ -265,43 +265,43 @@ class Steps:
             return sent_s
         return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
 
-    def _shared(self, held: list[Chunk], work: Work, layout: Layout) -> _Shared:
+    def _sync(self, held: list[Chunk], work: StageWork, layout: Layout) -> _Sync:
         """What a stage exchanges once a step, and what of it computing hides."""
         parts = [part for chunk in held for part in chunk]
-        whole = _together(parts)
+        total = _merged_part(parts)
         layers = sum(part.times for part in parts if part.is_layer)
         reduced_s = gathered_s = 0.0
         if not layout.shares_optimizer:
-            reduced_s = shared_s("all_reduce", whole, GRADIENT_BYTES, layout, self.exchanges)
+            reduced_s = shared_s("all_reduce", total, GRADIENT_BYTES, layout, self.exchanges)
         elif not layout.shares_gradients:
-            reduced_s = shared_s("reduce_scatter", whole, GRADIENT_BYTES, layout, self.exchanges)
+            reduced_s = shared_s("reduce_scatter", total, GRADIENT_BYTES, layout, self.exchanges)
         if layout.shares_optimizer and not layout.shares_weights:
             width = WEIGHT_BYTES[layout.dtype]
-            gathered_s = shared_s("all_gather", whole, width, layout, self.exchanges)
+            gathered_s = shared_s("all_gather", total, width, layout, self.exchanges)
         beside = 1 - 1 / max(layers, 1)  # the last layer's have nothing to hide behind
         forward_s = work.compute_s / _GRADIENT_PASSES
         backward_s = work.compute_s - forward_s
         hidden_s = min(beside * reduced_s, backward_s) + min(beside * gathered_s, forward_s)
-        return _Shared(reduced_s, gathered_s, hidden_s)
+        return _Sync(reduced_s, gathered_s, hidden_s)
 
     def _update_s(self, held: list[Chunk], layout: Layout) -> float:
         """Seconds in which the optimizer's state crosses HBM."""
-        whole = _together([part for chunk in held for part in chunk])
-        parameters = whole.dense + whole.experts
+        total = _merged_part([part for chunk in held for part in chunk])
+        parameters = total.dense + total.experts
         if layout.shares_optimizer:
-            parameters = (whole.dense + whole.experts * layout.expert) / layout.shard
+            parameters = (total.dense + total.experts * layout.expert) / layout.shard
         width = WEIGHT_BYTES[layout.dtype]
         moved = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
         return parameters * moved / bytes_per_s(self.machine)
 
 
-def _causes(worked: Iterable[Passes], micro_batches: int) -> dict[str, float]:
+def _causes(work: Iterable[Passes], micro_batches: int) -> dict[str, float]:
     """Seconds of computing on a stage in a step, by cause."""
-    found: dict[str, float] = {}
-    for one in worked:
-        for name, time_s in one.causes_s.items():
-            found[name] = found.get(name, 0.0) + micro_batches * one.count * time_s
-    return found
+    causes_s: dict[str, float] = {}
+    for layer in work:
+        for name, time_s in layer.causes_s.items():
+            causes_s[name] = causes_s.get(name, 0.0) + micro_batches * layer.count * time_s
+    return causes_s
 
 
 def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
@@ -309,7 +309,7 @@ def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
 
     A bubble errs as what it waits for.
     """
-    moved_s = sum(parts_s[one] for one in AXES)
+    moved_s = sum(parts_s[axis] for axis in AXES)
     computed_s = sum(parts_s.values()) - moved_s - parts_s["bubble"] - parts_s[HOST]
     waited = 1 + parts_s["bubble"] / max(computed_s + moved_s, 1e-30)
     if widest.has_exchanges:
@@ -320,35 +320,35 @@ def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
     }
 
 
-def _sources(made: list[Chunk], worked: list[list[Passes]]) -> dict[str, str]:
+def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
     """Where the times of both passes come from, by part where these differ."""
-    found = Sources()
-    for chunk, passed in zip(made, worked, strict=True):
-        for part, one in zip(chunk, passed, strict=True):
-            found.add("forward", part.summary.name, one.source)
-            found.add("backward", part.summary.name, one.backward_source)
-    return found.words()
+    sources = Sources()
+    for chunk, passed in zip(pipe, work, strict=True):
+        for part, layer in zip(chunk, passed, strict=True):
+            sources.add("forward", part.summary.name, layer.source)
+            sources.add("backward", part.summary.name, layer.backward_source)
+    return sources.words()
 
 
-def _many(one: Passes, count: float) -> Passes:
+def _repeated(layer: Passes, count: float) -> Passes:
     return replace(
-        one,
-        forward=one.forward.times(count),
-        backward=one.backward.times(count),
-        weights_s=count * one.weights_s,
-        count=count * one.count,
+        layer,
+        forward=layer.forward.times(count),
+        backward=layer.backward.times(count),
+        weights_s=count * layer.weights_s,
+        count=count * layer.count,
     )
 
 
-def _sum(worked: list[list[Passes]]) -> Work:
-    found = Work()
-    for chunk in worked:
-        for one in chunk:
-            found = found + one.forward + one.backward
-    return found
+def _total_work(work: list[list[Passes]]) -> StageWork:
+    total = StageWork()
+    for chunk in work:
+        for layer in chunk:
+            total = total + layer.forward + layer.backward
+    return total
 
 
-def _together(parts: list[Part]) -> Part:
+def _merged_part(parts: list[StagePart]) -> StagePart:
     """A part with the parameters of all of these."""
     first = parts[0]
     dense = sum(part.times * part.dense for part in parts)

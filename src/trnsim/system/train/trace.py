@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.errors import BadInput
 from trnsim.profile.formats.spans import NamedSpan, perfetto_spans
 from trnsim.system.train import pipeline
-from trnsim.system.train.step import Steps
+from trnsim.system.train.step import TrainingSteps
 
 if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
@@ -33,35 +33,35 @@ def perfetto(
             f"--trace: a step has {operations:,} operations; at most {_MOST_OPERATIONS:,}",
             fix="use a smaller --global-batch",
         )
-    steps = Steps(model, machine, measured=measured)
-    costs = steps.costs(steps.worked(layout), layout)
-    made = pipeline.orders(layout.schedule, stages, parts, layout.micro_batches)
-    found = pipeline.run(made, costs)
+    steps = TrainingSteps(model, machine, measured=measured)
+    costs = steps.costs(steps.work(layout), layout)
+    orders = pipeline.orders(layout.schedule, stages, parts, layout.micro_batches)
+    schedule = pipeline.run(orders, costs)
     tracks = {
-        f"stage {at}": [_named(span, stages, parts) for span in spans]
-        for at, spans in enumerate(found.stages)
+        f"stage {at}": [_named_span(span, stages, parts) for span in spans]
+        for at, spans in enumerate(schedule.stages)
     }
     if costs.transfer_s and stages > 1:
-        tracks["transfers"] = _transfers(found, costs.transfer_s, stages * parts)
+        tracks["transfers"] = _transfers(schedule, costs.transfer_s, stages * parts)
     return perfetto_spans(f"{model.name}: {layout}", tracks)
 
 
-def _named(span: pipeline.Span, stages: int, parts: int) -> NamedSpan:
-    kind, part, one = span.operation
+def _named_span(span: pipeline.StageSpan, stages: int, parts: int) -> NamedSpan:
+    kind, part, micro_batch = span.operation
     place = f", part {part // stages}" if parts > 1 else ""
-    return NamedSpan(f"{pipeline.KINDS[kind]} {one}{place}", span.start_s, span.end_s)
+    return NamedSpan(f"{pipeline.KINDS[kind]} {micro_batch}{place}", span.start_s, span.end_s)
 
 
-def _transfers(found: pipeline.Schedule, transfer_s: float, parts: int) -> list[NamedSpan]:
+def _transfers(schedule: pipeline.StepSchedule, transfer_s: float, parts: int) -> list[NamedSpan]:
     """What stages hand on: results ahead, gradients back."""
-    made = []
-    for spans in found.stages:
+    transfers = []
+    for spans in schedule.stages:
         for span in spans:
-            kind, part, one = span.operation
+            kind, part, micro_batch = span.operation
             is_sent = (kind == pipeline.FORWARD and part < parts - 1) or (
                 kind == pipeline.BACKWARD and part > 0
             )
             if is_sent:
-                name = f"{pipeline.KINDS[kind]} {one} of part {part}"
-                made.append(NamedSpan(name, span.end_s, span.end_s + transfer_s))
-    return sorted(made, key=lambda one: one.start_s)
+                name = f"{pipeline.KINDS[kind]} {micro_batch} of part {part}"
+                transfers.append(NamedSpan(name, span.end_s, span.end_s + transfer_s))
+    return sorted(transfers, key=lambda span: span.start_s)

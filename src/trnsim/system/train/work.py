@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.memory import WEIGHT_BYTES
-from trnsim.system.train.stages import a_pass
+from trnsim.system.train.stages import training_pass
 from trnsim.workload.gradients import Recompute, turned
 from trnsim.workload.operators import Axis
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTimes
     from trnsim.system.train.exchanges import Exchanges
     from trnsim.system.train.layout import Layout
-    from trnsim.system.train.stages import Part
+    from trnsim.system.train.stages import StagePart
     from trnsim.workload.operators import Exchange
     from trnsim.workload.summary import Summary
 
@@ -25,7 +25,7 @@ _HALF: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Work:
+class StageWork:
     """Seconds of a rank.
 
     Attributes:
@@ -48,9 +48,9 @@ class Work:
         """All of it: these exchanges wait for results and are waited for."""
         return self.compute_s + self.tensor_s + self.context_s + self.expert_s + self.data_s
 
-    def times(self, count: float) -> Work:
+    def times(self, count: float) -> StageWork:
         """It, `count` times."""
-        return Work(
+        return StageWork(
             count * self.compute_s,
             count * self.tensor_s,
             count * self.context_s,
@@ -58,8 +58,8 @@ class Work:
             count * self.data_s,
         )
 
-    def __add__(self, other: Work) -> Work:
-        return Work(
+    def __add__(self, other: StageWork) -> StageWork:
+        return StageWork(
             self.compute_s + other.compute_s,
             self.tensor_s + other.tensor_s,
             self.context_s + other.context_s,
@@ -84,8 +84,8 @@ class Passes:
         count: equal layers that it stands for.
     """
 
-    forward: Work
-    backward: Work
+    forward: StageWork
+    backward: StageWork
     weights_s: float
     spread: float
     source: str
@@ -95,47 +95,47 @@ class Passes:
     count: float = 1.0
 
 
-def passes(part: Part, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
+def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
     """The work of one layer of a part."""
     summary, how = part.summary, Recompute(layout.recompute)
     turned_back = turned(summary.exchanges)
-    found = layer_passes(summary, part.layer, a_pass(layout), how, times)
-    ahead, back = found.ahead, found.back
-    gradients_s = back.time_s + found.again_s
+    layer = layer_passes(summary, part.layer, training_pass(layout), how, times)
+    ahead, back = layer.ahead, layer.back
+    gradients_s = back.time_s + layer.again_s
     forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
     gradients = _with_exchanges(gradients_s, turned_back, layout, exchanges)
-    gradients += _with_exchanges(0.0, found.again.exchanges, layout, exchanges)
-    moved = _moved(part, layout, exchanges)
+    gradients += _with_exchanges(0.0, layer.again.exchanges, layout, exchanges)
+    moved = _moved_s(part, layout, exchanges)
     return Passes(
-        _hiding(forward, moved[0]),
-        _hiding(gradients, moved[1]),
-        _HALF * back.time_s * _weighted(summary),
+        _with_movement(forward, moved[0]),
+        _with_movement(gradients, moved[1]),
+        _HALF * back.time_s * _weighted_share(summary),
         ahead.spread,
         ahead.source,
         ahead.has_exchanges,
         back.source,
-        found.causes_s,
+        layer.causes_s,
     )
 
 
 def _with_exchanges(
-    compute_s: float, made: Iterable[Exchange], layout: Layout, exchanges: Exchanges
-) -> Work:
-    found = dict.fromkeys(Axis, 0.0)
+    compute_s: float, collectives: Iterable[Exchange], layout: Layout, exchanges: Exchanges
+) -> StageWork:
+    sums = dict.fromkeys(Axis, 0.0)
     spreads = layout.spreads
-    for one in made:
-        found[one.axis] += one.times * exchanges.time_s(one.kind, one.nbytes, spreads[one.axis])
-    return Work(compute_s, found[Axis.TENSOR], found[Axis.CONTEXT], found[Axis.EXPERT])
+    for sent in collectives:
+        sums[sent.axis] += sent.times * exchanges.time_s(sent.kind, sent.nbytes, spreads[sent.axis])
+    return StageWork(compute_s, sums[Axis.TENSOR], sums[Axis.CONTEXT], sums[Axis.EXPERT])
 
 
-def _weighted(summary: Summary) -> float:
+def _weighted_share(summary: Summary) -> float:
     """The part of products that has weights, and so gradients of weights."""
     flop = summary.flop
-    weighted = sum(one.flop for one in summary.products if one.weight_bits)
+    weighted = sum(product.flop for product in summary.products if product.weight_bits)
     return weighted / flop if flop else 0.0
 
 
-def _moved(part: Part, layout: Layout, exchanges: Exchanges) -> tuple[float, float]:
+def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[float, float]:
     """Seconds of weights gathered before a forward pass, and of all that ZeRO moves in backward."""
     if not layout.shares_gradients:
         return 0.0, 0.0
@@ -151,7 +151,7 @@ GRADIENT_BYTES: Final = 4
 
 
 def shared_s(
-    kind: str, part: Part, element_bytes: float, layout: Layout, exchanges: Exchanges
+    kind: str, part: StagePart, element_bytes: float, layout: Layout, exchanges: Exchanges
 ) -> float:
     """Seconds of a collective of one layer's parameters among ranks that have the same."""
     spreads = layout.spreads
@@ -159,6 +159,6 @@ def shared_s(
     return dense_s + exchanges.time_s(kind, element_bytes * part.experts, spreads["expert data"])
 
 
-def _hiding(work: Work, moved_s: float) -> Work:
+def _with_movement(work: StageWork, moved_s: float) -> StageWork:
     """The work with what moves beside it: the time by which that exceeds computing."""
-    return work + Work(data_s=max(moved_s - work.compute_s, 0.0))
+    return work + StageWork(data_s=max(moved_s - work.compute_s, 0.0))
