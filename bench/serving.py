@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Slo, kept_busy
-from trnsim.system.serve.figures import once
+from trnsim.system.serve.demand import Slo, busy_demand
+from trnsim.system.serve.figures import run_once
 from trnsim.system.serve.load import Synthetic, lengths
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.system.serve.server import deploy
 from trnsim.workload.config import read
@@ -40,12 +40,12 @@ def requests(count, on):
     load = Synthetic(inputs, outputs, count, rate_per_s=8.0).requests(LONGEST)
     where = machine(on)
     prompts = 1 if where.is_neuron else None
-    options = Options(
+    options = ServerOptions(
         tensor=8, max_num_seqs=32, max_model_len=LONGEST, replicas=1, prompts_at_once=prompts
     )
     made = deploy(MODEL, where, options)
     start = time.perf_counter()
-    outcome, figures = once(made, load)
+    outcome, figures = run_once(made, load)
     took_s = time.perf_counter() - start
     steps = sum(outcome.replicas[0].decodes.values())
     print(
@@ -59,7 +59,7 @@ def requests(count, on):
 def layouts(on):
     """Seconds for a layout within an SLO."""
     start = time.perf_counter()
-    found = plan(MODEL, machine(on), Options(), kept_busy(), slo=Slo(1.0, 0.03))
+    found = plan(MODEL, machine(on), ServerOptions(), busy_demand(), slo=Slo(1.0, 0.03))
     took_s = time.perf_counter() - start
     print(f"{on:6} {found.tried:9,} layouts, the best within an SLO {took_s:9.2f} s here")
 

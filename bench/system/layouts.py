@@ -68,7 +68,7 @@ def killed_worker(after_s):
             name = (folder / "cmdline").read_text(encoding="utf-8").split("\0")[0]
         except OSError:
             continue
-        if name.startswith("ray::_each"):
+        if name.startswith("ray::_results"):
             os.kill(int(folder.name), signal.SIGKILL)
             print(f"killed {name}, process {folder.name}")
             return

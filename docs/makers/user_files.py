@@ -37,7 +37,7 @@ _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
     ("Bills by months", "`trnsim guard bill DECISION FILE`.", (BillLine,)),
     ("Logs of a pilot in CSV", "`trnsim pilot read`, `trnsim why`.", (StepRow, RequestRow)),
     ("Measured times of layers", "`--measured FILE`.", (measured.Row,)),
-    ("Traces of requests", "`trnsim plan serve --trace FILE`.", (trace.Row,)),
+    ("Traces of requests", "`trnsim plan serve --trace FILE`.", (trace.TraceRow,)),
     (
         "Scenarios of a fleet",
         "`trnsim plan fleet FILE`.",

@@ -14,7 +14,7 @@ from trnsim.estimate.estimate import Estimate
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate as infer
 from trnsim.system.infer.parts import Asked
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import deploy
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import TrainingSteps
@@ -121,7 +121,9 @@ def _assess(case: Case) -> Answer:
 def _serve(case: Case) -> Answer:
     is_step = case.phase == "decode"
     longest = case.sequence + 1
-    options = Options(tensor=case.ranks, pipeline=1, max_num_seqs=case.batch, max_model_len=longest)
+    options = ServerOptions(
+        tensor=case.ranks, pipeline=1, max_num_seqs=case.batch, max_model_len=longest
+    )
     steps = deploy(read(case.path), machine(case.chip), options).steps
     if is_step:
         return Answer("plan serve", steps.decode(case.batch, longest), SERVER)

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
-from trnsim.system.serve.figures import Figures
+from trnsim.system.serve.demand import Demand, Slo, busy_demand, request_s
+from trnsim.system.serve.figures import RunFigures
 from trnsim.system.serve.load import Request, Synthetic, lengths
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import deploy
 from trnsim.workload.config import read
 
@@ -15,20 +15,20 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 def deployment(**more):
     given = {"tensor": 8, "max_num_seqs": 4, "max_model_len": 512} | more
-    return deploy(LLAMA, machine("trn1"), Options(**given))
+    return deploy(LLAMA, machine("trn1"), ServerOptions(**given))
 
 
 def test_a_busy_deployment_has_a_client_for_each_sequence_that_decodes():
-    load = kept_busy(256, 32).busy(deployment())
+    load = busy_demand(256, 32).busy(deployment())
     assert sum(one.after is None for one in load) == 4 * 4
-    load = kept_busy(256, 32).busy(deployment(prefill_replicas=3))
+    load = busy_demand(256, 32).busy(deployment(prefill_replicas=3))
     assert sum(one.after is None for one in load) == 4
     first = [one.arrival_s for one in load if one.after is None]
     assert first == sorted(set(first))  # one after another
 
 
 def test_a_request_of_a_busy_replica_waits_for_the_prompts_of_its_batch():
-    one, drawn = deployment(), kept_busy(256, 32).drawn
+    one, drawn = deployment(), busy_demand(256, 32).drawn
     prefill_s, decode_s = one.steps.prefill(1, 256, 0).time_s, one.steps.decode(4, 512).time_s
     assert request_s(one, drawn) == pytest.approx(4 * prefill_s + 32 * decode_s)
 
@@ -42,7 +42,7 @@ def test_the_longest_sequence_is_that_of_the_requests_or_of_their_lengths():
 
 
 def test_a_promise_is_kept_at_p99():
-    figures = Figures({"ttft_p99_s": 0.5, "tpot_p99_s": 0.02}, {})
+    figures = RunFigures({"ttft_p99_s": 0.5, "tpot_p99_s": 0.02}, {})
     assert Slo(0.5, 0.02).is_met(figures)
     assert not Slo(0.49, 0.02).is_met(figures)
     assert not Slo(None, 0.019).is_met(figures)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.figures import WAITING, once, serve, transfer_s
+from trnsim.system.serve.figures import WAITING, run_once, serve, transfer_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import deploy
 from trnsim.workload.config import read
 
@@ -16,7 +16,7 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 def deployment(on="trn2", **more):
     given = {"tensor": 8, "max_num_seqs": 4, "max_model_len": 512, "replicas": 1} | more
-    return deploy(LLAMA, machine(on), Options(**given))
+    return deploy(LLAMA, machine(on), ServerOptions(**given))
 
 
 def clients(count=4, outputs=100, requests=16):
@@ -26,7 +26,7 @@ def clients(count=4, outputs=100, requests=16):
 
 def test_a_static_batch_of_equal_requests_has_the_figures_of_its_steps():
     one = deployment()
-    _, found = once(one, clients())
+    _, found = run_once(one, clients())
     prefill_s = one.steps.prefill(4, 256, 0).time_s
     decode_s = one.steps.decode(4, 512).time_s  # 257 to 355 keys
     assert found.values["ttft_p50_s"] == pytest.approx(prefill_s)
@@ -53,7 +53,7 @@ def test_figures_are_ordered_in_percentile_and_in_quantile(on):
 
 
 def test_answers_of_one_token_have_no_time_between_tokens():
-    found = once(deployment(), clients(outputs=1))[1]
+    found = run_once(deployment(), clients(outputs=1))[1]
     assert "tpot_p50_s" not in found.values
     assert found.parts_s == {}
 
@@ -61,7 +61,7 @@ def test_answers_of_one_token_have_no_time_between_tokens():
 def test_an_open_load_gives_the_tokens_that_come_as_long_as_it_keeps_up():
     lengths = Lengths("fixed", 100), Lengths("fixed", 20)
     load = Synthetic(*lengths, 800, rate_per_s=5.0).requests(512)
-    found = once(deployment(), load)[1].values
+    found = run_once(deployment(), load)[1].values
     assert found["output_tokens_per_s"] == pytest.approx(100, rel=0.1)
     assert found["utilisation"] < 1
 
@@ -111,7 +111,7 @@ MORE = {
 def test_every_input_moves_its_figures_and_no_other(name):
     """Four clients whose decodes lie between 257 and 355 keys, in the bucket of 512."""
     more, expected = MORE[name]
-    before, after = (once(deployment(**one), clients())[1].values for one in ({}, more))
+    before, after = (run_once(deployment(**one), clients())[1].values for one in ({}, more))
     kinds = ("ttft", "tpot", "e2e")
     found = {one for one in kinds if before[f"{one}_p50_s"] != pytest.approx(after[f"{one}_p50_s"])}
     written = {"ttft"} if "kv_dtype" in more else set()  # keys of prompts are written as well
@@ -124,6 +124,7 @@ def test_more_replicas_are_never_slower(rate, count, on):
     lengths = Lengths("fixed", 200), Lengths("fixed", 20)
     load = Synthetic(*lengths, 60, rate_per_s=float(rate)).requests(512)
     few, many = (
-        once(deployment(on, replicas=n), load)[1].values["e2e_p50_s"] for n in (count, count + 1)
+        run_once(deployment(on, replicas=n), load)[1].values["e2e_p50_s"]
+        for n in (count, count + 1)
     )
     assert many <= few * (1 + 1e-9)

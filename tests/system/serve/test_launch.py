@@ -7,7 +7,7 @@ import pytest
 from trnsim.errors import NotModelled
 from trnsim.place.machine import machine
 from trnsim.system.serve.launch import vllm
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import deploy
 from trnsim.workload.config import read
 
@@ -15,7 +15,7 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 
 def command(on="trn2", **more):
-    options = Options(**({"tensor": 8, "max_num_seqs": 4, "max_model_len": 2304} | more))
+    options = ServerOptions(**({"tensor": 8, "max_num_seqs": 4, "max_model_len": 2304} | more))
     return vllm(deploy(LLAMA, machine(on), options), "llama")
 
 

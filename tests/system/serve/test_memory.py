@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import OutOfMemory
-from trnsim.system.serve.memory import Memory, activations_bytes
+from trnsim.system.serve.memory import RankMemory, activations_bytes
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import WHOLE, Split
 from trnsim.workload.resident import cache_bytes, parameters, weights_bytes
@@ -15,7 +15,7 @@ MISTRAL = {
     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
     "sliding_window": 4096,
 }  # fmt: skip
-MEMORY = Memory(100.0, 0.9, 40.0, 5.0, 5.0, 20.0, 64)
+MEMORY = RankMemory(100.0, 0.9, 40.0, 5.0, 5.0, 20.0, 64)
 
 
 def test_weights_of_a_rank_are_those_of_the_model():

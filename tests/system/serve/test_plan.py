@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, Slo, kept_busy, request_s
+from trnsim.system.serve.demand import Demand, Slo, busy_demand, request_s
 from trnsim.system.serve.load import Lengths, Request, Synthetic
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.config import from_config, read
 
@@ -35,7 +35,9 @@ def figures(found):
 
 
 def test_a_layout_that_is_set_is_taken():
-    found = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=4, replicas=2), demand())
+    found = plan(
+        LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=4, replicas=2), demand()
+    )
     assert found.tried == 1
     assert found.deployment.options.tensor == 8
     assert found.deployment.engine.max_num_seqs == 4
@@ -46,27 +48,27 @@ def test_a_layout_that_is_set_is_taken():
 @pytest.mark.slow_cases("p5en")
 @pytest.mark.parametrize("on", ["trn1", "p5en"])
 def test_no_layout_kept_busy_is_cheaper_than_the_one_that_is_found(on):
-    where, busy = machine(on), kept_busy(256, 64)
-    best = plan(LLAMA, where, Options(), busy)
+    where, busy = machine(on), busy_demand(256, 64)
+    best = plan(LLAMA, where, ServerOptions(), busy)
     assert best.tried > 10
     for tensor in (2, 8):
         for sequences in (4, 32):
-            one = plan(LLAMA, where, Options(tensor=tensor, max_num_seqs=sequences), busy)
+            one = plan(LLAMA, where, ServerOptions(tensor=tensor, max_num_seqs=sequences), busy)
             assert one.usd_per_million_tokens.p50 >= 0.98 * best.usd_per_million_tokens.p50
 
 
 def test_what_a_busy_deployment_gives_is_near_its_closed_form():
-    options = Options(tensor=8, max_num_seqs=16, prompts_at_once=1)
-    found = plan(LLAMA, machine("trn1"), options, kept_busy(256, 64))
+    options = ServerOptions(tensor=8, max_num_seqs=16, prompts_at_once=1)
+    found = plan(LLAMA, machine("trn1"), options, busy_demand(256, 64))
     one = found.deployment
-    guess = 16 * 64 * one.replicas / request_s(one, kept_busy(256, 64).drawn)
+    guess = 16 * 64 * one.replicas / request_s(one, busy_demand(256, 64).drawn)
     assert figures(found)["output_tokens_per_s"] == pytest.approx(guess, rel=0.2)
 
 
 @pytest.mark.slow
 def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
     slo = Slo(ttft_s=0.5, tpot_s=0.02)
-    found = plan(LLAMA, machine("trn1"), Options(), kept_busy(512, 64), slo=slo)
+    found = plan(LLAMA, machine("trn1"), ServerOptions(), busy_demand(512, 64), slo=slo)
     shown = figures(found)
     assert found.is_met
     assert shown["ttft_p99_s"] <= 0.5
@@ -75,7 +77,7 @@ def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
     assert shown["requests_per_s"] == pytest.approx(found.most_per_s, rel=0.15)
     one = found.deployment.options
     set_ = replace(one, max_model_len=None)
-    more = replace(kept_busy(512, 64).drawn.at_rate(1.5 * found.most_per_s), count=1500)
+    more = replace(busy_demand(512, 64).drawn.at_rate(1.5 * found.most_per_s), count=1500)
     beyond = plan(LLAMA, machine("trn1"), set_, Demand(None, more), slo=slo)
     assert not beyond.is_met
     assert beyond.most_per_s == pytest.approx(found.most_per_s, rel=0.2)
@@ -84,7 +86,9 @@ def test_a_promise_is_kept_by_the_layout_and_the_load_that_are_found():
 @pytest.mark.slow
 def test_a_looser_promise_allows_more():
     rates = [
-        plan(LLAMA, machine("trn1"), Options(tensor=8), kept_busy(512, 64), slo=slo).most_per_s
+        plan(
+            LLAMA, machine("trn1"), ServerOptions(tensor=8), busy_demand(512, 64), slo=slo
+        ).most_per_s
         for slo in (Slo(1.0, 0.015), Slo(1.0, 0.03), Slo(1.0, 0.06))
     ]
     assert rates == sorted(rates)
@@ -93,23 +97,23 @@ def test_a_looser_promise_allows_more():
 
 @pytest.mark.slow
 def test_a_promise_that_one_request_misses_is_said_to_be_missed():
-    found = plan(LLAMA, machine("trn1"), Options(), kept_busy(), slo=Slo(tpot_s=1e-4))
+    found = plan(LLAMA, machine("trn1"), ServerOptions(), busy_demand(), slo=Slo(tpot_s=1e-4))
     assert found.most_per_s == 0
     assert not found.is_met
 
 
 def test_a_model_too_large_for_an_instance_is_spread_over_as_few_as_hold_it():
-    found = plan(LARGE, machine("trn1"), Options(), demand(8))
+    found = plan(LARGE, machine("trn1"), ServerOptions(), demand(8))
     assert found.deployment.options.stages == found.deployment.instances == 2
     assert found.deployment.options.tensor == 32
     with pytest.raises(OutOfMemory, match=r"^llama-405b: a NeuronCore needs .* weights "):
-        plan(LARGE, machine("inf2.xlarge"), Options(), demand(8))
+        plan(LARGE, machine("inf2.xlarge"), ServerOptions(), demand(8))
 
 
 def test_more_instances_serve_a_load_no_slower():
     e2e = []
     for count in (1, 2, 4):
-        options = Options(tensor=32, max_num_seqs=4, instances=count)
+        options = ServerOptions(tensor=32, max_num_seqs=4, instances=count)
         found = plan(LLAMA, machine("trn1"), options, demand(rate_per_s=40.0))
         e2e.append(figures(found)["e2e_p50_s"])
     assert e2e == sorted(e2e, reverse=True)
@@ -117,27 +121,32 @@ def test_more_instances_serve_a_load_no_slower():
 
 def test_a_trace_is_its_own_load():
     requests = tuple(Request(0.1 * n, 100, 20) for n in range(30))
-    found = plan(LLAMA, machine("trn1"), Options(), replace(demand(), trace=requests))
+    found = plan(LLAMA, machine("trn1"), ServerOptions(), replace(demand(), trace=requests))
     assert found.load == requests
     assert found.deployment.engine.max_model_len == 120
     with pytest.raises(BadInput, match=r"^request 1 has 100 input and 20 output tokens, 120 toget"):
-        plan(LLAMA, machine("trn1"), Options(max_model_len=119), replace(demand(), trace=requests))
+        plan(
+            LLAMA,
+            machine("trn1"),
+            ServerOptions(max_model_len=119),
+            replace(demand(), trace=requests),
+        )
 
 
 def test_clients_are_no_more_than_sequences_that_are_searched():
-    found = plan(LLAMA, machine("trn1"), Options(tensor=8, replicas=1), demand(concurrency=6))
+    found = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, replicas=1), demand(concurrency=6))
     assert found.deployment.engine.max_num_seqs <= 6
 
 
 def test_the_price_is_that_of_the_instances():
-    found = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=4), demand())
+    found = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=4), demand())
     usd_per_s = found.quote.usd_per_hour / 3600
     rate = figures(found)["output_tokens_per_s"]
     assert found.usd_per_million_tokens.p50 == pytest.approx(1e6 * usd_per_s / rate)
-    assert plan(LLAMA, machine("trn3"), Options(tensor=8, max_num_seqs=4), demand())
+    assert plan(LLAMA, machine("trn3"), ServerOptions(tensor=8, max_num_seqs=4), demand())
     assert (
         plan(
-            LLAMA, machine("trn3"), Options(tensor=8, max_num_seqs=4), demand()
+            LLAMA, machine("trn3"), ServerOptions(tensor=8, max_num_seqs=4), demand()
         ).usd_per_million_tokens
         is None
     )
@@ -159,7 +168,7 @@ PUBLISHED = [(1, 4096, 4096, 153.0, 7.04), (8, 128, 8064, 55.2, 9.95), (8, 128, 
 def test_published_latencies_of_a_static_batch_are_met(batch, inputs, outputs, ttft_ms, tpot_ms):
     lengths = Lengths("fixed", inputs), Lengths("fixed", outputs)
     asked = Demand(None, Synthetic(*lengths, 2 * batch, concurrency=batch))
-    options = Options(tensor=32, max_num_seqs=batch, quantization="int8")
+    options = ServerOptions(tensor=32, max_num_seqs=batch, quantization="int8")
     shown = figures(plan(LLAMA, machine("trn1"), options, asked))
     assert 1e3 * shown["tpot_p50_s"] == pytest.approx(tpot_ms, rel=0.2)
     assert 0.5 < 1e3 * shown["ttft_p50_s"] / ttft_ms < 2
@@ -184,7 +193,7 @@ def test_more_ranks_are_never_slower_without_a_word(hidden, on, power, clients):
         None, Synthetic(Lengths("fixed", 128), Lengths("fixed", 8), 4, concurrency=clients)
     )
     fewer, more = (
-        plan(model, machine(on), Options(tensor=tensor, max_num_seqs=4), load)
+        plan(model, machine(on), ServerOptions(tensor=tensor, max_num_seqs=4), load)
         for tensor in (1 << power, 2 << power)
     )
     if figures(more)["e2e_p50_s"] >= figures(fewer)["e2e_p50_s"]:

@@ -6,9 +6,9 @@ import pytest
 from trnsim.document.values import json_text
 from trnsim.place.machine import machine
 from trnsim.system.serve import report
-from trnsim.system.serve.demand import Demand, kept_busy
+from trnsim.system.serve.demand import Demand, busy_demand
 from trnsim.system.serve.load import Lengths, Synthetic
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.config import read
 
@@ -16,7 +16,7 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 
 def found(on="trn1"):
-    return plan(LLAMA, machine(on), Options(tensor=8, max_num_seqs=4), kept_busy(256, 32))
+    return plan(LLAMA, machine(on), ServerOptions(tensor=8, max_num_seqs=4), busy_demand(256, 32))
 
 
 @pytest.mark.parametrize("on", ["trn1", "trn3", "p5en"])
@@ -51,10 +51,10 @@ def test_only_chips_with_published_decodes_are_validated():
 def test_replicas_without_a_request_are_counted():
     lengths = Lengths("fixed", 64), Lengths("fixed", 8)
     demand = Demand(None, Synthetic(*lengths, 6, concurrency=2))
-    one = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=1), demand)
+    one = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=1), demand)
     assert one.deployment.replicas == 4
     assert report.idle(one) == 0  # in turns each gets some
-    two = plan(LLAMA, machine("trn1"), Options(tensor=2, max_num_seqs=1), demand)
+    two = plan(LLAMA, machine("trn1"), ServerOptions(tensor=2, max_num_seqs=1), demand)
     assert report.idle(two) == 16 - 6
 
 
@@ -63,8 +63,8 @@ def test_what_is_assumed_is_told_with_its_reason():
     assert any(one.startswith("host s = 0.001: a pass of vLLM's scheduler") for one in told)
     share = "part of the memory's bandwidth = 0.8: part of a GPU's memory"
     assert any(one.startswith(share) for one in told)
-    options = Options(tensor=8, max_num_seqs=4, host_s=1e-3)
-    set_ = plan(LLAMA, machine("p5en"), options, kept_busy(256, 32))
+    options = ServerOptions(tensor=8, max_num_seqs=4, host_s=1e-3)
+    set_ = plan(LLAMA, machine("p5en"), options, busy_demand(256, 32))
     assert not any(one.startswith("host") for one in report.assumed(set_.deployment))
 
 
@@ -92,7 +92,7 @@ def test_steps_are_those_of_median_time_in_the_run_with_their_sizes(on):
 def test_a_run_without_a_step_of_a_kind_has_none():
     lengths = Lengths("fixed", 64), Lengths("fixed", 1)
     demand = Demand(None, Synthetic(*lengths, 6, concurrency=2))
-    one = plan(LLAMA, machine("trn1"), Options(tensor=8, max_num_seqs=1), demand)
+    one = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=1), demand)
     values = report.values(one)
     assert values["decode_step"] is None
     assert values["prefill_step"]["tokens"] == 65

@@ -4,9 +4,9 @@ import pytest
 
 from trnsim.errors import OutOfMemory
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Slo, kept_busy
+from trnsim.system.serve.demand import Slo, busy_demand
 from trnsim.system.serve.load import Lengths, Synthetic
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
 from trnsim.workload.config import read
 
@@ -14,8 +14,8 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 
 def search(on="trn1", given=None, slo=None, **more):
-    options = Options(**({"max_model_len": 288} | more))
-    where, asked = machine(on), kept_busy(256, 32)
+    options = ServerOptions(**({"max_model_len": 288} | more))
+    where, asked = machine(on), busy_demand(256, 32)
     return Search(LLAMA, where, options, asked, given, slo or Slo(), None).best()
 
 

@@ -7,14 +7,14 @@ import pytest
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.system.serve.engine import Role
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
     candidates,
     check_length,
     deploy,
     fleet,
     legal_tensors,
-    served,
+    served_model,
 )
 from trnsim.workload.config import from_config, read
 
@@ -30,7 +30,7 @@ MIXTRAL = from_config(
 
 
 def options(**more):
-    return Options(**({"tensor": 8, "max_num_seqs": 4, "max_model_len": 1000} | more))
+    return ServerOptions(**({"tensor": 8, "max_num_seqs": 4, "max_model_len": 1000} | more))
 
 
 def test_neuron_compiles_one_batch_and_buckets_and_vllm_neither():
@@ -134,7 +134,7 @@ def test_what_cannot_be_deployed_names_the_option_and_what_is_legal(on, more, me
 )
 def test_numbers_out_of_range_name_the_option(more, message):
     with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
-        Options(**more)
+        ServerOptions(**more)
 
 
 def test_over_hbm_is_told_by_what():
@@ -163,7 +163,7 @@ def test_experts_share_the_ranks_of_a_replica():
 
 def test_bits_are_those_of_the_options():
     asked = options(quantization="mxfp4", kv_dtype="fp8")
-    found = served(LLAMA, asked, machine("trn2"))
+    found = served_model(LLAMA, asked, machine("trn2"))
     assert (found.weight_bits, found.kv_bits, found.other_bits) == (4, 8, 16)
 
 
@@ -172,7 +172,7 @@ def test_a_model_that_makes_no_tokens_is_not_served():
     with pytest.raises(
         NotModelled, match=r"makes no tokens one after another\n  fix: trnsim plan i"
     ):
-        served(encoder, Options(), machine("trn2"))
+        served_model(encoder, ServerOptions(), machine("trn2"))
 
 
 def test_a_model_without_positions_has_no_longest_sequence():
@@ -187,4 +187,4 @@ def test_a_search_tries_powers_of_two_and_the_whole_instance():
 
 def test_what_is_not_set_cannot_be_deployed():
     with pytest.raises(BadInput, match=r"^tensor ranks, sequences and length of a deployment have"):
-        deploy(LLAMA, machine("trn2"), Options())
+        deploy(LLAMA, machine("trn2"), ServerOptions())

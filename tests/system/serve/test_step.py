@@ -12,9 +12,9 @@ from trnsim.estimate.few import FewConstants
 from trnsim.estimate.rank import Rank
 from trnsim.place.machine import machine
 from trnsim.system.serve.step import (
-    At,
+    QuantileCosts,
+    ReplicaSteps,
     Speculation,
-    Steps,
     even_imbalance,
 )
 from trnsim.workload.config import from_config, read
@@ -47,7 +47,7 @@ def few(where):
 
 def steps(on="trn2", model=LLAMA, tensor=8, expert=1, pipeline=1, rows=None, **more):
     where = machine(on, rows=rows)
-    return Steps(
+    return ReplicaSteps(
         model,
         where,
         Split(tensor=tensor, expert=expert),
@@ -245,7 +245,7 @@ def test_chance_fills_the_busiest_of_many_ranks_as_the_maximum_of_normal_variabl
 def test_costs_at_a_quantile_are_those_of_steps():
     one = steps("p5en")
     for quantile in QUANTILES:
-        at = At(one, quantile)
+        at = QuantileCosts(one, quantile)
         for _ in range(2):
             assert at.decode(4, 1024) == one.decode(4, 1024).at(quantile)
             assert at.prefill(1, 128, 0) == one.prefill(1, 128, 0).at(quantile)

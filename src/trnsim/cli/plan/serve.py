@@ -34,8 +34,8 @@ from trnsim.system.serve import launch, trace
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
-from trnsim.system.serve.options import Options
-from trnsim.system.serve.plan import Plan, plan
+from trnsim.system.serve.options import ServerOptions
+from trnsim.system.serve.plan import ServingPlan, plan
 from trnsim.workload.config import read
 
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ class Asked:
     emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None
     as_json: AsJson = False
 
-    def options(self) -> Options:
+    def options(self) -> ServerOptions:
         """Of the server."""
-        return Options(
+        return ServerOptions(
             tensor=self.tensor_parallel_size,
             pipeline=self.pipeline_parallel_size,
             expert=self.expert_parallel_size,
@@ -278,7 +278,7 @@ def _router(given: str) -> Router:
         raise BadInput(f"--router is {given!r}; legal: {legal}") from None
 
 
-def _check_kept(asked: Asked, demand: Demand, options: Options) -> None:
+def _check_kept(asked: Asked, demand: Demand, options: ServerOptions) -> None:
     """Refuse what cannot be printed or kept.
 
     Raises:
@@ -295,7 +295,7 @@ def _check_kept(asked: Asked, demand: Demand, options: Options) -> None:
         )
 
 
-def _save(found: Sequence[Plan], file: Path | None) -> None:
+def _save(found: Sequence[ServingPlan], file: Path | None) -> None:
     """Write the requests of one platform.
 
     Raises:

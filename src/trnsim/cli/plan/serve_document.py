@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.system.serve.demand import Demand
-    from trnsim.system.serve.plan import Plan
+    from trnsim.system.serve.plan import ServingPlan
     from trnsim.workload.architecture import Architecture
 
 _LAYOUTS: Final = columns(
@@ -28,7 +28,7 @@ _USES: Final = columns(
 
 
 def serve_document(
-    model: Architecture, found: Sequence[Plan], demand: Demand, said: Beside
+    model: Architecture, found: Sequence[ServingPlan], demand: Demand, said: Beside
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
@@ -61,7 +61,7 @@ def _load(demand: Demand) -> str:
     return f"{lengths}; {drawn.rate_per_s:g} requests/s"
 
 
-def _layouts(found: Sequence[Plan], mark: str) -> Table:
+def _layouts(found: Sequence[ServingPlan], mark: str) -> Table:
     rows = [
         (
             e.deployment.machine.name,
@@ -76,7 +76,7 @@ def _layouts(found: Sequence[Plan], mark: str) -> Table:
     return Table(_LAYOUTS, rows)
 
 
-def _replicas(e: Plan) -> str:
+def _replicas(e: ServingPlan) -> str:
     """``8 x 4``, with stages of a pipeline, groups of experts and replicas for prompts."""
     options = e.deployment.options
     ranks = f"TP{options.tensor}"
@@ -86,7 +86,7 @@ def _replicas(e: Plan) -> str:
     return f"{e.deployment.replicas} x {ranks}" + (f", {prefill} prefill" if prefill else "")
 
 
-def _latencies(found: Sequence[Plan]) -> Table:
+def _latencies(found: Sequence[ServingPlan]) -> Table:
     rows = [
         (
             e.deployment.machine.name,
@@ -99,17 +99,17 @@ def _latencies(found: Sequence[Plan]) -> Table:
     return Table(_LATENCIES, rows)
 
 
-def _tpot(e: Plan) -> tuple[str, str]:
+def _tpot(e: ServingPlan) -> tuple[str, str]:
     if "tpot_p50_s" not in e.served.figures:
         return ("-", "-")  # answers of one token
     return durations(e.served.figures["tpot_p50_s"]), _median(e, "tpot_p99_s")
 
 
-def _median(e: Plan, name: str) -> str:
+def _median(e: ServingPlan, name: str) -> str:
     return seconds(e.served.figures[name].p50)
 
 
-def _uses(found: Sequence[Plan]) -> Table:
+def _uses(found: Sequence[ServingPlan]) -> Table:
     """Use of time and batches, the most load within the SLO, layouts that were tried."""
     rows = [
         (
@@ -135,7 +135,7 @@ def _most(most_per_s: float | None) -> str:
     return f"{most_per_s:.3g}/s" if most_per_s else "none"
 
 
-def _parts(found: Sequence[Plan]) -> Table:
+def _parts(found: Sequence[ServingPlan]) -> Table:
     """Milliseconds between two tokens of a sequence, by cause."""
     names = list(dict.fromkeys(name for e in found for name in e.served.parts_s))
     shown = [name for name in names if any(e.served.parts_s.get(name) for e in found)]
@@ -149,7 +149,7 @@ def _parts(found: Sequence[Plan]) -> Table:
     return Table(columns(" | ".join(("ms of a token", *shown))), rows)
 
 
-def _basis(found: Sequence[Plan]) -> list[Block]:
+def _basis(found: Sequence[ServingPlan]) -> list[Block]:
     """Of each platform the instance, the price, where times come from, what a start takes."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
@@ -163,7 +163,7 @@ def _basis(found: Sequence[Plan]) -> list[Block]:
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 
-def _details(e: Plan) -> list[str]:
+def _details(e: ServingPlan) -> list[str]:
     deployment = e.deployment
     state = "validated" if report.is_validated(deployment) else "unvalidated"
     sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)

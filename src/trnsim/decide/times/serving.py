@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from trnsim.decide.times.families import TPOT, TTFT
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, kept_busy, request_s
+from trnsim.system.serve.demand import Demand, busy_demand, request_s
 from trnsim.system.serve.demand import Slo as Limits
-from trnsim.system.serve.figures import PERCENTILES, once
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.figures import PERCENTILES, run_once
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
 from trnsim.workload.operators import Phase
 
@@ -62,8 +62,8 @@ def best_deployment(
     """
     shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
-    demand, where = kept_busy(*lengths), machine(name, rows=rows)
-    options = Options(max_model_len=sum(lengths))
+    demand, where = busy_demand(*lengths), machine(name, rows=rows)
+    options = ServerOptions(max_model_len=sum(lengths))
     model = workload.model
     deployments = Search(model, where, options, demand, None, Limits(), None).deployments()
     busy = [Busy(deployment, demand) for deployment in deployments]
@@ -150,7 +150,7 @@ class Busy:
         per_s = part * self.sequences / self.cycle_s
         drawn = replace(self.demand.drawn.at_rate(per_s), count=_REQUESTS)
         load = drawn.requests(self.deployment.engine.max_model_len)
-        values = once(replace(self.deployment, replicas=1), load)[1].values
+        values = run_once(replace(self.deployment, replicas=1), load)[1].values
         at = next((rank for rank in PERCENTILES if rank >= slo.percentile), PERCENTILES[-1])
         limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.latency_s}
         return all(

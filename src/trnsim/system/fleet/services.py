@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from trnsim.place.machine import machine
 from trnsim.system.fleet import demand, demand_file
 from trnsim.system.fleet.scenario import Service
-from trnsim.system.serve.demand import Slo, kept_busy
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.demand import Slo, busy_demand
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.config import read as read_config
 
@@ -77,9 +77,9 @@ def _planned(fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
     slo = Slo(fields.slo_ttft_s, fields.slo_tpot_s)
     if not slo:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
-    busy = kept_busy(fields.input_tokens, fields.output_tokens)
+    busy = busy_demand(fields.input_tokens, fields.output_tokens)
     model = read_config(setting.path(fields, "model"))
-    found = plan(model, machine(setting.instance), Options(), busy, slo=slo)
+    found = plan(model, machine(setting.instance), ServerOptions(), busy, slo=slo)
     if not found.is_met or not found.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")
     chips = found.deployment.instances * machine(setting.instance).instance.count

@@ -11,7 +11,7 @@ from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Lengths, Load, Synthetic
 
 if TYPE_CHECKING:
-    from trnsim.system.serve.figures import Figures
+    from trnsim.system.serve.figures import RunFigures
     from trnsim.system.serve.server import Deployment
 
 WAVES: Final = 4
@@ -44,7 +44,7 @@ class Slo:
     def __bool__(self) -> bool:
         return self.ttft_s is not None or self.tpot_s is not None
 
-    def is_met(self, figures: Figures) -> bool:
+    def is_met(self, figures: RunFigures) -> bool:
         """Whether a run keeps it."""
         limits = {"ttft_p99_s": self.ttft_s, "tpot_p99_s": self.tpot_s}
         return all(
@@ -85,10 +85,10 @@ class Demand:
     def longest(self) -> int:
         """Tokens of its longest sequence; of lengths without limit, of 99.9 % of them."""
         if self.trace is not None:
-            return max(one.tokens for one in self.trace)
+            return max(request.tokens for request in self.trace)
         limits = [
-            one.longest or round(one.first * math.exp(_TAIL * one.second))
-            for one in (self.drawn.inputs, self.drawn.outputs)
+            lengths.longest or round(lengths.first * math.exp(_TAIL * lengths.second))
+            for lengths in (self.drawn.inputs, self.drawn.outputs)
         ]
         return sum(limits) + self.drawn.prefix_tokens
 
@@ -105,7 +105,7 @@ class Demand:
         return drawn.requests(deployment.engine.max_model_len)
 
 
-def kept_busy(inputs: int = 2048, outputs: int = 256) -> Demand:
+def busy_demand(inputs: int = 2048, outputs: int = 256) -> Demand:
     """As many requests of one kind as a deployment can serve."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
     return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)

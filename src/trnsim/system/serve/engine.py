@@ -40,7 +40,7 @@ class Role(StrEnum):
     """All tokens of the answer, the first too. Source: vllm-neuron, disaggregated-inference.md."""
 
 
-class Costs(Protocol):
+class StepCosts(Protocol):
     """Seconds of a replica's steps."""
 
     def prefill(self, prompts: int, tokens: int, past: int) -> float:
@@ -134,8 +134,8 @@ class Engine:
         if self.acceptance == 1:
             return -(-tokens // (self.draft_tokens + 1))
         run = generator.geometric(1 - self.acceptance, tokens)
-        made = np.cumsum(np.minimum(run, self.draft_tokens + 1))
-        return int(np.searchsorted(made, tokens)) + 1
+        totals = np.cumsum(np.minimum(run, self.draft_tokens + 1))
+        return int(np.searchsorted(totals, tokens)) + 1
 
 
 def near(count: int) -> int:
@@ -149,30 +149,30 @@ def near(count: int) -> int:
 
 def powers_of_two(first: int, last: int) -> tuple[int, ...]:
     """Powers of two from `first` below `last`, and `last`."""
-    found = []
-    one = first
-    while one < last:
-        found.append(one)
-        one *= 2
-    return (*found, last)
+    powers = []
+    power = first
+    while power < last:
+        powers.append(power)
+        power *= 2
+    return (*powers, last)
 
 
-def checked_buckets(name: str, given: Sequence[int], last: int, what: str) -> tuple[int, ...]:
+def checked_buckets(name: str, sizes: Sequence[int], last: int, held: str) -> tuple[int, ...]:
     """`given` as compiled sizes, the largest of which has to be `last`.
 
     Raises:
         BadInput: they do not ascend from 1, or the largest does not hold `last`.
     """
-    is_ascending = all(one < two for one, two in pairwise(given))
-    if not given or given[0] < 1 or not is_ascending:
+    is_ascending = all(low < high for low, high in pairwise(sizes))
+    if not sizes or sizes[0] < 1 or not is_ascending:
         legal = ",".join(map(str, powers_of_two(min(FIRST_BUCKET, last), last)))
         raise BadInput(
-            f"{name} is {','.join(map(str, given)) or 'empty'}; legal: ascending whole numbers",
+            f"{name} is {','.join(map(str, sizes)) or 'empty'}; legal: ascending whole numbers",
             fix=f"{name} {legal}",
         )
-    if given[-1] < last:
+    if sizes[-1] < last:
         raise BadInput(
-            f"{name}: the largest of {','.join(map(str, given))} does not hold {what} of {last}",
-            fix=f"{name} {','.join(map(str, (*given, last)))}",
+            f"{name}: the largest of {','.join(map(str, sizes))} does not hold {held} of {last}",
+            fix=f"{name} {','.join(map(str, (*sizes, last)))}",
         )
-    return tuple(given)
+    return tuple(sizes)

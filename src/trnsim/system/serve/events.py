@@ -37,7 +37,7 @@ class Router(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What happened to each request, by its place in the load.
 
     Attributes:
@@ -62,7 +62,7 @@ def run(
     router: Router = Router.ROUND_ROBIN,
     transfer: Callable[[Request], float] | None = None,
     seed: int = 0,
-) -> Outcome:
+) -> RunOutcome:
     """Serve `load` on `replicas`.
 
     Args:
@@ -90,8 +90,9 @@ class _Run:
         self.replicas = list(replicas)
         self.router = router
         self.transfer = transfer
-        decoding = [one for one in replicas if one.engine.role is Role.DECODE]
-        self.stages = [[one for one in replicas if one.engine.role is not Role.DECODE], decoding]
+        decoding = [replica for replica in replicas if replica.engine.role is Role.DECODE]
+        others = [replica for replica in replicas if replica.engine.role is not Role.DECODE]
+        self.stages = [others, decoding]
         self.turns = [0, 0]
         self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
         none = math.nan
@@ -104,9 +105,9 @@ class _Run:
         self.heap: list[tuple[float, int, int, int, int]] = []
         self.version = [0] * len(self.replicas)
         self.is_planned = [False] * len(self.replicas)
-        self.number = {id(one): place for place, one in enumerate(self.replicas)}
+        self.number = {id(replica): place for place, replica in enumerate(self.replicas)}
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """Run until nothing is left."""
         for place, request in enumerate(self.load):
             if request.after is None:
@@ -117,20 +118,20 @@ class _Run:
         heap = self.heap
         heapify(heap)
         while heap:
-            now_s, what, _, place, detail = heappop(heap)
-            if what == _ARRIVE:
+            now_s, event, _, place, detail = heappop(heap)
+            if event == _ARRIVE:
                 self.arrive(now_s, place, detail)
-            elif what == _PLAN:
+            elif event == _PLAN:
                 self.is_planned[place] = False
                 self.plan(now_s, place)
             elif detail == self.version[place]:
                 self.end(now_s, place)
-        return Outcome(self.arrival_s, self.start_s, self.first_s, self.end_s, self.replicas)
+        return RunOutcome(self.arrival_s, self.start_s, self.first_s, self.end_s, self.replicas)
 
-    def push(self, time_s: float, what: int, place: int, detail: int = 0) -> None:
+    def push(self, time_s: float, event: int, place: int, detail: int = 0) -> None:
         """An event to come; of equal ones the first that was pushed is the first."""
         self.serial += 1
-        heappush(self.heap, (time_s, what, self.serial, place, detail))
+        heappush(self.heap, (time_s, event, self.serial, place, detail))
 
     def arrive(self, now_s: float, place: int, stage: int) -> None:
         """A request comes to a stage: 0 with its prompt, 1 with its keys."""
@@ -151,7 +152,7 @@ class _Run:
         """The replica of a stage that takes the next request."""
         among = self.stages[stage]
         if self.router is Router.LEAST_WORK:
-            return min(among, key=lambda one: one.outstanding)
+            return min(among, key=lambda replica: replica.outstanding)
         self.turns[stage] += 1
         return among[(self.turns[stage] - 1) % len(among)]
 
@@ -168,10 +169,10 @@ class _Run:
         replica = self.replicas[number]
         if not replica.is_idle:
             return
-        found = replica.plan(now_s)
-        if found is None:
+        steps = replica.plan(now_s)
+        if steps is None:
             return
-        end_s, begun = found
+        end_s, begun = steps
         for sequence in begun:
             if math.isnan(self.start_s[sequence.place]):
                 self.start_s[sequence.place] = now_s
@@ -207,6 +208,6 @@ class _Run:
 
 def _decode_steps(load: Load, engine: Engine, seed: int) -> list[int]:
     """Decode steps of each request; a prefill gives the first token, unless others decode."""
-    given = 0 if engine.role is Role.DECODE else 1
+    prefilled = 0 if engine.role is Role.DECODE else 1
     generator = np.random.default_rng([seed, _DRAFTS]) if engine.draft_tokens else None
-    return [engine.steps(one.output_tokens - given, generator) for one in load]
+    return [engine.steps(request.output_tokens - prefilled, generator) for request in load]

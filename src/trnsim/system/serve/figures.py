@@ -13,9 +13,9 @@ from trnsim.facts import Interval
 from trnsim.place.links import Spread
 from trnsim.system.serve import events
 from trnsim.system.serve.engine import Role
-from trnsim.system.serve.events import Outcome, Router
+from trnsim.system.serve.events import Router, RunOutcome
 from trnsim.system.serve.replica import Replica
-from trnsim.system.serve.step import At
+from trnsim.system.serve.step import QuantileCosts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ WAITING: Final = "prompts of others"
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunFigures:
     """What a run was like.
 
     Attributes:
@@ -52,7 +52,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServingResult:
     """A deployment under a load.
 
     Attributes:
@@ -63,12 +63,12 @@ class Served:
 
     figures: Mapping[str, Interval]
     parts_s: Mapping[str, float]
-    outcome: Outcome
+    outcome: RunOutcome
 
-    def times(self, count: float) -> Served:
+    def times(self, count: float) -> ServingResult:
         """The figures of `count` times as many replicas, each like these."""
         figures = {
-            name: one.scaled(count) if name in _SUMS else one for name, one in self.figures.items()
+            name: x.scaled(count) if name in _SUMS else x for name, x in self.figures.items()
         }
         return replace(self, figures=figures)
 
@@ -79,27 +79,27 @@ def serve(
     *,
     router: Router = Router.ROUND_ROBIN,
     seed: int = 0,
-) -> Served:
+) -> ServingResult:
     """The figures of `deployment` under `load`: one run for each quantile of its times."""
-    runs = {name: once(deployment, load, name, router=router, seed=seed) for name in QUANTILES}
+    runs = {name: run_once(deployment, load, name, router=router, seed=seed) for name in QUANTILES}
     outcome, median = runs["p50"]
     figures: dict[str, Interval] = {}
     for name, value in median.values.items():
-        found = sorted([value, *(runs[one][1].values[name] for one in ("p10", "p90"))])
-        figures[name] = Interval(*found)
-    return Served(figures, median.parts_s, outcome)
+        bounds = sorted([value, *(runs[quantile][1].values[name] for quantile in ("p10", "p90"))])
+        figures[name] = Interval(*bounds)
+    return ServingResult(figures, median.parts_s, outcome)
 
 
-def once(
+def run_once(
     deployment: Deployment,
     load: Load,
     quantile: str = "p50",
     *,
     router: Router = Router.ROUND_ROBIN,
     seed: int = 0,
-) -> tuple[Outcome, Figures]:
+) -> tuple[RunOutcome, RunFigures]:
     """One run, at a quantile of the times of steps."""
-    costs = At(deployment.steps, quantile)
+    costs = QuantileCosts(deployment.steps, quantile)
     replicas = [Replica(engine, costs) for engine in deployment.engines()]
     outcome = events.run(
         load,
@@ -123,65 +123,65 @@ def transfer_s(deployment: Deployment, request: Request) -> float:
     return deployment.steps.rank.exchange_s("send", nbytes, Spread(2, stride))
 
 
-def _figures(deployment: Deployment, load: Load, outcome: Outcome) -> Figures:
+def _figures(deployment: Deployment, load: Load, outcome: RunOutcome) -> RunFigures:
     arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
     start, end = np.array(outcome.start_s), np.array(outcome.end_s)
-    made = np.array([one.output_tokens for one in load], np.float64)
+    counts = np.array([request.output_tokens for request in load], np.float64)
     duration_s = float(end.max() - arrival.min())
-    several = made > 1
-    between = (end[several] - first[several]) / (made[several] - 1)
+    several = counts > 1
+    between = (end[several] - first[several]) / (counts[several] - 1)
     values = {
         **_percentiles("ttft", first - arrival),
         **_percentiles("tpot", between),
-        **_percentiles("tpot_inclusive", (end - arrival) / made),
+        **_percentiles("tpot_inclusive", (end - arrival) / counts),
         **_percentiles("e2e", end - arrival),
         "output_tokens_per_s": _tokens_per_s(load, outcome),
         "requests_per_s": len(load) / duration_s,
         **_uses(outcome.replicas, duration_s),
         "queue_mean": float((start - arrival).sum()) / duration_s,
     }
-    return Figures(values, _parts(deployment, outcome.replicas, between))
+    return RunFigures(values, _parts(deployment, outcome.replicas, between))
 
 
-def _tokens_per_s(load: Load, outcome: Outcome) -> float:
+def _tokens_per_s(load: Load, outcome: RunOutcome) -> float:
     """Output tokens a second while requests come and all clients have one.
 
     Of a load that lies mostly outside that time, or has no token in it, all over the whole run.
     """
     arrival, end = np.array(outcome.arrival_s), np.array(outcome.end_s)
     first = np.minimum(np.array(outcome.first_s), end)
-    made = np.array([one.output_tokens for one in load], np.float64)
-    is_closed = any(one.after is not None for one in load)
-    starts = [one.arrival_s for one in load if one.after is None]
+    counts = np.array([request.output_tokens for request in load], np.float64)
+    is_closed = any(request.after is not None for request in load)
+    starts = [request.arrival_s for request in load if request.after is None]
     begin_s, last_s = max(starts) if is_closed else min(starts), float(arrival.max())
-    whole_s = float(end.max() - arrival.min())
-    if last_s - begin_s < _LEAST_SHARE * whole_s:
-        return float(made.sum()) / whole_s
+    run_s = float(end.max() - arrival.min())
+    if last_s - begin_s < _LEAST_SHARE * run_s:
+        return float(counts.sum()) / run_s
     is_inside = (first >= begin_s) & (first < last_s)  # its first token comes at once
-    seen_s = np.clip(end, begin_s, last_s) - np.clip(first, begin_s, last_s)
-    share = seen_s / np.maximum(end - first, 1e-30)
-    tokens = float((is_inside + (made - 1) * share).sum())
-    return tokens / (last_s - begin_s) if tokens else float(made.sum()) / whole_s
+    inside_s = np.clip(end, begin_s, last_s) - np.clip(first, begin_s, last_s)
+    share = inside_s / np.maximum(end - first, 1e-30)
+    tokens = float((is_inside + (counts - 1) * share).sum())
+    return tokens / (last_s - begin_s) if tokens else float(counts.sum()) / run_s
 
 
 def _percentiles(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
     if not seconds.size:
         return {}
-    found = np.percentile(seconds, PERCENTILES)
-    return {f"{name}_p{p}_s": float(x) for p, x in zip(PERCENTILES, found, strict=True)}
+    levels = np.percentile(seconds, PERCENTILES)
+    return {f"{name}_p{p}_s": float(x) for p, x in zip(PERCENTILES, levels, strict=True)}
 
 
 def _uses(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
     """How much of time, of batches and of prompts was of use."""
-    steps = sum(sum(one.decodes.values()) for one in replicas)
-    places = sum(n * batch for one in replicas for (batch, _), n in one.decodes.items())
-    live = sum(one.sequence_steps for one in replicas)
+    steps = sum(sum(replica.decodes.values()) for replica in replicas)
+    places = sum(n * batch for replica in replicas for (batch, _), n in replica.decodes.items())
+    live = sum(replica.sequence_steps for replica in replicas)
     return {
-        "utilisation": sum(one.busy_s for one in replicas) / duration_s / len(replicas),
+        "utilisation": sum(replica.busy_s for replica in replicas) / duration_s / len(replicas),
         "batch_mean": live / steps if steps else 0.0,
         "batch_filled": live / places if places else 0.0,
-        "preemptions": float(sum(one.preempted for one in replicas)),
-        "cached_prompt_tokens": float(sum(one.cached_tokens for one in replicas)),
+        "preemptions": float(sum(replica.preempted for replica in replicas)),
+        "cached_prompt_tokens": float(sum(replica.cached_tokens for replica in replicas)),
     }
 
 
@@ -196,9 +196,9 @@ def _parts(
         if replica.engine.role is Role.PREFILL:
             continue
         for (batch, length), count in replica.decodes.items():
-            found = deployment.steps.decode(batch, length)
+            step = deployment.steps.decode(batch, length)
             tokens += count * growth
-            for name, time_s in found.parts_s.items():
+            for name, time_s in step.parts_s.items():
                 weighted[name] = weighted.get(name, 0.0) + count * time_s
     if not tokens:
         return {}

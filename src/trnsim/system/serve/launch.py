@@ -139,16 +139,16 @@ def _neuron(deployment: Deployment) -> dict[str, object]:
     """The programs that are compiled."""
     engine, options = deployment.engine, deployment.options
     most = _step_tokens(deployment)
-    lengths = [one for one in engine.buckets if one < engine.max_model_len and one % _TILE == 0]
-    found: dict[str, object] = {
-        "num_batched_tokens_buckets": [*(one for one in engine.buckets if one < most), most],
+    lengths = [size for size in engine.buckets if size < engine.max_model_len and size % _TILE == 0]
+    config: dict[str, object] = {
+        "num_batched_tokens_buckets": [*(size for size in engine.buckets if size < most), most],
         "num_seqs_buckets": list(engine.batches),
         "decode_context_length_buckets": lengths or None,
         "on_device_sampling_config": {"all_greedy": True},
     }
     if options.quantization.startswith("mx"):
-        found["quantization"] = options.quantization
-    return {name: value for name, value in found.items() if value is not None}
+        config["quantization"] = options.quantization
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def _quoted(value: object) -> str:

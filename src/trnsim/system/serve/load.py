@@ -95,29 +95,29 @@ def lengths(text: str, option: str) -> Lengths:
     kind, *numbers = text.split(":")
     try:
         if not numbers:
-            found = Lengths("fixed", whole(kind, "tokens"))
+            distribution = Lengths("fixed", whole(kind, "tokens"))
         elif kind == "uniform" and len(numbers) == len(("least", "most")):
-            found = Lengths(kind, whole(numbers[0], "tokens"), whole(numbers[1], "tokens"))
+            distribution = Lengths(kind, whole(numbers[0], "tokens"), whole(numbers[1], "tokens"))
         elif kind == "lognormal" and len(numbers) == len(("median", "sigma")):
-            found = Lengths(kind, number(numbers[0], "tokens"), number(numbers[1]))
+            distribution = Lengths(kind, number(numbers[0], "tokens"), number(numbers[1]))
         else:
             raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
     except ValueError as error:
         raise BadInput(f"{option}: {error}; legal: {_LENGTHS}", fix=f"{option} 512") from None
-    _check_lengths(found, text, option)
-    return found
+    _check_lengths(distribution, text, option)
+    return distribution
 
 
-def _check_lengths(found: Lengths, text: str, option: str) -> None:
+def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
     """Refuse lengths that no request has.
 
     Raises:
         BadInput: below one token, not in order, or no number.
     """
-    if not (found.first >= 1 and math.isfinite(found.first)):
+    if not (distribution.first >= 1 and math.isfinite(distribution.first)):
         raise BadInput(f"{option} is {text}; a request has at least 1 token", fix=f"{option} 128")
-    is_ordered = found.kind != "uniform" or found.second >= found.first
-    if not (is_ordered and found.second >= 0 and math.isfinite(found.second)):
+    is_ordered = distribution.kind != "uniform" or distribution.second >= distribution.first
+    if not (is_ordered and distribution.second >= 0 and math.isfinite(distribution.second)):
         raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
 
 
@@ -157,9 +157,9 @@ class Synthetic:
         _check("--prefix-len", self.prefix_tokens, 0)
         _check("--num-prefixes", self.prefixes, 1)
         if bool(self.concurrency) == bool(self.rate_per_s):
-            given = "both" if self.concurrency else "neither"
+            which = "both" if self.concurrency else "neither"
             raise BadInput(
-                f"{given} of concurrency and request rate given; legal: exactly one, as clients "
+                f"{which} of concurrency and request rate given; legal: exactly one, as clients "
                 "that wait for answers set the rate themselves",
                 fix="--concurrency 8, or --request-rate 2",
             )
@@ -228,7 +228,7 @@ def _check(name: str, value: int, least: int) -> None:
 
 def is_closed(load: Load) -> bool:
     """Whether requests wait for others to end."""
-    return any(one.after is not None for one in load)
+    return any(request.after is not None for request in load)
 
 
 def part(load: Load, count: int, most: int) -> tuple[Load, int]:
@@ -241,19 +241,19 @@ def part(load: Load, count: int, most: int) -> tuple[Load, int]:
         return load[: most * count : count], count
     clients = [0] * len(load)
     places: dict[int, int] = {}
-    found: list[Request] = []
+    requests: list[Request] = []
     number = 0
-    for place, one in enumerate(load):
-        if one.after is None:
+    for place, request in enumerate(load):
+        if request.after is None:
             clients[place] = number
             number += 1
         else:
-            clients[place] = clients[one.after]
+            clients[place] = clients[request.after]
         if clients[place] % count == 0:
-            places[place] = len(found)
-            after = None if one.after is None else places[one.after]
-            found.append(replace(one, after=after))
-    return tuple(found), min(count, number)
+            places[place] = len(requests)
+            after = None if request.after is None else places[request.after]
+            requests.append(replace(request, after=after))
+    return tuple(requests), min(count, number)
 
 
 def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1) -> Load:
@@ -264,7 +264,7 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
     """
     count = len(load)
     times = -(-least // count)
-    arrivals = np.array([one.arrival_s for one in load])
+    arrivals = np.array([request.arrival_s for request in load])
     if is_closed(load) or not arrivals[-1] > arrivals[0]:
         generator = np.random.default_rng([seed, len(_STREAMS)])
         moments = np.cumsum(generator.standard_exponential(count * times)) / rate_per_s
@@ -272,11 +272,11 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
         span_s = count / rate_per_s
         scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
         moments = np.concatenate([scaled + turn * span_s for turn in range(times)])
-    kept = zip(range(0, len(moments), every), moments[::every].tolist(), strict=True)
+    picks = zip(range(0, len(moments), every), moments[::every].tolist(), strict=True)
     # Not `replace`, which takes five times as long: a search asks for many thousands.
     return tuple(
-        Request(moment, one.input_tokens, one.output_tokens, one.prefix, one.prefix_tokens)
-        for one, moment in ((load[place % count], moment) for place, moment in kept)
+        Request(moment, like.input_tokens, like.output_tokens, like.prefix, like.prefix_tokens)
+        for like, moment in ((load[place % count], moment) for place, moment in picks)
     )
 
 

@@ -24,7 +24,7 @@ _ON_CHIP: Final = ("scores", "values")
 
 
 @dataclass(frozen=True)
-class Memory:
+class RankMemory:
     """Bytes of one rank.
 
     Attributes:
@@ -89,12 +89,12 @@ def _gib(size: float) -> str:
 
 def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
     """Inputs and results of the largest product of a step of `tokens` tokens."""
-    given = Pass(Phase.PREFILL, 1, tokens)
+    step = Pass(Phase.PREFILL, 1, tokens)
     products = (
         product
-        for summary in summaries(model, given, split)
+        for summary in summaries(model, step, split)
         for product in summary.products
         if product.name not in _ON_CHIP
     )
-    largest = max((one.activation_elements for one in products), default=0.0)
+    largest = max((product.activation_elements for product in products), default=0.0)
     return largest * model.other_bits / 8

@@ -27,7 +27,7 @@ KV_DTYPES: Final = {"auto": 0, "fp8": 8}
 
 
 @dataclass(frozen=True)
-class Options:
+class ServerOptions:
     """What a user sets; None for what is to be found or has a default.
 
     Attributes:
@@ -87,14 +87,14 @@ class Options:
         return self.pipeline or 1
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int):
                 continue
-            least = 0 if one.name in ("prefill_replicas", "draft_tokens") else 1
+            least = 0 if field.name in ("prefill_replicas", "draft_tokens") else 1
             if value < least:
                 raise BadInput(
-                    f"{FLAGS.get(one.name, one.name)} is {value}; legal: whole numbers from "
+                    f"{FLAGS.get(field.name, field.name)} is {value}; legal: whole numbers from "
                     f"{least} on"
                 )
         self._check_parts()

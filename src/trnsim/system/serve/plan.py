@@ -11,11 +11,11 @@ from trnsim.estimate.choice import layer_times
 from trnsim.facts import Interval
 from trnsim.price import Quote, quote
 from trnsim.system.serve.demand import WAVES, Demand, Slo
-from trnsim.system.serve.figures import Figures, Served, once, serve
+from trnsim.system.serve.figures import RunFigures, ServingResult, run_once, serve
 from trnsim.system.serve.load import Load, check_tokens
-from trnsim.system.serve.options import Options
-from trnsim.system.serve.search import Fewer, Found, Search
-from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served
+from trnsim.system.serve.options import ServerOptions
+from trnsim.system.serve.search import Search, SmallerSplit, Trial
+from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served_model
 from trnsim.workload.operators import Phase, Split
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LOWER: Final = 0.97
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServingPlan:
     """A deployment that serves a demand.
 
     Attributes:
@@ -52,20 +52,20 @@ class Plan:
     """
 
     deployment: Deployment
-    served: Served
+    served: ServingResult
     load: Load
     quote: Quote
     usd_per_million_tokens: Interval | None
     most_per_s: float | None
     is_met: bool
     tried: int
-    fewer: Fewer | None = None
+    fewer: SmallerSplit | None = None
 
 
 def plan(
     model: Architecture,
     machine: Machine,
-    options: Options,
+    options: ServerOptions,
     demand: Demand,
     *,
     slo: Slo | None = None,
@@ -74,7 +74,7 @@ def plan(
     rows: Catalogue | None = None,
     times: LayerTimes | None = None,
     measured: Measured | None = None,
-) -> Plan:
+) -> ServingPlan:
     """The best deployment of `model` for `demand`, where `options` leave a choice.
 
     The best costs the least for a token among those that keep the SLO; of equal ones, the faster.
@@ -90,85 +90,85 @@ def plan(
         times = layer_times(machine, measured=measured)
     longest = options.max_model_len or _longest(model, demand)
     check_length(model, longest)
-    given = demand.trace
-    if given is None and not demand.is_busy:
-        given = demand.drawn.requests(longest)
-    if given is not None:
-        check_tokens(given, longest)
-        longest = options.max_model_len or max(one.tokens for one in given)
+    requests = demand.trace
+    if requests is None and not demand.is_busy:
+        requests = demand.drawn.requests(longest)
+    if requests is not None:
+        check_tokens(requests, longest)
+        longest = options.max_model_len or max(request.tokens for request in requests)
     options = replace(options, max_model_len=longest)
-    looking = Search(model, machine, options, demand, given, slo, times)
-    found = looking.best()
-    fewer = looking.fewer(found)
-    load, found, shown = _shown(demand, given, slo, found)
+    looking = Search(model, machine, options, demand, requests, slo, times)
+    trial = looking.best()
+    fewer = looking.fewer(trial)
+    load, trial, shown = _shown(demand, requests, slo, trial)
     if measured is not None:
-        passed = f"prefill and decode of {found.deployment.engine.max_num_seqs} sequences at most"
-        matching.check_used(measured, found.deployment.steps.sources, passed)
+        passed = f"prefill and decode of {trial.deployment.engine.max_num_seqs} sequences at most"
+        matching.check_used(measured, trial.deployment.steps.sources, passed)
     price = quote(machine.instance.name, kind, as_of=as_of, rows=rows)
     hourly = price.usd_per_hour
-    return Plan(
-        found.deployment,
+    return ServingPlan(
+        trial.deployment,
         shown,
         load,
         price,
-        None if hourly is None else _usd(shown, found.deployment.instances * hourly / 3600),
-        found.most_per_s,
+        None if hourly is None else _usd(shown, trial.deployment.instances * hourly / 3600),
+        trial.most_per_s,
         _is_met(shown, slo),
-        found.tried,
+        trial.tried,
         fewer,
     )
 
 
-def _usd(shown: Served, usd_per_s: float) -> Interval:
+def _usd(shown: ServingResult, usd_per_s: float) -> Interval:
     """USD for a million output tokens."""
     rate = shown.figures["output_tokens_per_s"]
-    return Interval(*(usd_per_s / one * 1e6 for one in (rate.p90, rate.p50, rate.p10)))
+    return Interval(*(usd_per_s / per_s * 1e6 for per_s in (rate.p90, rate.p50, rate.p10)))
 
 
 def _check_measured(
-    table: Measured, model: Architecture, machine: Machine, options: Options
+    table: Measured, model: Architecture, machine: Machine, options: ServerOptions
 ) -> None:
     """Refuse a table that is of none of the layouts that a search may take."""
     tensors = [options.tensor] if options.tensor else legal_tensors(model, machine)
     splits = [Split(tensor, options.expert) for tensor in tensors]
-    models = [served(model, options, machine)] + ([options.draft] if options.draft else [])
-    cases = [(one, split) for one in models for split in splits]
+    models = [served_model(model, options, machine)] + ([options.draft] if options.draft else [])
+    cases = [(model, split) for model in models for split in splits]
     matching.check(table, machine, (Phase.PREFILL, Phase.DECODE), cases)
 
 
 def _shown(
-    demand: Demand, given: Load | None, slo: Slo, found: Found
-) -> tuple[Load, Found, Served]:
+    demand: Demand, requests: Load | None, slo: Slo, trial: Trial
+) -> tuple[Load, Trial, ServingResult]:
     """The load that is shown and its figures: the demand; with an SLO and none, the most within it.
 
     What a short run of one replica has found is lowered until a long one of all keeps it as well.
     """
-    deployment, seed = found.deployment, demand.drawn.seed
-    if given is None and slo:
-        given, found = _kept(demand, slo, found)
-    if given is not None:
-        return given, found, serve(deployment, given, router=demand.router, seed=seed)
+    deployment, seed = trial.deployment, demand.drawn.seed
+    if requests is None and slo:
+        requests, trial = _most_load(demand, slo, trial)
+    if requests is not None:
+        return requests, trial, serve(deployment, requests, router=demand.router, seed=seed)
     is_whole = demand.is_saved or deployment.options.prefill_replicas
     count = deployment.replicas if is_whole else 1  # with clients of its own, each is like another
     some = replace(deployment, replicas=count)
     load = demand.busy(some)
     shown = serve(some, load, router=demand.router, seed=seed)
-    return load, found, shown.times(deployment.replicas / count)
+    return load, trial, shown.times(deployment.replicas / count)
 
 
-def _kept(demand: Demand, slo: Slo, found: Found) -> tuple[Load, Found]:
+def _most_load(demand: Demand, slo: Slo, trial: Trial) -> tuple[Load, Trial]:
     """The most load that keeps the SLO, or one client where none does."""
-    deployment, longest = found.deployment, found.deployment.engine.max_model_len
-    most_per_s = found.most_per_s or 0.0
+    deployment, longest = trial.deployment, trial.deployment.engine.max_model_len
+    most_per_s = trial.most_per_s or 0.0
     for _ in range(_LOWERED if most_per_s else 0):
-        count = max(_SHOWN, math.ceil(WAVES * most_per_s * found.e2e_s))
+        count = max(_SHOWN, math.ceil(WAVES * most_per_s * trial.e2e_s))
         load = replace(demand.drawn.at_rate(most_per_s), count=count).requests(longest)
-        figures = once(deployment, load, router=demand.router, seed=demand.drawn.seed)[1]
+        figures = run_once(deployment, load, router=demand.router, seed=demand.drawn.seed)[1]
         if slo.is_met(figures):
-            return load, replace(found, most_per_s=most_per_s)
+            return load, replace(trial, most_per_s=most_per_s)
         most_per_s *= _LOWER
     drawn = replace(demand.drawn, concurrency=1, rate_per_s=0.0, ramp_s=0.0, count=WAVES)
-    return drawn.requests(longest), replace(found, most_per_s=0.0)
+    return drawn.requests(longest), replace(trial, most_per_s=0.0)
 
 
 def _longest(model: Architecture, demand: Demand) -> int:
@@ -181,6 +181,6 @@ def _longest(model: Architecture, demand: Demand) -> int:
     return longest if is_limited or not model.max_positions else min(longest, model.max_positions)
 
 
-def _is_met(shown: Served, slo: Slo) -> bool:
-    values = {name: one.p50 for name, one in shown.figures.items()}
-    return slo.is_met(Figures(values, {}))
+def _is_met(shown: ServingResult, slo: Slo) -> bool:
+    values = {name: figure.p50 for name, figure in shown.figures.items()}
+    return slo.is_met(RunFigures(values, {}))

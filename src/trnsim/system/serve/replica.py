@@ -15,7 +15,7 @@ from trnsim.errors import InternalError
 from trnsim.system.serve.engine import GRANULE, Role, near
 
 if TYPE_CHECKING:
-    from trnsim.system.serve.engine import Costs, Engine
+    from trnsim.system.serve.engine import Engine, StepCosts
     from trnsim.system.serve.load import Request
 
 
@@ -67,52 +67,52 @@ class PrefixCache:
 
     def __init__(self, block_tokens: int) -> None:
         self._block = block_tokens
-        self._kept: OrderedDict[str, list[int]] = OrderedDict()
+        self._entries: OrderedDict[str, list[int]] = OrderedDict()
         self.tokens = 0
 
-    def _whole(self, sequence: Sequence) -> int:
+    def _prefix_tokens(self, sequence: Sequence) -> int:
         """Whole blocks of its prefix, in tokens; one token at least is computed."""
         most = min(sequence.request.prefix_tokens, sequence.prompt - 1)
         return most // self._block * self._block
 
     def take(self, sequence: Sequence) -> int:
         """Tokens of its prefix that are there, which it now uses."""
-        kept = self._kept.get(sequence.request.prefix)
-        if kept is None or not sequence.request.prefix:
+        entry = self._entries.get(sequence.request.prefix)
+        if entry is None or not sequence.request.prefix:
             return 0
-        self._kept.move_to_end(sequence.request.prefix)
-        found = min(kept[0], self._whole(sequence))
-        if found:
-            kept[1] += 1
-            sequence.shared = found
-        return found
+        self._entries.move_to_end(sequence.request.prefix)
+        tokens = min(entry[0], self._prefix_tokens(sequence))
+        if tokens:
+            entry[1] += 1
+            sequence.shared = tokens
+        return tokens
 
     def keep(self, sequence: Sequence, room: float) -> None:
         """Keep the prefix of a sequence whose prompt is done, where `room` tokens hold it."""
-        name, tokens = sequence.request.prefix, self._whole(sequence)
+        name, tokens = sequence.request.prefix, self._prefix_tokens(sequence)
         if not name or not tokens or sequence.shared:
             return
-        kept = self._kept.get(name)
-        if kept is None:
+        entry = self._entries.get(name)
+        if entry is None:
             if tokens > room and not self.evict(tokens - room):
                 return
-            kept = self._kept[name] = [tokens, 0]
+            entry = self._entries[name] = [tokens, 0]
             self.tokens += tokens
-        sequence.shared = min(tokens, kept[0])
-        kept[1] += 1
+        sequence.shared = min(tokens, entry[0])
+        entry[1] += 1
 
     def release(self, sequence: Sequence) -> None:
         """A sequence ends or goes: its prefix has one user less."""
         if sequence.shared:
-            self._kept[sequence.request.prefix][1] -= 1
+            self._entries[sequence.request.prefix][1] -= 1
             sequence.shared = 0
 
     def evict(self, tokens: float) -> bool:
         """Drop prefixes that nobody uses until `tokens` are free; whether they are."""
-        for name in [name for name, (_, users) in self._kept.items() if not users]:
+        for name in [name for name, (_, users) in self._entries.items() if not users]:
             if tokens <= 0:
                 break
-            dropped = self._kept.pop(name)[0]
+            dropped = self._entries.pop(name)[0]
             self.tokens -= dropped
             tokens -= dropped
         return tokens <= 0
@@ -133,7 +133,7 @@ class Replica:
         cached_tokens: tokens of prompts that were not computed again.
     """
 
-    def __init__(self, engine: Engine, costs: Costs) -> None:
+    def __init__(self, engine: Engine, costs: StepCosts) -> None:
         self.engine = engine
         self._costs = costs
         self.waiting: deque[Sequence] = deque()
@@ -188,31 +188,31 @@ class Replica:
         """The end of the step under way at `now_s`, where a request could begin after it."""
         if self._action is None or not self.waiting or not self._has_place(0):
             return None
-        what, start_s, duration_s, count = self._action
-        if what != "decode" or not self._fits(self.waiting[0]):
+        kind, start_s, duration_s, count = self._action
+        if kind != "decode" or not self._fits(self.waiting[0]):
             return None
-        made = max(math.ceil((now_s - start_s) / duration_s), 1)
-        if made >= count:
+        steps = max(math.ceil((now_s - start_s) / duration_s), 1)
+        if steps >= count:
             return None
-        self._count_decodes(made - count)
-        self._action = (what, start_s, duration_s, made)
-        return start_s + made * duration_s
+        self._count_decodes(steps - count)
+        self._action = (kind, start_s, duration_s, steps)
+        return start_s + steps * duration_s
 
     def complete(self, now_s: float) -> tuple[list[tuple[Sequence, float]], list[Sequence]]:
         """Steps end: who got a first token and when, and who ended."""
         if self._action is None:
             raise InternalError("a replica ends a step that it did not begin")
-        what, start_s, duration_s, count = self._action
+        kind, start_s, duration_s, count = self._action
         self._action = None
         self.busy_s += count * duration_s
         first = [(sequence, start_s + duration_s) for sequence in self._joined]
         self._joined = []
         ended: list[Sequence] = []
-        if self._running and (what == "decode" or self.engine.is_mixing):
+        if self._running and (kind == "decode" or self.engine.is_mixing):
             self._steps += count
-            ended = self._ended()
-        if what == "fill":
-            first += [(sequence, now_s) for sequence in self._filled(ended)]
+            ended = self._ended_sequences()
+        if kind == "fill":
+            first += [(sequence, now_s) for sequence in self._whole_prompts(ended)]
         for sequence in ended:
             self.outstanding -= sequence.request.tokens
         return first, ended
@@ -245,7 +245,7 @@ class Replica:
             return True
         if engine.is_compiled:
             return begun < engine.prompts_at_once and self._fits_in_step()
-        return sum(one.prompt - one.filled for one in self._filling) < self._budget
+        return sum(sequence.prompt - sequence.filled for sequence in self._filling) < self._budget
 
     @property
     def _budget(self) -> int:
@@ -259,9 +259,9 @@ class Replica:
         """Whether the next prompt can go with those that are chosen for a compiled step."""
         if not self._filling:
             return True
-        together = [*self._filling, self.waiting[0]]
-        longest = self.engine.bucket(max(one.prompt - one.filled for one in together))
-        prompts = self.engine.prompts(len(together))
+        filling = [*self._filling, self.waiting[0]]
+        longest = self.engine.bucket(max(sequence.prompt - sequence.filled for sequence in filling))
+        prompts = self.engine.prompts(len(filling))
         return prompts * longest <= self.engine.max_num_batched_tokens
 
     def _fill(self) -> float:
@@ -271,10 +271,10 @@ class Replica:
     def _fill_compiled(self) -> float:
         """All segments of the chosen prompts, one after another."""
         engine, chosen = self.engine, self._filling
-        self._chunks = [(one, one.prompt - one.filled) for one in chosen]
+        self._chunks = [(sequence, sequence.prompt - sequence.filled) for sequence in chosen]
         prompts = engine.prompts(len(chosen))
         left = max(tokens for _, tokens in self._chunks)
-        past = max(one.filled for one in chosen)
+        past = max(sequence.filled for sequence in chosen)
         duration_s = 0.0
         while left > 0:
             segment = min(left, engine.max_num_batched_tokens)
@@ -291,15 +291,15 @@ class Replica:
         engine = self.engine
         budget = max(self._budget, 1)
         self._chunks = []
-        for one in self._filling:
-            tokens = min(one.prompt - one.filled, budget)
+        for sequence in self._filling:
+            tokens = min(sequence.prompt - sequence.filled, budget)
             if tokens <= 0:
                 break
-            self._chunks.append((one, tokens))
+            self._chunks.append((sequence, tokens))
             budget -= tokens
         count = len(self._chunks)
         tokens = near(-(-sum(tokens for _, tokens in self._chunks) // count))
-        past = near(sum(one.filled for one, _ in self._chunks) // count)
+        past = near(sum(sequence.filled for sequence, _ in self._chunks) // count)
         if not (engine.is_mixing and self._running):
             self.prefills[count, tokens, past] += 1
             return self._costs.prefill(count, tokens, past)
@@ -309,7 +309,7 @@ class Replica:
         self.decodes[batch, length] += 1
         return self._costs.mixed(count, tokens, past, near(batch), near(length))
 
-    def _filled(self, ended: list[Sequence]) -> list[Sequence]:
+    def _whole_prompts(self, ended: list[Sequence]) -> list[Sequence]:
         """The chunks of a step are done: prompts that are whole, which begin to decode."""
         first: list[Sequence] = []
         for sequence, tokens in self._chunks:
@@ -364,16 +364,16 @@ class Replica:
         self._shared -= sequence.shared
         self._cache.release(sequence)
 
-    def _ended(self) -> list[Sequence]:
+    def _ended_sequences(self) -> list[Sequence]:
         """Sequences whose last step is done."""
-        found: list[Sequence] = []
+        ended: list[Sequence] = []
         heap = self._ends
         while heap and (heap[0][0] <= self._steps or not _is_live(heap[0])):
             entry = heappop(heap)
             if _is_live(entry):
                 self._leave(entry[2])
-                found.append(entry[2])
-        return found
+                ended.append(entry[2])
+        return ended
 
     def _steps_at_once(self) -> int:
         """Decode steps that are all alike."""
@@ -382,7 +382,7 @@ class Replica:
             heappop(heap)
         count = heap[0][0] - self._steps
         if self.engine.is_compiled:
-            longest = self._most()
+            longest = self._longest_keys()
             room = self.engine.bucket(longest) - longest
             return min(count, max(int(room / self._growth) + 1, 1))
         count = min(count, self._make_room(count))
@@ -391,7 +391,7 @@ class Replica:
             count, max(math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._growth), 1)
         )
 
-    def _most(self) -> float:
+    def _longest_keys(self) -> float:
         """Keys that the longest sequence meets in the next step."""
         heap = self._longest
         while not heap[0][2].is_running or -heap[0][0] != heap[0][2].base:
@@ -404,7 +404,7 @@ class Replica:
     def _length(self) -> int:
         """The length for which a decode step is priced."""
         if self.engine.is_compiled:
-            return self.engine.bucket(self._most())
+            return self.engine.bucket(self._longest_keys())
         middle = int(self._mean() // GRANULE) * GRANULE + GRANULE // 2
         return min(middle, self.engine.max_model_len)
 
@@ -425,16 +425,18 @@ class Replica:
     def _tokens(self) -> float:
         """Tokens in blocks: of running sequences, of prompts that have begun, of prefixes."""
         running = self._bases + self._growth * self._steps * len(self._running)
-        filling = sum(one.prompt for one in self._filling)
+        filling = sum(sequence.prompt for sequence in self._filling)
         return running + filling - self._shared + self._cache.tokens
 
     def _used_blocks(self, steps: int) -> int:
         """Blocks that are used after `steps` more steps, exactly."""
         block, more = self.engine.block_tokens, self._growth * (self._steps + steps)
         running = sum(
-            math.ceil((one.base + more - one.shared) / block) for one in self._running.values()
+            math.ceil((sequence.base + more - sequence.shared) / block)
+            for sequence in self._running.values()
         )
-        filling = sum(-(-(one.prompt - one.shared) // block) for one in self._filling)
+        prompts = [sequence.prompt - sequence.shared for sequence in self._filling]
+        filling = sum(-(-tokens // block) for tokens in prompts)
         return running + filling + self._cache.tokens // block
 
     def _fits(self, sequence: Sequence) -> bool:

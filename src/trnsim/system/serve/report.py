@@ -16,25 +16,25 @@ from trnsim.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
     from trnsim.facts import Rate
-    from trnsim.system.serve.plan import Plan
+    from trnsim.system.serve.plan import ServingPlan
     from trnsim.system.serve.server import Deployment
 
 _Shape = TypeVar("_Shape", bound=tuple[int, ...])
 
 
-def values(plan: Plan) -> dict[str, Any]:
+def values(plan: ServingPlan) -> dict[str, Any]:
     """All that a plan says."""
-    found = plan.deployment
-    machine = found.machine
+    deployment = plan.deployment
+    machine = deployment.machine
     return {
         "platform": machine.name,
         "instance": machine.instance.name,
-        "instances": found.instances,
-        **_layout(found),
-        "memory_bytes": _memory(found),
+        "instances": deployment.instances,
+        **_layout(deployment),
+        "memory_bytes": _memory(deployment),
         "requests": len(plan.load),
-        "input_tokens": sum(one.input_tokens for one in plan.load),
-        "output_tokens": sum(one.output_tokens for one in plan.load),
+        "input_tokens": sum(request.input_tokens for request in plan.load),
+        "output_tokens": sum(request.output_tokens for request in plan.load),
         **plan.served.figures,
         "token_parts_s": plan.served.parts_s,
         "decode_step": _decode_step(plan),
@@ -43,27 +43,27 @@ def values(plan: Plan) -> dict[str, Any]:
         "is_slo_met": plan.is_met,
         "usd_per_million_tokens": plan.usd_per_million_tokens,
         "price": str(plan.quote),
-        "startup_s": startup_s(found),
+        "startup_s": startup_s(deployment),
         "idle_replicas": idle(plan),
         "not_faster_than": _fewer(plan),
-        "times": times_source(found),
-        "sources": times_sources(found),
-        "assumed": assumed(found),
-        "validated": is_validated(found),
+        "times": times_source(deployment),
+        "sources": times_sources(deployment),
+        "assumed": assumed(deployment),
+        "validated": is_validated(deployment),
         "note": machine.note,
     }
 
 
-def _layout(found: Deployment) -> dict[str, Any]:
-    options, engine = found.options, found.engine
+def _layout(deployment: Deployment) -> dict[str, Any]:
+    options, engine = deployment.options, deployment.engine
     compiled = {
         "buckets": list(engine.buckets),
         "num_seqs_buckets": list(engine.batches),
         "max_prefills": engine.prompts_at_once,
-        "lnc": found.machine.lnc,
+        "lnc": deployment.machine.lnc,
     }
     return {
-        "data_parallel_size": found.replicas,
+        "data_parallel_size": deployment.replicas,
         "prefill_replicas": options.prefill_replicas,
         "tensor_parallel_size": options.tensor,
         "pipeline_parallel_size": options.stages,
@@ -77,9 +77,9 @@ def _layout(found: Deployment) -> dict[str, Any]:
     }
 
 
-def _memory(found: Deployment) -> Mapping[str, float]:
+def _memory(deployment: Deployment) -> Mapping[str, float]:
     """Bytes of a rank."""
-    memory = found.memory
+    memory = deployment.memory
     return {
         "total": memory.total_bytes,
         "weights": memory.weights_bytes,
@@ -90,10 +90,10 @@ def _memory(found: Deployment) -> Mapping[str, float]:
     }
 
 
-def _decode_step(plan: Plan) -> dict[str, Any] | None:
+def _decode_step(plan: ServingPlan) -> dict[str, Any] | None:
     """The decode step of median time in the run, with its batch and lengths."""
     steps, run = plan.deployment.steps, plan.served.outcome.replicas
-    shape = _middle([one.decodes for one in run], lambda one: steps.decode(*one).time_s)
+    shape = _middle([replica.decodes for replica in run], lambda key: steps.decode(*key).time_s)
     if shape is None:
         return None
     batch, length = shape
@@ -102,10 +102,10 @@ def _decode_step(plan: Plan) -> dict[str, Any] | None:
     return {**sizes, **steps.decode(*shape).as_dict()}
 
 
-def _prefill_step(plan: Plan) -> dict[str, Any] | None:
+def _prefill_step(plan: ServingPlan) -> dict[str, Any] | None:
     """The step of prompts alone of median time in the run, with its batch and lengths."""
     steps, run = plan.deployment.steps, plan.served.outcome.replicas
-    shape = _middle([one.prefills for one in run], lambda one: steps.prefill(*one).time_s)
+    shape = _middle([replica.prefills for replica in run], lambda key: steps.prefill(*key).time_s)
     if shape is None:
         return None
     sizes = dict(zip(("batch", "tokens", "past"), shape, strict=True))
@@ -114,28 +114,28 @@ def _prefill_step(plan: Plan) -> dict[str, Any] | None:
 
 def _middle(counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]) -> _Shape | None:
     """The shape of the step in the middle of all steps by time; None without one."""
-    found: Counter[_Shape] = Counter()
-    for one in counts:
-        found.update(one)
-    left = found.total() / 2
-    for shape in sorted(+found, key=time_s):
-        left -= found[shape]
+    pooled: Counter[_Shape] = Counter()
+    for counter in counts:
+        pooled.update(counter)
+    left = pooled.total() / 2
+    for shape in sorted(+pooled, key=time_s):
+        left -= pooled[shape]
         if left <= 0:
             return shape
     return None
 
 
-def startup_s(found: Deployment) -> dict[str, Interval]:
+def startup_s(deployment: Deployment) -> dict[str, Interval]:
     """Seconds until a replica serves: weights loaded, and on AWS's chips programs compiled.
 
     Programs: a prefill for each bucket and number of prompts, a decode for each bucket and batch.
     Compiled ones are kept, so that only a first start waits for them.
     """
-    nbytes = found.memory.weights_bytes * found.ranks
+    nbytes = deployment.memory.weights_bytes * deployment.ranks
     times = {"load": _around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
-    engine = found.engine
+    engine = deployment.engine
     if engine.is_compiled:
-        layers = sum(tower.depth for tower in found.model.towers)
+        layers = sum(tower.depth for tower in deployment.model.towers)
         programs = len(engine.buckets) * (_sizes(engine.prompts_at_once) + len(engine.batches))
         times["compile"] = _around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)
     return times
@@ -153,22 +153,22 @@ def _around(value: float, fact: Rate) -> Interval:
     return Interval(value / factor, value, value * factor)
 
 
-def _fewer(plan: Plan) -> dict[str, float] | None:
+def _fewer(plan: ServingPlan) -> dict[str, float] | None:
     """Fewer tensor ranks on which a request takes no longer, in a short run of both."""
-    one = plan.fewer
-    if one is None:
+    fewer = plan.fewer
+    if fewer is None:
         return None
-    return {"tensor_parallel_size": one.tensor, "e2e_p50_s": one.e2e_s}
+    return {"tensor_parallel_size": fewer.tensor, "e2e_p50_s": fewer.e2e_s}
 
 
-def times_source(found: Deployment) -> str:
+def times_source(deployment: Deployment) -> str:
     """Where the times of layers come from."""
-    return found.steps.source
+    return deployment.steps.source
 
 
-def times_sources(found: Deployment) -> dict[str, str]:
+def times_sources(deployment: Deployment) -> dict[str, str]:
     """Where the times of layers come from in each phase that was run."""
-    return found.steps.sources
+    return deployment.steps.sources
 
 
 def extrapolations(deployment: Deployment) -> tuple[str, ...]:
@@ -180,22 +180,22 @@ def extrapolations(deployment: Deployment) -> tuple[str, ...]:
         "steps": Pass(Phase.DECODE, engine.max_num_seqs, 1, longest - 1),
     }
     return tuple(
-        f"{name}: {one}"
-        for name, given in full.items()
-        for one in beyond(deployment.model, given, lnc)
+        f"{name}: {reach}"
+        for name, step in full.items()
+        for reach in beyond(deployment.model, step, lnc)
     )
 
 
-def idle(plan: Plan) -> int:
+def idle(plan: ServingPlan) -> int:
     """Replicas that had no request."""
-    return sum(not one.busy_s for one in plan.served.outcome.replicas)
+    return sum(not replica.busy_s for replica in plan.served.outcome.replicas)
 
 
-def assumed(found: Deployment) -> list[str]:
+def assumed(deployment: Deployment) -> list[str]:
     """Facts behind the times that nobody published, each with its reason."""
-    facts = layer_facts(found.machine, Phase.DECODE)
-    if found.options.host_s is None:
-        facts["host s"] = host_s(found.machine)
+    facts = layer_facts(deployment.machine, Phase.DECODE)
+    if deployment.options.host_s is None:
+        facts["host s"] = host_s(deployment.machine)
     return [
         f"{name} = {fact:.4g}: {fact.provenance.source}"
         for name, fact in facts.items()
@@ -203,7 +203,7 @@ def assumed(found: Deployment) -> list[str]:
     ]
 
 
-def is_validated(found: Deployment) -> bool:
+def is_validated(deployment: Deployment) -> bool:
     """Whether times of layers rest on published decodes of this chip."""
-    facts = layer_facts(found.machine, Phase.DECODE).values()
+    facts = layer_facts(deployment.machine, Phase.DECODE).values()
     return all(fact.provenance.kind is not Evidence.ASSUMED for fact in facts)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput, EmulatorError, InternalError, OutOfMemory
 from trnsim.system.serve.demand import Demand, Slo, request_s
-from trnsim.system.serve.figures import Figures, once
+from trnsim.system.serve.figures import RunFigures, run_once
 from trnsim.system.serve.load import Load, at_rate, is_closed, part
-from trnsim.system.serve.options import Options
+from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
     Deployment,
     candidates,
     deploy,
     fleet,
     legal_tensors,
-    served,
+    served_model,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _MOST_STAGES: Final = 64
 
 
 @dataclass(frozen=True)
-class Found:
+class Trial:
     """A deployment that was tried.
 
     Attributes:
@@ -63,7 +63,7 @@ class Found:
     most_per_s: float | None = None
     tried: int = 1
 
-    def is_better(self, other: Found | None) -> bool:
+    def is_better(self, other: Trial | None) -> bool:
         """Whether it is to be taken rather than `other`."""
         if other is None or self.is_met != other.is_met:
             return self.is_met or other is None
@@ -73,7 +73,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Fewer:
+class SmallerSplit:
     """Fewer tensor ranks that are not slower.
 
     Attributes:
@@ -94,9 +94,9 @@ class Search:
         self,
         model: Architecture,
         machine: Machine,
-        options: Options,
+        options: ServerOptions,
         demand: Demand,
-        given: Load | None,
+        requests: Load | None,
         slo: Slo,
         times: LayerTimes | None,
     ) -> None:
@@ -104,21 +104,22 @@ class Search:
         self.machine = machine
         self.options = options
         self.demand = demand
-        self.given = given
+        self.requests = requests
         self.slo = slo
         self.times = times
 
-    def best(self) -> Found:
+    def best(self) -> Trial:
         """The best deployment.
 
         Raises:
             EmulatorError: of the first one that was refused, the smallest, where none can be.
         """
         fitting = self.deployments()
-        if self.given is None:
+        if self.requests is None:
             fitting.sort(key=self._guess)
-        found = self._within(fitting) if self.slo and self.given is None else self._least(fitting)
-        return replace(found, tried=len(fitting))
+        is_most_wanted = self.slo and self.requests is None
+        trial = self._best_within(fitting) if is_most_wanted else self._cheapest(fitting)
+        return replace(trial, tried=len(fitting))
 
     def deployments(self) -> list[Deployment]:
         """All that options leave open and that memory has room for.
@@ -137,62 +138,62 @@ class Search:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
         return fitting
 
-    def fewer(self, found: Found) -> Fewer | None:
+    def fewer(self, trial: Trial) -> SmallerSplit | None:
         """The fewest tensor ranks on which a request takes no longer, of those that were asked for.
 
         None where they were searched, as the search looks at all, and where none are.
         """
-        asked = found.deployment
+        deployment = trial.deployment
         if self.options.tensor is None:
             return None
-        least_s = self._try(asked).e2e_s
-        options = replace(self.options, instances=asked.instances)
-        for tensor in legal_tensors(asked.model, self.machine):
+        least_s = self._try(deployment).e2e_s
+        options = replace(self.options, instances=deployment.instances)
+        for tensor in legal_tensors(deployment.model, self.machine):
             if tensor >= self.options.tensor:
                 break
-            sequences = asked.engine.max_num_seqs
-            one = replace(
+            sequences = deployment.engine.max_num_seqs
+            choice = replace(
                 options,
                 tensor=tensor,
                 max_num_seqs=sequences,
-                max_model_len=asked.engine.max_model_len,
+                max_model_len=deployment.engine.max_model_len,
             )
             try:
-                e2e_s = self._try(deploy(self.model, self.machine, one, self.times)).e2e_s
+                e2e_s = self._try(deploy(self.model, self.machine, choice, self.times)).e2e_s
             except (BadInput, OutOfMemory):
                 continue
             if e2e_s <= _EQUAL * least_s:
-                return Fewer(tensor, e2e_s, least_s)
+                return SmallerSplit(tensor, e2e_s, least_s)
         return None
 
-    def _least(self, fitting: list[Deployment]) -> Found:
+    def _cheapest(self, fitting: list[Deployment]) -> Trial:
         """The deployment that costs the least; of those kept busy, the ones that may are run."""
-        limit = math.inf if self.given is not None else _NEAR * self._guess(fitting[0])
-        best: Found | None = None
+        limit = math.inf if self.requests is not None else _NEAR * self._guess(fitting[0])
+        best: Trial | None = None
         for deployment in fitting:
-            if self.given is None and self._guess(deployment) > limit:
+            if self.requests is None and self._guess(deployment) > limit:
                 break
-            one = self._try(deployment)
-            best = one if one.is_better(best) else best
+            trial = self._try(deployment)
+            best = trial if trial.is_better(best) else best
         if best is None:
             raise InternalError("no layout was tried")
         return replace(best, most_per_s=self._most(best)) if self.slo else best
 
-    def _within(self, fitting: list[Deployment]) -> Found:
+    def _best_within(self, fitting: list[Deployment]) -> Trial:
         """The deployment that serves the most for its cost within the SLO.
 
         Kept busy it serves at least as much as within an SLO, so the cheapest are looked at first
         and those that cannot be the best are not.
         """
-        best: Found | None = None
+        best: Trial | None = None
         for deployment in fitting:
             if best is not None and best.is_met and self._guess(deployment) > _NEAR * best.cost:
                 break
-            one = self._try(deployment)
-            most = self._most(one)
-            cost = one.cost * one.busy_per_s / most if most else one.cost
-            found = replace(one, most_per_s=most, is_met=most > 0, cost=cost)
-            best = found if found.is_better(best) else best
+            trial = self._try(deployment)
+            most = self._most(trial)
+            cost = trial.cost * trial.busy_per_s / most if most else trial.cost
+            scored = replace(trial, most_per_s=most, is_met=most > 0, cost=cost)
+            best = scored if scored.is_better(best) else best
         if best is None:
             raise InternalError("no layout was tried")
         return best
@@ -203,34 +204,34 @@ class Search:
         tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
         return deployment.instances * request_s(deployment, drawn) / tokens
 
-    def _choices(self) -> Iterator[Options]:
+    def _choices(self) -> Iterator[ServerOptions]:
         """What is set, with each choice of what is not."""
         options = self.options
         if options.tensor is not None:
             yield from self._batches(options)
             return
-        model = served(self.model, options, self.machine)
+        model = served_model(self.model, options, self.machine)
         tensors = [
-            one
-            for one in legal_tensors(model, self.machine)
-            if one * options.expert <= self.machine.ranks
+            tensor
+            for tensor in legal_tensors(model, self.machine)
+            if tensor * options.expert <= self.machine.ranks
         ]
-        fitting = [one for one in tensors if self._fits(replace(options, tensor=one))]
+        fitting = [tensor for tensor in tensors if self._fits(replace(options, tensor=tensor))]
         if fitting:
             for tensor in fitting:
                 yield from self._batches(replace(options, tensor=tensor))
         else:
             yield from self._batches(self._spread(replace(options, tensor=max(tensors))))
 
-    def _fits(self, options: Options) -> bool:
+    def _fits(self, options: ServerOptions) -> bool:
         """Whether a replica holds one sequence."""
         try:
-            deploy(self.model, self.machine, _one(options), self.times)
+            deploy(self.model, self.machine, _single_sequence(options), self.times)
         except (BadInput, OutOfMemory):
             return False
         return True
 
-    def _spread(self, options: Options) -> Options:
+    def _spread(self, options: ServerOptions) -> ServerOptions:
         """The fewest stages, each an instance, that hold the model; one if none do."""
         if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options
@@ -240,7 +241,7 @@ class Search:
                 return more
         return options
 
-    def _batches(self, options: Options) -> Iterator[Options]:
+    def _batches(self, options: ServerOptions) -> Iterator[ServerOptions]:
         if options.max_num_seqs is not None:
             yield options
             return
@@ -250,39 +251,39 @@ class Search:
             replicas = 1  # what is wrong is told when it is deployed
         decoding = max(replicas - options.prefill_replicas, 1)
         prompts = _PROMPTS if self.machine.is_neuron else None
-        for sequences in candidates(self.machine, _sequences(self.given, decoding)):
+        for sequences in candidates(self.machine, _sequences(self.requests, decoding)):
             yield replace(
                 options,
                 max_num_seqs=sequences,
                 prompts_at_once=options.prompts_at_once or prompts,
             )
 
-    def _try(self, deployment: Deployment) -> Found:
+    def _try(self, deployment: Deployment) -> Trial:
         """A short run of one replica of a deployment."""
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
-        if self.given is None:
+        if self.requests is None:
             load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
         else:
-            load, count = part(self.given, count, _TRIED)
+            load, count = part(self.requests, count, _TRIED)
         values = self._run(deployment, load).values
-        return Found(
+        return Trial(
             deployment,
             deployment.instances / values["output_tokens_per_s"] / count,
             values["e2e_p50_s"],
             values["requests_per_s"] * count,
-            self.slo.is_met(Figures(values, {})),
+            self.slo.is_met(RunFigures(values, {})),
         )
 
-    def _run(self, deployment: Deployment, load: Load) -> Figures:
+    def _run(self, deployment: Deployment, load: Load) -> RunFigures:
         is_apart = deployment.options.prefill_replicas > 0
-        one = deployment if is_apart else replace(deployment, replicas=1)
+        replica = deployment if is_apart else replace(deployment, replicas=1)
         router, seed = self.demand.router, self.demand.drawn.seed
-        return once(one, load, router=router, seed=seed)[1]
+        return run_once(replica, load, router=router, seed=seed)[1]
 
-    def _most(self, found: Found) -> float:
+    def _most(self, trial: Trial) -> float:
         """Requests a second within the SLO, by bisection; 0 where a single request misses it."""
-        deployment = found.deployment
-        most = 2 * found.busy_per_s
+        deployment = trial.deployment
+        most = 2 * trial.busy_per_s
         least = most / 2**_BISECTIONS
         if not self._is_met(deployment, least):
             return 0.0
@@ -300,25 +301,25 @@ class Search:
         Of gamma arrivals every n-th are gamma arrivals whose shape is n times as large.
         """
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
-        if self.given is None:
+        if self.requests is None:
             drawn = self.demand.drawn.at_rate(rate_per_s / count)
             drawn = replace(drawn, count=_MEASURED, burstiness=count * drawn.burstiness)
             load = drawn.requests(deployment.engine.max_model_len)
         else:
             seed = self.demand.drawn.seed
-            load = at_rate(self.given, rate_per_s, _MEASURED * count, seed, every=count)
+            load = at_rate(self.requests, rate_per_s, _MEASURED * count, seed, every=count)
             load = load[:_MEASURED]
         return self.slo.is_met(self._run(deployment, load))
 
 
-def _sequences(given: Load | None, replicas: int) -> int:
+def _sequences(requests: Load | None, replicas: int) -> int:
     """Sequences that a replica has at once, at most."""
-    if given is None or not is_closed(given):
+    if requests is None or not is_closed(requests):
         return _MOST_SEQUENCES
-    clients = sum(one.after is None for one in given)
+    clients = sum(request.after is None for request in requests)
     return min(-(-clients // replicas), _MOST_SEQUENCES)
 
 
-def _one(options: Options) -> Options:
+def _single_sequence(options: ServerOptions) -> ServerOptions:
     """The same with one sequence at a time, to see whether the weights fit."""
     return replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())

@@ -19,9 +19,9 @@ from trnsim.system.serve.engine import (
     checked_buckets,
     powers_of_two,
 )
-from trnsim.system.serve.memory import Memory, activations_bytes
-from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, Options
-from trnsim.system.serve.step import Speculation, Steps
+from trnsim.system.serve.memory import RankMemory, activations_bytes
+from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, ServerOptions
+from trnsim.system.serve.step import ReplicaSteps, Speculation
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, weights_bytes
 
@@ -57,10 +57,10 @@ class Deployment:
 
     model: Architecture
     machine: Machine
-    options: Options
+    options: ServerOptions
     engine: Engine
-    steps: Steps
-    memory: Memory
+    steps: ReplicaSteps
+    memory: RankMemory
     replicas: int
     instances: int
 
@@ -84,12 +84,12 @@ class Deployment:
         prefill = self.options.prefill_replicas
         if not prefill:
             return [self.engine] * self.replicas
-        one = replace(self.engine, role=Role.PREFILL)
-        other = replace(self.engine, role=Role.DECODE)
-        return [one] * prefill + [other] * (self.replicas - prefill)
+        prompts = replace(self.engine, role=Role.PREFILL)
+        decodes = replace(self.engine, role=Role.DECODE)
+        return [prompts] * prefill + [decodes] * (self.replicas - prefill)
 
 
-def served(model: Architecture, options: Options, machine: Machine) -> Architecture:
+def served_model(model: Architecture, options: ServerOptions, machine: Machine) -> Architecture:
     """The architecture in the bits of `options`.
 
     Raises:
@@ -133,7 +133,7 @@ def check_length(model: Architecture, tokens: int) -> None:
 def deploy(
     model: Architecture,
     machine: Machine,
-    options: Options,
+    options: ServerOptions,
     times: LayerTimes | None = None,
 ) -> Deployment:
     """The deployment of `options`, whose tensor ranks, sequences and length are set.
@@ -142,7 +142,7 @@ def deploy(
         BadInput: what cannot be set so.
         OutOfMemory: what does not fit, by what.
     """
-    model = served(model, options, machine)
+    model = served_model(model, options, machine)
     tensor, sequences, longest = options.tensor, options.max_num_seqs, options.max_model_len
     if tensor is None or sequences is None or longest is None:
         raise BadInput("tensor ranks, sequences and length of a deployment have to be set")
@@ -170,7 +170,7 @@ def deploy(
         acceptance=options.acceptance or 0.0,
     )
     fact = host_s(machine)
-    steps = Steps(
+    steps = ReplicaSteps(
         model,
         machine,
         split,
@@ -185,26 +185,26 @@ def deploy(
     return Deployment(model, machine, options, engine, steps, memory, replicas, instances)
 
 
-def _ranks(options: Options) -> int:
+def _ranks(options: ServerOptions) -> int:
     return (options.tensor or 1) * options.expert * options.stages
 
 
-def fleet(machine: Machine, options: Options) -> tuple[int, int]:
+def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
     """Replicas and instances: what is set, or as many replicas as fit on the fewest instances.
 
     Raises:
         BadInput: more replicas than instances hold, or none left to decode.
     """
     stage = (options.tensor or 1) * options.expert
-    each = machine.ranks // _ranks(options)
+    fit = machine.ranks // _ranks(options)
     apart = -(-options.stages // max(machine.ranks // stage, 1))  # instances of a replica
     if options.replicas is None:
         count = options.instances or apart
-        replicas = count * each if each else count // apart
+        replicas = count * fit if fit else count // apart
     else:
         replicas = options.replicas
-        count = options.instances or (-(-replicas // each) if each else replicas * apart)
-    room = count * each if each else count // apart
+        count = options.instances or (-(-replicas // fit) if fit else replicas * apart)
+    room = count * fit if fit else count // apart
     if replicas > room or not replicas:
         raise BadInput(
             f"{replicas or 1} replicas of {_ranks(options)} ranks on {count} x "
@@ -225,7 +225,7 @@ def fleet(machine: Machine, options: Options) -> tuple[int, int]:
     return replicas, count
 
 
-def check_split(model: Architecture, machine: Machine, options: Options) -> None:
+def check_split(model: Architecture, machine: Machine, options: ServerOptions) -> None:
     """Refuse ranks that a machine does not have or a model cannot use.
 
     Raises:
@@ -264,7 +264,7 @@ def check_split(model: Architecture, machine: Machine, options: Options) -> None
         _check_reach(machine)
 
 
-def _check_side(machine: Machine, options: Options) -> None:
+def _check_side(machine: Machine, options: ServerOptions) -> None:
     """Refuse what only the servers of other chips have.
 
     Raises:
@@ -275,10 +275,10 @@ def _check_side(machine: Machine, options: Options) -> None:
         "--num-seqs-buckets": options.batches,
         "--max-prefills": options.prompts_at_once,
     }
-    given = [name for name, value in compiled.items() if value]
-    if given and not machine.is_neuron:
+    names = [name for name, value in compiled.items() if value]
+    if names and not machine.is_neuron:
         raise BadInput(
-            f"{given[0]} on {machine.name}; vLLM on GPUs compiles no shapes",
+            f"{names[0]} on {machine.name}; vLLM on GPUs compiles no shapes",
             fix="name AWS's chips: --on trn2",
         )
     if machine.is_neuron and not options.is_chunked:
@@ -305,8 +305,8 @@ def _check_reach(machine: Machine) -> None:
 
 def _heads(model: Architecture) -> int:
     """The heads of the decoder."""
-    layers = model.decoder.layers
-    return min((one.heads for layer in layers for one in layer.attentions), default=1)
+    attentions = (attention for layer in model.decoder.layers for attention in layer.attentions)
+    return min((attention.heads for attention in attentions), default=1)
 
 
 def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
@@ -317,11 +317,13 @@ def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
     heads, ranks = _heads(model), machine.ranks
     powers = {1 << place for place in range(ranks.bit_length())}
     sizes = sorted(powers | {ranks} | ({ranks // 2} if ranks % 2 == 0 else set()))
-    found = [size for size in sizes if ranks % size == 0 and size <= heads]
-    return found if machine.is_neuron else [size for size in found if heads % size == 0]
+    legal = [size for size in sizes if ranks % size == 0 and size <= heads]
+    return legal if machine.is_neuron else [size for size in legal if heads % size == 0]
 
 
-def _limits(machine: Machine, options: Options, sequences: int, longest: int) -> tuple[int, int]:
+def _limits(
+    machine: Machine, options: ServerOptions, sequences: int, longest: int
+) -> tuple[int, int]:
     """Tokens and prompts of a prefill step.
 
     Raises:
@@ -337,9 +339,9 @@ def _limits(machine: Machine, options: Options, sequences: int, longest: int) ->
         tokens = tokens if options.is_chunked else max(tokens, longest)
     least = sequences * (1 + options.draft_tokens) if options.is_chunked else longest
     if tokens < least:
-        what = f"{sequences} sequences" if options.is_chunked else f"a prompt of {longest} tokens"
+        held = f"{sequences} sequences" if options.is_chunked else f"a prompt of {longest} tokens"
         raise BadInput(
-            f"--max-num-batched-tokens is {tokens}; a step has to hold {what}, so legal: "
+            f"--max-num-batched-tokens is {tokens}; a step has to hold {held}, so legal: "
             f"{least} and more",
             fix=f"--max-num-batched-tokens {least}",
         )
@@ -349,10 +351,10 @@ def _limits(machine: Machine, options: Options, sequences: int, longest: int) ->
 def _memory(
     model: Architecture,
     machine: Machine,
-    options: Options,
+    options: ServerOptions,
     split: Split,
     limits: tuple[int, int],
-) -> Memory:
+) -> RankMemory:
     longest = options.max_model_len or 1
     weights = weights_bytes(model, split) / options.stages
     draft = 0.0
@@ -360,7 +362,7 @@ def _memory(
         draft = weights_bytes(options.draft, split) / options.stages
     elif options.draft_tokens:
         draft = weights / sum(tower.depth for tower in model.towers)
-    return Memory(
+    return RankMemory(
         machine.memory_bytes,
         options.utilization,
         weights,
@@ -371,14 +373,14 @@ def _memory(
     )
 
 
-def _buckets(options: Options, longest: int) -> tuple[int, ...]:
+def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:
     """Compiled lengths: powers of two from 128 on unless they are set."""
     if not options.buckets:
         return powers_of_two(min(FIRST_BUCKET, longest), longest)
     return checked_buckets("--buckets", options.buckets, longest, "the longest sequence")
 
 
-def _batches(options: Options, sequences: int) -> tuple[int, ...]:
+def _batches(options: ServerOptions, sequences: int) -> tuple[int, ...]:
     """Compiled batches of decode steps: one, of all sequences, unless they are set."""
     if not options.batches:
         return (sequences,)

@@ -50,7 +50,7 @@ class Speculation:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class ReplicaSteps:
     """The steps of one replica.
 
     Attributes:
@@ -74,7 +74,7 @@ class Steps:
     host_spread: float = Evidence.ASSUMED.spread
     speculation: Speculation = Speculation()
     imbalance: float = 0.0
-    _known: dict[tuple[int, ...], Estimate] = field(default_factory=dict, repr=False)
+    _estimates: dict[tuple[int, ...], Estimate] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rank(self) -> Rank:
@@ -84,8 +84,8 @@ class Steps:
     @property
     def source(self) -> str:
         """Where the times of its layers come from."""
-        given = Pass(Phase.DECODE, 1, 1)
-        return self.times.of(summaries(self.model, given, self.split)[1], given).source
+        model_pass = Pass(Phase.DECODE, 1, 1)
+        return self.times.of(summaries(self.model, model_pass, self.split)[1], model_pass).source
 
     @property
     def sources(self) -> dict[str, str]:
@@ -95,101 +95,104 @@ class Steps:
     def prefill(self, prompts: int, tokens: int, past: int) -> Estimate:
         """A step of `prompts` prompts of `tokens` tokens behind `past` that are there."""
         key = (prompts, tokens, past)
-        if key not in self._known:
-            each, stages = self._each(prompts), self.pipeline
-            given = Pass(Phase.PREFILL, each if stages == 1 else 1, tokens, past)
-            parts = self._blocks(self.model, given)
-            found = self.rank.of(parts, given)
-            times = 1.0 if stages == 1 else (each + stages - 1) / stages
-            self._known[key] = self._whole(found, given, times=times)
-        return self._known[key]
+        if key not in self._estimates:
+            group, stages = self._group_size(prompts), self.pipeline
+            model_pass = Pass(Phase.PREFILL, group if stages == 1 else 1, tokens, past)
+            parts = self._blocks(self.model, model_pass)
+            estimate = self.rank.of(parts, model_pass)
+            times = 1.0 if stages == 1 else (group + stages - 1) / stages
+            self._estimates[key] = self._step(estimate, model_pass, times=times)
+        return self._estimates[key]
 
     def decode(self, batch: int, length: int) -> Estimate:
         """A step that gives `batch` sequences of `length` tokens their next ones."""
         key = (batch, length)
-        if key not in self._known:
-            given = self._decoding(batch, length)
-            found = self.rank.of(self._blocks(self.model, given), given)
-            self._known[key] = self._whole(found, given, self._drafted(batch, length))
-        return self._known[key]
+        if key not in self._estimates:
+            model_pass = self._decode_pass(batch, length)
+            estimate = self.rank.of(self._blocks(self.model, model_pass), model_pass)
+            self._estimates[key] = self._step(estimate, model_pass, self._draft_s(batch, length))
+        return self._estimates[key]
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> Estimate:
         """A step of both: weights are read once, rows are multiplied together."""
         key = (prompts, tokens, past, batch, length)
-        if key not in self._known:
-            filling = Pass(Phase.PREFILL, self._each(prompts), tokens, past)
-            decoding = self._decoding(batch, length)
-            one = self._blocks(self.model, filling)
-            two = self._blocks(self.model, decoding)
-            ahead = len(one) - len(two)  # parts of an encoder, which decoding does not take
-            both = zip(one[ahead:], two, strict=True)
-            merged = [*one[:ahead], *(_merged(first, second) for first, second in both)]
-            found = self.rank.of(merged, filling)
-            self._known[key] = self._whole(found, filling, self._drafted(batch, length))
-        return self._known[key]
+        if key not in self._estimates:
+            filling = Pass(Phase.PREFILL, self._group_size(prompts), tokens, past)
+            decoding = self._decode_pass(batch, length)
+            prefills = self._blocks(self.model, filling)
+            decodes = self._blocks(self.model, decoding)
+            ahead = len(prefills) - len(
+                decodes
+            )  # parts of an encoder, which decoding does not take
+            both = zip(prefills[ahead:], decodes, strict=True)
+            merged = [*prefills[:ahead], *(_merged_passes(*pair) for pair in both)]
+            estimate = self.rank.of(merged, filling)
+            self._estimates[key] = self._step(estimate, filling, self._draft_s(batch, length))
+        return self._estimates[key]
 
-    def _each(self, sequences: int) -> int:
+    def _group_size(self, sequences: int) -> int:
         """Sequences of a group of ranks that share experts alone."""
         return -(-sequences // self.split.expert)
 
-    def _decoding(self, batch: int, length: int) -> Pass:
+    def _decode_pass(self, batch: int, length: int) -> Pass:
         tokens = 1 + self.speculation.tokens
-        each = -(-self._each(batch) // self.pipeline)
-        return Pass(Phase.DECODE, each, tokens, max(length - tokens, 0))
+        group = -(-self._group_size(batch) // self.pipeline)
+        return Pass(Phase.DECODE, group, tokens, max(length - tokens, 0))
 
-    def _drafted(self, batch: int, length: int) -> float:
+    def _draft_s(self, batch: int, length: int) -> float:
         """Seconds of drafting: passes of one token, one after another."""
         if not self.speculation.tokens:
             return 0.0
-        each = -(-self._each(batch) // self.pipeline)
-        given = Pass(Phase.DECODE, each, 1, max(length - 1, 0))
+        group = -(-self._group_size(batch) // self.pipeline)
+        model_pass = Pass(Phase.DECODE, group, 1, max(length - 1, 0))
         if self.speculation.draft is not None:
-            made = self._blocks(self.speculation.draft, given)
+            parts = self._blocks(self.speculation.draft, model_pass)
         else:
-            made = [_once(one) for one in self._blocks(self.model, given)]
-        return self.speculation.tokens * self.rank.of(made, given).time_s
+            parts = [_single_layer(part) for part in self._blocks(self.model, model_pass)]
+        return self.speculation.tokens * self.rank.of(parts, model_pass).time_s
 
-    def _whole(
-        self, one: Estimate, given: Pass, draft_s: float = 0.0, times: float = 1.0
+    def _step(
+        self, estimate: Estimate, model_pass: Pass, draft_s: float = 0.0, times: float = 1.0
     ) -> Estimate:
         """`times` passes as a step, between two of which the host works.
 
         A draft errs as the model does.
         """
-        hops_s = self._hops_s(given)
-        found = one.times(times).plus(_EXCHANGES, hops_s)
+        hops_s = self._hops_s(model_pass)
+        estimate = estimate.times(times).plus(_EXCHANGES, hops_s)
         if draft_s:
-            factor = 1 + draft_s / found.time_s
-            errors = {name: factor * error_s for name, error_s in found.errors_s.items()}
-            found = replace(found.plus(_DRAFT, draft_s), errors_s=errors)
-        found = found.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
-        return replace(found, extrapolations=beyond(self.model, given, self.machine.lnc))
+            factor = 1 + draft_s / estimate.time_s
+            errors = {name: factor * error_s for name, error_s in estimate.errors_s.items()}
+            estimate = replace(estimate.plus(_DRAFT, draft_s), errors_s=errors)
+        estimate = estimate.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
+        return replace(estimate, extrapolations=beyond(self.model, model_pass, self.machine.lnc))
 
-    def _blocks(self, model: Architecture, given: Pass) -> list[Summary]:
-        return [self._loaded(one, given) for one in summaries(model, given, self.split)]
+    def _blocks(self, model: Architecture, model_pass: Pass) -> list[Summary]:
+        parts = summaries(model, model_pass, self.split)
+        return [self._busiest_part(part, model_pass) for part in parts]
 
-    def _loaded(self, summary: Summary, given: Pass) -> Summary:
+    def _busiest_part(self, summary: Summary, model_pass: Pass) -> Summary:
         """The part as the busiest rank of its experts has it."""
         if self.split.expert == 1:
             return summary
-        factor = self.imbalance or even_imbalance(given.rows, self.split.expert)
+        factor = self.imbalance or even_imbalance(model_pass.rows, self.split.expert)
         return replace(
             summary,
             products=tuple(
-                replace(one, m=one.m * factor) if one.name.startswith("expert ") else one
-                for one in summary.products
+                replace(p, m=p.m * factor) if p.name.startswith("expert ") else p
+                for p in summary.products
             ),
             exchanges=tuple(
-                replace(one, nbytes=one.nbytes * factor) if one.axis is Axis.EXPERT else one
-                for one in summary.exchanges
+                replace(sent, nbytes=sent.nbytes * factor) if sent.axis is Axis.EXPERT else sent
+                for sent in summary.exchanges
             ),
         )
 
-    def _hops_s(self, given: Pass) -> float:
+    def _hops_s(self, model_pass: Pass) -> float:
         """Seconds in which hidden states go from stage to stage."""
         if self.pipeline == 1:
             return 0.0
-        nbytes = given.rows * self.model.decoder.hidden * self.model.other_bits / 8
+        nbytes = model_pass.rows * self.model.decoder.hidden * self.model.other_bits / 8
         stage = self.split.ranks * self.split.expert
         is_apart = stage * self.pipeline > self.machine.ranks
         spread = Spread(2, self.machine.ranks if is_apart else stage)
@@ -206,51 +209,51 @@ def even_imbalance(tokens: int, ranks: int) -> float:
     return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
 
 
-def _once(summary: Summary) -> Summary:
+def _single_layer(summary: Summary) -> Summary:
     """One of equal layers."""
     return replace(summary, times=min(summary.times, 1))
 
 
-def _merged(one: Summary, two: Summary) -> Summary:
+def _merged_passes(prompts: Summary, decodes: Summary) -> Summary:
     """Two passes through the same layers at once."""
     return replace(
-        one,
-        products=_products(one.products, two.products),
-        elementwise=(*one.elementwise, *(_moved(part) for part in two.elementwise)),
+        prompts,
+        products=_products(prompts.products, decodes.products),
+        elementwise=(*prompts.elementwise, *(_weightless(part) for part in decodes.elementwise)),
         exchanges=tuple(
             replace(first, nbytes=first.nbytes + second.nbytes)
-            for first, second in zip(one.exchanges, two.exchanges, strict=True)
+            for first, second in zip(prompts.exchanges, decodes.exchanges, strict=True)
         ),
         cache=Cache(
-            one.cache.read_bytes + two.cache.read_bytes,
-            one.cache.written_bytes + two.cache.written_bytes,
+            prompts.cache.read_bytes + decodes.cache.read_bytes,
+            prompts.cache.written_bytes + decodes.cache.written_bytes,
         ),
     )
 
 
-def _products(ones: Sequence[Product], twos: Sequence[Product]) -> tuple[Product, ...]:
+def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[Product, ...]:
     """Products of equal weights once, with the rows of both; all others beside each other."""
-    weighted = {one.name: one for one in ones if one.weight_bits}
-    apart = [one for one in (*ones, *twos) if not one.weight_bits]
-    for two in twos:
-        if not two.weight_bits:
+    weighted = {product.name: product for product in prompts if product.weight_bits}
+    apart = [product for product in (*prompts, *decodes) if not product.weight_bits]
+    for added in decodes:
+        if not added.weight_bits:
             continue
-        one = weighted.get(two.name)
-        if one is None:
-            weighted[two.name] = two
+        product = weighted.get(added.name)
+        if product is None:
+            weighted[added.name] = added
             continue
-        times = max(one.times, two.times)
-        rows = (one.m * one.times + two.m * two.times) / times
-        weighted[two.name] = replace(one, m=rows, times=times)
+        times = max(product.times, added.times)
+        rows = (product.m * product.times + added.m * added.times) / times
+        weighted[added.name] = replace(product, m=rows, times=times)
     return (*weighted.values(), *apart)
 
 
-def _moved(part: Elementwise) -> Elementwise:
+def _weightless(part: Elementwise) -> Elementwise:
     """What a second pass adds: its elements, but no parameters again."""
     return replace(part, weight_bytes=0.0)
 
 
-class At:
+class QuantileCosts:
     """Costs of steps at a quantile of what the model knows.
 
     Attributes:
@@ -258,31 +261,31 @@ class At:
         quantile: a key of `QUANTILES`.
     """
 
-    def __init__(self, steps: Steps, quantile: str = "p50") -> None:
+    def __init__(self, steps: ReplicaSteps, quantile: str = "p50") -> None:
         self.steps = steps
         self.quantile = quantile
-        self._known: dict[tuple[int, ...], float] = {}
+        self._costs_s: dict[tuple[int, ...], float] = {}
 
     def prefill(self, prompts: int, tokens: int, past: int) -> float:
         """Seconds of a step of prompts."""
         key = (prompts, tokens, past)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.steps.prefill(*key).at(self.quantile)
-        return found
+        cost_s = self._costs_s.get(key)
+        if cost_s is None:
+            cost_s = self._costs_s[key] = self.steps.prefill(*key).at(self.quantile)
+        return cost_s
 
     def decode(self, batch: int, length: int) -> float:
         """Seconds of a step of decodes."""
         key = (batch, length)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.steps.decode(*key).at(self.quantile)
-        return found
+        cost_s = self._costs_s.get(key)
+        if cost_s is None:
+            cost_s = self._costs_s[key] = self.steps.decode(*key).at(self.quantile)
+        return cost_s
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
         """Seconds of a step of both."""
         key = (prompts, tokens, past, batch, length)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.steps.mixed(*key).at(self.quantile)
-        return found
+        cost_s = self._costs_s.get(key)
+        if cost_s is None:
+            cost_s = self._costs_s[key] = self.steps.mixed(*key).at(self.quantile)
+        return cost_s

@@ -1,6 +1,6 @@
 """Traces: a load as a file, JSON lines or CSV, one request a line.
 
-A line has the fields of `Row`. `write` gives JSON lines that `read` gives back bit for bit.
+A line has the fields of `TraceRow`. `write` gives JSON lines that `read` gives back bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIX: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Record):
+class TraceRow(Record):
     """A request of a trace."""
 
     arrival: float = declared(
@@ -74,14 +74,14 @@ def read(path: str | Path) -> Load:
     Raises:
         BadInput: the file cannot be read, or a line of it is broken: which, and what is legal.
     """
-    found: list[Request] = []
+    requests: list[Request] = []
     before_s = 0.0
-    for row in read_rows(Row, path, _FIX):
-        found.append(row.request(len(found), before_s))
-        before_s = found[-1].arrival_s if found[-1].after is None else before_s
-    if not found:
+    for row in read_rows(TraceRow, path, _FIX):
+        requests.append(row.request(len(requests), before_s))
+        before_s = requests[-1].arrival_s if requests[-1].after is None else before_s
+    if not requests:
         raise fault(path, "no requests", fix=_FIX)
-    return _with_shared(found)
+    return _with_shared(requests)
 
 
 def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
@@ -105,21 +105,21 @@ def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
     files.write(Path(path), ("\n".join(lines) + "\n").encode())
 
 
-def _with_shared(found: Sequence[Request]) -> Load:
+def _with_shared(requests: Sequence[Request]) -> Load:
     """The requests, where a prefix without a length is as long as its shortest prompt."""
     shortest: dict[str, int] = {}
-    for one in found:
-        if one.prefix_tokens < 0:
-            least = shortest.get(one.prefix, one.input_tokens)
-            shortest[one.prefix] = min(least, one.input_tokens)
+    for request in requests:
+        if request.prefix_tokens < 0:
+            least = shortest.get(request.prefix, request.input_tokens)
+            shortest[request.prefix] = min(least, request.input_tokens)
     return tuple(
         Request(
-            one.arrival_s,
-            one.input_tokens,
-            one.output_tokens,
-            one.prefix,
-            shortest[one.prefix] if one.prefix_tokens < 0 else one.prefix_tokens,
-            one.after,
+            request.arrival_s,
+            request.input_tokens,
+            request.output_tokens,
+            request.prefix,
+            shortest[request.prefix] if request.prefix_tokens < 0 else request.prefix_tokens,
+            request.after,
         )
-        for one in found
+        for request in requests
     )
