@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trnsim.system.fleet.conditions import drawn, known
-from trnsim.system.fleet.demand import generated
+from trnsim.system.fleet.conditions import drawn_conditions, forecast_conditions
+from trnsim.system.fleet.demand import shaped_curve
 from trnsim.system.fleet.policies import threshold
 from trnsim.system.fleet.reading import read
 from trnsim.system.fleet.simulate import simulate
-from trnsim.system.fleet.solver import solved
+from trnsim.system.fleet.solver import solver_plan
 from trnsim.system.fleet.worth import perfect_usd, planned_usd
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -54,10 +54,10 @@ def timed(function, *arguments):
 def year(days, sort_s):
     """Whether planning or simulating takes too long, of the part of a year."""
     scenario = rainier(days)
-    plan, planned_s = timed(solved, scenario)
+    plan, planned_s = timed(solver_plan, scenario)
 
     def run():
-        return simulate(scenario, plan, drawn(scenario, 1, 0))
+        return simulate(scenario, plan, drawn_conditions(scenario, 1, 0))
 
     outcome, simulated_s = timed(run)
     print(
@@ -80,10 +80,10 @@ def curves(count):
         wave = np.sin((np.arange(24) + draw.uniform(0, 24)) / 24 * 2 * np.pi)
         hours = np.clip(0.55 + 0.35 * wave + draw.normal(0, 0.08, 24), 0.05, 1).tolist()
         peak = draw.uniform(600, 1400)
-        curve = generated(base.start, base.steps, peak, hours)
+        curve = shaped_curve(base.start, base.steps, peak, hours)
         scenario = replace(base, services=(replace(base.services[0], curve=curve),))
-        conditions = known(scenario)
-        plans = [make(scenario) for make in (solved, threshold)]
+        conditions = forecast_conditions(scenario)
+        plans = [make(scenario) for make in (solver_plan, threshold)]
         one, two = (simulate(scenario, plan, conditions) for plan in plans)
         lower += bool(one.usd[0] <= two.usd[0] and one.missed.sum() <= two.missed.sum() + 1e-6)
         gains.append((two.usd[0] - one.usd[0]) / (two.cost_usd[0] - two.usd[0]))

@@ -23,7 +23,7 @@ from trnsim.estimate.choice import layer_times
 from trnsim.estimate.few import elements
 from trnsim.estimate.fused import fused
 from trnsim.place.machine import machine
-from trnsim.system.infer.parts import Asked, inference
+from trnsim.system.infer.parts import InputSizes, inference
 from trnsim.workload.captured import Captured, summaries_of
 from trnsim.workload.summary import captured_summaries
 
@@ -42,12 +42,14 @@ def network(row):
     options = dict(zip(words[::2], words[1::2], strict=True))
     given = {one: int(options[f"--{one}"]) for one in NUMBERS if f"--{one}" in options}
     where = machine(options["--on"])
-    found = inference(path, Asked(**given))
+    found = inference(path, InputSizes(**given))
     guided = max(part.guided for part in found.parts)
     times = layer_times(where, "encode")
     graphs, formula_s = [], 0.0
     for part in found.parts:
-        given = replace(part.given, batch=part.given.batch * math.ceil(part.guided / guided))
+        given = replace(
+            part.model_pass, batch=part.model_pass.batch * math.ceil(part.guided / guided)
+        )
         made = summaries_of(part.model, given)
         if isinstance(part.model, Captured):
             graphs.append({"times": part.times, "blocks": [block(one) for one in made]})

@@ -14,7 +14,7 @@ from trnsim.estimate.choice import facts as layer_facts
 from trnsim.facts import Evidence
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate as infer
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 from trnsim.system.serve.demand import busy_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
@@ -31,7 +31,7 @@ _EFFORT: Final = Effort(budget=8)
 """Layouts that are timed: the same number everywhere."""
 
 
-_USUAL: Final = Asked()
+_USUAL: Final = InputSizes()
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Workload:
     does: str
     config: str
     why: str
-    asked: Asked = _USUAL
+    asked: InputSizes = _USUAL
 
 
 WORKLOADS: Final = (
@@ -66,21 +66,21 @@ WORKLOADS: Final = (
         "infer",
         "bert-base-uncased.json",
         "BERT is the guide's example for Inferentia",
-        Asked(batch=8, sequence=128),
+        InputSizes(batch=8, sequence=128),
     ),
     Workload(
         "infer ViT base",
         "infer",
         "google--vit-base-patch16-224.json",
         "vision is the guide's other example",
-        Asked(batch=8),
+        InputSizes(batch=8),
     ),
     Workload(
         "infer CLIP base",
         "infer",
         "openai--clip-vit-base-patch32.json",
         "pairs of images and texts, for the multi-modal models of the notes",
-        Asked(batch=8),
+        InputSizes(batch=8),
     ),
 )
 """In the order in which they are shown."""

@@ -46,7 +46,7 @@ _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
             *(fields.ServiceFields, fields.ShapeFields, fields.JobFields),
         ),
     ),
-    ("Demand of a service", "Beside a scenario, named by its `demand`.", (demand_file.Row,)),
+    ("Demand of a service", "Beside a scenario, named by its `demand`.", (demand_file.DemandRow,)),
     (
         "Configurations of neuron-monitor",
         "`neuron-monitor -c FILE`.",

@@ -13,7 +13,7 @@ from trnsim.decide.times.predict import Predictor
 from trnsim.estimate.estimate import Estimate
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate as infer
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import deploy
 from trnsim.system.train.layout import Layout
@@ -95,7 +95,7 @@ def plans(case: Case) -> list[Answer]:
 
 def _infer(case: Case) -> Answer:
     sequence = case.sequence if case.has_text else None
-    found = infer(case.path, case.chip, Asked(case.batch, sequence), cores=1)
+    found = infer(case.path, case.chip, InputSizes(case.batch, sequence), cores=1)
     return Answer("plan infer", found.estimate)
 
 

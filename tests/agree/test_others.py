@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from workload_rates import WORKLOADS, done
 
 from trnsim.cli import app
-from trnsim.system.claims.rates import kept
+from trnsim.system.claims.rates import stored_rates
 
 CHIPS = 16
 """Of a trn1.32xlarge and of a trn2.48xlarge."""
@@ -112,7 +112,7 @@ RATES = [
         id=f"{one.name} on {instance}",
     )
     for one in WORKLOADS
-    for instance in kept()[one.name]
+    for instance in stored_rates()[one.name]
 ]
 
 
@@ -120,6 +120,6 @@ RATES = [
 def test_a_claim_rests_on_what_the_planner_says_today(workload, instance, request):
     configs = request.config.rootpath / "bench" / "system" / "configs"
     now = done(workload, configs / workload.config, instance)
-    before = kept()[workload.name][instance]
+    before = stored_rates()[workload.name][instance]
     assert now.per_s == pytest.approx(before["per_s"], rel=0.01)
     assert now.instances == before["instances"]

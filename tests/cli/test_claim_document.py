@@ -13,12 +13,12 @@ from trnsim.cli.claim_document import (
 from trnsim.document.html import html
 from trnsim.document.text import text
 from trnsim.system.claims import claims
-from trnsim.system.claims.amounts import Kind, Origin
-from trnsim.system.claims.verdict import Basis, Claim, quantity
+from trnsim.system.claims.amounts import Citation, Grade
+from trnsim.system.claims.verdict import Claim, ClaimBasis, quantity
 from trnsim.system.claims.verdict import text as value_text
 
-ROW = Origin(Kind.ROW, "chips/a", "2026-11-21", "page one")
-MODEL = Origin(Kind.MODEL, "chips/b", "2026-11-21", "a model", "assumed: its efficiency")
+ROW = Citation(Grade.ROW, "chips/a", "2026-11-21", "page one")
+MODEL = Citation(Grade.MODEL, "chips/b", "2026-11-21", "a model", "assumed: its efficiency")
 
 
 def lines_of(claim, width=100):
@@ -30,7 +30,7 @@ def table_of(claims, width=100):
 
 
 def basis(value, *origins, is_stand_in=False):
-    return Basis("words", value, origins, is_stand_in)
+    return ClaimBasis("words", value, origins, is_stand_in)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_the_page_has_each_claim_with_every_basis():
 
 
 def test_text_is_escaped():
-    origin = Origin(Kind.DOCUMENT, "", "2026", "a <source>")
-    bases = (Basis("<words>", "<value>", (origin,)), "<missing>")
+    origin = Citation(Grade.DOCUMENT, "", "2026", "a <source>")
+    bases = (ClaimBasis("<words>", "<value>", (origin,)), "<missing>")
     part = quantity("q <&>", 1, "<unit>", *bases)
     claim = Claim("C01", ("001",), "<quote>", "<says>", (part,), notes=("<note>",))
     page = html(claims_document([claim]))

@@ -16,16 +16,16 @@ from trnsim.estimate.question import Question
 from trnsim.estimate.rank import CALL
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate
-from trnsim.system.infer.parts import Asked, inference
+from trnsim.system.infer.parts import InputSizes, inference
 from trnsim.workload.captured import summaries_of
 
 
 @pytest.mark.parametrize("on", ["inf2.xlarge", "g4dn.xlarge", "trn2"])
 def test_a_pipeline_has_the_time_of_its_parts(tmp_path, on):
-    asked = Asked(1, image=256, steps=5)
+    asked = InputSizes(1, image=256, steps=5)
     whole = estimate(pipeline(tmp_path), on, asked)
     unet = estimate(write(tmp_path, UNET, "unet.json"), on, asked)
-    vae = estimate(write(tmp_path, VAE, "vae.json"), on, Asked(1, image=256))
+    vae = estimate(write(tmp_path, VAE, "vae.json"), on, InputSizes(1, image=256))
     assert [part.name for part in whole.parts] == ["text encoder", "denoiser", "decoder"]
     assert whole.parts[1].time_s == pytest.approx(unet.latency_s.p50)
     assert whole.parts[2].time_s == pytest.approx(vae.latency_s.p50)
@@ -42,9 +42,9 @@ def test_a_larger_image_and_more_steps_take_longer(tmp_path):
     base, large, long = (
         estimate(path, "inf2.xlarge", asked)
         for asked in (
-            Asked(image=256, steps=5),
-            Asked(image=512, steps=5),
-            Asked(image=256, steps=9),
+            InputSizes(image=256, steps=5),
+            InputSizes(image=512, steps=5),
+            InputSizes(image=256, steps=9),
         )
     )
     assert beside_calls_s(large) > 3 * beside_calls_s(base)
@@ -54,7 +54,7 @@ def test_a_larger_image_and_more_steps_take_longer(tmp_path):
 
 def test_twice_as_many_images_take_twice_as_long_beside_a_call(tmp_path):
     path = write(tmp_path, RESNET)
-    small, large = (estimate(path, "inf2.xlarge", Asked(one, image=224)) for one in (8, 16))
+    small, large = (estimate(path, "inf2.xlarge", InputSizes(one, image=224)) for one in (8, 16))
     assert beside_calls_s(large) == pytest.approx(2 * beside_calls_s(small), rel=1e-3)
     assert small.item == "image"
 
@@ -64,7 +64,7 @@ def elementwise(summaries):
 
 
 def test_batch_norms_are_folded_into_convolutions(tmp_path):
-    (part,) = inference(write(tmp_path, RESNET), Asked(image=224)).parts
+    (part,) = inference(write(tmp_path, RESNET), InputSizes(image=224)).parts
     question = Question(part.model, part.given, machine("inf2.xlarge"))
     computed = {"relu", "add", "mean", "max_pool2d_with_indices"}
     by_products = {"cast", "addmm", "native_batch_norm"}

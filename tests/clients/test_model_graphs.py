@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers", reason="make clients installs
 from trnsim.cli import app
 from trnsim.errors import BadInput
 from trnsim.system.infer.estimate import estimate as infer
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 from trnsim.torch.models import ModelShape, attending, model_graph
 from trnsim.torch.models.config import config_of
 from trnsim.torch.models.model_graph import build
@@ -273,7 +273,7 @@ def test_the_command_and_a_plan_say_the_same_in_any_dtype(tmp_path):
             app, ["compile", str(path), "--on", "trn1", "--sequence", "8", "--json", *words]
         )
         times[words] = json.loads(done.stdout)["estimate"]["p50_s"]
-    asked = Asked(1, 8)
+    asked = InputSizes(1, 8)
     plain, single = (infer(path, "trn1", asked, cores=1, dtype=one) for one in ("bf16", "fp32"))
     assert list(times.values()) == pytest.approx(
         [plain.estimate.time_s, single.estimate.time_s, plain.estimate.time_s]

@@ -21,13 +21,13 @@ from trnsim.document.answer import (
 )
 from trnsim.document.values import picked
 from trnsim.system.claims import counts
-from trnsim.system.claims.amounts import Kind
-from trnsim.system.claims.verdict import TOLERANCE, Verdict, figures_of, text
+from trnsim.system.claims.amounts import Grade
+from trnsim.system.claims.verdict import TOLERANCE, ClaimVerdict, figures_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trnsim.system.claims import Basis, Claim, Part
+    from trnsim.system.claims import Claim, ClaimBasis, ClaimPart
 
 _TITLE: Final = "What is claimed of Trainium and Inferentia"
 _SHOWN: Final = 4
@@ -88,7 +88,7 @@ def claim_values(claim: Claim) -> dict[str, Any]:
     )
 
 
-def _basis_values(basis: Basis) -> dict[str, Any]:
+def _basis_values(basis: ClaimBasis) -> dict[str, Any]:
     return picked(basis, "basis=text value kind days sources rows is_stand_in doubts caveats")
 
 
@@ -110,11 +110,11 @@ def _list(claims: Iterable[Claim]) -> Table:
     return Table(_LIST, rows)
 
 
-def _verdict(verdict: Verdict) -> Mark:
+def _verdict(verdict: ClaimVerdict) -> Mark:
     return Mark(verdict.value, f"strong {verdict.value.replace(' ', '-')}")
 
 
-def ours(part: Part) -> str:
+def ours(part: ClaimPart) -> str:
     """Our values of a part: one, or the least and the largest of its direct ones."""
     known = [one for one in part.bases if not one.doubts] or list(part.bases)
     judged = [one for one in known if not one.is_stand_in] or known
@@ -146,7 +146,7 @@ def claim_section(claim: Claim, **place: Any) -> Section:
     return Section(claim.id, blocks, claim.id, heading_place="page", **place)
 
 
-def _part(part: Part, claim: Claim) -> list[Block]:
+def _part(part: ClaimPart, claim: Claim) -> list[Block]:
     verdict = f" [{part.verdict.value}]" if len(claim.parts) > 1 else ""
     rows = [
         _basis(basis, claim, is_hit=part.matches(basis) and not basis.doubts)
@@ -164,7 +164,7 @@ def _part(part: Part, claim: Claim) -> list[Block]:
     return blocks + [Note(f"not known: {one}", 2 * _INDENT, 0, "soft") for one in part.missing]
 
 
-def _basis(basis: Basis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
+def _basis(basis: ClaimBasis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
     mark = "?" if basis.doubts else "~" if basis.is_stand_in else ""
     value = Mark(Figure(basis.value, text(basis.value)), "hit" if is_hit else "")
     parts = [kind_of(basis), *basis.days, *basis.caveats]
@@ -172,7 +172,7 @@ def _basis(basis: Basis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
     return (mark, value, (basis.text, Mark(said, is_below=True)))
 
 
-def numbers_of(basis: Basis, claim: Claim) -> str:
+def numbers_of(basis: ClaimBasis, claim: Claim) -> str:
     """Sources of a basis, as numbers in the list of its claim's."""
     return "".join(f"[{claim.sources.index(source) + 1}]" for source in basis.sources)
 
@@ -183,7 +183,7 @@ def assumed_of(claim: Claim) -> tuple[str, ...]:
     return tuple(dict.fromkeys(doubts))
 
 
-def kind_of(basis: Basis) -> str:
+def kind_of(basis: ClaimBasis) -> str:
     """The kind of a basis's evidence, and whether it is in doubt."""
-    is_known = basis.doubts and basis.kind is not Kind.ASSUMED
+    is_known = basis.doubts and basis.kind is not Grade.ASSUMED
     return f"{basis.kind.value}, {_DOUBTED}" if is_known else basis.kind.value

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from trnsim.cli import app
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.system.infer.estimate import estimate
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 
 BERT = {
     "model_type": "bert",
@@ -38,7 +38,7 @@ def run(*arguments):
 
 def test_one_platform_is_one_object(bert):
     found = json.loads(run(bert, "--on", "inf2.xlarge", "--batch", 8, "--sequence", 128, "--json"))
-    told = estimate(bert, "inf2.xlarge", Asked(8, 128))
+    told = estimate(bert, "inf2.xlarge", InputSizes(8, 128))
     for key, interval in (("latency_p50_s", told.latency_s), ("items_per_s", told.items_per_s)):
         assert found[key] == {"p10": interval.p10, "p50": interval.p50, "p90": interval.p90}
     assert (found["copies"], found["cores"], found["batch"], found["item"]) == (2, 2, 8, "sequence")

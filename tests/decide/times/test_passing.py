@@ -6,13 +6,13 @@ from workload_cases import shaped
 from trnsim.decide.times.passing import BATCHES, speed
 from trnsim.errors import BadInput
 from trnsim.system.infer.estimate import estimate
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 
 INF2 = "inf2.xlarge"
 
 
 def planned(given, batch):
-    return estimate(given.model_path, INF2, Asked(batch=batch, sequence=128))
+    return estimate(given.model_path, INF2, InputSizes(batch=batch, sequence=128))
 
 
 def test_a_batch_that_is_given_is_kept():

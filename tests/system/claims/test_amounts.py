@@ -1,8 +1,15 @@
 import pytest
 
-from trnsim.system.claims.amounts import Amount, Kind, Origin, cited, less_than, more_than
+from trnsim.system.claims.amounts import (
+    Amount,
+    Citation,
+    Grade,
+    citations,
+    less_than,
+    more_than,
+)
 
-ROW, OTHER = Origin(Kind.ROW, "chips/a"), Origin(Kind.PRICE, "prices/b")
+ROW, OTHER = Citation(Grade.ROW, "chips/a"), Citation(Grade.PRICE, "prices/b")
 ONE, TWO = Amount(3.0, (ROW,)), Amount(2.0, (OTHER,))
 
 
@@ -32,4 +39,4 @@ def test_plain_numbers_cite_nothing(amount, expected):
 
 def test_an_origin_is_cited_once():
     assert (ONE * ONE / TWO).origins == (ROW, OTHER)
-    assert cited([ROW, OTHER, ROW]) == (ROW, OTHER)
+    assert citations([ROW, OTHER, ROW]) == (ROW, OTHER)

@@ -2,7 +2,7 @@ import pytest
 from judged_claims import judged, value, values
 
 from trnsim.arch.catalogue import read_rows
-from trnsim.system.claims import Verdict
+from trnsim.system.claims import ClaimVerdict
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_figures_are_computed_from_rows(rows, claim_id, part, figures):
 
 def test_trainium2_is_four_times_trainium1_in_one_respect_only(rows):
     claim = judged(rows, "C03")
-    assert claim.verdict is Verdict.DEPENDS_ON_BASIS
+    assert claim.verdict is ClaimVerdict.DEPENDS_ON_BASIS
     assert value(claim, "BF16") == pytest.approx(667 / 190)
     assert value(claim, "FP8") == pytest.approx(1299 / 190)
     assert value(claim, "capacity") == 3
@@ -29,7 +29,7 @@ def test_trainium2_is_four_times_trainium1_in_one_respect_only(rows):
 
 def test_energy_becomes_checkable_with_a_watt_figure(rows):
     before = judged(rows, "C18")
-    assert before.verdict is Verdict.DEPENDS_ON_BASIS  # on AWS's own word
+    assert before.verdict is ClaimVerdict.DEPENDS_ON_BASIS  # on AWS's own word
     assert before.parts[0].missing == ("power of trainium3",)
     power = {"value": 500 * 2517 / 1299 / 1.4, "unit": "W", "source": ["trainium3"]}
     rows["chips"]["trainium3"]["power"] = power
@@ -43,20 +43,20 @@ def test_energy_becomes_checkable_with_a_watt_figure(rows):
 
 def test_trainium4_becomes_checkable_with_a_specification(rows):
     before = judged(rows, "C19")
-    assert before.verdict is Verdict.DEPENDS_ON_BASIS  # as announced
+    assert before.verdict is ClaimVerdict.DEPENDS_ON_BASIS  # as announced
     assert before.parts[0].missing == ("mxfp4 of trainium4",)
     chip = read_rows()["chips"]["trainium3"]
     for dtype, factor in (("mxfp4", 6), ("mxfp8", 3)):
         chip["peak"][dtype]["value"] *= factor
     chip["memory"]["bandwidth"]["value"] *= 4
     rows["chips"]["trainium4"] = chip
-    assert judged(rows, "C19").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C19").verdict is ClaimVerdict.REPRODUCED
 
 
 def test_sparsity_would_be_new_if_trainium2_had_none(rows):
-    assert judged(rows, "C17").verdict is Verdict.WRONG
+    assert judged(rows, "C17").verdict is ClaimVerdict.WRONG
     rows["chips"]["trainium2"]["peak_sparse"] = {}
-    assert judged(rows, "C17").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C17").verdict is ClaimVerdict.REPRODUCED
     assert judged(rows, "C06").parts[0].missing == ("bf16 of trainium2", "fp8 of trainium2")
 
 
@@ -67,15 +67,15 @@ def test_cfp8_is_of_the_first_generation_alone(rows):
 
 def test_micro_scaling_is_of_neither_generation_of_the_notes(rows):
     assert values(judged(rows, "C40")) == ["no", "no"]
-    assert judged(rows, "C40").verdict is Verdict.WRONG
+    assert judged(rows, "C40").verdict is ClaimVerdict.WRONG
 
 
 def test_a_gpu_leads_per_chip_until_its_row_says_otherwise(rows):
-    assert judged(rows, "C55").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C55").verdict is ClaimVerdict.REPRODUCED
     rows["gpus"]["gb300"]["fp8_dense"]["value"] = 2517
     part = judged(rows, "C55").parts[0]
     assert [basis.value for basis in part.bases] == ["as much"]
-    assert part.verdict is Verdict.WRONG
+    assert part.verdict is ClaimVerdict.WRONG
 
 
 def test_process_and_memory_are_told(rows):
@@ -85,4 +85,4 @@ def test_process_and_memory_are_told(rows):
 
 def test_a_trainium1_has_less_than_an_a100_in_every_respect(rows):
     assert all(ratio < 0.9 for ratio in values(judged(rows, "C50")))
-    assert judged(rows, "C50").verdict is Verdict.WRONG
+    assert judged(rows, "C50").verdict is ClaimVerdict.WRONG

@@ -2,7 +2,7 @@ import re
 import time
 
 from trnsim.system.claims import claims, counts
-from trnsim.system.claims.verdict import Verdict, figures_of
+from trnsim.system.claims.verdict import ClaimVerdict, figures_of
 
 
 def test_all_claims_are_there_once():
@@ -22,7 +22,7 @@ def test_every_claim_has_its_sentence_and_its_documents():
 def test_what_is_not_checkable_names_what_is_missing_or_stands_in():
     for claim in claims():
         for part in claim.parts:
-            if part.verdict is Verdict.NOT_CHECKABLE:
+            if part.verdict is ClaimVerdict.NOT_CHECKABLE:
                 assert part.missing or part.bases, (claim.id, part.quantity)
 
 

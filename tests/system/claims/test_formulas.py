@@ -6,13 +6,13 @@ from trnsim.arch.catalogue import catalogue, parse
 from trnsim.errors import InternalError
 from trnsim.system.claims.amounts import Absent
 from trnsim.system.claims.formulas import CONSTANTS, FIGURES, FUNCTIONS, value_of
-from trnsim.system.claims.published import stored
-from trnsim.system.claims.rows import Rows
+from trnsim.system.claims.published import yaml_data
+from trnsim.system.claims.rows import RowReader
 
 
 @pytest.fixture
 def shipped():
-    return Rows(catalogue())
+    return RowReader(catalogue())
 
 
 def test_arithmetic_has_the_order_that_python_gives_it(shipped):
@@ -65,7 +65,7 @@ def test_figures_of_rows_and_of_assumptions(shipped):
 
 def test_an_input_that_is_not_known_is_named(rows):
     rows["prices"] = []
-    empty = Rows(parse(rows))
+    empty = RowReader(parse(rows))
     for formula, reason in {
         'price("p5.48xlarge", "spot")': "a spot price of p5.48xlarge",
         'cut("p5.48xlarge", "on_demand", "2025-06-01")': "before and after June 2025",
@@ -90,7 +90,7 @@ def test_a_formula_reads_a_row(shipped):
 
 
 def test_every_name_has_a_use():
-    text = str(stored("claims.yaml"))
+    text = str(yaml_data("claims.yaml"))
     for name in (*FUNCTIONS, *FIGURES):
         assert f"{name}(" in text
     for name in CONSTANTS:

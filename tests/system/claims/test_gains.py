@@ -4,9 +4,9 @@ import pytest
 from judged_claims import judged, value, values
 from workload_rates import WORKLOADS
 
-from trnsim.system.claims import Verdict
-from trnsim.system.claims.amounts import Kind
-from trnsim.system.claims.rates import kept
+from trnsim.system.claims import ClaimVerdict
+from trnsim.system.claims.amounts import Grade
+from trnsim.system.claims.rates import stored_rates
 
 WORKLOAD_CLAIMS = ("C07", "C08", "C09", "C10", "C53", "C68")
 
@@ -25,7 +25,7 @@ def test_two_kinds_of_purchase_are_in_doubt(rows):
     for claim_id in ("C07", "C08", "C09", "C10", "C11", "C27", "C30", "C53", "C67", "C68"):
         for part in judged(rows, claim_id).parts:
             for basis in part.bases:
-                kinds = {day.split()[0] for day in basis.days if basis.kind is Kind.PRICE}
+                kinds = {day.split()[0] for day in basis.days if basis.kind is Grade.PRICE}
                 is_mixed = len(kinds) > 1
                 assert is_mixed == ("two kinds of purchase" in basis.doubts)
                 assert is_mixed == any(one.startswith("mixed prices") for one in basis.caveats)
@@ -36,13 +36,13 @@ def test_half_of_an_h100_is_two_kinds_of_purchase(rows):
     mixed = [basis.value for basis in claim.parts[0].bases
              if "two kinds of purchase" in basis.doubts]  # fmt: skip
     assert mixed == pytest.approx([48.19, 26.98], abs=0.01)
-    assert claim.verdict is Verdict.NOT_CHECKABLE
+    assert claim.verdict is ClaimVerdict.NOT_CHECKABLE
     assert values(claim) == values(judged(rows, "C10"))
     # Were a block of P5 as dear as its hour on demand, half would be supported.
     for row in rows["prices"]:
         if row["instance"] == "p5.48xlarge" and row["kind"] == "capacity_block":
             row["usd_per_hour"] = 55.04
-    assert judged(rows, "C09").verdict is Verdict.DEPENDS_ON_BASIS
+    assert judged(rows, "C09").verdict is ClaimVerdict.DEPENDS_ON_BASIS
 
 
 @pytest.mark.parametrize("claim_id", WORKLOAD_CLAIMS)
@@ -50,13 +50,13 @@ def test_workloads_of_the_planner_stand_beside_peak_per_usd(rows, claim_id):
     bases = judged(rows, claim_id).parts[0].bases
     names = [one.name for one in WORKLOADS if claim_id != "C68" or one.does == "train"]
     for name in names:
-        assert any(b.text.startswith(name) and b.kind is Kind.MODEL for b in bases)
+        assert any(b.text.startswith(name) and b.kind is Grade.MODEL for b in bases)
     assert any("geometric mean" in basis.text for basis in bases)
     assert any(basis.text.startswith("peak BF16 per USD") for basis in bases)
 
 
 def test_a_planned_figure_is_found_again_by_hand(rows):
-    rates = kept()["serve Llama 3 8B"]
+    rates = stored_rates()["serve Llama 3 8B"]
     ours, theirs = (rates[name]["per_s"] for name in ("trn2.48xlarge", "p5en.48xlarge"))
     by_hand = 100 * ((ours / 35.7608) / (theirs / 36.18) - 1)
     claim = judged(rows, "C07")
@@ -72,23 +72,23 @@ def test_a_planned_figure_is_found_again_by_hand(rows):
 def test_assumed_inputs_of_the_planner_are_named(rows):
     claim = judged(rows, "C54")
     planned = claim.parts[0].bases[1]
-    assert planned.kind is Kind.MODEL
+    assert planned.kind is Grade.MODEL
     assert planned.doubts == (
         "assumed for p4d.24xlarge: part of the memory's bandwidth, launch of an operator s",
     )
-    assert claim.verdict is Verdict.NOT_CHECKABLE
+    assert claim.verdict is ClaimVerdict.NOT_CHECKABLE
 
 
 def test_a_trainium1_is_cheaper_than_an_a100_as_long_as_its_price_is(rows):
-    assert judged(rows, "C67").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C67").verdict is ClaimVerdict.REPRODUCED
     for row in rows["prices"]:
         if (row["instance"], row["kind"]) == ("trn1.32xlarge", "on_demand"):
             row["usd_per_hour"] = 50.0
-    assert judged(rows, "C67").verdict is Verdict.WRONG
+    assert judged(rows, "C67").verdict is ClaimVerdict.WRONG
 
 
 def test_without_a_price_of_ours_it_is_named(rows):
     rows["prices"] = [p for p in rows["prices"] if p["instance"] != "trn2.48xlarge"]
     part = judged(rows, "C53").parts[0]
-    assert part.verdict is Verdict.NOT_CHECKABLE
+    assert part.verdict is ClaimVerdict.NOT_CHECKABLE
     assert part.missing == ("capacity_block prices of trn2.48xlarge and p5.48xlarge",)

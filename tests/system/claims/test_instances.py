@@ -1,7 +1,7 @@
 import pytest
 from judged_claims import judged, values
 
-from trnsim.system.claims import Verdict
+from trnsim.system.claims import ClaimVerdict
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def test_figures_are_computed_from_rows(rows, claim_id, figures):
 
 
 def test_a_changed_peak_changes_figure_and_verdict(rows):
-    assert judged(rows, "C01").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C01").verdict is ClaimVerdict.REPRODUCED
     rows["chips"]["trainium1"]["peak"]["cfp8"]["value"] = 380
     changed = judged(rows, "C01")
     assert values(changed) == pytest.approx([6.08])
-    assert changed.verdict is Verdict.WRONG
+    assert changed.verdict is ClaimVerdict.WRONG
     assert changed.besides[0].value == pytest.approx(2)
 
 
@@ -40,15 +40,15 @@ def test_a_changed_count_changes_the_verdict(rows):
     for row in rows["instances"]:
         if row["accelerator"] == "inferentia2":
             row["count"] *= 2
-    assert judged(rows, "C29").verdict is Verdict.WRONG
+    assert judged(rows, "C29").verdict is ClaimVerdict.WRONG
 
 
 def test_the_documents_own_rack_would_not_be_comparable(rows):
-    assert judged(rows, "C56").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C56").verdict is ClaimVerdict.REPRODUCED
     for name in ("gb300_nvl72", "gb200_nvl72"):
         rows["systems"][name]["fp8_dense"]["value"] = 540
-    assert judged(rows, "C56").verdict is Verdict.WRONG
+    assert judged(rows, "C56").verdict is ClaimVerdict.WRONG
 
 
 def test_instances_have_the_chips_of_their_generation(rows):
-    assert judged(rows, "C42").verdict is Verdict.REPRODUCED
+    assert judged(rows, "C42").verdict is ClaimVerdict.REPRODUCED

@@ -1,7 +1,7 @@
 import re
 
-from trnsim.system.claims.amounts import Kind
-from trnsim.system.claims.published import FACTS, TABLES, stated
+from trnsim.system.claims.amounts import Grade
+from trnsim.system.claims.published import FACTS, TABLES, stated_basis
 
 
 def test_every_fact_has_a_day_and_a_source():
@@ -9,14 +9,14 @@ def test_every_fact_has_a_day_and_a_source():
     for fact in (*FACTS.values(), *measured):
         assert re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", fact.day)
         assert fact.source
-    assert {fact.kind for fact in measured} == {Kind.MEASURED}
+    assert {fact.kind for fact in measured} == {Grade.MEASURED}
 
 
 def test_own_word_stands_in():
-    assert stated("Rainier, chips").is_stand_in
-    assert not stated("Inf2 first supported").is_stand_in
+    assert stated_basis("Rainier, chips").is_stand_in
+    assert not stated_basis("Inf2 first supported").is_stand_in
 
 
 def test_a_fact_is_a_number_where_it_is_one():
     assert FACTS["invested in Anthropic"].amount.value == 8
-    assert stated("TorchNeuron", "words").text == "words"
+    assert stated_basis("TorchNeuron", "words").text == "words"

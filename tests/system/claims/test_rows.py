@@ -9,8 +9,8 @@ import pytest
 
 from trnsim.arch.catalogue import catalogue, parse
 from trnsim.system.claims import claims
-from trnsim.system.claims.amounts import Absent, Kind
-from trnsim.system.claims.rows import WRITTEN, Rows, price_row
+from trnsim.system.claims.amounts import Absent, Grade
+from trnsim.system.claims.rows import WRITTEN, RowReader, price_row
 
 ALL = os.environ.get("TRNSIM_CLAIMS") == "all"
 SAMPLED = 12
@@ -66,7 +66,7 @@ def test_deleting_a_cited_row_does_change_its_claims():
 
 
 def test_what_is_read_cites_its_row(rows):
-    found = Rows(parse(rows))
+    found = RowReader(parse(rows))
     peak = found.peak("trainium2", "bf16")
     assert peak.value == 667e12
     assert [origin.row for origin in peak.origins] == ["chips/trainium2"]
@@ -94,25 +94,25 @@ def test_what_is_read_cites_its_row(rows):
 )
 def test_what_is_not_known_is_named(rows, read, named):
     with pytest.raises(Absent, match=named):
-        read(Rows(parse(rows)))
+        read(RowReader(parse(rows)))
 
 
 def test_a_row_that_only_a_judged_document_states_is_in_doubt(rows):
     rows["chips"]["trainium2"]["memory"]["capacity"]["source"] = ["seed1"]
-    (origin,) = Rows(parse(rows)).memory("trainium2").origins
-    assert origin.kind is Kind.ASSUMED
+    (origin,) = RowReader(parse(rows)).memory("trainium2").origins
+    assert origin.kind is Grade.ASSUMED
     assert origin.doubt.startswith("from such a document")
 
 
 def test_prices_of_the_documents_day_come_first():
-    known = Rows(catalogue())
+    known = RowReader(catalogue())
     first = known.prices("p5.48xlarge", "capacity_block")[0]
     assert first.first_seen <= WRITTEN <= first.last_seen
     assert known.prices("no.such", "on_demand") == []
 
 
 def test_a_pair_takes_our_price_nearest_to_theirs_and_says_what_is_apart():
-    pairs = list(Rows(catalogue()).pairs("trn2.48xlarge", "p5en.48xlarge", ["capacity_block"]))
+    pairs = list(RowReader(catalogue()).pairs("trn2.48xlarge", "p5en.48xlarge", ["capacity_block"]))
     newest = max(pairs, key=lambda pair: pair.theirs.first_seen)
     assert newest.ours.first_seen == date(2026, 10, 9)
     assert not newest.is_mixed
@@ -123,7 +123,7 @@ def test_a_pair_takes_our_price_nearest_to_theirs_and_says_what_is_apart():
 
 
 def test_two_kinds_in_a_pair_are_said():
-    (first, *_) = Rows(catalogue()).pairs(
+    (first, *_) = RowReader(catalogue()).pairs(
         "trn2.48xlarge", "p5.48xlarge", ["capacity_block"], ["on_demand"]
     )
     assert first.is_mixed

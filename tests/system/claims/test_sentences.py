@@ -1,15 +1,15 @@
 """The claims' file: every sentence is read whole, and in the order of the file."""
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.system.claims.published import FACTS, stored
-from trnsim.system.claims.rows import Rows
-from trnsim.system.claims.sentences import DOCUMENTS, judged
+from trnsim.system.claims.published import FACTS, yaml_data
+from trnsim.system.claims.rows import RowReader
+from trnsim.system.claims.sentences import DOCUMENTS, judged_claims
 
-SENTENCES = stored("claims.yaml")
+SENTENCES = yaml_data("claims.yaml")
 
 
 def test_claims_are_the_files_sentences():
-    found = judged(Rows(catalogue()))
+    found = judged_claims(RowReader(catalogue()))
     assert [(one.id, one.quote, one.says) for one in found] == [
         (one["id"], one["quote"], one["says"]) for one in SENTENCES
     ]
@@ -31,5 +31,5 @@ def test_every_fact_is_stated_by_a_sentence():
 
 
 def test_what_is_assumed_of_a_migration_stands_in_the_words():
-    (claim,) = (one for one in judged(Rows(catalogue())) if one.id == "C31")
+    (claim,) = (one for one in judged_claims(RowReader(catalogue())) if one.id == "C31")
     assert claim.parts[0].bases[0].text == "migration of 60,000 USD (assumed), 40% saved"

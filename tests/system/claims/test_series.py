@@ -3,9 +3,9 @@
 import pytest
 
 from trnsim.arch.catalogue import catalogue, parse
-from trnsim.system.claims.published import stored
-from trnsim.system.claims.rates import kept
-from trnsim.system.claims.rows import Rows
+from trnsim.system.claims.published import yaml_data
+from trnsim.system.claims.rates import stored_rates
+from trnsim.system.claims.rows import RowReader
 from trnsim.system.claims.series import COMPARED, SERIES, workload_names
 
 PAIR = {"ours": "trn1.32xlarge", "theirs": "p4d.24xlarge"}
@@ -13,11 +13,11 @@ PAIR = {"ours": "trn1.32xlarge", "theirs": "p4d.24xlarge"}
 
 @pytest.fixture
 def shipped():
-    return Rows(catalogue())
+    return RowReader(catalogue())
 
 
 def test_workloads_are_all_those_of_a_kind_or_one():
-    assert workload_names() == list(kept())
+    assert workload_names() == list(stored_rates())
     assert [len(workload_names(of)) for of in ("train", "serve", "infer")] == [4, 3, 3]
     assert workload_names("train GPT-3 6.7B") == ["train GPT-3 6.7B"]
 
@@ -65,7 +65,7 @@ def test_prices_begin_with_a_day(shipped):
 )
 def test_without_a_price_it_is_named_or_there_is_no_figure(name, options, expected, rows):
     rows["prices"] = []
-    found = list(SERIES[name](Rows(parse(rows)), **options))
+    found = list(SERIES[name](RowReader(parse(rows)), **options))
     assert len(found) == len(expected)
     assert all(one.startswith(said) for one, said in zip(found, expected, strict=True))
 
@@ -73,7 +73,7 @@ def test_without_a_price_it_is_named_or_there_is_no_figure(name, options, expect
 def test_every_sort_has_a_use():
     used = {
         next(iter(figure))
-        for sentence in stored("claims.yaml")
+        for sentence in yaml_data("claims.yaml")
         for part in (*sentence["parts"], {"figures": sentence.get("besides", [])})
         for figure in part["figures"]
     }

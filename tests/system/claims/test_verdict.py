@@ -1,10 +1,10 @@
 import pytest
 
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, Word
+from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, Word
 from trnsim.system.claims.verdict import (
-    Basis,
     Claim,
-    Verdict,
+    ClaimBasis,
+    ClaimVerdict,
     besides,
     figure,
     figures_of,
@@ -13,31 +13,31 @@ from trnsim.system.claims.verdict import (
     text,
 )
 
-ROW = Origin(Kind.ROW, "chips/a", "2026-11-21", "a page")
-PRICE = Origin(Kind.PRICE, "prices/b", "spot 2026-01", "a list")
-GUESS = Origin(Kind.ASSUMED, doubt="assumed: a guess")
+ROW = Citation(Grade.ROW, "chips/a", "2026-11-21", "a page")
+PRICE = Citation(Grade.PRICE, "prices/b", "spot 2026-01", "a list")
+GUESS = Citation(Grade.ASSUMED, doubt="assumed: a guess")
 
 
 def direct(value):
-    return Basis("row", value, (ROW,))
+    return ClaimBasis("row", value, (ROW,))
 
 
 def substitute(value):
-    return Basis("stand-in", value, (ROW,), is_stand_in=True)
+    return ClaimBasis("stand-in", value, (ROW,), is_stand_in=True)
 
 
 def guess(value):
-    return Basis("guess", value, (ROW, GUESS))
+    return ClaimBasis("guess", value, (ROW, GUESS))
 
 
 @pytest.mark.parametrize(
     ("figures", "verdict"),
     [
-        ([100], Verdict.REPRODUCED),
-        ([110, 90], Verdict.REPRODUCED),
-        ([100, 150], Verdict.DEPENDS_ON_BASIS),
-        ([89, 111], Verdict.WRONG),
-        ([], Verdict.NOT_CHECKABLE),
+        ([100], ClaimVerdict.REPRODUCED),
+        ([110, 90], ClaimVerdict.REPRODUCED),
+        ([100, 150], ClaimVerdict.DEPENDS_ON_BASIS),
+        ([89, 111], ClaimVerdict.WRONG),
+        ([], ClaimVerdict.NOT_CHECKABLE),
     ],
 )
 def test_direct_figures_decide(figures, verdict):
@@ -45,7 +45,7 @@ def test_direct_figures_decide(figures, verdict):
 
 
 @pytest.mark.parametrize(
-    ("value", "verdict"), [(100, Verdict.DEPENDS_ON_BASIS), (500, Verdict.NOT_CHECKABLE)]
+    ("value", "verdict"), [(100, ClaimVerdict.DEPENDS_ON_BASIS), (500, ClaimVerdict.NOT_CHECKABLE)]
 )
 def test_a_stand_in_supports_but_does_not_refute(value, verdict):
     assert quantity("rate", 100, "", substitute(value)).verdict is verdict
@@ -53,17 +53,21 @@ def test_a_stand_in_supports_but_does_not_refute(value, verdict):
 
 def test_a_figure_in_doubt_illustrates_whatever_it_gives():
     for value in (100, 50):
-        assert quantity("rate", 100, "", guess(value)).verdict is Verdict.ILLUSTRATED
-    assert quantity("rate", 100, "", guess(100), direct(50)).verdict is Verdict.WRONG
-    assert quantity("rate", 100, "", guess(100), substitute(50)).verdict is Verdict.NOT_CHECKABLE
-    assert quantity("rate", 100, "", guess(50), direct(100)).verdict is Verdict.REPRODUCED
+        assert quantity("rate", 100, "", guess(value)).verdict is ClaimVerdict.ILLUSTRATED
+    assert quantity("rate", 100, "", guess(100), direct(50)).verdict is ClaimVerdict.WRONG
+    assert (
+        quantity("rate", 100, "", guess(100), substitute(50)).verdict is ClaimVerdict.NOT_CHECKABLE
+    )
+    assert quantity("rate", 100, "", guess(50), direct(100)).verdict is ClaimVerdict.REPRODUCED
 
 
 def test_varied_figures_on_both_sides_of_a_claim_depend_on_which_is_meant():
     figures = [direct(2.0), direct(7.0)]
-    assert quantity("rate", 4, "x", *figures).verdict is Verdict.WRONG
-    assert quantity("rate", 4, "x", *figures, is_varied=True).verdict is Verdict.DEPENDS_ON_BASIS
-    assert quantity("rate", 1, "x", *figures, is_varied=True).verdict is Verdict.WRONG
+    assert quantity("rate", 4, "x", *figures).verdict is ClaimVerdict.WRONG
+    assert (
+        quantity("rate", 4, "x", *figures, is_varied=True).verdict is ClaimVerdict.DEPENDS_ON_BASIS
+    )
+    assert quantity("rate", 1, "x", *figures, is_varied=True).verdict is ClaimVerdict.WRONG
 
 
 def test_a_range_has_no_slack():
@@ -73,23 +77,25 @@ def test_a_range_has_no_slack():
 
 
 def test_texts_are_equal_or_not():
-    assert quantity("month", "2025-11", "", direct("2025-09")).verdict is Verdict.WRONG
-    assert quantity("month", "2025-11", "", direct("2025-11")).verdict is Verdict.REPRODUCED
+    assert quantity("month", "2025-11", "", direct("2025-09")).verdict is ClaimVerdict.WRONG
+    assert quantity("month", "2025-11", "", direct("2025-11")).verdict is ClaimVerdict.REPRODUCED
 
 
 def test_the_weakest_part_decides():
     good, bad = quantity("a", 1, "", direct(1)), quantity("b", 1, "", direct(2))
-    assert Claim("C", (), "", "", (good, bad)).verdict is Verdict.WRONG
-    assert Claim("C", (), "", "", (good, quantity("c", 1, ""))).verdict is Verdict.NOT_CHECKABLE
+    assert Claim("C", (), "", "", (good, bad)).verdict is ClaimVerdict.WRONG
+    assert (
+        Claim("C", (), "", "", (good, quantity("c", 1, ""))).verdict is ClaimVerdict.NOT_CHECKABLE
+    )
 
 
 def test_a_figure_cites_rows_and_days_of_prices_first():
     found = figure("a", lambda: Amount(3.0, (ROW,)) / Amount(2.0, (PRICE,)))
-    assert isinstance(found, Basis)
+    assert isinstance(found, ClaimBasis)
     assert found.rows == ("chips/a", "prices/b")
     assert found.days == ("spot 2026-01",)
     assert found.sources == ("a page", "a list")
-    assert found.kind is Kind.PRICE
+    assert found.kind is Grade.PRICE
     claim = Claim("C", (), "", "", (quantity("x", 1, "", found),), besides(direct(3), "unknown"))
     assert claim.rows == ("chips/a", "prices/b")
     assert claim.sources == ("a page", "a list")

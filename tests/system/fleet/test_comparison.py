@@ -7,8 +7,8 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.system.fleet import comparison
-from trnsim.system.fleet.comparison import compare, planned
-from trnsim.system.fleet.placing import placed
+from trnsim.system.fleet.comparison import compare, policy_plan
+from trnsim.system.fleet.placing import building_shares
 from trnsim.system.fleet.policies import threshold
 from trnsim.system.fleet.reading import read
 from trnsim.system.fleet.worth import perfect_usd
@@ -101,7 +101,7 @@ def check_places(scenario, plan, hour):
     Raises:
         AssertionError: a rule is broken.
     """
-    where = placed(scenario, plan, hour)
+    where = building_shares(scenario, plan, hour)
     seen = Counter()
     for building, shares in where.items():
         used = sum(shares.values()) * scenario.block_ultraservers
@@ -166,8 +166,8 @@ def test_a_worse_plan_of_the_solver_gives_way_to_the_thresholds(scenario_of, mon
     waiting = np.zeros_like(plan.jobs[0])
     waiting[:, 0] = 1
     idle = type(plan)("solver", plan.services, (waiting,))
-    monkeypatch.setattr(comparison, "solved", lambda *_: idle)
-    best, is_own = planned(found, "solver", lambda _: None)
+    monkeypatch.setattr(comparison, "solver_plan", lambda *_: idle)
+    best, is_own = policy_plan(found, "solver", lambda _: None)
     assert not is_own
     assert (best.jobs[0] == plan.jobs[0]).all()
 
@@ -183,4 +183,4 @@ def test_sharing_brings_more_than_two_fleets(scenario_of):
 
 def test_a_policy_that_is_not_known_is_refused(scenario_of):
     with pytest.raises(BadInput, match="legal: separate, threshold, solver"):
-        planned(scenario_of(), "best", lambda _: None)
+        policy_plan(scenario_of(), "best", lambda _: None)

@@ -38,4 +38,4 @@ def test_steps_until_a_block_serves(scenario_of, weights_s, steps):
 
 def test_what_can_be_given_goes_to_the_first(scenario_of):
     wanted = np.array([[5, 5], [25, 5], [18, 5]])
-    assert need.given(scenario_of(), wanted).tolist() == [[5, 5], [20, 0], [18, 2]]
+    assert need.allotment(scenario_of(), wanted).tolist() == [[5, 5], [20, 0], [18, 2]]

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.system.fleet.plan import Plan
+from trnsim.system.fleet.plan import FleetPlan
 from trnsim.system.fleet.policies import threshold
-from trnsim.system.fleet.polish import best_path, paths_of, polished
+from trnsim.system.fleet.polish import best_path, paths_of, polished_plan
 
 BLOCKS = np.array([0, 1, 2, 4])
 
@@ -47,8 +47,8 @@ def test_jobs_that_wait_are_put_to_work(scenario_of):
     found = scenario_of({"largest_chips: 640": "largest_chips: 320\n    count: 2"})
     counts = np.zeros((24, 6), np.int64)
     counts[:, 0] = 2
-    idle = Plan("idle", threshold(found).services, (counts,))
-    plan = polished(found, idle)
+    idle = FleetPlan("idle", threshold(found).services, (counts,))
+    plan = polished_plan(found, idle)
     assert plan.policy == "idle"
     assert (plan.jobs[0][:, 5] == 2).all()
     assert (plan.services == idle.services).all()

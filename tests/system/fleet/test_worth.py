@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.system.fleet import worth
 from trnsim.system.fleet.need import needs
-from trnsim.system.fleet.plan import Plan
+from trnsim.system.fleet.plan import FleetPlan
 
 CHANGING = {"checkpoint_s: 0": "checkpoint_s: 0\n    restore_s: 360"}
 
@@ -35,7 +35,7 @@ def test_a_plan_is_worth_its_hours_less_its_changes(scenario_of):
     found = scenario_of(CHANGING)
     counts = np.zeros((24, 11), np.int64)
     counts[:12, 10] = counts[12:, 5] = 1
-    plan = Plan("a", np.zeros((24, 1), np.int64), (counts,))
+    plan = FleetPlan("a", np.zeros((24, 1), np.int64), (counts,))
     assert worth.planned_usd(found, plan) == pytest.approx(64 * (12 * 10 + 12 * 5 - 0.5))
 
 

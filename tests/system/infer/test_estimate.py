@@ -12,7 +12,7 @@ from trnsim.estimate.choice import layer_times
 from trnsim.place.machine import machine
 from trnsim.price import quote
 from trnsim.system.infer.estimate import estimate
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 from trnsim.workload import captured
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Elementwise, Pass, Phase, Product
@@ -51,7 +51,7 @@ def diffusion(tmp_path, monkeypatch):
 @pytest.mark.parametrize("on", EVERYWHERE)
 @pytest.mark.parametrize("config", [BERT, VIT, CLIP])
 def test_encoders_and_images_run_everywhere(tmp_path, on, config):
-    found = estimate(write(tmp_path, config), on, Asked(8))
+    found = estimate(write(tmp_path, config), on, InputSizes(8))
     low, middle, high = found.latency_s.p10, found.latency_s.p50, found.latency_s.p90
     assert 0 < low < middle < high < 1
     assert sum(found.estimate.parts_s.values()) == pytest.approx(middle)
@@ -65,90 +65,98 @@ def test_latency_is_the_sum_of_the_layers_times(bert):
     one = Pass(Phase.ENCODE, 8, 128)
     times = layer_times(machine("inf2.xlarge"), "encode")
     told_s = sum(block.times * times.of(block, one).time_s for block in summaries(model, one))
-    assert estimate(bert, "inf2.xlarge", Asked(8)).latency_s.p50 == pytest.approx(told_s)
+    assert estimate(bert, "inf2.xlarge", InputSizes(8)).latency_s.p50 == pytest.approx(told_s)
 
 
 def test_usd_is_the_price_by_the_items_of_an_hour(bert):
-    found = estimate(bert, "g5.xlarge", Asked(4))
+    found = estimate(bert, "g5.xlarge", InputSizes(4))
     hourly = quote("g5.xlarge", "on_demand").usd_per_hour
     usd = hourly / (3600 * found.items_per_s.p50) * 1e6
     assert found.usd_per_million.p50 == pytest.approx(usd)
     assert found.usd_per_million.p10 < usd < found.usd_per_million.p90
-    assert estimate(bert, "trn2", Asked()).usd_per_million is None
+    assert estimate(bert, "trn2", InputSizes()).usd_per_million is None
 
 
 def test_fewer_cores_serve_fewer_items_as_fast(bert):
-    all_of, one = (estimate(bert, "trn1", Asked(), cores=cores) for cores in (None, 1))
+    all_of, one = (estimate(bert, "trn1", InputSizes(), cores=cores) for cores in (None, 1))
     assert one.latency_s == all_of.latency_s
     assert all_of.items_per_s.p50 == pytest.approx(32 * one.items_per_s.p50)
 
 
 def test_t4_takes_fp16_and_refuses_bf16(bert):
-    assert estimate(bert, "g4dn.xlarge", Asked()).latency_s.p50 > 0
+    assert estimate(bert, "g4dn.xlarge", InputSizes()).latency_s.p50 > 0
     with pytest.raises(BadInput, match="t4 has no published peak in bf16; legal: fp16"):
-        estimate(bert, "g4dn.xlarge", Asked(), dtype="bf16")
+        estimate(bert, "g4dn.xlarge", InputSizes(), dtype="bf16")
 
 
 def test_what_no_row_was_fitted_to_is_said(bert):
-    first = estimate(bert, "inf1.xlarge", Asked())
+    first = estimate(bert, "inf1.xlarge", InputSizes())
     assert "extrapolated" in first.estimate.sources["model"]
     assert any(note.startswith("Inferentia1: from its documents") for note in first.notes)
-    assert "extrapolated" not in estimate(bert, "inf2.xlarge", Asked()).estimate.sources["model"]
-    wide, narrow = (estimate(bert, on, Asked()).latency_s for on in ("trn2", "inf2"))
+    assert (
+        "extrapolated" not in estimate(bert, "inf2.xlarge", InputSizes()).estimate.sources["model"]
+    )
+    wide, narrow = (estimate(bert, on, InputSizes()).latency_s for on in ("trn2", "inf2"))
     assert wide.p90 / wide.p10 > narrow.p90 / narrow.p10
 
 
 def test_a_guided_step_is_shared_by_two_cores(diffusion):
-    two = estimate(diffusion, "inf2.xlarge", Asked())
-    one = estimate(diffusion, "inf2.xlarge", Asked(), cores=1)
+    two = estimate(diffusion, "inf2.xlarge", InputSizes())
+    one = estimate(diffusion, "inf2.xlarge", InputSizes(), cores=1)
     assert (two.copies, two.cores, one.copies, one.cores) == (1, 2, 1, 1)
     step = {part.name: part.time_s for part in two.parts}
     calls_s = 50 * 0.78e-3  # as many as on two cores
     assert one.parts[1].time_s == pytest.approx(2 * step["denoiser"] - calls_s, rel=0.01)
     assert one.parts[2].time_s == pytest.approx(step["decoder"])
-    free = estimate(diffusion, "inf2.xlarge", Asked(is_guided=False))
+    free = estimate(diffusion, "inf2.xlarge", InputSizes(is_guided=False))
     assert (free.copies, free.parts[1].time_s) == (2, pytest.approx(step["denoiser"]))
 
 
 def test_a_core_without_a_pair_idles(diffusion):
-    found = estimate(diffusion, "inf2.48xlarge", Asked(), cores=5)
+    found = estimate(diffusion, "inf2.48xlarge", InputSizes(), cores=5)
     assert (found.copies, found.cores) == (2, 4)
     assert "1 rank idle: a guided step takes two" in found.notes
 
 
 def test_a_gpu_takes_both_predictions_at_once(diffusion):
-    guided, free = (estimate(diffusion, "g5.xlarge", Asked(is_guided=one)) for one in (True, False))
+    guided, free = (
+        estimate(diffusion, "g5.xlarge", InputSizes(is_guided=one)) for one in (True, False)
+    )
     assert guided.copies == free.copies == 1
     assert guided.parts[1].time_s > 1.5 * free.parts[1].time_s
 
 
 def test_steps_multiply_the_denoiser_alone(diffusion):
-    short, long = (estimate(diffusion, "inf2.xlarge", Asked(steps=one)) for one in (10, 40))
+    short, long = (estimate(diffusion, "inf2.xlarge", InputSizes(steps=one)) for one in (10, 40))
     assert long.parts[1].time_s == pytest.approx(4 * short.parts[1].time_s)
     assert [long.parts[at] for at in (0, 2)] == [short.parts[at] for at in (0, 2)]
     assert "not counted: safety_checker" in long.notes
 
 
 def test_biases_of_a_captured_graph_cost_nothing(diffusion, monkeypatch):
-    before = estimate(diffusion, "g5.xlarge", Asked()).latency_s.p50
+    before = estimate(diffusion, "g5.xlarge", InputSizes()).latency_s.p50
     monkeypatch.setattr(question, "fused", lambda block: block)
-    assert estimate(diffusion, "g5.xlarge", Asked()).latency_s.p50 > before + 50 * 3 * 2e9 / 600e9
+    assert (
+        estimate(diffusion, "g5.xlarge", InputSizes()).latency_s.p50 > before + 50 * 3 * 2e9 / 600e9
+    )
 
 
 def test_a_captured_graph_has_a_wider_interval(diffusion, bert):
-    wide, narrow = (estimate(path, "inf2.xlarge", Asked()).latency_s for path in (diffusion, bert))
+    wide, narrow = (
+        estimate(path, "inf2.xlarge", InputSizes()).latency_s for path in (diffusion, bert)
+    )
     assert wide.p90 / wide.p50 > 1.3 > narrow.p90 / narrow.p50
 
 
 @pytest.mark.parametrize("cores", [0, -1, 3])
 def test_no_cores_that_an_instance_lacks(bert, cores):
     with pytest.raises(BadInput, match=rf"--cores is {cores}; legal on inf2.xlarge: 1 to 2, each"):
-        estimate(bert, "inf2.xlarge", Asked(), cores=cores)
+        estimate(bert, "inf2.xlarge", InputSizes(), cores=cores)
 
 
 def test_no_platform_but_those_of_the_catalogue(bert):
     with pytest.raises(BadInput, match=r"target 'inf9' is not known; legal: .*inf1\.xlarge"):
-        estimate(bert, "inf9", Asked())
+        estimate(bert, "inf9", InputSizes())
 
 
 def test_over_memory_names_what_needs_it(tmp_path):
@@ -158,17 +166,17 @@ def test_over_memory_names_what_needs_it(tmp_path):
         OutOfMemory,
         match=r"GiB a rank: weights 18\..*activations .*a NeuronCore of inf2.xlarge has 16.0 GiB",
     ):
-        estimate(path, "inf2.xlarge", Asked())
-    assert estimate(path, "p5.48xlarge", Asked()).memory_bytes > 18 * 2**30
+        estimate(path, "inf2.xlarge", InputSizes())
+    assert estimate(path, "p5.48xlarge", InputSizes()).memory_bytes > 18 * 2**30
     with pytest.raises(OutOfMemory, match=r"weights 0\.2, activations"):
-        estimate(write(tmp_path, BERT), "inf2.xlarge", Asked(100_000))
+        estimate(write(tmp_path, BERT), "inf2.xlarge", InputSizes(100_000))
 
 
 def test_a_model_that_no_package_builds_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(captured, "find_spec", lambda _: None)
     for config, needed in ((RESNET, "torch and transformers"), (UNET, "torch and diffusers")):
         with pytest.raises(BadInput, match=f"which needs {needed}") as caught:
-            estimate(write(tmp_path, config), "inf2.xlarge", Asked())
+            estimate(write(tmp_path, config), "inf2.xlarge", InputSizes())
         assert "pip install 'trnsim[torch,models]'" in str(caught.value)
 
 
@@ -200,7 +208,7 @@ def slower(chip, what):
 )
 def test_peak_and_memory_each_move_the_latency(tmp_path, on, chip, what, config):
     path = write(tmp_path, config)
-    asked = Asked(64 if what == "peak" else 4)
+    asked = InputSizes(64 if what == "peak" else 4)
     before = estimate(path, on, asked, rows=catalogue()).latency_s.p50
     assert estimate(path, on, asked, rows=slower(chip, what)).latency_s.p50 > 1.01 * before
 
@@ -214,7 +222,7 @@ def test_peak_and_memory_each_move_the_latency(tmp_path, on, chip, what, config)
     on=st.sampled_from(("inf2.xlarge", "g5.xlarge", "p5en", "trn2")),
 )
 def test_batch_and_sequence_each_move_the_latency(bert, batch, sequence, on):
-    asked = Asked(batch, sequence)
+    asked = InputSizes(batch, sequence)
     base = estimate(bert, on, asked).latency_s.p50
     for larger in (replace(asked, batch=2 * batch + 64), replace(asked, sequence=sequence + 12)):
         assert estimate(bert, on, larger).latency_s.p50 > base * (1 - 1e-9)
@@ -223,6 +231,6 @@ def test_batch_and_sequence_each_move_the_latency(bert, batch, sequence, on):
 
 def test_each_call_of_a_graph_takes_a_time_on_neuron(diffusion):
     for on, call_s in (("inf2.xlarge", 0.78e-3), ("p5.48xlarge", 0.0)):
-        found = estimate(diffusion, on, Asked(1, steps=7))
+        found = estimate(diffusion, on, InputSizes(1, steps=7))
         assert found.estimate.parts_s.get("call", 0.0) == pytest.approx((7 + 1) * call_s)
         assert sum(found.estimate.parts_s.values()) == pytest.approx(found.latency_s.p50)

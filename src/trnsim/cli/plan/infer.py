@@ -27,7 +27,7 @@ from trnsim.document.answer import Block, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
-from trnsim.system.infer.parts import Asked
+from trnsim.system.infer.parts import InputSizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ def infer(given: Options) -> None:
 
 def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:
     """One for each platform."""
-    asked = Asked(given.batch, given.sequence, given.image, given.steps, given.guidance)
+    asked = InputSizes(given.batch, given.sequence, given.image, given.steps, given.guidance)
     kinds = purchased(given.on, given.price, is_mixed=given.mixed_prices)
     table = measured_table(given.measured, [name for name, _ in kinds])
     return [

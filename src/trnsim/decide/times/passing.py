@@ -11,7 +11,7 @@ from trnsim.errors import EmulatorError, InternalError
 from trnsim.estimate.choice import DENOISER, NETWORK
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
-from trnsim.system.infer.parts import Asked, inference
+from trnsim.system.infer.parts import InputSizes, inference
 from trnsim.workload.captured import Captured
 from trnsim.workload.operators import Phase
 
@@ -64,9 +64,9 @@ def best_estimate(
     return best, None if limit is None else bool(in_time)
 
 
-def _options(workload: Workload, batch: int) -> Asked:
+def _options(workload: Workload, batch: int) -> InputSizes:
     shape = workload.shape
-    return Asked(batch=batch, sequence=shape.sequence, image=shape.image, steps=shape.steps)
+    return InputSizes(batch=batch, sequence=shape.sequence, image=shape.image, steps=shape.steps)
 
 
 def _speed(

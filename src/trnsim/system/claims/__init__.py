@@ -13,22 +13,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trnsim.arch.catalogue import Catalogue, catalogue
-from trnsim.system.claims.rows import Rows
-from trnsim.system.claims.sentences import judged
-from trnsim.system.claims.verdict import Basis, Claim, Part, Verdict
+from trnsim.system.claims.rows import RowReader
+from trnsim.system.claims.sentences import judged_claims
+from trnsim.system.claims.verdict import Claim, ClaimBasis, ClaimPart, ClaimVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Basis", "Claim", "Part", "Verdict", "claims", "counts"]
+__all__ = ["Claim", "ClaimBasis", "ClaimPart", "ClaimVerdict", "claims", "counts"]
 
 
 def claims(rows: Catalogue | None = None) -> list[Claim]:
     """All claims, by id, judged against `rows`."""
-    return judged(Rows(rows or catalogue()))
+    return judged_claims(RowReader(rows or catalogue()))
 
 
-def counts(listed: Iterable[Claim]) -> dict[Verdict, int]:
+def counts(listed: Iterable[Claim]) -> dict[ClaimVerdict, int]:
     """How many claims have each verdict."""
     verdicts = [claim.verdict for claim in listed]
-    return {verdict: verdicts.count(verdict) for verdict in Verdict}
+    return {verdict: verdicts.count(verdict) for verdict in ClaimVerdict}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Kind(Enum):
+class Grade(Enum):
     """What a figure rests on, from the weakest input to the strongest."""
 
     ASSUMED = "assumed"
@@ -34,7 +34,7 @@ class Absent(BadInput):
 
 
 @dataclass(frozen=True)
-class Origin:
+class Citation:
     """Where one input comes from.
 
     Attributes:
@@ -45,7 +45,7 @@ class Origin:
         doubt: why a figure from it may illustrate and never support; "" where it may.
     """
 
-    kind: Kind
+    kind: Grade
     row: str = ""
     day: str = ""
     source: str = ""
@@ -56,7 +56,7 @@ class Word(NamedTuple):
     """A figure that is a word ("yes", "2025-11"), and what it was read from."""
 
     value: str
-    origins: tuple[Origin, ...]
+    origins: tuple[Citation, ...]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Amount:
     """A number and its origins; floats may take part in its arithmetic as plain factors."""
 
     value: float
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[Citation, ...] = ()
 
     def __add__(self, other: Amount | float) -> Amount:
         return _joined(operator.add, self, other)
@@ -97,7 +97,7 @@ def more_than(ours: Amount, theirs: Amount) -> Amount:
     return _PERCENT * (ours / theirs - 1)
 
 
-def cited(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+def citations(origins: Iterable[Citation]) -> tuple[Citation, ...]:
     """`origins`, each once, in order."""
     return tuple(dict.fromkeys(origins))
 
@@ -109,5 +109,5 @@ def _joined(
     combine: Callable[[float, float], float], left: Amount, right: Amount | float
 ) -> Amount:
     if isinstance(right, Amount):
-        return Amount(combine(left.value, right.value), cited((*left.origins, *right.origins)))
+        return Amount(combine(left.value, right.value), citations((*left.origins, *right.origins)))
     return Amount(combine(left.value, float(right)), left.origins)

@@ -19,10 +19,18 @@ from trnsim.arch import TARGETS
 from trnsim.errors import InternalError
 from trnsim.facts import Flag
 from trnsim.price.payback import HOURS_PER_MONTH, MIGRATION_USD, threshold_usd_per_month
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, Word, less_than, more_than
+from trnsim.system.claims.amounts import (
+    Absent,
+    Amount,
+    Citation,
+    Grade,
+    Word,
+    less_than,
+    more_than,
+)
 from trnsim.system.claims.published import FACTS
 from trnsim.system.claims.rates import rate
-from trnsim.system.claims.rows import Rows
+from trnsim.system.claims.rows import RowReader
 
 CONSTANTS: Final[Mapping[str, float]] = {
     "TBPS": 1e12 / 8,
@@ -33,8 +41,8 @@ CONSTANTS: Final[Mapping[str, float]] = {
     "HOURS_PER_MONTH": HOURS_PER_MONTH,
 }
 _MONTHS: Final = 12
-_MIGRATION: Final = Origin(
-    Kind.ASSUMED,
+_MIGRATION: Final = Citation(
+    Grade.ASSUMED,
     source="12 weeks of an engineer at 5,000 USD, paid back in 12 months",
     doubt="assumed: what a migration costs",
 )
@@ -46,16 +54,16 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }
 
 
-def value_of(formula: str, rows: Rows) -> Amount | Word:
+def value_of(formula: str, rows: RowReader) -> Amount | Word:
     """The value of a formula.
 
     Raises:
         Absent: an input is not known.
     """
-    found = _value(_parsed(formula), rows)
-    if not isinstance(found, Amount | Word):
+    value = _value(_parsed(formula), rows)
+    if not isinstance(value, Amount | Word):
         raise InternalError(f"the formula {formula!r} reads no row")
-    return found
+    return value
 
 
 @cache
@@ -63,7 +71,7 @@ def _parsed(formula: str) -> ast.expr:
     return ast.parse(formula, mode="eval").body
 
 
-def _value(node: ast.expr, rows: Rows) -> Any:
+def _value(node: ast.expr, rows: RowReader) -> Any:
     match node:
         case ast.Constant():
             return node.value
@@ -72,38 +80,40 @@ def _value(node: ast.expr, rows: Rows) -> Any:
         case ast.BinOp():
             return _OPERATORS[type(node.op)](_value(node.left, rows), _value(node.right, rows))
         case ast.Call(func=ast.Name(id=name), keywords=[]):
-            arguments = [_value(one, rows) for one in node.args]
-            known = FUNCTIONS.get(name)
-            return FIGURES[name](*arguments) if known is None else known(rows, *arguments)
+            arguments = [_value(node, rows) for node in node.args]
+            function = FUNCTIONS.get(name)
+            return FIGURES[name](*arguments) if function is None else function(rows, *arguments)
         case _:
             raise InternalError(f"no formula has {ast.unparse(node)!r}")
 
 
-def _instance_memory(rows: Rows, name: str) -> Amount:
+def _instance_memory(rows: RowReader, name: str) -> Amount:
     """Bytes of memory of all chips of an instance."""
     return rows.count(name) * rows.memory(rows.instance(name).accelerator)
 
 
-def _instance_bandwidth(rows: Rows, name: str) -> Amount:
+def _instance_bandwidth(rows: RowReader, name: str) -> Amount:
     """Bytes a second of memory of all chips of an instance."""
     return rows.count(name) * rows.bandwidth(rows.instance(name).accelerator)
 
 
-def _peak_per_watt(rows: Rows, chip: str, dtype: str) -> Amount:
+def _peak_per_watt(rows: RowReader, chip: str, dtype: str) -> Amount:
     """Dense FLOP per second of a chip over its power."""
     watts = rows.of_chip(chip, "power_w")
     return rows.peak(chip, dtype) / watts
 
 
-def _generations(rows: Rows, prefix: str) -> Amount:
+def _generations(rows: RowReader, prefix: str) -> Amount:
     """How many chips there are whose name begins so."""
     names = [name for name in rows.catalogue.chips if name.startswith(prefix)]
     if not names:
         raise Absent(f"rows of {prefix}")
-    return Amount(len(names), tuple(one for name in names for one in rows.memory(name).origins))
+    return Amount(
+        len(names), tuple(origin for name in names for origin in rows.memory(name).origins)
+    )
 
 
-def _price(rows: Rows, instance: str, kind: str) -> Amount:
+def _price(rows: RowReader, instance: str, kind: str) -> Amount:
     """USD per hour at the price nearest to the documents' day."""
     prices = rows.prices(instance, kind)
     if not prices:
@@ -111,18 +121,18 @@ def _price(rows: Rows, instance: str, kind: str) -> Amount:
     return rows.usd(prices[0])
 
 
-def _cut(rows: Rows, instance: str, kind: str, day: str) -> Amount:
+def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
     """How much less an hour costs since a day than before, per cent."""
     since = date.fromisoformat(day)
     prices = rows.prices(instance, kind)
-    after = [one for one in prices if one.first_seen >= since]
-    before = [one for one in prices if one.first_seen < since]
+    after = [price for price in prices if price.first_seen >= since]
+    before = [price for price in prices if price.first_seen < since]
     if not after or not before:
         raise Absent(f"{kind} prices of {instance} before and after {since:%B %Y}")
     return less_than(rows.usd(after[0]), rows.usd(before[0]))
 
 
-def _cheaper_chip(rows: Rows, ours: str, theirs: str, kind: str) -> Word:
+def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> Word:
     """Whether an hour of a chip of one instance costs less than of another's: "less"."""
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
@@ -132,32 +142,32 @@ def _cheaper_chip(rows: Rows, ours: str, theirs: str, kind: str) -> Word:
     return Word("less" if ratio.value < 1 else "not less", ratio.origins)
 
 
-def _new_format(rows: Rows, new: str, old: str, field: str, dtype: str) -> Word:
+def _new_format(rows: RowReader, new: str, old: str, field: str, dtype: str) -> Word:
     """Whether one chip has a peak in a format and another has none: "new"."""
     origins = rows.of_chip(new, field, dtype).origins + rows.memory(old).origins
-    known = getattr(rows.chip(old), field)
-    is_new = not known if field.startswith("peak_sparse") else dtype not in known
+    peaks = getattr(rows.chip(old), field)
+    is_new = not peaks if field.startswith("peak_sparse") else dtype not in peaks
     return Word("new" if is_new else "not new", origins)
 
 
-def _has_format(rows: Rows, chip: str, dtype: str) -> Word:
+def _has_format(rows: RowReader, chip: str, dtype: str) -> Word:
     """Whether a chip has a peak in a format: "yes"."""
     is_known = any(name.startswith(dtype) for name in rows.chip(chip).peak_flop_per_s)
     return Word("yes" if is_known else "no", rows.memory(chip).origins)
 
 
-def _memory_kind(rows: Rows, chip: str) -> Word:
+def _memory_kind(rows: RowReader, chip: str) -> Word:
     """The kind of a chip's memory: "HBM3"."""
     kind = rows.chip(chip).memory_kind.replace(",", ";").split(";")[0]
     return Word(kind, rows.memory(chip).origins)
 
 
-def _chip_of(rows: Rows, instance: str) -> Word:
+def _chip_of(rows: RowReader, instance: str) -> Word:
     """The chip of an instance."""
     return Word(rows.instance(instance).accelerator, rows.count(instance).origins)
 
 
-def _release(rows: Rows, version: str, of: str) -> Word:
+def _release(rows: RowReader, version: str, of: str) -> Word:
     """The month of a release of the SDK, or the version of a package that it supports."""
     release, origin = rows.release(version)
     month = release.released.strftime("%Y-%m")
@@ -174,7 +184,7 @@ def _compared(ours: Amount, theirs: Amount) -> Word:
 def _has_feature(target: str, name: str, day: str) -> Word:
     """Whether a NeuronCore has a feature, by the documents of a day: "yes"."""
     flag: Flag = getattr(TARGETS[target].core.features, name)
-    origin = Origin(Kind.DOCUMENT, "", day, flag.provenance.source)
+    origin = Citation(Grade.DOCUMENT, "", day, flag.provenance.source)
     return Word("yes" if flag else "no", (origin,))
 
 
@@ -194,30 +204,30 @@ def _migration_return(usd_per_month: float, saving: float) -> Amount:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Amount | Word]]] = {
-    "announced": Rows.announced,
-    "bandwidth": Rows.bandwidth,
+    "announced": RowReader.announced,
+    "bandwidth": RowReader.bandwidth,
     "cheaper_chip": _cheaper_chip,
     "chip_of": _chip_of,
-    "count": Rows.count,
+    "count": RowReader.count,
     "cut": _cut,
-    "efa": Rows.efa,
+    "efa": RowReader.efa,
     "generations": _generations,
     "has_format": _has_format,
     "instance_bandwidth": _instance_bandwidth,
     "instance_memory": _instance_memory,
-    "instance_peak": Rows.instance_peak,
-    "largest": Rows.largest,
-    "memory": Rows.memory,
+    "instance_peak": RowReader.instance_peak,
+    "largest": RowReader.largest,
+    "memory": RowReader.memory,
     "memory_kind": _memory_kind,
     "new_format": _new_format,
-    "of_chip": Rows.of_chip,
-    "peak": Rows.peak,
+    "of_chip": RowReader.of_chip,
+    "peak": RowReader.peak,
     "peak_per_watt": _peak_per_watt,
     "price": _price,
     "rate": rate,
     "release": _release,
-    "site": Rows.site,
-    "system": Rows.system,
+    "site": RowReader.site,
+    "system": RowReader.system,
 }
 """What is asked of the rows of a catalogue."""
 FIGURES: Final[Mapping[str, Callable[..., Amount | Word]]] = {

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import yaml
 
-from trnsim.system.claims.amounts import Amount, Kind, Origin
-from trnsim.system.claims.verdict import Basis, Given
+from trnsim.system.claims.amounts import Amount, Citation, Grade
+from trnsim.system.claims.verdict import BasisOrGap, ClaimBasis
 
 
 @cache
-def stored(name: str) -> Any:
+def yaml_data(name: str) -> Any:
     """What a YAML file beside this one holds."""
     text = (resources.files("trnsim.system.claims") / name).read_text(encoding="utf-8")
     # libyaml's loader, where PyYAML has it, is ten times as fast as Python's.
@@ -39,13 +39,13 @@ class Published:
     value: float | str
     day: str
     source: str
-    kind: Kind = Kind.DOCUMENT
+    kind: Grade = Grade.DOCUMENT
     is_own_word: bool = False
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Citation:
         """As an input of a figure."""
-        return Origin(self.kind, "", self.day, self.source)
+        return Citation(self.kind, "", self.day, self.source)
 
     @property
     def amount(self) -> Amount:
@@ -55,25 +55,25 @@ class Published:
 
 def _table(name: str) -> dict[str, tuple[Published, Published]]:
     """A table by the names of its rows: what is measured of Inferentia1, and of Inferentia2."""
-    tables = stored("facts.yaml")["tables"]
+    tables = yaml_data("facts.yaml")["tables"]
     day, documents = tables["day"], tables["documents"]
-    found = {}
+    rows = {}
     for row, values in tables[name].items():
         old, new = (
-            Published(value, day, documents[document], Kind.MEASURED)
+            Published(value, day, documents[document], Grade.MEASURED)
             for document, value in values.items()
         )
-        found[row] = old, new
-    return found
+        rows[row] = old, new
+    return rows
 
 
-FACTS: Final = {name: Published(**fact) for name, fact in stored("facts.yaml")["facts"].items()}
+FACTS: Final = {name: Published(**fact) for name, fact in yaml_data("facts.yaml")["facts"].items()}
 """Figures by what they are of."""
 TABLES: Final = {name: _table(name) for name in ("throughput", "latency")}
 """Inferences a second, and median milliseconds."""
 
 
-def stated(name: str, text: str = "") -> Given:
+def stated_basis(name: str, text: str = "") -> BasisOrGap:
     """What a document states, as a basis."""
     fact = FACTS[name]
-    return Basis(text or name, fact.value, (fact.origin,), is_stand_in=fact.is_own_word)
+    return ClaimBasis(text or name, fact.value, (fact.origin,), is_stand_in=fact.is_own_word)

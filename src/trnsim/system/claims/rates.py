@@ -14,12 +14,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, cited
+from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, citations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.system.claims.rows import Rows
+    from trnsim.system.claims.rows import RowReader
 
 SOURCES: Final = {
     "train": "trnsim plan train: the layout of least time, sequences of 8192 or as many as fit",
@@ -29,37 +29,37 @@ SOURCES: Final = {
 
 
 @cache
-def kept() -> dict[str, Any]:
+def stored_rates() -> dict[str, Any]:
     """``rates.json``: by workload and instance, what the planner gave (bench/system/claims.py)."""
     text = (resources.files("trnsim.system.claims") / "rates.json").read_text(encoding="utf-8")
     rates: dict[str, Any] = json.loads(text)
     return rates
 
 
-def rate(rows: Rows, workload: str, instance: str) -> Amount:
+def rate(rows: RowReader, workload: str, instance: str) -> Amount:
     """Tokens or items that one instance does in a second.
 
     Raises:
         Absent: there is no such row, it is not the one that ships, or the model has no room.
     """
-    found = kept()[workload].get(instance)
-    if found is None:
+    entry = stored_rates()[workload].get(instance)
+    if entry is None:
         raise Absent(f"room for '{workload}' on {instance}")
     row, chip = rows.instance(instance), rows.chip(rows.instance(instance).accelerator)
     shipped = catalogue()
     if row != shipped.instance(instance) or chip != shipped.accelerator(chip.name):
         raise Absent(f"a rate of '{workload}' on {instance} as its row now is")
     source = SOURCES[workload.split(maxsplit=1)[0]]
-    named = ", ".join(found["assumed"])
+    named = ", ".join(entry["assumed"])
     doubt = f"assumed for {instance}: {named}" if named else ""
     day = str(shipped.generated)
     names = (f"instances/{instance}", f"{'chips' if chip.is_neuron else 'gpus'}/{chip.name}")
-    origins = tuple(Origin(Kind.MODEL, name, day, source, doubt) for name in names)
-    return Amount(found["per_s"], origins)
+    origins = tuple(Citation(Grade.MODEL, name, day, source, doubt) for name in names)
+    return Amount(entry["per_s"], origins)
 
 
 def geometric_mean(amounts: Sequence[Amount]) -> Amount:
     """The geometric mean, which does not depend on which of two instances is the reference."""
     logs = [math.log(amount.value) for amount in amounts]
-    origins = cited(origin for amount in amounts for origin in amount.origins)
+    origins = citations(origin for amount in amounts for origin in amount.origins)
     return Amount(math.exp(sum(logs) / len(logs)), origins)

@@ -1,7 +1,7 @@
 """The catalogue as amounts: every number that is read cites its row.
 
-A claim reads rows through `Rows` alone, so that what it cites is what it read: deleting any other
-row cannot change it.
+A claim reads rows through `RowReader` alone, so that it cites exactly what it read: deleting any
+other row cannot change it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.facts import Evidence
 from trnsim.price import Quote, caveats, history
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin
+from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ class Pair:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What must be said beside a figure that compares them (`trnsim.price.caveats`)."""
-        quotes = [Quote(one.instance, one.kind, WRITTEN, one) for one in (self.ours, self.theirs)]
+        quotes = [Quote(row.instance, row.kind, WRITTEN, row) for row in (self.ours, self.theirs)]
         return caveats(quotes, is_mixed_on_purpose=True)
 
 
@@ -69,7 +69,7 @@ def price_row(price: Price) -> str:
     return f"prices/{price.instance}/{price.kind}/{price.region}/{price.as_of}/{usd}"
 
 
-class Rows:
+class RowReader:
     """The rows of a catalogue.
 
     Every method raises `Absent` where there is no such row or figure.
@@ -82,17 +82,17 @@ class Rows:
 
     def chip(self, name: str) -> Accelerator:
         """The chip or GPU called `name`."""
-        found = self.catalogue.chips.get(name) or self.catalogue.gpus.get(name)
-        if found is None:
+        chip = self.catalogue.chips.get(name) or self.catalogue.gpus.get(name)
+        if chip is None:
             raise Absent(f"row {_chip_row(name)}")
-        return found
+        return chip
 
     def instance(self, name: str) -> Instance:
         """The instance type or UltraServer called `name`."""
-        found = self.catalogue.instances.get(name)
-        if found is None:
+        instance = self.catalogue.instances.get(name)
+        if instance is None:
             raise Absent(f"row instances/{name}")
-        return found
+        return instance
 
     def of_chip(self, name: str, field: str, key: str = "") -> Amount:
         """A figure of a chip's row: `field` is an attribute of `Accelerator`, `key` a dtype."""
@@ -101,12 +101,12 @@ class Rows:
             chip = self.chip(name)
         except Absent:  # named alike whether the row lacks it or is missing: neither is cited
             raise Absent(lacks) from None
-        found = getattr(chip, field)
+        value = getattr(chip, field)
         if key:
-            found = found.get(key)
-        if found is None:
+            value = value.get(key)
+        if value is None:
             raise Absent(lacks)
-        return self._amount(found, _chip_row(name, is_neuron=chip.is_neuron))
+        return self._amount(value, _chip_row(name, is_neuron=chip.is_neuron))
 
     def peak(self, name: str, dtype: str) -> Amount:
         """Published dense FLOP per second of a chip."""
@@ -127,10 +127,10 @@ class Rows:
 
     def efa(self, name: str) -> Amount:
         """Bytes per second of EFA of an instance."""
-        found = self.instance(name).efa_bytes_per_s
-        if found is None:
+        efa = self.instance(name).efa_bytes_per_s
+        if efa is None:
             raise Absent(f"EFA of {name}")
-        return self._amount(found, f"instances/{name}")
+        return self._amount(efa, f"instances/{name}")
 
     def instance_peak(self, name: str, dtype: str) -> Amount:
         """Dense FLOP per second of all chips of an instance."""
@@ -138,11 +138,11 @@ class Rows:
 
     def largest(self, chip: str) -> Amount:
         """Chips of the largest instance, UltraServers aside, that has a chip."""
-        found = [one for one in self.catalogue.instances.values() if one.accelerator == chip]
-        found = [one for one in found if "UltraServer" not in one.name]
-        if not found:
+        instances = [row for row in self.catalogue.instances.values() if row.accelerator == chip]
+        instances = [row for row in instances if "UltraServer" not in row.name]
+        if not instances:
             raise Absent(f"an instance with {chip}")
-        return self.count(max(found, key=lambda one: one.count).name)
+        return self.count(max(instances, key=lambda row: row.count).name)
 
     def system(self, name: str, key: str) -> Amount:
         """A published figure of a GPU rack."""
@@ -154,44 +154,48 @@ class Rows:
 
     def announced(self, name: str, key: str) -> Amount:
         """An announced multiple of another chip's figure."""
-        found = self.catalogue.announced.get(name)
-        return self._entry("announced", found.multiples if found else {}, name, key)
+        chip = self.catalogue.announced.get(name)
+        return self._entry("announced", chip.multiples if chip else {}, name, key)
 
     def measured(self, name: str) -> Amount:
         """A published measurement."""
-        found = self.catalogue.measurements.get(name)
-        if found is None:
+        measurement = self.catalogue.measurements.get(name)
+        if measurement is None:
             raise Absent(name)
-        amount = self._amount(found, f"measurements/{name}")
+        amount = self._amount(measurement, f"measurements/{name}")
         (origin,) = amount.origins
         doubt = origin.doubt
         return Amount(
-            amount.value, (Origin(Kind.MEASURED, origin.row, origin.day, origin.source, doubt),)
+            amount.value, (Citation(Grade.MEASURED, origin.row, origin.day, origin.source, doubt),)
         )
 
-    def release(self, version: str) -> tuple[Release, Origin]:
+    def release(self, version: str) -> tuple[Release, Citation]:
         """A release of the SDK."""
-        found = self.catalogue.releases.get(version)
-        if found is None:
+        release = self.catalogue.releases.get(version)
+        if release is None:
             raise Absent(f"row releases/{version}")
-        day = str(found.released)
-        return found, Origin(Kind.ROW, f"releases/{version}", day, "aws-neuron-sdk, release-notes")
+        day = str(release.released)
+        return release, Citation(
+            Grade.ROW, f"releases/{version}", day, "aws-neuron-sdk, release-notes"
+        )
 
     def usd(self, price: Price) -> Amount:
         """USD per hour of a row of prices."""
         if price.usd_per_hour is None:
             raise Absent(f"{price.kind} price of {price.instance}")
-        origin = Origin(Kind.PRICE, price_row(price), f"{price.kind} {price.as_of}", price.source)
+        origin = Citation(
+            Grade.PRICE, price_row(price), f"{price.kind} {price.as_of}", price.source
+        )
         return Amount(float(price.usd_per_hour), (origin,))
 
     def prices(self, instance: str, kind: str) -> list[Price]:
         """Prices of an instance, those nearest to the document's day first."""
-        found = self._prices.get((instance, kind))
-        if found is None:
+        prices = self._prices.get((instance, kind))
+        if prices is None:
             is_priced = any(row.instance == instance for row in self.catalogue.prices)
-            known = history(instance, kind, rows=self.catalogue) if is_priced else []
-            found = self._prices[instance, kind] = sorted(known, key=_far)
-        return found
+            listed = history(instance, kind, rows=self.catalogue) if is_priced else []
+            prices = self._prices[instance, kind] = sorted(listed, key=_far)
+        return prices
 
     def pairs(
         self, ours: str, theirs: str, kinds: Sequence[str], their_kinds: Sequence[str] = ()
@@ -204,28 +208,30 @@ class Rows:
             kinds: of purchase; pairs are of one kind.
             their_kinds: another kind of theirs, for pairs of two kinds.
         """
-        for kind, other in zip(kinds, their_kinds or kinds, strict=True):
+        for kind, their_kind in zip(kinds, their_kinds or kinds, strict=True):
             mine = self.prices(ours, kind)
-            for price in self.prices(theirs, other) if mine else ():
-                yield Pair(min(mine, key=lambda one: _days_between(one, price)), price)
+            for price in self.prices(theirs, their_kind) if mine else ():
+                yield Pair(min(mine, key=lambda own: _days_between(own, price)), price)
 
     def _entry(self, table: str, row: object, name: str, key: str) -> Amount:
-        found = row.get(key) if isinstance(row, Mapping) else None
-        if found is None:
+        fact = row.get(key) if isinstance(row, Mapping) else None
+        if fact is None:
             raise Absent(f"{key} of row {table}/{name}")
-        return self._amount(found, f"{table}/{name}")
+        return self._amount(fact, f"{table}/{name}")
 
     def _amount(self, fact: Rate, row: str) -> Amount:
         return Amount(float(fact), (self._origin(row, fact),))
 
-    def _origin(self, row: str, fact: Rate) -> Origin:
+    def _origin(self, row: str, fact: Rate) -> Citation:
         stated = fact.provenance.source
-        source = "; ".join(one for one in stated.split("; ") if not one.startswith(_JUDGED))
+        source = "; ".join(part for part in stated.split("; ") if not part.startswith(_JUDGED))
         if not source:
-            return Origin(Kind.ASSUMED, row, self._day, stated, f"from such a document: {stated}")
+            return Citation(
+                Grade.ASSUMED, row, self._day, stated, f"from such a document: {stated}"
+            )
         is_assumed = fact.provenance.kind is Evidence.ASSUMED
-        kind = Kind.ASSUMED if is_assumed else Kind.ROW
-        return Origin(kind, row, self._day, source, f"assumed: {source}" if is_assumed else "")
+        kind = Grade.ASSUMED if is_assumed else Grade.ROW
+        return Citation(kind, row, self._day, source, f"assumed: {source}" if is_assumed else "")
 
 
 def _chip_row(name: str, *, is_neuron: bool = True) -> str:
@@ -237,7 +243,7 @@ def _far(price: Price) -> int:
     return max((price.first_seen - WRITTEN).days, (WRITTEN - price.last_seen).days, 0)
 
 
-def _days_between(one: Price, other: Price) -> tuple[int, int]:
+def _days_between(ours: Price, theirs: Price) -> tuple[int, int]:
     """Days between two prices, and from ours to the document's day."""
-    apart = max((one.first_seen - other.last_seen).days, (other.first_seen - one.last_seen).days)
-    return max(apart, 0), _far(one)
+    gap = max((ours.first_seen - theirs.last_seen).days, (theirs.first_seen - ours.last_seen).days)
+    return max(gap, 0), _far(ours)

@@ -8,34 +8,34 @@ from typing import Any, Final
 
 from trnsim.price.payback import MIGRATION_USD
 from trnsim.system.claims.formulas import value_of
-from trnsim.system.claims.published import stated, stored
-from trnsim.system.claims.rows import Rows
+from trnsim.system.claims.published import stated_basis, yaml_data
+from trnsim.system.claims.rows import RowReader
 from trnsim.system.claims.series import SERIES
-from trnsim.system.claims.verdict import Claim, Given, Part, besides, figure, quantity
+from trnsim.system.claims.verdict import BasisOrGap, Claim, ClaimPart, besides, figure, quantity
 
 _NOTES: Final = ("002", "000", "003")
 _GUIDE: Final = ("001",)
 DOCUMENTS: Final = {"notes": _NOTES, "guide": _GUIDE, "both": _NOTES + _GUIDE}
 
 
-def judged(rows: Rows) -> list[Claim]:
+def judged_claims(rows: RowReader) -> list[Claim]:
     """The claims of ``claims.yaml`` in its order, judged against `rows`."""
-    return [_claim(sentence, rows) for sentence in stored("claims.yaml")]
+    return [_claim(sentence, rows) for sentence in yaml_data("claims.yaml")]
 
 
-def _claim(sentence: Mapping[str, Any], rows: Rows) -> Claim:
+def _claim(sentence: Mapping[str, Any], rows: RowReader) -> Claim:
     return Claim(
         sentence["id"],
         DOCUMENTS[sentence["documents"]],
         sentence["quote"],
         sentence["says"],
-        tuple(_part(one, rows) for one in sentence["parts"]),
+        tuple(_part(part, rows) for part in sentence["parts"]),
         besides(*_figures(sentence.get("besides", ()), rows)),
         tuple(sentence.get("notes", ())),
     )
 
 
-def _part(part: Mapping[str, Any], rows: Rows) -> Part:
+def _part(part: Mapping[str, Any], rows: RowReader) -> ClaimPart:
     return quantity(
         part["quantity"],
         part["claimed"],
@@ -45,20 +45,20 @@ def _part(part: Mapping[str, Any], rows: Rows) -> Part:
     )
 
 
-def _figures(listed: Sequence[Mapping[str, Any]], rows: Rows) -> Iterator[Given]:
+def _figures(listed: Sequence[Mapping[str, Any]], rows: RowReader) -> Iterator[BasisOrGap]:
     """Our values, and names of inputs that are not known."""
-    for one in listed:
-        (first, option), *_ = one.items()
+    for entry in listed:
+        (first, option), *_ = entry.items()
         if first in SERIES:
             options = option if isinstance(option, dict) else {"name": option}
             yield from SERIES[first](rows, **options)
         elif first == "stated":
-            yield stated(option, one.get("text", ""))
+            yield stated_basis(option, entry.get("text", ""))
         elif first == "missing":
             yield option
-        elif "stand_in" in one:
-            found = partial(value_of, one["stand_in"], rows)
-            yield figure(one["text"], found, is_stand_in=True)
+        elif "stand_in" in entry:
+            compute = partial(value_of, entry["stand_in"], rows)
+            yield figure(entry["text"], compute, is_stand_in=True)
         else:
             text = first.format(migration=f"{MIGRATION_USD:,.0f}")
             yield figure(text, partial(value_of, option, rows))

@@ -17,17 +17,17 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.claims.amounts import Amount, Kind, Origin, less_than, more_than
+from trnsim.system.claims.amounts import Amount, Citation, Grade, less_than, more_than
 from trnsim.system.claims.published import TABLES, Published
-from trnsim.system.claims.rates import geometric_mean, kept, rate
-from trnsim.system.claims.rows import Pair, Rows, label
-from trnsim.system.claims.verdict import Given, figure, stand_in
+from trnsim.system.claims.rates import geometric_mean, rate, stored_rates
+from trnsim.system.claims.rows import Pair, RowReader, label
+from trnsim.system.claims.verdict import BasisOrGap, figure, stand_in
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Price
 
 _BF16: Final = ("bf16", "bf16")
-_TWO_KINDS: Final = Origin(Kind.PRICE, doubt="two kinds of purchase")
+_TWO_KINDS: Final = Citation(Grade.PRICE, doubt="two kinds of purchase")
 
 
 def _gain(ours: Amount, theirs: Amount) -> Amount:
@@ -43,7 +43,7 @@ def _share(ours: Amount, theirs: Amount) -> Amount:
 COMPARED: Final = {"gain": _gain, "less_than": less_than, "share": _share}
 
 
-def _cost(rows: Rows, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Amount, Amount]:
+def _cost(rows: RowReader, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Amount, Amount]:
     """USD for equal work on both sides."""
     mine = rows.usd(pair.ours) / ours
     if pair.is_mixed:
@@ -51,7 +51,7 @@ def _cost(rows: Rows, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Amount,
     return mine, rows.usd(pair.theirs) / theirs
 
 
-def _of_peaks(rows: Rows, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
+def _of_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
     """What is claimed, of USD per peak FLOP."""
     peaks = [
         rows.instance_peak(price.instance, dtype)
@@ -60,32 +60,32 @@ def _of_peaks(rows: Rows, pair: Pair, dtypes: Sequence[str], compare: str) -> Am
     return COMPARED[compare](*_cost(rows, pair, *peaks))
 
 
-def _per_peak(rows: Rows, pair: Pair, dtypes: Sequence[str], compare: str) -> Given:
+def _per_peak(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> BasisOrGap:
     """It as a figure that stands in for work."""
     text = f"peak {dtypes[1].upper()} per USD, {pair.text}"
-    found = partial(_of_peaks, rows, pair, dtypes, compare)
-    return stand_in(text, found, caveats=pair.caveats)
+    compute = partial(_of_peaks, rows, pair, dtypes, compare)
+    return stand_in(text, compute, caveats=pair.caveats)
 
 
 def peaks(
-    rows: Rows,
+    rows: RowReader,
     ours: str,
     theirs: Sequence[str],
     kinds: Sequence[str],
     compare: str,
     dtypes: Sequence[Sequence[str]] = (_BF16,),
-) -> Iterator[Given]:
+) -> Iterator[BasisOrGap]:
     """Peak per USD at every dated price of theirs, those of the documents' day first."""
     pairs = [list(rows.pairs(ours, name, [kind])) for kind in kinds for name in theirs]
     for dtype in dtypes:
-        yield from (_per_peak(rows, found[0], dtype, compare) for found in pairs if found)
-    for found in pairs:
-        yield from (_per_peak(rows, pair, dtypes[0], compare) for pair in found[1:])
+        yield from (_per_peak(rows, dated[0], dtype, compare) for dated in pairs if dated)
+    for dated in pairs:
+        yield from (_per_peak(rows, pair, dtypes[0], compare) for pair in dated[1:])
 
 
 def mixed_peaks(
-    rows: Rows, ours: str, theirs: str, kind: str, their_kind: str, compare: str
-) -> Iterator[Given]:
+    rows: RowReader, ours: str, theirs: str, kind: str, their_kind: str, compare: str
+) -> Iterator[BasisOrGap]:
     """Peak per USD at prices of two kinds of purchase."""
     for pair in rows.pairs(ours, theirs, [kind], [their_kind]):
         yield _per_peak(rows, pair, _BF16, compare)
@@ -93,12 +93,12 @@ def mixed_peaks(
 
 def workload_names(of: str = "") -> list[str]:
     """Names of the workloads that are meant."""
-    return [name for name in kept() if not of or of in (name, name.partition(" ")[0])]
+    return [name for name in stored_rates() if not of or of in (name, name.partition(" ")[0])]
 
 
 def workloads(
-    rows: Rows, ours: str, theirs: str, kind: str, compare: str, of: str = ""
-) -> Iterator[Given]:
+    rows: RowReader, ours: str, theirs: str, kind: str, compare: str, of: str = ""
+) -> Iterator[BasisOrGap]:
     """What is claimed, of USD for workloads at the documents' day: of all, then of each."""
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
@@ -113,7 +113,7 @@ def workloads(
         return COMPARED[compare](*costs(name))
 
     def of_all() -> Amount:
-        mean = geometric_mean([mine / other for mine, other in map(costs, names)])
+        mean = geometric_mean([mine / reference for mine, reference in map(costs, names)])
         return COMPARED[compare](mean, Amount(1.0))
 
     if len(names) > 1:
@@ -123,7 +123,7 @@ def workloads(
         yield figure(f"{name}, {pair.text}", partial(of_one, name), caveats=pair.caveats)
 
 
-def workload_rates(rows: Rows, ours: str, theirs: str, of: str) -> Iterator[Given]:
+def workload_rates(rows: RowReader, ours: str, theirs: str, of: str) -> Iterator[BasisOrGap]:
     """Work of one instance over work of another, of each workload."""
 
     def ratio(name: str) -> Amount:
@@ -133,20 +133,20 @@ def workload_rates(rows: Rows, ours: str, theirs: str, of: str) -> Iterator[Give
         yield figure(f"trnsim plan {name}, {ours} over {theirs}", partial(ratio, name))
 
 
-def measured(rows: Rows, of: str, text: str) -> Iterator[Given]:
+def measured(rows: RowReader, of: str, text: str) -> Iterator[BasisOrGap]:
     """Measurements whose name begins with `of`, as per cent more work per USD."""
 
-    def found(name: str) -> Amount:
+    def gain(name: str) -> Amount:
         return 100.0 * (1 / rows.measured(name) - 1)
 
     for name in rows.catalogue.measurements:
         if name.startswith(of):
-            yield stand_in(f"{text}, {name.rpartition(', ')[2]}", partial(found, name))
+            yield stand_in(f"{text}, {name.rpartition(', ')[2]}", partial(gain, name))
 
 
 def hourly(
-    rows: Rows, ours: str, theirs: str, kind: str, times: float, text: str
-) -> Iterator[Given]:
+    rows: RowReader, ours: str, theirs: str, kind: str, times: float, text: str
+) -> Iterator[BasisOrGap]:
     """How much less an hour costs, at `times` the throughput."""
 
     def saved(pair: Pair) -> Amount:
@@ -156,7 +156,7 @@ def hourly(
         yield stand_in(f"{text}, {pair.text}", partial(saved, pair), caveats=pair.caveats)
 
 
-def table(rows: Rows, name: str) -> Iterator[Given]:
+def table(rows: RowReader, name: str) -> Iterator[BasisOrGap]:
     """The second document over the first of each row of a table: of times, the first over it."""
     del rows
 
@@ -169,47 +169,49 @@ def table(rows: Rows, name: str) -> Iterator[Given]:
 
 
 def prices(
-    rows: Rows,
+    rows: RowReader,
     instance: str,
     kinds: Sequence[str],
     or_missing: str,
     since: str = "",
     per_chip: str = "",
-) -> Iterator[Given]:
+) -> Iterator[BasisOrGap]:
     """Every price of an instance, or with `per_chip` of each of its chips, from a day on."""
 
     def usd(price: Price) -> Amount:
         return rows.usd(price) / rows.count(instance) if per_chip else rows.usd(price)
 
     first = date.fromisoformat(since) if since else date.min
-    found = [one for kind in kinds for one in rows.prices(instance, kind)]
-    found = [one for one in found if one.first_seen >= first]
-    for price in found:
+    listed = [price for kind in kinds for price in rows.prices(instance, kind)]
+    listed = [price for price in listed if price.first_seen >= first]
+    for price in listed:
         text = f"{label(price)}, {per_chip}" if per_chip else label(price)
         yield figure(text, partial(usd, price))
-    if not found:
+    if not listed:
         yield or_missing
 
 
 def peak_prices(
-    rows: Rows,
+    rows: RowReader,
     ours: str,
     theirs: str,
     kinds: Sequence[str],
     dtypes: Sequence[str],
     text: str,
     or_missing: str,
-) -> Iterator[Given]:
+) -> Iterator[BasisOrGap]:
     """How much less a peak FLOP costs, at every price of one kind of purchase."""
     pairs = [pair for kind in kinds for pair in rows.pairs(ours, theirs, [kind])]
     for pair in pairs:
-        found = partial(_of_peaks, rows, pair, dtypes, "less_than")
-        yield figure(f"{pair.text}, {text}", found, caveats=pair.caveats)
+        compute = partial(_of_peaks, rows, pair, dtypes, "less_than")
+        yield figure(f"{pair.text}, {text}", compute, caveats=pair.caveats)
     if not pairs:
         yield or_missing
 
 
-def wanted(rows: Rows, instance: str, kind: str, parts: Sequence[float]) -> Iterator[Given]:
+def wanted(
+    rows: RowReader, instance: str, kind: str, parts: Sequence[float]
+) -> Iterator[BasisOrGap]:
     """Parts of an instance's price, which a claim asks for."""
 
     def usd(price: Price, part: float) -> Amount:
@@ -221,9 +223,9 @@ def wanted(rows: Rows, instance: str, kind: str, parts: Sequence[float]) -> Iter
             yield figure(text, partial(usd, price, part))
 
 
-SERIES: Final[Mapping[str, Callable[..., Iterator[Given]]]] = {
-    one.__name__: one
-    for one in (
+SERIES: Final[Mapping[str, Callable[..., Iterator[BasisOrGap]]]] = {
+    series.__name__: series
+    for series in (
         *(hourly, measured, mixed_peaks, peak_prices, peaks, prices, table, wanted),
         *(workload_rates, workloads),
     )

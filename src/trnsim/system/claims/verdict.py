@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from trnsim.system.claims.amounts import Absent, Amount, Kind, Origin, Word, cited
+from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, Word, citations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ TOLERANCE: Final = 0.10
 """Relative; the documents round ("about", "up to") and rarely give more than two digits."""
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """From the strongest to the weakest."""
 
     REPRODUCED = "reproduced"
@@ -39,11 +39,11 @@ class Verdict(Enum):
     WRONG = "wrong"
 
 
-_WEAKNESS: Final = {verdict: weakness for weakness, verdict in enumerate(Verdict)}
+_WEAKNESS: Final = {verdict: weakness for weakness, verdict in enumerate(ClaimVerdict)}
 
 
 @dataclass(frozen=True)
-class Basis:
+class ClaimBasis:
     """Our value of a claimed quantity on one basis.
 
     Attributes:
@@ -56,15 +56,15 @@ class Basis:
 
     text: str
     value: float | str
-    origins: tuple[Origin, ...]
+    origins: tuple[Citation, ...]
     is_stand_in: bool = False
     caveats: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Grade:
         """Of its weakest input."""
         kinds = {origin.kind for origin in self.origins}
-        return next((kind for kind in Kind if kind in kinds), Kind.ASSUMED)
+        return next((kind for kind in Grade if kind in kinds), Grade.ASSUMED)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Basis:
     @property
     def days(self) -> tuple[str, ...]:
         """Of its prices where it has any, else of all its inputs."""
-        prices = _each(origin.day for origin in self.origins if origin.kind is Kind.PRICE)
+        prices = _each(origin.day for origin in self.origins if origin.kind is Grade.PRICE)
         return prices or _each(origin.day for origin in self.origins)
 
     @property
@@ -93,7 +93,7 @@ def _each(words: Iterable[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ClaimPart:
     """One claimed quantity: a number (``low == high``), a range, or a text.
 
     Attributes:
@@ -106,11 +106,11 @@ class Part:
     low: float | str
     high: float | str
     unit: str
-    bases: tuple[Basis, ...]
+    bases: tuple[ClaimBasis, ...]
     missing: tuple[str, ...] = ()
     is_varied: bool = False
 
-    def matches(self, basis: Basis) -> bool:
+    def matches(self, basis: ClaimBasis) -> bool:
         """Whether `basis` agrees with the claim, by the rule at the top of this module."""
         low, high, value = self.low, self.high, basis.value
         if isinstance(low, str) or isinstance(high, str) or isinstance(value, str):
@@ -119,21 +119,21 @@ class Part:
         return low - slack <= value <= high + slack
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """The verdict by the rule at the top of this module."""
-        known = [basis for basis in self.bases if not basis.doubts]
-        if self.bases and not known:
-            return Verdict.ILLUSTRATED
-        direct = [basis for basis in known if not basis.is_stand_in]
-        judged = direct or known
+        certain = [basis for basis in self.bases if not basis.doubts]
+        if self.bases and not certain:
+            return ClaimVerdict.ILLUSTRATED
+        direct = [basis for basis in certain if not basis.is_stand_in]
+        judged = direct or certain
         hits = sum(self.matches(basis) for basis in judged)
         if direct and hits == len(direct):
-            return Verdict.REPRODUCED
+            return ClaimVerdict.REPRODUCED
         if hits or self._is_between(direct):
-            return Verdict.DEPENDS_ON_BASIS
-        return Verdict.WRONG if direct else Verdict.NOT_CHECKABLE
+            return ClaimVerdict.DEPENDS_ON_BASIS
+        return ClaimVerdict.WRONG if direct else ClaimVerdict.NOT_CHECKABLE
 
-    def _is_between(self, direct: list[Basis]) -> bool:
+    def _is_between(self, direct: list[ClaimBasis]) -> bool:
         """Whether varied figures lie on both sides of what was claimed."""
         values = [basis.value for basis in direct if not isinstance(basis.value, str)]
         if not self.is_varied or not values or isinstance(self.low, str):
@@ -164,12 +164,12 @@ class Claim:
     documents: tuple[str, ...]
     quote: str
     says: str
-    parts: tuple[Part, ...]
-    besides: tuple[Basis, ...] = ()
+    parts: tuple[ClaimPart, ...]
+    besides: tuple[ClaimBasis, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """The verdict of the weakest part."""
         return max((part.verdict for part in self.parts), key=_WEAKNESS.__getitem__)
 
@@ -184,49 +184,49 @@ class Claim:
         return _each(row for basis in figures_of(self) for row in basis.rows)
 
 
-Found = Callable[[], Amount | Word]
+Computation = Callable[[], Amount | Word]
 """Computes a figure; raises `Absent` where an input is not known."""
-Given = Basis | str
+BasisOrGap = ClaimBasis | str
 """A basis, or the name of an input that is not known."""
 
 
 def figure(
     text: str,
-    found: Found,
+    compute: Computation,
     *,
     is_stand_in: bool = False,
     caveats: tuple[str, ...] = (),
-) -> Given:
+) -> BasisOrGap:
     """The basis that `found` computes, or the name of the input that it lacks."""
     try:
-        ours = found()
+        ours = compute()
     except Absent as absent:
         return absent.reason
-    return Basis(text, ours.value, cited(ours.origins), is_stand_in, caveats)
+    return ClaimBasis(text, ours.value, citations(ours.origins), is_stand_in, caveats)
 
 
-def stand_in(text: str, found: Found, *, caveats: tuple[str, ...] = ()) -> Given:
+def stand_in(text: str, compute: Computation, *, caveats: tuple[str, ...] = ()) -> BasisOrGap:
     """A figure that takes the place of the quantity that was claimed."""
-    return figure(text, found, is_stand_in=True, caveats=caveats)
+    return figure(text, compute, is_stand_in=True, caveats=caveats)
 
 
-def besides(*given: Given) -> tuple[Basis, ...]:
+def besides(*figures: BasisOrGap) -> tuple[ClaimBasis, ...]:
     """Further figures, as far as their inputs are known."""
-    return tuple(one for one in given if isinstance(one, Basis))
+    return tuple(basis for basis in figures if isinstance(basis, ClaimBasis))
 
 
 def quantity(
     name: str,
     claimed: float | str | Sequence[float],
     unit: str,
-    *given: Given,
+    *figures: BasisOrGap,
     is_varied: bool = False,
-) -> Part:
+) -> ClaimPart:
     """A part that claims one number, a text, or a range of two numbers."""
     low, high = (claimed, claimed) if isinstance(claimed, int | float | str) else claimed
-    bases = tuple(one for one in given if isinstance(one, Basis))
-    missing = _each(one for one in given if isinstance(one, str))
-    return Part(name, low, high, unit, bases, missing, is_varied)
+    bases = tuple(basis for basis in figures if isinstance(basis, ClaimBasis))
+    missing = _each(name for name in figures if isinstance(name, str))
+    return ClaimPart(name, low, high, unit, bases, missing, is_varied)
 
 
 def text(value: float | str) -> str:
@@ -236,7 +236,7 @@ def text(value: float | str) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"  # noqa: PLR2004  digits
 
 
-def figures_of(claim: Claim) -> Iterator[Basis]:
+def figures_of(claim: Claim) -> Iterator[ClaimBasis]:
     """Every basis of a claim, and its further figures."""
     for part in claim.parts:
         yield from part.bases

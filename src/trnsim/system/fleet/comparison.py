@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trnsim.errors import BadInput
-from trnsim.system.fleet.conditions import drawn, known
+from trnsim.system.fleet.conditions import drawn_conditions, forecast_conditions
 from trnsim.system.fleet.policies import separate, threshold
-from trnsim.system.fleet.simulate import Outcome, simulate
-from trnsim.system.fleet.solver import solved
+from trnsim.system.fleet.simulate import FleetOutcome, simulate
+from trnsim.system.fleet.solver import solver_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trnsim.system.fleet.plan import Plan
+    from trnsim.system.fleet.plan import FleetPlan
     from trnsim.system.fleet.scenario import Scenario
 
 POLICIES: Final = ("separate", "threshold", "solver")
@@ -22,7 +22,7 @@ DRAWS: Final = 20
 
 
 @dataclass(frozen=True)
-class Result:
+class PolicyResult:
     """A policy's plan and what it brings.
 
     Attributes:
@@ -33,13 +33,15 @@ class Result:
             the threshold policy's, which is then taken.
     """
 
-    plan: Plan
-    outcome: Outcome
-    expected: Outcome
+    plan: FleetPlan
+    outcome: FleetOutcome
+    expected: FleetOutcome
     own: bool = True
 
 
-def planned(scenario: Scenario, policy: str, tell: Callable[[str], None]) -> tuple[Plan, bool]:
+def policy_plan(
+    scenario: Scenario, policy: str, tell: Callable[[str], None]
+) -> tuple[FleetPlan, bool]:
     """The plan of a policy, and whether it is its own.
 
     Raises:
@@ -54,20 +56,20 @@ def planned(scenario: Scenario, policy: str, tell: Callable[[str], None]) -> tup
     raise BadInput(f"--policy {policy!r} is not known; legal: {', '.join(POLICIES)}")
 
 
-def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[Plan, bool]:
+def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, bool]:
     """The solver's plan, or the threshold policy's where that has fewer misses or USD.
 
     Both are run with the demand that is planned for.
     """
-    own = solved(scenario, tell)
-    other = threshold(scenario)
-    conditions = known(scenario, scenario.planning.demand)
-    one, two = (simulate(scenario, plan, conditions) for plan in (own, other))
-    missed = float(one.missed.sum()), float(two.missed.sum())
-    usd = float(one.usd[0]), float(two.usd[0])
+    own = solver_plan(scenario, tell)
+    rival = threshold(scenario)
+    conditions = forecast_conditions(scenario, scenario.planning.demand)
+    own_run, rival_run = (simulate(scenario, plan, conditions) for plan in (own, rival))
+    missed = float(own_run.missed.sum()), float(rival_run.missed.sum())
+    usd = float(own_run.usd[0]), float(rival_run.usd[0])
     if missed[0] <= missed[1] * (1 + _EQUAL) + _EQUAL and usd[0] <= usd[1]:
         return own, True
-    return other, False
+    return rival, False
 
 
 _EQUAL: Final = 1e-9
@@ -80,7 +82,7 @@ def compare(
     draws: int = DRAWS,
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
-) -> dict[str, Result]:
+) -> dict[str, PolicyResult]:
     """Each policy's plan under the same draws.
 
     Args:
@@ -93,15 +95,15 @@ def compare(
     Raises:
         BadInput: a policy is not known, or highspy is not installed.
     """
-    plans: dict[str, tuple[Plan, bool]] = {}
-    for one in policies:
-        tell(f"plan of {one}")
-        plans[one] = planned(scenario, one, tell)
-    conditions = drawn(scenario, draws, seed)
-    asked = known(scenario, scenario.planning.demand)
-    found: dict[str, Result] = {}
+    plans: dict[str, tuple[FleetPlan, bool]] = {}
+    for policy in policies:
+        tell(f"plan of {policy}")
+        plans[policy] = policy_plan(scenario, policy, tell)
+    conditions = drawn_conditions(scenario, draws, seed)
+    forecast = forecast_conditions(scenario, scenario.planning.demand)
+    results: dict[str, PolicyResult] = {}
     for name, (plan, own) in plans.items():
         tell(f"runs of {name}")
-        expected = simulate(scenario, plan, asked)
-        found[name] = Result(plan, simulate(scenario, plan, conditions), expected, own)
-    return found
+        expected = simulate(scenario, plan, forecast)
+        results[name] = PolicyResult(plan, simulate(scenario, plan, conditions), expected, own)
+    return results

@@ -38,17 +38,17 @@ class Conditions:
         return len(self.short)
 
 
-def known(scenario: Scenario, quantile: str = "p50") -> Conditions:
+def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> Conditions:
     """One draw: a percentile of the demand, and the mean of failures, which spares replace."""
-    demand = [getattr(one.curve, quantile)[None, :] for one in scenario.services]
+    demand = [getattr(service.curve, quantile)[None, :] for service in scenario.services]
     return Conditions(demand, np.zeros((1, scenario.steps), np.int64), None)
 
 
-def drawn(scenario: Scenario, draws: int, seed: int) -> Conditions:
+def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> Conditions:
     """Draws of demand and of failures."""
     demand = [
-        one.curve.drawn(scores(draws, scenario.steps, np.random.default_rng([seed, at])))
-        for at, one in enumerate(scenario.services)
+        service.curve.at_scores(scores(draws, scenario.steps, np.random.default_rng([seed, at])))
+        for at, service in enumerate(scenario.services)
     ]
     generator = np.random.default_rng([seed, len(demand)])
     return Conditions(demand, _short(scenario.fleet, draws, scenario.steps, generator), seed)
@@ -63,10 +63,10 @@ def _short(
     difference of two sums; before the first step a repair's time has passed.
     """
     repair = math.ceil(fleet.repair_s / STEP_S)
-    found = np.zeros((draws, steps), np.int64)
+    short = np.zeros((draws, steps), np.int64)
     for name, count in fleet.ultraservers.items():
         mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
         failed = generator.poisson(mean, (draws, repair + steps)).cumsum(axis=1)
         under = failed[:, repair:] - failed[:, :steps] if repair else 0 * failed
-        found += np.clip(under - fleet.spares[name], 0, count)
-    return found
+        short += np.clip(under - fleet.spares[name], 0, count)
+    return short

@@ -47,14 +47,14 @@ class Curve:
     p50: Array
     p90: Array
 
-    def drawn(self, scores: Array) -> Array:
+    def at_scores(self, scores: Array) -> Array:
         """The curve at standard normal `scores`, ``[..., steps]``."""
         spread = np.where(scores > 0, self.p90 - self.p50, self.p50 - self.p10) / P90_SCORE
-        found: Array = np.maximum(self.p50 + spread * scores, 0.0)
-        return found
+        level: Array = np.maximum(self.p50 + spread * scores, 0.0)
+        return level
 
 
-def generated(
+def shaped_curve(
     start: datetime,
     steps: int,
     peak_requests_per_s: float,
@@ -88,7 +88,7 @@ def _level(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> f
 def _local(start: datetime, hours: int) -> list[datetime]:
     """Local times, an elapsed hour apart whatever clocks do."""
     first = start.astimezone(UTC)
-    return [(first + timedelta(hours=one)).astimezone(start.tzinfo) for one in range(hours)]
+    return [(first + timedelta(hours=hour)).astimezone(start.tzinfo) for hour in range(hours)]
 
 
 def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
@@ -96,11 +96,11 @@ def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
 
     The correlation of two hours is ``exp(-hours apart / CORRELATION_HOURS)``.
     """
-    kept = float(np.exp(-1.0 / CORRELATION_HOURS))
+    weight = float(np.exp(-1.0 / CORRELATION_HOURS))
     hours = -(-steps // HOUR_STEPS)
     fresh = generator.standard_normal((hours, draws))
-    fresh[1:] *= np.sqrt(1 - kept**2)
+    fresh[1:] *= np.sqrt(1 - weight**2)
     for hour in range(1, hours):
-        fresh[hour] += kept * fresh[hour - 1]
+        fresh[hour] += weight * fresh[hour - 1]
     held: Array = np.repeat(fresh.T, HOUR_STEPS, axis=1)[:, :steps]
     return held

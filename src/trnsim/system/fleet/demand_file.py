@@ -26,15 +26,15 @@ _MOST: Final = 1e12
 """Requests a second that nothing has."""
 
 
-def _time(given: str) -> datetime:
-    time = datetime.fromisoformat(given)
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
     if time.year not in YEARS:
-        raise ValueError(given)
+        raise ValueError(text)
     return time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Record):
+class DemandRow(Record):
     """The demand from a time until that of the next row."""
 
     time: datetime = declared(
@@ -62,50 +62,50 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
         BadInput: gaps, rows twice or out of order, mixed or wrong time zones, local times that
             clocks leap over or pass twice, numbers that cannot be, or a span that is not covered.
     """
-    rows = read_rows(Row, path)
+    rows = read_rows(DemandRow, path)
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
         raise fault(path, f"{len(rows)} rows; legal: at least 2, evenly apart")
     times = _times(rows, zone)
     step = _checked_step(rows, times)
     _check_span(path, times, step, (start.astimezone(UTC), steps))
     values = np.array([_values(row) for row in rows])
-    at = [start.astimezone(UTC) + timedelta(seconds=STEP_S * one) for one in range(steps)]
-    held = values[[(one - times[0]) // step for one in at]]
+    at = [start.astimezone(UTC) + timedelta(seconds=STEP_S * number) for number in range(steps)]
+    held = values[[(moment - times[0]) // step for moment in at]]
     return Curve(held[:, 0], held[:, 1], held[:, 2])
 
 
-def _times(rows: Sequence[Row], zone: ZoneInfo) -> list[datetime]:
+def _times(rows: Sequence[DemandRow], zone: ZoneInfo) -> list[datetime]:
     """Each row's time in UTC.
 
     Raises:
         BadInput: a text that is no time, mixed time zones, or a time that is not one time.
     """
-    found = [row.time for row in rows]
-    has_offset = found[0].tzinfo is not None
-    for row, one in zip(rows, found, strict=True):
-        if (one.tzinfo is not None) != has_offset:
+    times = [row.time for row in rows]
+    has_offset = times[0].tzinfo is not None
+    for row, time in zip(rows, times, strict=True):
+        if (time.tzinfo is not None) != has_offset:
             raise row.refused(
                 "time",
                 f"mixed time zones: line {rows[0].line.line} has "
                 f"{'an' if has_offset else 'no'} offset",
                 "give all times an offset from UTC, or none",
             )
-    return [_instant(row, one, zone) for row, one in zip(rows, found, strict=True)]
+    return [_instant(row, time, zone) for row, time in zip(rows, times, strict=True)]
 
 
-def _instant(row: Row, one: datetime, zone: ZoneInfo) -> datetime:
-    if one.tzinfo is not None:
-        there = one.astimezone(zone).utcoffset()
-        if one.utcoffset() not in (there, timedelta(0)):
+def _instant(row: DemandRow, time: datetime, zone: ZoneInfo) -> datetime:
+    if time.tzinfo is not None:
+        there = time.astimezone(zone).utcoffset()
+        if time.utcoffset() not in (there, timedelta(0)):
             raise row.refused(
                 "time",
                 f"mixed time zones: {zone.key} is then {_offset(there)} from UTC",
                 f"legal offsets: {_offset(there)}, or Z for UTC",
             )
-        return one.astimezone(UTC)
-    early, late = (one.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+        return time.astimezone(UTC)
+    early, late = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     if early.utcoffset() != late.utcoffset():
-        is_leapt = early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != one
+        is_leapt = early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != time
         raise row.refused(
             "time",
             f"clocks of {zone.key} {'leap over it' if is_leapt else 'pass it twice'}",
@@ -119,7 +119,7 @@ def _offset(offset: timedelta | None) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def _checked_step(rows: Sequence[Row], times: Sequence[datetime]) -> timedelta:
+def _checked_step(rows: Sequence[DemandRow], times: Sequence[datetime]) -> timedelta:
     """The time between two rows.
 
     Raises:
@@ -141,7 +141,7 @@ def _checked_step(rows: Sequence[Row], times: Sequence[datetime]) -> timedelta:
                 "a gap",
                 "give a row for every step; a gap is not filled",
             )
-    if step not in [timedelta(minutes=one) for one in _STEPS_MIN]:
+    if step not in [timedelta(minutes=minutes) for minutes in _STEPS_MIN]:
         raise rows[1].refused(
             "time",
             f"{step} after line {rows[0].line.line}; "
@@ -151,9 +151,9 @@ def _checked_step(rows: Sequence[Row], times: Sequence[datetime]) -> timedelta:
 
 
 def _check_span(
-    path: Path, times: Sequence[datetime], step: timedelta, asked: tuple[datetime, int]
+    path: Path, times: Sequence[datetime], step: timedelta, span: tuple[datetime, int]
 ) -> None:
-    start, steps = asked
+    start, steps = span
     end = start + timedelta(seconds=STEP_S * steps)
     if times[0] > start or times[-1] + step < end:
         raise fault(
@@ -164,7 +164,7 @@ def _check_span(
         )
 
 
-def _values(row: Row) -> tuple[float, float, float]:
+def _values(row: DemandRow) -> tuple[float, float, float]:
     """P10, P50 and P90 of a row, in this order.
 
     Raises:

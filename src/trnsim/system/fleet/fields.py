@@ -35,22 +35,22 @@ _YEAR_DAYS: Final = 366
 _WEEK_HOURS: Final = 168
 
 
-def _zone(given: str) -> ZoneInfo:
+def _zone(text: str) -> ZoneInfo:
     try:
-        return ZoneInfo(given)
+        return ZoneInfo(text)
     except (OSError, KeyError) as error:
-        raise ValueError(given) from error
+        raise ValueError(text) from error
 
 
-def _day(given: str) -> date:
-    day = date.fromisoformat(given)
+def _day(text: str) -> date:
+    day = date.fromisoformat(text)
     if day.year not in YEARS:
-        raise ValueError(given)
+        raise ValueError(text)
     return day
 
 
-def _seconds(what: str, default: float = 0.0) -> Any:
-    return between(what, 0, HOUR_S, default, unit="s")
+def _seconds(meaning: str, default: float = 0.0) -> Any:
+    return between(meaning, 0, HOUR_S, default, unit="s")
 
 
 @dataclass(frozen=True, kw_only=True)

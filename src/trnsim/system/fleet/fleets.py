@@ -21,19 +21,19 @@ def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
         BadInput: fields that do not go together.
     """
     name = fields.instance
-    each = catalogue().instances[name].count
-    chips = fields.ultraserver_chips or each
-    if chips % each:
-        raise fields.refused("ultraserver_chips", f"legal: a multiple of {each}, of one {name}")
+    size = catalogue().instances[name].count
+    chips = fields.ultraserver_chips or size
+    if chips % size:
+        raise fields.refused("ultraserver_chips", f"legal: a multiple of {size}, of one {name}")
     buildings = _buildings(fields)
     if sum(buildings.values()) * chips > _MOST_CHIPS:
         raise fields.refused("buildings", f"legal: at most {_MOST_CHIPS:,} chips in all")
-    usd, price = _price(fields, name, each)
+    usd, price = _price(fields, name, size)
     repaired = chips * fields.repair_hours / fields.chip_mtbf_hours
     watts = fields.watts_per_chip
     return name, Fleet(
         ultraserver_chips=chips,
-        instance_chips=each,
+        instance_chips=size,
         ultraservers=buildings,
         spares=_spares(fields, buildings, repaired),
         chip_mtbf_s=fields.chip_mtbf_hours * HOUR_S,
@@ -82,7 +82,7 @@ def _price(fields: FleetFields, name: str, chips: int) -> tuple[float, str]:
         if "price" in fields:
             raise fields.refused("price", "usd_per_chip_hour is given already: give one of them")
         return fields.usd_per_chip_hour, "given"
-    found = quote(name, fields.price)
-    if found.usd_per_hour is None:
-        raise fields.refused("usd_per_chip_hour", f"{name}: {found}", "give usd_per_chip_hour")
-    return float(found.usd_per_hour) / chips, str(found)
+    offer = quote(name, fields.price)
+    if offer.usd_per_hour is None:
+        raise fields.refused("usd_per_chip_hour", f"{name}: {offer}", "give usd_per_chip_hour")
+    return float(offer.usd_per_hour) / chips, str(offer)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trnsim.place.machine import machine
-from trnsim.system.fleet.scenario import HOUR_S, Job, Level
+from trnsim.system.fleet.scenario import HOUR_S, JobKind, Level
 from trnsim.system.train.best import Effort, best
 from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import Reliability, goodput
@@ -23,7 +23,7 @@ _BUDGET: Final = 12
 _MILLION: Final = 1e6
 
 
-def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> Job:
+def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> JobKind:
     """The job that `fields` describe, in widths of whole blocks.
 
     Raises:
@@ -38,12 +38,12 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
         replacement_s=0.0,  # the simulator takes what no spare replaces
         straggler_spread=fields.straggler_spread,
     )
-    each = setting.fleet.instance_chips
+    per_instance = setting.fleet.instance_chips
     levels = [Level(0, 0, 0.0, 1.0)]
     for chips, rate in zip(widths, rates, strict=True):
-        part = goodput(chips, chips // each, lost)
+        part = goodput(chips, chips // per_instance, lost)
         levels.append(Level(chips, chips // block_chips, rate / part.straggling, part.kept))
-    return Job(
+    return JobKind(
         name=name,
         count=fields.count,
         is_in_building=fields.within == "building",
@@ -72,14 +72,14 @@ def _widths(fields: JobFields, block: int, most: int) -> list[int]:
     ):
         if chips % block:
             raise fields.refused(name, f"legal: a multiple of {block}, the chips of a block")
-    found = [*range(smallest, largest, step), largest]
-    if len(found) > _MOST_LEVELS:
+    widths = [*range(smallest, largest, step), largest]
+    if len(widths) > _MOST_LEVELS:
         raise fields.refused(
             "step_chips",
-            f"{len(found)} widths of {step} chips more; legal: at most {_MOST_LEVELS} widths",
+            f"{len(widths)} widths of {step} chips more; legal: at most {_MOST_LEVELS} widths",
             f"give step_chips from {-(-(largest - smallest) // (_MOST_LEVELS - 1))} on",
         )
-    return found
+    return widths
 
 
 def _rates(
@@ -94,36 +94,36 @@ def _rates(
         if fields.tokens_per_s is not None:
             raise fields.refused("tokens_per_s", "model is given, from which it is planned")
         setting.tell(f"tokens a second of {name}")
-        known = _planned(fields, sorted({widths[0], widths[-1]}), setting)
+        rates = _planned_rates(fields, sorted({widths[0], widths[-1]}), setting)
         basis = f"planned on {setting.instance}"
     else:
-        known, basis = _table(fields, widths), "given"
-    return np.interp(widths, list(known), list(known.values())).tolist(), basis
+        rates, basis = _table(fields, widths), "given"
+    return np.interp(widths, list(rates), list(rates.values())).tolist(), basis
 
 
 def _table(fields: JobFields, widths: list[int]) -> dict[int, float]:
-    known = fields.tokens_per_s
-    if known is None:
+    rates = fields.tokens_per_s
+    if rates is None:
         raise fields.refused("tokens_per_s", "give it, or model")
-    if not min(known) <= widths[0] <= widths[-1] <= max(known):
+    if not min(rates) <= widths[0] <= widths[-1] <= max(rates):
         raise fields.refused(
             "tokens_per_s",
-            f"from {min(known)} to {max(known)} chips; legal: from smallest_chips {widths[0]} to "
+            f"from {min(rates)} to {max(rates)} chips; legal: from smallest_chips {widths[0]} to "
             f"largest_chips {widths[-1]}, or beyond",
         )
-    return dict(sorted(known.items()))
+    return dict(sorted(rates.items()))
 
 
-def _planned(fields: JobFields, widths: list[int], setting: Setting) -> dict[int, float]:
+def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> dict[int, float]:
     """Tokens a second of the best layout that a short search finds, at each width."""
     model = read_config(setting.path(fields, "model"))
-    found: dict[int, float] = {}
+    rates: dict[int, float] = {}
     for chips in widths:
         instances = chips // setting.fleet.instance_chips
-        asked = usual_request(model, machine(setting.instance, instances))
-        step = best(model, setting.instance, instances, asked, Effort(budget=_BUDGET)).step
-        found[chips] = step.tokens_per_s_per_chip.p50 * chips
-    return found
+        request = usual_request(model, machine(setting.instance, instances))
+        step = best(model, setting.instance, instances, request, Effort(budget=_BUDGET)).step
+        rates[chips] = step.tokens_per_s_per_chip.p50 * chips
+    return rates
 
 
 def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
@@ -132,8 +132,8 @@ def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
         return fields.usd_per_million_tokens / _MILLION
     hourly = setting.fleet.usd_per_chip_hour + setting.fleet.energy_usd_per_chip_hour("training")
     costs = [
-        one.chips * hourly / (HOUR_S * one.kept_tokens_per_s)
-        for one in levels
-        if one.kept_tokens_per_s
+        level.chips * hourly / (HOUR_S * level.kept_tokens_per_s)
+        for level in levels
+        if level.kept_tokens_per_s
     ]
     return min(costs, default=0.0)

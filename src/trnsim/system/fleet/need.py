@@ -29,11 +29,11 @@ def needs(scenario: Scenario, quantile: str) -> Counts:
     In an hour those of its busiest step, and of the steps of the next hour for which blocks given
     then come too late.
     """
-    found = [
-        _need(scenario, one, getattr(one.curve, quantile).reshape(-1, HOUR_STEPS))
-        for one in scenario.services
+    columns = [
+        _need(scenario, service, getattr(service.curve, quantile).reshape(-1, HOUR_STEPS))
+        for service in scenario.services
     ]
-    return np.stack(found, axis=1) if found else np.zeros((scenario.hours, 0), np.int64)
+    return np.stack(columns, axis=1) if columns else np.zeros((scenario.hours, 0), np.int64)
 
 
 def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
@@ -41,15 +41,15 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
     early = demand[:, : ready_steps(scenario, service)].max(axis=1, initial=0.0)
     peak[:-1] = np.maximum(peak[:-1], early[1:])
     blocks = peak / scenario.block_requests_per_s(service)
-    found: Counts = np.ceil(blocks - _ROUNDING).astype(np.int64)
-    return found
+    counts: Counts = np.ceil(blocks - _ROUNDING).astype(np.int64)
+    return counts
 
 
-def given(scenario: Scenario, wanted: Counts) -> Counts:
+def allotment(scenario: Scenario, wanted: Counts) -> Counts:
     """What can be given of what is wanted ``[hours, services]``: in the order of the scenario."""
     left = np.full(len(wanted), scenario.blocks, np.int64)
-    found = np.zeros_like(wanted)
+    counts = np.zeros_like(wanted)
     for at in range(wanted.shape[1]):
-        found[:, at] = np.minimum(wanted[:, at], left)
-        left -= found[:, at]
-    return found
+        counts[:, at] = np.minimum(wanted[:, at], left)
+        left -= counts[:, at]
+    return counts

@@ -10,11 +10,11 @@ import numpy as np
 from trnsim.errors import BadInput
 
 if TYPE_CHECKING:
-    from trnsim.system.fleet.plan import Plan
-    from trnsim.system.fleet.scenario import Job, Scenario
+    from trnsim.system.fleet.plan import FleetPlan
+    from trnsim.system.fleet.scenario import JobKind, Scenario
 
 
-def homes(jobs: Sequence[Job], blocks: Mapping[str, int]) -> dict[str, list[str]]:
+def homes(jobs: Sequence[JobKind], blocks: Mapping[str, int]) -> dict[str, list[str]]:
     """The building of each job that must stay within one, by the job's name.
 
     Each has room for the largest width of all jobs that live there, so that widths are planned
@@ -24,8 +24,8 @@ def homes(jobs: Sequence[Job], blocks: Mapping[str, int]) -> dict[str, list[str]
         BadInput: a job has no such building.
     """
     left = dict(blocks)
-    found: dict[str, list[str]] = {}
-    for job in sorted(jobs, key=lambda one: -one.levels[-1].blocks):
+    buildings: dict[str, list[str]] = {}
+    for job in sorted(jobs, key=lambda job: -job.levels[-1].blocks):
         if not job.is_in_building:
             continue
         for _ in range(job.count):
@@ -37,25 +37,29 @@ def homes(jobs: Sequence[Job], blocks: Mapping[str, int]) -> dict[str, list[str]
                     fix="reduce largest_chips or count, or say within: fleet",
                 )
             left[most] -= job.levels[-1].blocks
-            found.setdefault(job.name, []).append(most)
-    return found
+            buildings.setdefault(job.name, []).append(most)
+    return buildings
 
 
-def placed(scenario: Scenario, plan: Plan, hour: int) -> dict[str, dict[str, int]]:
+def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str, dict[str, int]]:
     """Blocks of each building in an hour, by who has them: services and jobs by name.
 
     Jobs that live in a building come first; all others take what is left, building by building.
     """
     left = dict(scenario.building_blocks)
-    found: dict[str, dict[str, int]] = {name: {} for name in left}
+    shares: dict[str, dict[str, int]] = {name: {} for name in left}
     where = homes(scenario.jobs, left)
 
     def give(building: str, name: str, blocks: int) -> None:
         left[building] -= blocks
-        found[building][name] = found[building].get(name, 0) + blocks
+        shares[building][name] = shares[building].get(name, 0) + blocks
 
     wanted = dict(
-        zip((one.name for one in scenario.services), plan.services[hour].tolist(), strict=True)
+        zip(
+            (service.name for service in scenario.services),
+            plan.services[hour].tolist(),
+            strict=True,
+        )
     )
     for job, counts in zip(scenario.jobs, plan.jobs, strict=True):
         widths = np.repeat([level.blocks for level in job.levels], counts[hour])[::-1]
@@ -71,4 +75,4 @@ def placed(scenario: Scenario, plan: Plan, hour: int) -> dict[str, dict[str, int
             if some:
                 give(building, name, some)
             more -= some
-    return found
+    return shares

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.system.fleet.scenario import Job
+    from trnsim.system.fleet.scenario import JobKind
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Plan:
+class FleetPlan:
     """Who has which blocks.
 
     Attributes:
@@ -30,20 +30,20 @@ class Plan:
     services: Counts
     jobs: tuple[Counts, ...]
 
-    def job_blocks(self, jobs: Sequence[Job]) -> Counts:
+    def job_blocks(self, jobs: Sequence[JobKind]) -> Counts:
         """Blocks of each kind of job ``[hours, jobs]``."""
-        found = [
+        columns = [
             counts @ np.array([level.blocks for level in job.levels], np.int64)
             for job, counts in zip(jobs, self.jobs, strict=True)
         ]
-        return np.stack(found, axis=1) if found else np.zeros((len(self.services), 0), np.int64)
+        return np.stack(columns, axis=1) if columns else np.zeros((len(self.services), 0), np.int64)
 
 
-def entered(counts: Counts) -> Counts:
+def level_changes(counts: Counts) -> Counts:
     """How many equal jobs change to each level at each hour; none at the first, where all begin.
 
     The fewest changes that lead from one hour's counts to the next.
     """
-    found = np.zeros_like(counts)
-    found[1:] = np.maximum(np.diff(counts, axis=0), 0)
-    return found
+    changes = np.zeros_like(counts)
+    changes[1:] = np.maximum(np.diff(counts, axis=0), 0)
+    return changes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.system.fleet.plan import Plan
+from trnsim.system.fleet.plan import FleetPlan
 from trnsim.system.fleet.worth import entering_usd, hourly_usd
 
 if TYPE_CHECKING:
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 _ROUNDS: Final = 8
 
 
-def polished(scenario: Scenario, plan: Plan) -> Plan:
+def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     """`plan` with widths of jobs that no single job can better; services as they are."""
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
     room = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
     for _ in range(_ROUNDS):
         is_better = False
-        for job, each in zip(jobs, paths, strict=True):
+        for job, tracks in zip(jobs, paths, strict=True):
             blocks = np.array([level.blocks for level in job.levels])
             usd, cost = hourly_usd(scenario, job), entering_usd(scenario, job)
             for at in range(job.count):
-                old = each[:, at]
+                old = tracks[:, at]
                 new = best_path(usd, cost, blocks, room + blocks[old])
                 if _value(new, usd, cost) > _value(old, usd, cost) * (1 + _EQUAL):
                     is_better = True
                     room = room + blocks[old] - blocks[new]
-                    each[:, at] = new
+                    tracks[:, at] = new
         if not is_better:
             break
-    counts = [_counts(each, len(job.levels)) for job, each in zip(jobs, paths, strict=True)]
-    return Plan(plan.policy, plan.services, tuple(counts))
+    counts = [_counts(tracks, len(job.levels)) for job, tracks in zip(jobs, paths, strict=True)]
+    return FleetPlan(plan.policy, plan.services, tuple(counts))
 
 
 _EQUAL: Final = 1e-9
@@ -62,12 +62,12 @@ def best_path(usd: Array, cost: Array, blocks: Counts, room: Counts) -> Counts:
         moves[hour] = to
         stays[hour] = value >= enters[to]
         value = np.where(fits[hour], usd + np.maximum(value, enters[to]), -np.inf)
-    found = np.zeros(hours, np.int64)
-    found[0] = int(value.argmax())
+    path = np.zeros(hours, np.int64)
+    path[0] = int(value.argmax())
     for hour in range(hours - 1):
-        at = found[hour]
-        found[hour + 1] = at if stays[hour, at] else moves[hour]
-    return found
+        at = path[hour]
+        path[hour + 1] = at if stays[hour, at] else moves[hour]
+    return path
 
 
 def _value(path: Counts, usd: Array, cost: Array) -> float:
@@ -77,20 +77,20 @@ def _value(path: Counts, usd: Array, cost: Array) -> float:
 
 def paths_of(counts: Counts) -> Counts:
     """The level of each of equal jobs ``[hours, jobs]``, with the fewest changes."""
-    found = np.zeros((len(counts), int(counts[0].sum())), np.int64)
-    found[0] = np.repeat(np.arange(counts.shape[1]), counts[0])
+    paths = np.zeros((len(counts), int(counts[0].sum())), np.int64)
+    paths[0] = np.repeat(np.arange(counts.shape[1]), counts[0])
     for hour in range(1, len(counts)):
-        found[hour] = found[hour - 1]
+        paths[hour] = paths[hour - 1]
         more = counts[hour] - counts[hour - 1]
         if not more.any():
             continue
         free = [
             at
             for level in np.flatnonzero(more < 0).tolist()
-            for at in np.flatnonzero(found[hour] == level)[: -more[level]].tolist()
+            for at in np.flatnonzero(paths[hour] == level)[: -more[level]].tolist()
         ]
-        found[hour, free] = np.repeat(np.arange(len(more)), np.maximum(more, 0))
-    return found
+        paths[hour, free] = np.repeat(np.arange(len(more)), np.maximum(more, 0))
+    return paths
 
 
 def _counts(paths: Counts, levels: int) -> Counts:

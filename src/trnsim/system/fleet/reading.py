@@ -20,7 +20,7 @@ from trnsim.system.fleet.setting import Setting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trnsim.system.fleet.scenario import Job
+    from trnsim.system.fleet.scenario import JobKind
 
 
 def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
@@ -40,7 +40,9 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
     services = tuple(
         service_of(name, fields, setting) for name, fields in (top.services or {}).items()
     )
-    block = math.lcm(*(-(-one.replica_chips // fleet.ultraserver_chips) for one in services))
+    block = math.lcm(
+        *(-(-service.replica_chips // fleet.ultraserver_chips) for service in services)
+    )
     if all(count - fleet.spares[at] < block for at, count in fleet.ultraservers.items()):
         raise top.refused(
             "services",
@@ -48,7 +50,7 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
             "beside its spares",
             "reduce replica_chips",
         )
-    found = Scenario(
+    scenario = Scenario(
         name=top.name or path.stem,
         start=start,
         days=top.days,
@@ -59,10 +61,10 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
         block_ultraservers=block,
     )
     try:
-        homes(found.jobs, found.building_blocks)
+        homes(scenario.jobs, scenario.building_blocks)
     except BadInput as error:
         raise top.refused("jobs", error.reason, error.fix) from None
-    return found
+    return scenario
 
 
 def _planning(fields: PlanningFields | None) -> Planning:
@@ -73,7 +75,7 @@ def _planning(fields: PlanningFields | None) -> Planning:
     return Planning(fields.demand, fields.horizon_hours, fields.replan_hours)
 
 
-def _jobs(top: ScenarioFields, setting: Setting, block_chips: int) -> tuple[Job, ...]:
+def _jobs(top: ScenarioFields, setting: Setting, block_chips: int) -> tuple[JobKind, ...]:
     if top.jobs is None and top.services is None:
         raise top.refused("jobs", "a fleet has work: give services, jobs or both")
     jobs = top.jobs or {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
-from trnsim.system.fleet.placing import placed
+from trnsim.system.fleet.placing import building_shares
 from trnsim.system.fleet.splitting import splits
 from trnsim.system.fleet.worth import perfect_usd, planned_usd
 from trnsim.uncertainty import interval
@@ -16,21 +16,21 @@ from trnsim.uncertainty import interval
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trnsim.system.fleet.comparison import Result
+    from trnsim.system.fleet.comparison import PolicyResult
     from trnsim.system.fleet.demand import Array
     from trnsim.system.fleet.scenario import Scenario
-    from trnsim.system.fleet.simulate import Outcome
+    from trnsim.system.fleet.simulate import FleetOutcome
 
 _DECIMALS: Final = 6
 
 
-def values(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[str, Any]:
+def values(scenario: Scenario, results: dict[str, PolicyResult], seed: int) -> dict[str, Any]:
     """All that a page of the fleet's day needs, in SI units, chips and USD."""
     fleet = scenario.fleet
     return {
         "name": scenario.name,
         "seed": seed,
-        "draws": max((len(one.outcome.usd) for one in results.values()), default=0),
+        "draws": max((len(result.outcome.usd) for result in results.values()), default=0),
         "start": scenario.start.isoformat(),
         "days": scenario.days,
         "planned_for": scenario.planning.demand,
@@ -45,52 +45,54 @@ def values(scenario: Scenario, results: dict[str, Result], seed: int) -> dict[st
         "price": fleet.price,
         "services": [
             {
-                "name": one.name,
-                "replica_chips": one.replica_chips,
-                "requests_per_s": one.requests_per_s,
-                "ready_s": scenario.ready_s(one),
-                "usd_per_missed_request": one.usd_per_missed_request,
-                "basis": one.basis,
+                "name": service.name,
+                "replica_chips": service.replica_chips,
+                "requests_per_s": service.requests_per_s,
+                "ready_s": scenario.ready_s(service),
+                "usd_per_missed_request": service.usd_per_missed_request,
+                "basis": service.basis,
             }
-            for one in scenario.services
+            for service in scenario.services
         ],
         "jobs": [
             {
-                "name": one.name,
-                "count": one.count,
-                "stop_s": scenario.stop_s(one),
-                "usd_per_million_tokens": one.usd_per_token * 1e6,
-                "levels": [asdict(level) for level in one.levels],
-                "basis": one.basis,
+                "name": job.name,
+                "count": job.count,
+                "stop_s": scenario.stop_s(job),
+                "usd_per_million_tokens": job.usd_per_token * 1e6,
+                "levels": [asdict(level) for level in job.levels],
+                "basis": job.basis,
             }
-            for one in scenario.jobs
+            for job in scenario.jobs
         ],
         "hours": [scenario.local(hour).isoformat() for hour in range(scenario.hours)],
         "demand": {
-            one.name: {name: _hourly(getattr(one.curve, name)) for name in ("p10", "p50", "p90")}
-            for one in scenario.services
+            service.name: {
+                name: _hourly(getattr(service.curve, name)) for name in ("p10", "p50", "p90")
+            }
+            for service in scenario.services
         },
-        "policies": {name: _policy(scenario, one) for name, one in results.items()},
+        "policies": {name: _policy(scenario, result) for name, result in results.items()},
         "perfect_sharing_training_usd": perfect_usd(scenario),
         "splits": [
             {
-                "jobs": one.jobs,
-                "chips": one.chips,
-                "mtbf_s": one.lost.mtbf_s,
-                "goodput": one.lost.goodput,
+                "jobs": split.jobs,
+                "chips": split.chips,
+                "mtbf_s": split.lost.mtbf_s,
+                "goodput": split.lost.goodput,
             }
-            for one in splits(fleet)
+            for split in splits(fleet)
         ],
     }
 
 
 def _hourly(steps: Array) -> list[float]:
     """The mean of each hour."""
-    found: list[float] = steps.reshape(-1, HOUR_STEPS).mean(axis=1).round(_DECIMALS).tolist()
-    return found
+    means: list[float] = steps.reshape(-1, HOUR_STEPS).mean(axis=1).round(_DECIMALS).tolist()
+    return means
 
 
-def _policy(scenario: Scenario, result: Result) -> dict[str, Any]:
+def _policy(scenario: Scenario, result: PolicyResult) -> dict[str, Any]:
     plan, outcome = result.plan, result.outcome
     days = scenario.days
     blocks = plan.job_blocks(scenario.jobs)
@@ -107,8 +109,8 @@ def _policy(scenario: Scenario, result: Result) -> dict[str, Any]:
             "usd": float(result.expected.usd[0]),
             "training_net_usd": planned_usd(scenario, plan),
             "training_usd": float(result.expected.cost_usd[0] - result.expected.usd[0]),
-            "requests_missed": {name: one[0] for name, one in _missed(scenario, result.expected)},
-            "tokens": {name: one[0] for name, one in _tokens(scenario, result.expected)},
+            "requests_missed": {name: runs[0] for name, runs in _missed(scenario, result.expected)},
+            "tokens": {name: runs[0] for name, runs in _tokens(scenario, result.expected)},
             "usd_per_day": _usd_per_day(scenario, result.expected),
         },
         "draws": {
@@ -116,44 +118,45 @@ def _policy(scenario: Scenario, result: Result) -> dict[str, Any]:
             "tokens": dict(_tokens(scenario, outcome)),
         },
         "chips": {
-            one.name: (plan.services[:, at] * scenario.block_chips).tolist()
-            for at, one in enumerate(scenario.services)
+            service.name: (plan.services[:, at] * scenario.block_chips).tolist()
+            for at, service in enumerate(scenario.services)
         }
         | {
-            one.name: (blocks[:, at] * scenario.block_chips).tolist()
-            for at, one in enumerate(scenario.jobs)
+            job.name: (blocks[:, at] * scenario.block_chips).tolist()
+            for at, job in enumerate(scenario.jobs)
         },
         "jobs_by_level": {
-            one.name: counts.tolist() for one, counts in zip(scenario.jobs, plan.jobs, strict=True)
+            job.name: counts.tolist() for job, counts in zip(scenario.jobs, plan.jobs, strict=True)
         },
         "requests_missed": {
-            one.name: _percentiles(outcome.missed[at]) for at, one in enumerate(scenario.services)
+            service.name: _percentiles(outcome.missed[at])
+            for at, service in enumerate(scenario.services)
         },
         "tokens": {
-            one.name: _percentiles(outcome.tokens[at]) for at, one in enumerate(scenario.jobs)
+            job.name: _percentiles(outcome.tokens[at]) for at, job in enumerate(scenario.jobs)
         },
-        "buildings_first_day": [placed(scenario, plan, hour) for hour in range(DAY_HOURS)],
+        "buildings_first_day": [building_shares(scenario, plan, hour) for hour in range(DAY_HOURS)],
     }
 
 
-def _missed(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, list[float]]]:
+def _missed(scenario: Scenario, outcome: FleetOutcome) -> Iterator[tuple[str, list[float]]]:
     """Requests outside the SLO of each service, by draw."""
-    for one, drawn in zip(scenario.services, outcome.missed, strict=True):
-        yield one.name, drawn.sum(axis=1).tolist()
+    for service, drawn in zip(scenario.services, outcome.missed, strict=True):
+        yield service.name, drawn.sum(axis=1).tolist()
 
 
-def _tokens(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, list[float]]]:
+def _tokens(scenario: Scenario, outcome: FleetOutcome) -> Iterator[tuple[str, list[float]]]:
     """Tokens of each job, by draw."""
-    for one, drawn in zip(scenario.jobs, outcome.tokens, strict=True):
-        yield one.name, drawn.sum(axis=1).tolist()
+    for job, drawn in zip(scenario.jobs, outcome.tokens, strict=True):
+        yield job.name, drawn.sum(axis=1).tolist()
 
 
-def _usd_per_day(scenario: Scenario, outcome: Outcome) -> dict[str, float]:
+def _usd_per_day(scenario: Scenario, outcome: FleetOutcome) -> dict[str, float]:
     """USD of a day by cause: chips, energy, missed requests, less the worth of tokens."""
     fleet, days = scenario.fleet, scenario.days
     missed = (
-        one.usd_per_missed_request * float(drawn[0].sum())
-        for one, drawn in zip(scenario.services, outcome.missed, strict=True)
+        service.usd_per_missed_request * float(drawn[0].sum())
+        for service, drawn in zip(scenario.services, outcome.missed, strict=True)
     )
     return {
         "chips": outcome.chip_hours * fleet.usd_per_chip_hour / days,

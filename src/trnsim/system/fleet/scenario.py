@@ -112,7 +112,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobKind:
     """Equal training jobs.
 
     Attributes:
@@ -171,7 +171,7 @@ class Scenario:
     days: int
     fleet: Fleet
     services: tuple[Service, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobKind, ...]
     planning: Planning
     block_ultraservers: int
 
@@ -214,14 +214,14 @@ class Scenario:
         """Seconds from the hour in which a block is given to a service until it serves."""
         return self.handover_s + service.start_s
 
-    def stop_s(self, job: Job) -> float:
+    def stop_s(self, job: JobKind) -> float:
         """Seconds for which a job stands still where its width changes."""
         return self.handover_s + job.restore_s
 
     def block_requests_per_s(self, service: Service) -> float:
         """What a block of a service serves: less the mean of what failures take until restart."""
-        whole = self.block_chips / service.replica_chips * service.requests_per_s
-        return whole * (1.0 - self.failed_part(service))
+        rate = self.block_chips / service.replica_chips * service.requests_per_s
+        return rate * (1.0 - self.failed_part(service))
 
     def failed_part(self, service: Service) -> float:
         """The mean part of a service's blocks that start again after a failure."""
@@ -253,9 +253,9 @@ def spares_for(ultraservers: int, repaired: float) -> int:
     if mean > _MANY:
         return min(math.ceil(mean + P90_SCORE * math.sqrt(mean)), ultraservers - 1)
     chance = total = math.exp(-mean)
-    found = 0
-    while total < _SPARES and found < ultraservers - 1:
-        found += 1
-        chance *= mean / found
+    count = 0
+    while total < _SPARES and count < ultraservers - 1:
+        count += 1
+        chance *= mean / count
         total += chance
-    return found
+    return count

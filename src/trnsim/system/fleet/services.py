@@ -54,21 +54,21 @@ def _replica(name: str, fields: ServiceFields, setting: Setting) -> tuple[int, f
         BadInput: both are given and planned, or neither.
     """
     if not fields.model:
-        for one in _MODEL:
-            if one in fields:
-                raise fields.refused(one, "it goes with model, which is not given")
+        for key in _MODEL:
+            if key in fields:
+                raise fields.refused(key, "it goes with model, which is not given")
         if fields.replica_chips is None or fields.requests_per_s is None:
-            missing = next(one for one in _GIVEN if one not in fields)
+            missing = next(key for key in _GIVEN if key not in fields)
             raise fields.refused(missing, "give replica_chips and requests_per_s, or model")
         return fields.replica_chips, fields.requests_per_s, "given"
-    for one in _GIVEN:
-        if one in fields:
-            raise fields.refused(one, "model is given, from which it is planned: give one of them")
+    for key in _GIVEN:
+        if key in fields:
+            raise fields.refused(key, "model is given, from which it is planned: give one of them")
     setting.tell(f"replicas of {name}")
-    return _planned(fields, setting)
+    return _planned_replica(fields, setting)
 
 
-def _planned(fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
+def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
     """Instances that serve a model within its SLO, and their most requests a second.
 
     Raises:
@@ -79,11 +79,11 @@ def _planned(fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
     busy = busy_demand(fields.input_tokens, fields.output_tokens)
     model = read_config(setting.path(fields, "model"))
-    found = plan(model, machine(setting.instance), ServerOptions(), busy, slo=slo)
-    if not found.is_met or not found.most_per_s:
+    best = plan(model, machine(setting.instance), ServerOptions(), busy, slo=slo)
+    if not best.is_met or not best.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")
-    chips = found.deployment.instances * machine(setting.instance).instance.count
-    return chips, found.most_per_s, f"planned: {found.deployment.instances} x {setting.instance}"
+    chips = best.deployment.instances * machine(setting.instance).instance.count
+    return chips, best.most_per_s, f"planned: {best.deployment.instances} x {setting.instance}"
 
 
 def _curve(fields: ServiceFields, setting: Setting) -> Curve:
@@ -92,7 +92,7 @@ def _curve(fields: ServiceFields, setting: Setting) -> Curve:
     if isinstance(shape, str):
         table = setting.path(fields, "demand")
         return demand_file.read(table, setting.zone, setting.start, setting.steps)
-    return demand.generated(
+    return demand.shaped_curve(
         setting.start,
         setting.steps,
         shape.peak_requests_per_s,

@@ -14,13 +14,13 @@ import numpy as np
 
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, STEP_S
 from trnsim.system.fleet.need import ready_steps
-from trnsim.system.fleet.plan import entered
+from trnsim.system.fleet.plan import level_changes
 
 if TYPE_CHECKING:
     from trnsim.system.fleet.conditions import Conditions
     from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import Counts, Plan
-    from trnsim.system.fleet.scenario import Job, Scenario, Service
+    from trnsim.system.fleet.plan import Counts, FleetPlan
+    from trnsim.system.fleet.scenario import JobKind, Scenario, Service
 
 _KWH: Final = 1000.0
 _FAILURES: Final = 1_000_003
@@ -28,7 +28,7 @@ _FAILURES: Final = 1_000_003
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FleetOutcome:
     """What a plan brings, by draw.
 
     Attributes:
@@ -57,14 +57,14 @@ class Outcome:
     def missed_part(self) -> Array:
         """The part of all requests outside the SLO ``[draws]``."""
         requests = self.requests.sum(axis=(0, 2))
-        found: Array = self.missed.sum(axis=(0, 2)) / np.maximum(requests, 1e-300)
-        return found
+        part: Array = self.missed.sum(axis=(0, 2)) / np.maximum(requests, 1e-300)
+        return part
 
     @property
     def tokens_per_day(self) -> Array:
         """Trained tokens a day ``[draws]``."""
-        found: Array = self.tokens.sum(axis=(0, 2)) / self.days
-        return found
+        rate: Array = self.tokens.sum(axis=(0, 2)) / self.days
+        return rate
 
     @property
     def utilisation(self) -> Array:
@@ -72,37 +72,37 @@ class Outcome:
         return self.useful_chip_hours / self.chip_hours
 
 
-def simulate(scenario: Scenario, plan: Plan, conditions: Conditions) -> Outcome:
+def simulate(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> FleetOutcome:
     """What `plan` brings under `conditions`."""
-    taken = _taken(scenario, plan, conditions)
+    lost = _failed_blocks(scenario, plan, conditions)
     generator = (
         None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURES])
     )
     requests, missed, useful = [], [], np.zeros(conditions.draws)
     for at, service in enumerate(scenario.services):
-        can = _capacity(scenario, service, plan.services[:, at], taken[at], generator)
-        asked = conditions.demand[at]
-        late = np.maximum(asked - can, 0.0) * STEP_S
-        requests.append(_by_hour(asked * STEP_S))
+        can = _capacity(scenario, service, plan.services[:, at], lost[at], generator)
+        demand = conditions.demand[at]
+        late = np.maximum(demand - can, 0.0) * STEP_S
+        requests.append(_by_hour(demand * STEP_S))
         missed.append(_by_hour(late))
         served = requests[-1] - missed[-1]
         replica_hours = served.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
         useful += replica_hours * service.replica_chips
     tokens = []
     for at in range(len(scenario.jobs)):
-        made, hours = _trained(scenario, plan, at, taken[len(scenario.services) + at], generator)
-        tokens.append(_by_hour(made))
+        trained, hours = _training(scenario, plan, at, lost[len(scenario.services) + at], generator)
+        tokens.append(_by_hour(trained))
         useful += hours
     return _outcome(scenario, plan, (requests, missed, tokens), useful)
 
 
 def _by_hour(steps: Array) -> Array:
     """``[draws, hours]`` of ``[draws, steps]``."""
-    found: Array = steps.reshape(len(steps), -1, HOUR_STEPS).sum(axis=2)
-    return found
+    sums: Array = steps.reshape(len(steps), -1, HOUR_STEPS).sum(axis=2)
+    return sums
 
 
-def _taken(scenario: Scenario, plan: Plan, conditions: Conditions) -> list[Array]:
+def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> list[Array]:
     """Blocks that failures take of each service, then of each kind of job ``[draws, steps]``.
 
     What is idle goes first, then the last jobs, then the last services.
@@ -113,18 +113,18 @@ def _taken(scenario: Scenario, plan: Plan, conditions: Conditions) -> list[Array
     left = np.maximum(left - np.repeat(idle, HOUR_STEPS), 0.0)
     services = len(scenario.services)
     order = [*range(blocks.shape[1] - 1, services - 1, -1), *range(services - 1, -1, -1)]
-    found: dict[int, Array] = {}
+    failed: dict[int, Array] = {}
     for at in order:
-        found[at] = np.minimum(left, np.repeat(blocks[:, at], HOUR_STEPS))
-        left = left - found[at]
-    return [found[at] for at in range(blocks.shape[1])]
+        failed[at] = np.minimum(left, np.repeat(blocks[:, at], HOUR_STEPS))
+        left = left - failed[at]
+    return [failed[at] for at in range(blocks.shape[1])]
 
 
 def _capacity(
     scenario: Scenario,
     service: Service,
     blocks: Counts,
-    taken: Array,
+    failed: Array,
     generator: np.random.Generator | None,
 ) -> Array:
     """Requests a second that a service can serve ``[draws, steps]``.
@@ -134,19 +134,23 @@ def _capacity(
     serving = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
     late = ready_steps(scenario, service)
     serving[1:, :late] = np.minimum(serving[1:, :late], blocks[:-1, None])
-    there = np.maximum(serving.reshape(-1) - taken, 0.0)
-    each = scenario.block_chips / service.replica_chips * service.requests_per_s
+    there = np.maximum(serving.reshape(-1) - failed, 0.0)
+    block_rate = scenario.block_chips / service.replica_chips * service.requests_per_s
     if generator is None:
         return there * scenario.block_requests_per_s(service)
     failures = generator.poisson(
         there * (scenario.block_chips * STEP_S / scenario.fleet.chip_mtbf_s)
     )
-    found: Array = each * np.maximum(there - failures * (service.start_s / STEP_S), 0.0)
-    return found
+    capacity: Array = block_rate * np.maximum(there - failures * (service.start_s / STEP_S), 0.0)
+    return capacity
 
 
-def _trained(
-    scenario: Scenario, plan: Plan, at: int, taken: Array, generator: np.random.Generator | None
+def _training(
+    scenario: Scenario,
+    plan: FleetPlan,
+    at: int,
+    failed: Array,
+    generator: np.random.Generator | None,
 ) -> tuple[Array, Array]:
     """Tokens of a kind of job ``[draws, steps]``, and useful chip-hours ``[draws]``.
 
@@ -154,55 +158,59 @@ def _trained(
     since the last checkpoint counts as lost, so a step may have less than none.
     """
     job, counts = scenario.jobs[at], plan.jobs[at]
-    rates = np.array([one.kept_tokens_per_s for one in job.levels])
-    kept = np.array([one.kept * one.chips for one in job.levels])
+    rates = np.array([level.kept_tokens_per_s for level in job.levels])
+    useful_chips = np.array([level.kept * level.chips for level in job.levels])
     stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
-    changed = entered(counts)
+    changed = level_changes(counts)
 
-    def running(each: Array) -> Array:
+    def running(amounts: Array) -> Array:
         """A sum over jobs by step ``[1, steps]``, without those that stand still."""
-        by_hour = (counts @ each)[:, None] - (changed @ each)[:, None] * stopped
-        found: Array = by_hour.reshape(1, -1)
-        return found
+        by_hour = (counts @ amounts)[:, None] - (changed @ amounts)[:, None] * stopped
+        by_step: Array = by_hour.reshape(1, -1)
+        return by_step
 
     blocks = np.repeat(plan.job_blocks(scenario.jobs)[:, at], HOUR_STEPS)
-    part = 1.0 - np.minimum(taken * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
+    part = 1.0 - np.minimum(failed * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
     if generator is not None:
         part = part + _deviation(scenario, plan, at, part.shape, generator)
-    return running(rates) * part * STEP_S, (running(kept) * part).sum(axis=1) / HOUR_STEPS
+    return running(rates) * part * STEP_S, (running(useful_chips) * part).sum(axis=1) / HOUR_STEPS
 
 
-def _step_blocks(job: Job) -> int:
+def _step_blocks(job: JobKind) -> int:
     """Blocks by which a job is narrower where it lacks one; where it has one width, all of them."""
     widths = [level.blocks for level in job.levels[1:]]
     return max((wide - narrow for narrow, wide in pairwise(widths)), default=widths[-1])
 
 
 def _deviation(
-    scenario: Scenario, plan: Plan, at: int, shape: tuple[int, ...], generator: np.random.Generator
+    scenario: Scenario,
+    plan: FleetPlan,
+    at: int,
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
 ) -> Array:
     """What failures of a step take or leave beside their mean, as a part of what is kept."""
     job, counts = scenario.jobs[at], plan.jobs[at]
-    chips = np.repeat(counts @ np.array([one.chips for one in job.levels]), HOUR_STEPS)
-    rates = np.array([one.tokens_per_s for one in job.levels])
-    kept = np.array([one.kept_tokens_per_s for one in job.levels])
-    whole, left = (np.repeat(counts @ one, HOUR_STEPS) for one in (rates, kept))
-    lost = (whole - left) / np.maximum(left, 1e-300)
+    chips = np.repeat(counts @ np.array([level.chips for level in job.levels]), HOUR_STEPS)
+    rates = np.array([level.tokens_per_s for level in job.levels])
+    kept_rates = np.array([level.kept_tokens_per_s for level in job.levels])
+    full, left = (np.repeat(counts @ per_job, HOUR_STEPS) for per_job in (rates, kept_rates))
+    lost = (full - left) / np.maximum(left, 1e-300)
     mean = chips * (STEP_S / scenario.fleet.chip_mtbf_s)
     failures = generator.poisson(np.broadcast_to(mean, shape))
-    found: Array = np.where(mean > 0, lost * (1.0 - failures / np.maximum(mean, 1e-300)), 0.0)
-    return found
+    deviation: Array = np.where(mean > 0, lost * (1.0 - failures / np.maximum(mean, 1e-300)), 0.0)
+    return deviation
 
 
 def _outcome(
     scenario: Scenario,
-    plan: Plan,
+    plan: FleetPlan,
     hourly: tuple[list[Array], list[Array], list[Array]],
     useful: Array,
-) -> Outcome:
+) -> FleetOutcome:
     draws, hours = len(useful), scenario.hours
     requests, missed, tokens = (
-        np.stack(one) if one else np.zeros((0, draws, hours)) for one in hourly
+        np.stack(arrays) if arrays else np.zeros((0, draws, hours)) for arrays in hourly
     )
     fleet = scenario.fleet
     chip_hours = float(fleet.chips * hours)
@@ -215,7 +223,7 @@ def _outcome(
     worth = np.zeros(draws)
     for at, job in enumerate(scenario.jobs):
         worth += tokens[at].sum(axis=1) * job.usd_per_token
-    return Outcome(
+    return FleetOutcome(
         requests=requests,
         missed=missed,
         tokens=tokens,
@@ -228,7 +236,7 @@ def _outcome(
     )
 
 
-def _energy_kwh(scenario: Scenario, plan: Plan) -> float | None:
+def _energy_kwh(scenario: Scenario, plan: FleetPlan) -> float | None:
     """Energy of all chips; spares and chips that wait are idle."""
     watts = scenario.fleet.watts
     if watts is None:

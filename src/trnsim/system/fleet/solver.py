@@ -8,8 +8,9 @@
 Equal jobs are one flow, so that which of them runs where is not searched. Jobs of the hours that a
 plan keeps are whole numbers: one after another is rounded and the rest solved again (diving). Later
 hours, which are planned again, may have parts of jobs. In the end each job takes its best widths in
-turn (`polished`), as a part of a job costs only a part of a change: from there, and from widths of
-the threshold policy, which fit as it gives services no less. The better of the two is the plan.
+turn (`polished_plan`), as a part of a job costs only a part of a change: from there, and from
+widths of the threshold policy, which fit as it gives services no less. The better of the two is the
+plan.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trnsim.errors import BadInput, InternalError
-from trnsim.system.fleet.need import given, needs
-from trnsim.system.fleet.plan import Plan
+from trnsim.system.fleet.need import allotment, needs
+from trnsim.system.fleet.plan import FleetPlan
 from trnsim.system.fleet.policies import threshold
-from trnsim.system.fleet.polish import polished
+from trnsim.system.fleet.polish import polished_plan
 from trnsim.system.fleet.worth import entering_usd, hourly_usd, planned_usd
 
 if TYPE_CHECKING:
@@ -38,36 +39,36 @@ _WHOLE: Final = 1e-6
 """What a whole number may be off by."""
 
 
-def solved(scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> Plan:
+def solver_plan(scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> FleetPlan:
     """The plan of a rolling horizon: what services need, and the widths that are worth the most.
 
     Raises:
         BadInput: highspy is not installed.
     """
-    services = given(scenario, needs(scenario, scenario.planning.demand))
+    services = allotment(scenario, needs(scenario, scenario.planning.demand))
     free = scenario.blocks - services.sum(axis=1)
     planning = scenario.planning
     sizes = [len(job.levels) for job in scenario.jobs]
-    found = np.zeros((scenario.hours, sum(sizes)), np.int64)
-    windows: dict[int, Window] = {}
+    widths = np.zeros((scenario.hours, sum(sizes)), np.int64)
+    windows: dict[int, PlanWindow] = {}
     hour = 0 if sizes else scenario.hours
     while hour < scenario.hours:
         ahead = min(planning.horizon_hours, scenario.hours - hour)
         if ahead not in windows:
-            windows[ahead] = Window(scenario, ahead)
+            windows[ahead] = PlanWindow(scenario, ahead)
         is_last = hour + ahead == scenario.hours  # no later plan sees more
-        kept = ahead if is_last else planning.replan_hours
-        before = found[hour - 1] if hour else None
-        found[hour : hour + kept] = windows[ahead].solve(free[hour : hour + ahead], before, kept)
-        hour += kept
+        fixed = ahead if is_last else planning.replan_hours
+        before = widths[hour - 1] if hour else None
+        widths[hour : hour + fixed] = windows[ahead].solve(free[hour : hour + ahead], before, fixed)
+        hour += fixed
         tell(f"planned {hour:,} of {scenario.hours:,} hours")
-    jobs = np.split(found, np.cumsum(sizes)[:-1], axis=1) if sizes else []
+    jobs = np.split(widths, np.cumsum(sizes)[:-1], axis=1) if sizes else []
     starts = (tuple(jobs), threshold(scenario).jobs)
-    plans = [polished(scenario, Plan("solver", services, start)) for start in starts]
+    plans = [polished_plan(scenario, FleetPlan("solver", services, start)) for start in starts]
     return max(plans, key=lambda plan: planned_usd(scenario, plan))
 
 
-class Window:
+class PlanWindow:
     """The problem of a number of hours, which is solved for other free blocks and other starts."""
 
     def __init__(self, scenario: Scenario, hours: int) -> None:
@@ -75,19 +76,19 @@ class Window:
         jobs = scenario.jobs
         self._usd = np.concatenate([hourly_usd(scenario, job) for job in jobs])
         self._cost = np.concatenate([entering_usd(scenario, job) for job in jobs])
-        self._blocks = np.concatenate([[one.blocks for one in job.levels] for job in jobs])
+        self._blocks = np.concatenate([[level.blocks for level in job.levels] for job in jobs])
         self._kind = np.repeat(np.arange(len(jobs)), [len(job.levels) for job in jobs])
         self._count = np.array([job.count for job in jobs])
         self._highs = _highs()
         self._pass()
 
-    def solve(self, free: Counts, before: Counts | None, kept: int = 1) -> Counts:
-        """Jobs by level ``[kept, levels of all kinds]``, whole numbers.
+    def solve(self, free: Counts, before: Counts | None, fixed: int = 1) -> Counts:
+        """Jobs by level ``[fixed, levels of all kinds]``, whole numbers.
 
         Args:
             free: blocks that services leave, by hour.
             before: jobs by level in the hour before; None where all may begin as they like.
-            kept: hours whose plan is kept.
+            fixed: hours whose plan is kept.
 
         Raises:
             InternalError: HiGHS found none, though all jobs may wait.
@@ -98,10 +99,10 @@ class Window:
         lower = np.concatenate([-begun, np.full(self._hours, -np.inf)])
         upper = np.concatenate([np.full(levels, np.inf), free])
         self._highs.changeRowsBounds(len(rows), rows, lower.astype(float), upper.astype(float))
-        size = kept * levels
+        size = fixed * levels
         self._bounds(np.arange(size), np.zeros(size), self._most(size))
-        found = self._dived(size)
-        return np.rint(found).astype(np.int64).reshape(kept, levels)
+        columns = self._dive(size)
+        return np.rint(columns).astype(np.int64).reshape(fixed, levels)
 
     def _most(self, size: int) -> Array:
         """The largest number of jobs at each of the first `size` levels of hours."""
@@ -110,29 +111,29 @@ class Window:
     def _bounds(self, columns: Counts, lower: Array, upper: Array) -> None:
         self._highs.changeColsBounds(len(columns), columns.astype(np.int32), lower, upper)
 
-    def _dived(self, size: int) -> Array:
+    def _dive(self, size: int) -> Array:
         """The first `size` columns, all whole: the nearest to whole is rounded up, or else down.
 
         Raises:
             InternalError: there is no plan.
         """
         most = self._most(size)
-        found = self._relaxed()
-        while found is not None:
-            parts = found[:size] - np.floor(found[:size] + _WHOLE)
+        columns = self._relaxation()
+        while columns is not None:
+            parts = columns[:size] - np.floor(columns[:size] + _WHOLE)
             if parts.max(initial=0.0) <= _WHOLE:
-                return found[:size]
+                return columns[:size]
             at = np.array([np.argmax(parts)])
-            up = np.ceil(found[at])
+            up = np.ceil(columns[at])
             self._bounds(at, up, most[at])
-            wider = self._relaxed()
+            wider = self._relaxation()
             if wider is None:
                 self._bounds(at, np.zeros(1), up - 1.0)
-                wider = self._relaxed()
-            found = wider
+                wider = self._relaxation()
+            columns = wider
         raise InternalError(f"HiGHS: {self._highs.getModelStatus()} of a plan of jobs")
 
-    def _relaxed(self) -> Array | None:
+    def _relaxation(self) -> Array | None:
         """All columns, with parts of jobs; None where there is no plan."""
         self._highs.run()
         if self._highs.getModelStatus() != import_module("highspy").HighsModelStatus.kOptimal:

@@ -17,7 +17,7 @@ _PARTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
 
 
 @dataclass(frozen=True)
-class Split:
+class FleetSplit:
     """Equal jobs that share a fleet.
 
     Attributes:
@@ -33,7 +33,7 @@ class Split:
 
 def splits(
     fleet: Fleet, checkpoint_s: float = CHECKPOINT_S, recovery_s: float = RECOVERY_S
-) -> list[Split]:
+) -> list[FleetSplit]:
     """One job on all chips, several on equal parts of whole UltraServers, one an UltraServer.
 
     Args:
@@ -41,12 +41,12 @@ def splits(
         checkpoint_s: seconds for which a checkpoint stops training.
         recovery_s: seconds from a failure until training goes on, with a spare.
     """
-    given = Reliability(fleet.chip_mtbf_s, checkpoint_s, recovery_s, replacement_s=0.0)
+    risk = Reliability(fleet.chip_mtbf_s, checkpoint_s, recovery_s, replacement_s=0.0)
     servers = sum(fleet.ultraservers.values())
-    found: list[Split] = []
+    options: list[FleetSplit] = []
     for jobs in sorted({*_PARTS, len(fleet.ultraservers), servers}):
         if servers % jobs:
             continue
         chips = servers // jobs * fleet.ultraserver_chips
-        found.append(Split(jobs, chips, goodput(chips, chips // fleet.instance_chips, given)))
-    return found
+        options.append(FleetSplit(jobs, chips, goodput(chips, chips // fleet.instance_chips, risk)))
+    return options

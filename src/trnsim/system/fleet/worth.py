@@ -6,39 +6,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.system.fleet.need import given, needs
-from trnsim.system.fleet.plan import entered
+from trnsim.system.fleet.need import allotment, needs
+from trnsim.system.fleet.plan import level_changes
 from trnsim.system.fleet.scenario import HOUR_S
 
 if TYPE_CHECKING:
     from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import Plan
-    from trnsim.system.fleet.scenario import Job, Scenario
+    from trnsim.system.fleet.plan import FleetPlan
+    from trnsim.system.fleet.scenario import JobKind, Scenario
 
 
-def hourly_usd(scenario: Scenario, job: Job) -> Array:
+def hourly_usd(scenario: Scenario, job: JobKind) -> Array:
     """USD of an hour of a job at each level: tokens, less energy beyond that of idle chips."""
     fleet = scenario.fleet
     more = fleet.energy_usd_per_chip_hour("training") - fleet.energy_usd_per_chip_hour("idle")
     return np.array(
         [
-            HOUR_S * one.kept_tokens_per_s * job.usd_per_token - one.chips * more
-            for one in job.levels
+            HOUR_S * level.kept_tokens_per_s * job.usd_per_token - level.chips * more
+            for level in job.levels
         ]
     )
 
 
-def entering_usd(scenario: Scenario, job: Job) -> Array:
+def entering_usd(scenario: Scenario, job: JobKind) -> Array:
     """USD of tokens that are not trained while a job changes to each level; to wait costs none."""
     stop_s = min(scenario.stop_s(job), HOUR_S)
-    return np.array([stop_s * one.kept_tokens_per_s * job.usd_per_token for one in job.levels])
+    return np.array([stop_s * level.kept_tokens_per_s * job.usd_per_token for level in job.levels])
 
 
-def planned_usd(scenario: Scenario, plan: Plan) -> float:
+def planned_usd(scenario: Scenario, plan: FleetPlan) -> float:
     """USD of training by a plan, less those of its changes."""
     return sum(
         float((counts @ hourly_usd(scenario, job)).sum())
-        - float((entered(counts) @ entering_usd(scenario, job)).sum())
+        - float((level_changes(counts) @ entering_usd(scenario, job)).sum())
         for job, counts in zip(scenario.jobs, plan.jobs, strict=True)
     )
 
@@ -48,9 +48,9 @@ def perfect_usd(scenario: Scenario) -> float:
 
     An upper bound: jobs may have any width, also parts of a block, and change it at no cost.
     """
-    needed = given(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
+    needed = allotment(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
     blocks, usd = [0.0], [0.0]
-    for more, gained in sorted(_pieces(scenario), key=lambda one: -one[1] / one[0]):
+    for more, gained in sorted(_pieces(scenario), key=lambda piece: -piece[1] / piece[0]):
         blocks.append(blocks[-1] + more)
         usd.append(usd[-1] + gained)
     return float(np.interp(scenario.blocks - needed, blocks, usd).sum())
@@ -58,7 +58,7 @@ def perfect_usd(scenario: Scenario) -> float:
 
 def _pieces(scenario: Scenario) -> list[tuple[float, float]]:
     """Blocks and USD of each straight piece of the least concave curve above each job's levels."""
-    found: list[tuple[float, float]] = []
+    pieces: list[tuple[float, float]] = []
     for job in scenario.jobs:
         usd = hourly_usd(scenario, job)
         blocks = np.array([level.blocks for level in job.levels], float)
@@ -68,8 +68,8 @@ def _pieces(scenario: Scenario) -> list[tuple[float, float]]:
             if slopes.max() <= 0:
                 break
             to = at + 1 + int(np.flatnonzero(slopes == slopes.max())[-1])
-            found.append(
+            pieces.append(
                 (job.count * float(blocks[to] - blocks[at]), job.count * float(usd[to] - usd[at]))
             )
             at = to
-    return found
+    return pieces

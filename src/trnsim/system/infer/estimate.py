@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.estimate import Estimate
     from trnsim.estimate.measured import Measured
     from trnsim.place.machine import Machine
-    from trnsim.system.infer.parts import Asked, Inference, Part
+    from trnsim.system.infer.parts import Inference, InferencePart, InputSizes
     from trnsim.workload.summary import Summary
 
 RESERVE: Final = assumed(
@@ -119,7 +119,7 @@ class InferenceEstimate:
 def estimate(
     path: str | Path,
     on: str,
-    asked: Asked,
+    sizes: InputSizes,
     *,
     cores: int | None = None,
     dtype: str | None = None,
@@ -133,7 +133,7 @@ def estimate(
     Args:
         path: a model's configuration, or a pipeline's index or folder.
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
-        asked: what goes through the model.
+        sizes: what goes through the model.
         cores: ranks in use; all of the instance's by default.
         dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.
         measured: a user's times of layers, which win.
@@ -148,52 +148,52 @@ def estimate(
         OutOfMemory: weights and activations exceed a rank's memory.
     """
     where = machine(on, rows=rows)
-    taken = _cores(where, cores)
+    used = _cores(where, cores)
     held = dtype or _usual_dtype(where)
-    asked_for = inference(path, asked, held)
-    each = _ranks_of_copy(asked_for, where, taken)
+    plan = inference(path, sizes, held)
+    ranks = _ranks_of_copy(plan, where, used)
     if measured is not None:
-        _check_measured(measured, asked_for, where)
-    found = [_Timed(part, where, held, each, measured) for part in asked_for.parts]
-    whole = _whole(found, measured)
-    copies = taken // each
+        _check_measured(measured, plan, where)
+    timed = [_PassTime(part, where, held, ranks, measured) for part in plan.parts]
+    total = _total(timed, measured)
+    copies = used // ranks
     return InferenceEstimate(
         platform=on,
         instance=where.instance.name,
-        item=asked_for.item,
-        batch=asked.batch,
-        cores=copies * each,
+        item=plan.item,
+        batch=sizes.batch,
+        cores=copies * ranks,
         copies=copies,
         rank_name=where.rank_name,
-        estimate=whole,
-        items_per_s=_inverse(whole.interval, copies * asked.batch),
-        parts=tuple(one.time for one in found),
-        memory_bytes=_check_memory(found, where),
+        estimate=total,
+        items_per_s=_inverse(total.interval, copies * sizes.batch),
+        parts=tuple(part.time for part in timed),
+        memory_bytes=_check_memory(timed, where),
         quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
         notes=(
-            *(f"extrapolated: {one}" for one in whole.extrapolations),
-            *_notes(asked_for, where, taken - copies * each),
+            *(f"extrapolated: {reach}" for reach in total.extrapolations),
+            *_notes(plan, where, used - copies * ranks),
         ),
     )
 
 
-class _Timed:
+class _PassTime:
     """The parts of a pass and what they take."""
 
     def __init__(
-        self, part: Part, where: Machine, dtype: str, ranks: int, measured: Measured | None
+        self, part: InferencePart, where: Machine, dtype: str, ranks: int, measured: Measured | None
     ) -> None:
-        given = part.given
+        model_pass = part.model_pass
         guided = math.ceil(part.guided / ranks)
         if guided > 1:
-            given = replace(given, batch=guided * given.batch)
-        question = Question(part.model, given, where, dtype=dtype, measured=measured)
-        self.given = given
+            model_pass = replace(model_pass, batch=guided * model_pass.batch)
+        question = Question(part.model, model_pass, where, dtype=dtype, measured=measured)
+        self.model_pass = model_pass
         self.summaries = question.summaries
-        found = answer(question).times(part.times)
-        self.estimate = replace(found, sources={part.name: found.sources[given.phase]})
+        estimate = answer(question).times(part.times)
+        self.estimate = replace(estimate, sources={part.name: estimate.sources[model_pass.phase]})
         weights = sum(count_of(summary) for summary in self.summaries)
-        self.time = PartTime(part.name, part.model.name, part.times, found.time_s, weights)
+        self.time = PartTime(part.name, part.model.name, part.times, estimate.time_s, weights)
 
     @property
     def activation_bytes(self) -> float:
@@ -203,44 +203,44 @@ class _Timed:
         are left out, which pass in tiles.
         """
         elements = [
-            2 * one.m * one.n * one.times
+            2 * product.m * product.n * product.times
             for summary in self.summaries
-            for one in summary.products
-            if one.name != "scores"
+            for product in summary.products
+            if product.name != "scores"
         ]
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
 
 
-def _whole(found: Sequence[_Timed], measured: Measured | None) -> Estimate:
+def _total(timed: Sequence[_PassTime], measured: Measured | None) -> Estimate:
     """All parts, one after another.
 
     Raises:
         BadInput: a measured table from which no time comes.
     """
-    first, *others = (one.estimate for one in found)
-    whole = sum(others, start=first)
+    first, *others = (part.estimate for part in timed)
+    total = sum(others, start=first)
     if measured is not None:
         passed = ", ".join(
-            f"encode of {one.given.batch} x {one.given.tokens} tokens" for one in found
+            f"encode of {part.model_pass.batch} x {part.model_pass.tokens} tokens" for part in timed
         )
-        matching.check_used(measured, whole.sources, passed)
-    return whole
+        matching.check_used(measured, total.sources, passed)
+    return total
 
 
-def _check_measured(table: Measured, asked_for: Inference, where: Machine) -> None:
+def _check_measured(table: Measured, plan: Inference, where: Machine) -> None:
     """Refuse a table where no part has layers, or that is of none of them.
 
     Raises:
         BadInput: naming the model, or the line.
     """
-    models = [one.model for one in asked_for.parts if isinstance(one.model, Architecture)]
+    models = [part.model for part in plan.parts if isinstance(part.model, Architecture)]
     if not models:
         raise BadInput(
-            f"--measured {table.file}: {asked_for.name} is read from its graph, which has no "
+            f"--measured {table.file}: {plan.name} is read from its graph, which has no "
             "layers that rows could be of",
             fix="leave --measured out",
         )
-    matching.check(table, where, (Phase.ENCODE,), [(one, WHOLE) for one in models])
+    matching.check(table, where, (Phase.ENCODE,), [(model, WHOLE) for model in models])
 
 
 def count_of(summary: Summary) -> float:
@@ -253,37 +253,37 @@ def _usual_dtype(where: Machine) -> str:
     return "bf16" if "bf16" in where.chip.peak_flop_per_s else "fp16"
 
 
-def _cores(where: Machine, asked: int | None) -> int:
+def _cores(where: Machine, cores: int | None) -> int:
     """Ranks in use.
 
     Raises:
         BadInput: the instance does not have as many.
     """
     has = where.ranks_per_instance
-    if asked is not None and not 1 <= asked <= has:
+    if cores is not None and not 1 <= cores <= has:
         raise BadInput(
-            f"--cores is {asked}; legal on {where.instance.name}: 1 to {has}, each a "
+            f"--cores is {cores}; legal on {where.instance.name}: 1 to {has}, each a "
             f"{where.rank_name}",
             fix="leave --cores out to use all",
         )
-    return asked or has
+    return cores or has
 
 
-def _ranks_of_copy(asked_for: Inference, where: Machine, cores: int) -> int:
+def _ranks_of_copy(plan: Inference, where: Machine, cores: int) -> int:
     """Ranks of a copy: on Neuron, as many as a step has predictions, where there are as many."""
-    guided = max(part.guided for part in asked_for.parts)
+    guided = max(part.guided for part in plan.parts)
     return guided if where.lnc and cores >= guided else 1
 
 
-def _check_memory(found: Iterable[_Timed], where: Machine) -> float:
+def _check_memory(parts: Iterable[_PassTime], where: Machine) -> float:
     """Bytes that a rank needs.
 
     Raises:
         OutOfMemory: more than it has.
     """
-    timed = list(found)
-    weights = sum(one.time.weight_bytes for one in timed)
-    activations = max(one.activation_bytes for one in timed)
+    timed = list(parts)
+    weights = sum(part.time.weight_bytes for part in timed)
+    activations = max(part.activation_bytes for part in timed)
     has = (1 - RESERVE) * where.memory_bytes
     if weights + activations > has:
         raise OutOfMemory(
@@ -296,11 +296,11 @@ def _check_memory(found: Iterable[_Timed], where: Machine) -> float:
     return weights + activations
 
 
-def _notes(asked_for: Inference, where: Machine, idle: int) -> Iterable[str]:
+def _notes(plan: Inference, where: Machine, idle: int) -> Iterable[str]:
     if idle:
         yield f"{idle} rank idle: a guided step takes two" if idle == 1 else f"{idle} ranks idle"
-    if asked_for.left_out:
-        yield f"not counted: {', '.join(asked_for.left_out)}"
+    if plan.left_out:
+        yield f"not counted: {', '.join(plan.left_out)}"
     if where.chip.name == _FIRST:
         yield (
             "Inferentia1: from its documents, with the constants of NeuronCore-v2; weights that "

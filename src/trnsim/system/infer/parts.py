@@ -44,7 +44,7 @@ _TEXT_KEYS: Final = ("vocab_size", "text_config")
 
 
 @dataclass(frozen=True)
-class Asked:
+class InputSizes:
     """What an inference is asked to take.
 
     Attributes:
@@ -74,7 +74,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Part:
+class InferencePart:
     """A model of an inference.
 
     Attributes:
@@ -87,7 +87,7 @@ class Part:
 
     name: str
     model: Workload
-    given: Pass
+    model_pass: Pass
     times: int = 1
     guided: int = 1
 
@@ -104,12 +104,12 @@ class Inference:
     """
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[InferencePart, ...]
     item: str
     left_out: tuple[str, ...] = ()
 
 
-def inference(path: str | Path, asked: Asked, dtype: str = "bf16") -> Inference:
+def inference(path: str | Path, sizes: InputSizes, dtype: str = "bf16") -> Inference:
     """The inference of the model at `path`: a file, or the folder of a pipeline.
 
     Raises:
@@ -122,48 +122,48 @@ def inference(path: str | Path, asked: Asked, dtype: str = "bf16") -> Inference:
         place = index if index.exists() else place / "config.json"
     values = read_values(place)
     if str(values.get(_CLASS, "")).endswith("Pipeline"):
-        return _pipeline(place, values, asked, dtype)
+        return _pipeline(place, values, sizes, dtype)
     if _CLASS in values:
-        return _alone(place, values, asked, dtype)
-    return _model(place, values, asked, dtype)
+        return _alone(place, values, sizes, dtype)
+    return _model(place, values, sizes, dtype)
 
 
-def _model(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) -> Inference:
+def _model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
     """A model of transformers."""
     model = _read(values, place, dtype)
     _refuse_generating(model)
-    _refuse_steps(model.name, asked)
+    _refuse_steps(model.name, sizes)
     has_image, has_text = _inputs(model)
-    _refuse("--image", asked.image, model.name, "reads no images", is_read=has_image)
-    _refuse("--sequence", asked.sequence, model.name, "reads no text", is_read=has_text)
-    if asked.image and isinstance(model, Architecture):
-        model = _read(_sized(values, asked.image), place, dtype)
-    tokens = _tokens(model, asked) if has_text else 1
-    image = 0 if isinstance(model, Architecture) else asked.image or 0
-    given = Pass(Phase.ENCODE, asked.batch, tokens, image=image)
+    _refuse("--image", sizes.image, model.name, "reads no images", is_read=has_image)
+    _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=has_text)
+    if sizes.image and isinstance(model, Architecture):
+        model = _read(_sized(values, sizes.image), place, dtype)
+    tokens = _tokens(model, sizes) if has_text else 1
+    image = 0 if isinstance(model, Architecture) else sizes.image or 0
+    model_pass = Pass(Phase.ENCODE, sizes.batch, tokens, image=image)
     item = "pair" if has_image and has_text else "image" if has_image else "sequence"
-    return Inference(_name(place), (Part("model", model, given),), item)
+    return Inference(_name(place), (InferencePart("model", model, model_pass),), item)
 
 
-def _alone(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) -> Inference:
+def _alone(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
     """A denoiser's steps, or one decoding."""
     model = _read(values, place, dtype)
     if "latent_channels" in values:
-        _refuse_steps(model.name, asked)
-        _refuse("--sequence", asked.sequence, model.name, "reads no text", is_read=False)
-        return Inference(_name(place), (_decoder(model, asked),), "image", ("denoiser",))
-    tokens = asked.sequence or TEXT_TOKENS
-    return Inference(_name(place), (_denoiser(model, asked, tokens),), "image", (_TEXTS, "vae"))
+        _refuse_steps(model.name, sizes)
+        _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=False)
+        return Inference(_name(place), (_decoder(model, sizes),), "image", ("denoiser",))
+    tokens = sizes.sequence or TEXT_TOKENS
+    return Inference(_name(place), (_denoiser(model, sizes, tokens),), "image", (_TEXTS, "vae"))
 
 
-def _pipeline(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) -> Inference:
+def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
     """The parts of a pipeline of diffusers, each in a folder of its own."""
     names = [name for name, kind in values.items() if _is_part(kind)]
     denoisers = [name for name in names if name in _DENOISERS]
     if not denoisers:
-        found = ", ".join(names) or "none"
+        listed = ", ".join(names) or "none"
         raise NotModelled(
-            f"{place}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {found}"
+            f"{place}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {listed}"
         )
 
     def part(name: str) -> Workload:
@@ -171,19 +171,21 @@ def _pipeline(place: Path, values: Mapping[str, Any], asked: Asked, dtype: str) 
         return _read(read_values(file), file, dtype)
 
     texts = [part(name) for name in names if name.startswith(_TEXTS)]
-    tokens = max((_text_tokens(one, asked) for one in texts), default=TEXT_TOKENS)
-    if asked.sequence and tokens < asked.sequence:
-        texts[0].check_length(asked.sequence)
-    rows = asked.batch * (GUIDED if asked.is_guided else 1)
+    tokens = max((_text_tokens(encoder, sizes) for encoder in texts), default=TEXT_TOKENS)
+    if sizes.sequence and tokens < sizes.sequence:
+        texts[0].check_length(sizes.sequence)
+    rows = sizes.batch * (GUIDED if sizes.is_guided else 1)
     parts = [
-        Part("text encoder", one, Pass(Phase.ENCODE, rows, _text_tokens(one, asked)))
-        for one in texts
+        InferencePart(
+            "text encoder", encoder, Pass(Phase.ENCODE, rows, _text_tokens(encoder, sizes))
+        )
+        for encoder in texts
     ]
-    parts += [_denoiser(part(name), asked, tokens) for name in denoisers]
-    parts += [_decoder(part(name), asked) for name in names if name in _DECODERS]
-    known = (*_DENOISERS, *_DECODERS)
+    parts += [_denoiser(part(name), sizes, tokens) for name in denoisers]
+    parts += [_decoder(part(name), sizes) for name in names if name in _DECODERS]
+    counted = (*_DENOISERS, *_DECODERS)
     left_out = tuple(
-        name for name in names if not name.startswith((_TEXTS, *_SKIPPED)) and name not in known
+        name for name in names if not name.startswith((_TEXTS, *_SKIPPED)) and name not in counted
     )
     return Inference(_name(place), tuple(parts), "image", left_out)
 
@@ -195,28 +197,30 @@ def _name(place: Path) -> str:
 
 
 def _is_part(kind: object) -> bool:
-    return isinstance(kind, list) and len(kind) == 2 and all(isinstance(one, str) for one in kind)  # noqa: PLR2004  a library and a class
+    return isinstance(kind, list) and len(kind) == 2 and all(isinstance(word, str) for word in kind)  # noqa: PLR2004  a library and a class
 
 
-def _denoiser(model: Workload, asked: Asked, tokens: int) -> Part:
-    given = Pass(Phase.ENCODE, asked.batch, 1, source=tokens, image=_latent_image(asked))
-    guided = GUIDED if asked.is_guided else 1
-    return Part("denoiser", model, given, asked.steps or STEPS, guided)
+def _denoiser(model: Workload, sizes: InputSizes, tokens: int) -> InferencePart:
+    model_pass = Pass(Phase.ENCODE, sizes.batch, 1, source=tokens, image=_latent_image(sizes))
+    guided = GUIDED if sizes.is_guided else 1
+    return InferencePart("denoiser", model, model_pass, sizes.steps or STEPS, guided)
 
 
-def _decoder(model: Workload, asked: Asked) -> Part:
-    return Part("decoder", model, Pass(Phase.ENCODE, asked.batch, 1, image=_latent_image(asked)))
+def _decoder(model: Workload, sizes: InputSizes) -> InferencePart:
+    return InferencePart(
+        "decoder", model, Pass(Phase.ENCODE, sizes.batch, 1, image=_latent_image(sizes))
+    )
 
 
-def _latent_image(asked: Asked) -> int:
+def _latent_image(sizes: InputSizes) -> int:
     """Pixels of a side, of which a latent has an eighth; 0 for the model's own."""
-    if asked.image and asked.image % _DOWNSCALED:
-        near = max(round(asked.image / _DOWNSCALED), 1) * _DOWNSCALED
+    if sizes.image and sizes.image % _DOWNSCALED:
+        near = max(round(sizes.image / _DOWNSCALED), 1) * _DOWNSCALED
         raise BadInput(
-            f"--image is {asked.image}; legal for diffusion: multiples of {_DOWNSCALED}",
+            f"--image is {sizes.image}; legal for diffusion: multiples of {_DOWNSCALED}",
             fix=f"for example --image {near}",
         )
-    return asked.image or 0
+    return sizes.image or 0
 
 
 _BYTE: Final = 8
@@ -228,10 +232,10 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
     if dtype not in _DTYPES:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
     workload_of(values, str(place))  # errors tell of the file as it is
-    kept = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
+    settings = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
     if _CLASS not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
-        kept["torch_dtype"] = _DTYPES[dtype]
-    model = workload_of(kept, str(place))
+        settings["torch_dtype"] = _DTYPES[dtype]
+    model = workload_of(settings, str(place))
     if dtype != "fp8":
         return model
     if not isinstance(model, Architecture):
@@ -264,19 +268,19 @@ def _inputs(model: Workload) -> tuple[bool, bool]:
 _KEYS: Final = (_IMAGE_KEYS, _TEXT_KEYS)
 
 
-def _tokens(model: Workload, asked: Asked) -> int:
+def _tokens(model: Workload, sizes: InputSizes) -> int:
     """Tokens of a text: as many as asked, else the usual number, if the model knows as many."""
-    if asked.sequence is None:
+    if sizes.sequence is None:
         return min(SEQUENCE, model.max_positions or SEQUENCE)
-    model.check_length(asked.sequence)
-    return asked.sequence
+    model.check_length(sizes.sequence)
+    return sizes.sequence
 
 
-def _text_tokens(model: Workload, asked: Asked) -> int:
+def _text_tokens(model: Workload, sizes: InputSizes) -> int:
     """Tokens of a text of diffusion, which is made as long as its encoder knows places."""
-    if asked.sequence is None:
+    if sizes.sequence is None:
         return model.max_positions or TEXT_TOKENS
-    return min(asked.sequence, model.max_positions or asked.sequence)
+    return min(sizes.sequence, model.max_positions or sizes.sequence)
 
 
 def _refuse_generating(model: Workload) -> None:
@@ -292,13 +296,13 @@ def _makes_tokens(model: Architecture | Captured) -> bool:
     if isinstance(model, Architecture):
         return model.is_generating
     named = model.values.get("architectures")
-    return isinstance(named, list) and any(str(one).endswith(_MAKES_TOKENS) for one in named)
+    return isinstance(named, list) and any(str(name).endswith(_MAKES_TOKENS) for name in named)
 
 
-def _refuse_steps(name: str, asked: Asked) -> None:
-    if asked.steps is not None:
+def _refuse_steps(name: str, sizes: InputSizes) -> None:
+    if sizes.steps is not None:
         raise BadInput(
-            f"--steps {asked.steps}: {name} has no denoiser, which alone takes steps",
+            f"--steps {sizes.steps}: {name} has no denoiser, which alone takes steps",
             fix=f"leave --steps out, or give a pipeline's {INDEX}",
         )
 
