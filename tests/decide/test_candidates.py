@@ -4,9 +4,10 @@ import pytest
 from place_cases import places
 from workload_cases import workload
 
-from trnsim.decide.candidates import candidate_names, family
+from trnsim.decide.candidates import candidate_names
 from trnsim.decide.inventory.workload import Current, WorkloadSlo
 from trnsim.errors import BadInput
+from trnsim.place.platform import family
 
 P5, TRN1, TRN2, INF2 = "p5.48xlarge", "trn1.32xlarge", "trn2.48xlarge", "inf2.xlarge"
 
@@ -29,7 +30,7 @@ def test_candidates_are_named_by_type_target_or_family():
 
 
 def test_an_unknown_candidate_is_refused_with_families():
-    with pytest.raises(BadInput, match="--on tpu is not known; legal: an instance type, or a fam"):
+    with pytest.raises(BadInput, match="'tpu' is no chip, family or instance type; legal: trn1"):
         candidate_names(("tpu",))
 
 

@@ -1,64 +1,196 @@
-"""Documents printed, and as the three files of a report: page.html, figures.json, table.csv."""
+"""The answer of a command: printed as text or JSON, and written where its options say.
+
+    --json                 JSON on the standard output, and nothing else there
+    --output FILE          the answer as .json, .csv, .txt or .html
+    --report DIR           page.html, figures.json and table.csv
+    --report FILE.html     FILE.html, FILE.json and FILE.csv
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from trnsim import files
 from trnsim.cli.terminal import echo, width
+from trnsim.document.answer import Document
 from trnsim.document.html import html
 from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
 from trnsim.document.values import document_json
-
-if TYPE_CHECKING:
-    from trnsim.document.answer import Document
+from trnsim.errors import BadInput
 
 PAGE: Final = "page.html"
 FIGURES: Final = "figures.json"
 TABLE: Final = "table.csv"
+_ENDINGS: Final = (".json", ".csv", ".txt", ".html")
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "--out",
+        help="Write the answer as well, as its ending says: .json, .csv, .txt or .html.",
+        metavar="FILE",
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report", help="Write page.html, figures.json and table.csv there.", metavar="DIR"
+        "--report",
+        help="Write a page, its figures and its table as well: page.html, figures.json and "
+        "table.csv in a folder, or FILE.html with .json and .csv beside it.",
+        metavar="DIR|FILE.html",
     ),
 ]
 
 
-def check(folder: Path) -> None:
-    """Raise `BadInput` for a folder that a report cannot be written to.
+@dataclass(frozen=True)
+class Answer:
+    """A document, and what stands beside it.
+
+    Attributes:
+        document: the document.
+        json: its JSON, where that is not of the document's own values.
+        files: files that the command wrote, which are named below the text.
+    """
+
+    document: Document
+    json: str = ""
+    files: Sequence[Path] = ()
+
+    @property
+    def as_json(self) -> str:
+        """The answer as JSON, without a line end."""
+        return self.json or document_json(self.document)
+
+
+def answering(act: Callable[..., Document | Answer | None]) -> Callable[..., None]:
+    """Make a function that returns an answer a command with --json, --output and --report.
+
+    Files that cannot be written are refused before the function runs. It returns None where it
+    printed something else, such as a template.
+    """
+
+    def run(
+        *, as_json: bool, output: Path | None, report: Path | None, **arguments: Any
+    ) -> None:
+        check_output(output)
+        if report is not None:
+            check(report)
+        made = act(**arguments)
+        if made is not None:
+            answer(made, report, output, as_json=as_json)
+        elif output is not None or report is not None:
+            raise BadInput("there is no answer for --output or --report", fix="leave them out")
+
+    run.__name__, run.__doc__ = act.__name__, act.__doc__
+    declared = signature(act, eval_str=True)
+    kind = Parameter.KEYWORD_ONLY
+    own = [each.replace(kind=kind) for each in declared.parameters.values()]
+    shared = [
+        Parameter("as_json", kind, default=False, annotation=AsJson),
+        Parameter("output", kind, default=None, annotation=Output),
+        Parameter("report", kind, default=None, annotation=Report),
+    ]
+    shown = declared.replace(parameters=[*own, *shared], return_annotation=None)
+    vars(run)["__signature__"] = shown  # of which typer makes options
+    return run
+
+
+def check_output(file: Path | None) -> None:
+    """Raise `BadInput` for a file that --output cannot write.
+
+    Raises:
+        BadInput: its ending says no form, or it cannot be written.
+    """
+    if file is None:
+        return
+    if file.suffix.lower() not in _ENDINGS:
+        legal = ", ".join(_ENDINGS[:-1])
+        raise BadInput(
+            f"--output {file}; legal endings: {legal} and {_ENDINGS[-1]}",
+            fix=f"for example --output {file.stem or 'answer'}.json",
+        )
+    files.check_writable(file)
+
+
+def _paths(report: Path) -> tuple[Path, tuple[str, str, str]]:
+    """The folder of a report, and the names of its page, figures and table."""
+    if report.suffix.lower() != ".html" or report.is_dir():
+        return report, (PAGE, FIGURES, TABLE)
+    return report.parent, (report.name, f"{report.stem}.json", f"{report.stem}.csv")
+
+
+def check(report: Path) -> None:
+    """Raise `BadInput` for a folder or page that a report cannot be written to.
 
     Raises:
         BadInput: it, or one of the three files, cannot be written.
     """
+    folder, names = _paths(report)
     files.check_folder(folder)
     if folder.is_dir():
-        for name in (PAGE, FIGURES, TABLE):
+        for name in names:
             files.check_writable(folder / name)
 
 
-def write(folder: Path, document: Document) -> list[Path]:
+def write(report: Path, document: Document) -> list[Path]:
     """Write a report, all of its files or none.
 
     Raises:
         BadInput: one cannot be written.
     """
-    contents = {
-        PAGE: html(document),
-        FIGURES: document_json(document) + "\n",
-        TABLE: spreadsheet(document),
-    }
-    return files.write_together(folder, contents)
+    folder, names = _paths(report)
+    contents = (html(document), document_json(document) + "\n", spreadsheet(document))
+    return files.write_together(folder, dict(zip(names, contents, strict=True)))
 
 
-def answer(document: Document, report: Path | None = None, *, as_json: bool = False) -> None:
-    """Print a document as text or JSON, and write its report where there is to be one."""
-    echo(document_json(document) if as_json else text(document, width()))
+def write_output(file: Path, answered: Answer) -> Path:
+    """Write an answer in the form that the file's ending says.
+
+    Raises:
+        BadInput: it has no table for .csv, or the file cannot be written.
+    """
+    document = answered.document
+    match file.suffix.lower():
+        case ".json":
+            content = f"{answered.as_json}\n"
+        case ".csv":
+            content = spreadsheet(document)
+            if not content:
+                raise BadInput(
+                    f"--output {file}: the answer has no table", fix="end it in .json or .txt"
+                )
+        case ".txt":
+            content = f"{text(document)}\n"
+        case _:
+            content = html(document)
+    return files.write(file, content)
+
+
+def answer(
+    answered: Document | Answer,
+    report: Path | None = None,
+    output: Path | None = None,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Print an answer as text or JSON, and write its files; below a text they are named."""
+    if isinstance(answered, Document):
+        answered = Answer(answered)
+    document = answered.document
+    echo(answered.as_json if as_json else text(document, width()))
+    written = list(answered.files)
+    if output is not None:
+        written.append(write_output(output, answered))
     if report is not None:
-        write(report, document)
-        if not as_json:
-            echo(f"wrote {report / PAGE}")
+        written.append(write(report, document)[0])
+    for path in () if as_json else written:
+        echo(f"wrote {path}")

@@ -10,7 +10,6 @@ for the hours that they take, on as many instances as end in time.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
@@ -18,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.decide.times.training import MOST_TIMED
-from trnsim.errors import BadInput
-from trnsim.place.machine import platforms
+from trnsim.place.platform import family, platform
 from trnsim.price import Quote, quote, why_not
 from trnsim.price.payback import HOURS_PER_MONTH
 
@@ -31,7 +29,6 @@ GPUS: Final = ("p4d", "p4de", "p5", "p5e", "p5en", "p6", "g5", "g6", "g6e")
 """Families of GPU instances that are candidates by default, beside all with AWS's chips."""
 PUBLIC: Final = ("on_demand", "capacity_block")
 """Kinds that anybody can buy: their price shows if a quote of another kind is worth a request."""
-_FAMILY: Final = re.compile(r"[a-z]+\d+[a-z]*")
 MOST: Final = 10_000
 """Instances of one type: more than any region is known to have."""
 SHORTEST_MONTH: Final = 28 * 24
@@ -42,7 +39,7 @@ _ROUNDS: Final = 4
 
 
 def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
-    """Instances to consider: all candidates, or those that `on` names by type, target or family.
+    """Instances to consider: all candidates, or those that `on` names by type, chip or family.
 
     Raises:
         BadInput: a name is none of these.
@@ -54,27 +51,8 @@ def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> 
             for name, instance in rows.instances.items()
             if rows.accelerator(instance.accelerator).is_neuron or family(name) in GPUS
         )
-    chosen_names: list[str] = []
-    short = platforms()
-    for selector in on:
-        matches = [selector] if selector in rows.instances else []
-        matches = matches or [name for name in rows.instances if family(name) == selector]
-        if not matches and selector in short:
-            matches = [short[selector]]
-        if not matches:
-            families = dict.fromkeys(filter(None, map(family, rows.instances)))
-            raise BadInput(
-                f"--on {selector} is not known; legal: an instance type, or a family of "
-                f"{', '.join(families)}"
-            )
-        chosen_names += matches
-    return tuple(dict.fromkeys(chosen_names))
-
-
-def family(name: str) -> str:
-    """The family of an instance type: p6 of p6-b200.48xlarge; "" of a name without one."""
-    match = _FAMILY.match(name.lower())
-    return match.group() if match else ""
+    named = [name for selector in on for name in platform(selector, rows).instances]
+    return tuple(dict.fromkeys(named))
 
 
 @dataclass(frozen=True)

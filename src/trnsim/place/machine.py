@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
+from trnsim.place.platform import platform
 
 if TYPE_CHECKING:
     from trnsim.arch import Target
@@ -132,7 +133,7 @@ def machine(
     """`count` instances of the type, or of the target's usual type, called `name`.
 
     Args:
-        name: an instance type, or a short name of `platforms`.
+        name: a chip, a family or an instance type, as `platform` knows it.
         count: number of instances.
         lnc: NeuronCores of a rank; the chip's default if None.
         rows: the catalogue; the built-in one by default.
@@ -142,18 +143,15 @@ def machine(
             the chip cannot join.
     """
     rows = rows or catalogue()
-    short = platforms()
-    instance = rows.instances.get(short.get(name, name))
-    if instance is None:
-        legal = ", ".join([*short, *rows.instances])
-        raise BadInput(f"target {name!r} is not known; legal: {legal}", fix="for example --on trn2")
+    named = platform(name, rows)
+    instance = rows.instances[named.instance]
     if not 1 <= count <= MOST_INSTANCES:
         raise BadInput(
             f"--instances {count}; legal: from 1 to {MOST_INSTANCES:,}",
             fix="leave the number out for the smallest that fits",
         )
     chip = rows.accelerator(instance.accelerator)
-    return Machine(name, instance, chip, count, _lnc(name, chip, lnc))
+    return Machine(named.name, instance, chip, count, _lnc(named.name, chip, lnc))
 
 
 def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:

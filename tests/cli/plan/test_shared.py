@@ -16,7 +16,7 @@ def run(*arguments):
 
 @pytest.mark.parametrize("command", ["train", "serve"])
 def test_an_unknown_platform_lists_the_legal_ones(command):
-    with pytest.raises(BadInput, match=r"^target 'foo' is not known; legal: trn1, trn2, trn3, "):
+    with pytest.raises(BadInput, match=r"^'foo' is no chip, family or instance type; legal: trn1"):
         run(command, CONFIG, "--on", "foo")
 
 

@@ -1,0 +1,102 @@
+"""The option --on: chips, families and instance types, read alike by every command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trnsim.errors import BadInput
+
+if TYPE_CHECKING:
+    from trnsim.arch import Target
+    from trnsim.place.platform import Platform
+
+__all__ = ["On", "chips", "listed", "on_option", "one_platform", "platforms"]
+
+_HELP: Final = (
+    "A chip (trn2), a family (p5en) or an instance type (trn2.48xlarge), in any case; several with "
+    "commas, or --on again."
+)
+
+
+def _completed(incomplete: str) -> list[str]:
+    """The lists that begin with what is typed: its last name may be unfinished."""
+    from trnsim.place.platform import platform_names  # noqa: PLC0415  the parser needs none
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in platform_names() if name.startswith(last.lower())]
+
+
+def on_option(default: str = "") -> Any:
+    """The declaration of --on; `default` says what stands for it where it is not given."""
+    return typer.Option(
+        "--on",
+        help=_HELP,
+        metavar="NAME,...",
+        show_default=default or False,
+        autocompletion=_completed,
+    )
+
+
+On = Annotated[list[str] | None, on_option()]
+
+
+def listed(on: Sequence[str] | None) -> list[str]:
+    """The names that --on gives, each once; none where it is not given.
+
+    Raises:
+        BadInput: it is given and names nothing.
+    """
+    names = [name.strip() for text in on or () for name in text.split(",")]
+    names = list(dict.fromkeys(name for name in names if name))
+    if on and not names:
+        raise BadInput("--on names no platform", fix="for example --on trn2,p5en")
+    return names
+
+
+def platforms(on: Sequence[str] | None) -> list[Platform]:
+    """The platforms that --on names; none where it is not given.
+
+    Raises:
+        BadInput: it names nothing, or something unknown.
+    """
+    from trnsim.place.platform import platform  # noqa: PLC0415  as above
+
+    return [platform(name) for name in listed(on)]
+
+
+def one_platform(on: Sequence[str] | None, default: str = "") -> Platform:
+    """The only platform that --on names.
+
+    Raises:
+        BadInput: it names several, or nothing and there is no default.
+    """
+    named = platforms(on or ([default] if default else None))
+    if len(named) != 1:
+        said = ", ".join(platform.name for platform in named) or "nothing"
+        raise BadInput(f"--on names {said}; legal: one platform", fix="for example --on trn2")
+    return named[0]
+
+
+def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
+    """The emulated chips that --on names, each once: those of its families and instance types.
+
+    Raises:
+        BadInput: a platform is unknown, or has a chip that trnsim plans for and does not emulate.
+    """
+    from trnsim.arch import TARGETS  # noqa: PLC0415  as above
+
+    by_chip = {target.chip: target for target in TARGETS.values()}
+    found: dict[str, Target] = {}
+    for platform in platforms(on or [default]):
+        target = by_chip.get(platform.chip)
+        if target is None:
+            raise BadInput(
+                f"--on {platform.name}: {platform.chip} is planned for and priced, not emulated; "
+                f"legal: {', '.join(TARGETS)}, their families and instance types",
+                fix="for example --on trn2; trnsim plan takes every platform",
+            )
+        found[target.name] = target
+    return list(found.values())
