@@ -20,7 +20,7 @@ def launched(*arguments):
     return ended.value.code
 
 
-WORLD = ("--instance", "trn2.48xlarge", "--nodes", "2", "--ranks-per-node", "1")
+WORLD = ("--on", "trn2.48xlarge", "--nodes", "2", "--ranks-per-node", "1")
 SAYS = "import os, sys; print(sys.argv[1:], os.environ['RANK'], os.environ['TRNSIM_INSTANCE'])"
 
 
@@ -60,7 +60,7 @@ def test_what_an_earlier_launch_left_is_removed(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("python", "x.py"), "no --instance"),
+        (("python", "x.py"), "--on names nothing; legal: one platform"),
         (WORLD, "no program to launch"),
         ((*WORLD, "--fault", "rank=9,step=1", "python"), "a fault of rank 9"),
         ((*WORLD, "--report", "file/below", "python"), "cannot write to the folder file/below"),

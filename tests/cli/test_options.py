@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from trnsim.cli.options import chip_names, command, parser
+from trnsim.cli.options import command, parser
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,3 @@ def test_the_fields_of_a_dataclass_are_the_options_of_a_command():
     given = Copied(source=Path("b.txt"), times=3, kind="text")
     assert run(app, ["b.txt", "--times", "3", "--as", "text"]).output == f"{given}\n"
     assert "Missing argument 'FILE'" in run(app, []).output
-
-
-def test_the_chips_are_those_of_the_table():
-    assert chip_names() == "trn1, inf2, trn2 or trn3"

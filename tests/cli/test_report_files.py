@@ -1,9 +1,15 @@
 import csv
 import json
+from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from trnsim.cli import report_files
+from trnsim.cli.options import parser
+from trnsim.cli.report_files import Answer, answering
 from trnsim.document.answer import Document, Section, Table, columns
 from trnsim.errors import BadInput
 
@@ -37,6 +43,60 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path):
 
 def test_nothing_is_left_by_the_check(tmp_path):
     report_files.check(tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_that_is_named_has_its_files_beside_it(tmp_path):
+    made = report_files.write(tmp_path / "plan.html", of("t"))
+    assert [path.name for path in made] == ["plan.html", "plan.json", "plan.csv"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"),
+    [(".json", '{\n "usd": 1.5'), (".csv", "a,b\n"), (".txt", "a     b\n"), (".HTML", "<!")],
+)
+def test_an_answer_is_written_as_its_ending_says(ending, start, tmp_path):
+    path = report_files.write_output(tmp_path / f"a{ending}", report_files.Answer(of("t")))
+    assert path.read_text(encoding="utf-8").lower().startswith(start)
+
+
+def test_an_ending_or_answer_without_a_form_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"a\.pdf; legal endings: \.json, \.csv, \.txt and \.html"):
+        report_files.check_output(tmp_path / "a.pdf")
+    with pytest.raises(BadInput, match="the answer has no table"):
+        report_files.write_output(
+            tmp_path / "a.csv", report_files.Answer(Document("", {}, [Section("", [])]))
+        )
+
+
+@pytest.fixture
+def greet():
+    app = parser()
+
+    @app.command()
+    @answering
+    def greet(name: Annotated[str, typer.Option(metavar="NAME")] = "t") -> Document | Answer | None:
+        """Greet."""
+        made = of(name)
+        return {"none": None, "own": Answer(made, '{"own": 1}', [Path("more.txt")])}.get(name, made)
+
+    return lambda *words: CliRunner().invoke(app, list(map(str, words)))
+
+
+def test_a_command_that_answers_has_the_three_options(greet, tmp_path):
+    page, table = tmp_path / "a.html", tmp_path / "b.csv"
+    told = greet("--output", table, "--report", page).output
+    assert told == f"a     b\nx, y  1\nwrote {table}\nwrote {page}\n"
+    assert {file.name for file in tmp_path.iterdir()} == {"a.html", "a.json", "a.csv", "b.csv"}
+    assert json.loads(greet("--json", "--output", table).output) == {"usd": 1.5, "none": None}
+    assert greet("--name", "own", "--json").output == '{"own": 1}\n'
+    assert greet("--name", "own").output.endswith("wrote more.txt\n")
+
+
+def test_a_command_that_printed_something_else_writes_no_file(greet, tmp_path):
+    assert greet("--name", "none").exit_code == 0
+    refused = greet("--name", "none", "--report", tmp_path).exception
+    assert isinstance(refused, BadInput)
     assert not list(tmp_path.iterdir())
 
 

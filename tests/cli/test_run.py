@@ -193,7 +193,7 @@ def test_too_few_arrays_show_the_kernels_signature(tmp_path, arrays):
 
 def test_an_unknown_target_lists_the_legal_ones(tmp_path):
     message = failure(trnsim("run", ATTENTION, "--on", "trn9", cwd=tmp_path))
-    assert "target 'trn9' is not known; legal: trn1, inf2, trn2, trn3" in message
+    assert "'trn9' is no chip, family or instance type; legal: trn1, inf2, trn2, trn3" in message
 
 
 def test_a_missing_script_says_what_to_name(tmp_path):

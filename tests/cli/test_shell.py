@@ -56,7 +56,7 @@ def test_without_options_it_is_the_instance_of_the_variable_or_the_smallest(beca
 
 def test_a_line_says_which_contact_points_are_missing(became, capsys):
     became["missing"] = {"/proc/devices": "darwin has none"}
-    assert ran("--instance", "trn1.2xlarge", "true") == 5
+    assert ran("--on", "TRN1.2xlarge", "true") == 5
     assert capsys.readouterr().err == "trnsim: missing here (darwin has none): /proc/devices\n"
 
 
@@ -73,7 +73,7 @@ def test_a_shell_is_greeted_and_a_program_is_not(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--instance", "trn2.48xlrge"), "'trn2.48xlrge' is not known"),
+        (("--instance", "trn2.48xlrge"), "'trn2.48xlrge' is no chip, family or instance type"),
         (("--instance", "g5.xlarge"), "has a10g, no Neuron devices"),
         (("--instance", "trn1.32xlarge", "--lnc", "2"), "LNC 2 on trn1; legal: 1"),
     ],

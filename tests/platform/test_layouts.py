@@ -121,5 +121,8 @@ def test_a_kernel_does_not_run_on_inf1_and_the_error_says_so():
 
 
 def test_an_instance_that_does_not_exist_is_named_with_those_near_it():
-    with pytest.raises(AssertionError, match=r"'trn2.49xlarge' is not known(.|\n)*trn2.48xlarge"):
+    with pytest.raises(
+        AssertionError,
+        match=r"'trn2.49xlarge' is no chip, family or instance type(.|\n)*trn2.48xlarge",
+    ):
         printed(*TRNSIM, "shell", "--instance", "trn2.49xlarge", "--", "true")

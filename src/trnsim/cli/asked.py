@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from trnsim.cli.options import AsOf, OwnPrices, day_of
+from trnsim.cli.on import listed, on_option
+from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, price_option
 from trnsim.decide.assess import AssessmentOptions
 from trnsim.errors import BadInput
 
@@ -19,19 +18,9 @@ if TYPE_CHECKING:
 class AskedOptions:
     """Which instances to look at, and whose prices."""
 
-    on: Annotated[
-        list[str] | None,
-        typer.Option(help="Instances or families to look at alone.", metavar="INSTANCE"),
-    ] = None
-    price: Annotated[
-        str,
-        typer.Option(
-            "--price", help="Purchase kind of both sides; without, today's.", metavar="KIND"
-        ),
-    ] = ""
-    mixed_prices: Annotated[
-        bool, typer.Option("--mixed-prices", help="Let another kind stand in, and say so.")
-    ] = False
+    on: Annotated[list[str] | None, on_option("all of AWS's chips, and GPUs")] = None
+    price: Annotated[str, price_option("today's of each workload")] = ""
+    mixed_prices: MixedPrices = False
     prices: OwnPrices = None
     as_of: AsOf = None
 
@@ -42,7 +31,7 @@ class AskedOptions:
             BadInput: `as_of` is no day, or a later one.
         """
         return AssessmentOptions(
-            on=tuple(self.on or ()),
+            on=tuple(listed(self.on)),
             kind=self.price,
             as_of=day_of(self.as_of, rows),
             seed=seed,

@@ -8,20 +8,16 @@ from typing import Annotated
 
 import typer
 
-from trnsim import files
-from trnsim.cli import report_files
 from trnsim.cli.asked import AskedOptions, check_seed
-from trnsim.cli.options import AsJson, command, own_rows, parser
+from trnsim.cli.options import Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
-from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import Report
-from trnsim.cli.terminal import echo, width
+from trnsim.cli.report_files import Answer, answering
+from trnsim.cli.terminal import echo
 from trnsim.decide.assess import assess as assess_inventory
 from trnsim.decide.document.decision_document import decision_document
 from trnsim.decide.inventory.template import template as inventory_template
 from trnsim.decide.programs import scanned
 from trnsim.decide.times import Predictor
-from trnsim.document.text import text
 from trnsim.errors import BadInput
 
 app = parser()
@@ -38,17 +34,13 @@ class AssessOptions(AskedOptions):
     template: Annotated[bool, typer.Option("--template", help="Print an inventory to fill in.")] = (
         False
     )
-    seed: Annotated[int, whole("Of all draws.")] = 0
-    out: Annotated[
-        Path | None, typer.Option(help="Write the decision as JSON there.", metavar="FILE")
-    ] = None
-    report: Report = None
-    as_json: AsJson = False
+    seed: Seed = 0
 
 
 @app.command("assess")
+@answering
 @command(AssessOptions)
-def assess(given: AssessOptions) -> None:
+def assess(given: AssessOptions) -> Answer | None:
     """Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.
 
     A saving is predicted cost there over predicted cost here, at prices of one kind: staying saves
@@ -56,31 +48,18 @@ def assess(given: AssessOptions) -> None:
     published times; pilot, in half of them; needs-quote, that it would at a price that is not
     public.
 
-    Example: trnsim assess examples/inventory.csv --on trn1 --on inf2 --out decision.json
+    Example: trnsim assess examples/inventory.csv --on trn1,inf2 --output decision.json
     """
     if given.template:
         echo(inventory_template(), ends_line=False)
-        return
+        return None
     if given.inventory is None:
         raise BadInput("no INVENTORY is given", fix="trnsim assess --template > inventory.yaml")
     check_seed(given.seed)
-    if given.out is not None:
-        files.check_writable(given.out)
-    if given.report is not None:
-        report_files.check(given.report)
     rows = own_rows(given.prices)
     asked = given.asked(rows, given.seed)
     with progress() as tell:
         found = assess_inventory(
             given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
-    document = decision_document(found)
-    echo(found.text().rstrip() if given.as_json else text(document, width()))
-    if given.out is not None:
-        found.write(given.out)
-        if not given.as_json:
-            echo(f"wrote {given.out}")
-    if given.report is not None:
-        report_files.write(given.report, document)
-        if not given.as_json:
-            echo(f"wrote {given.report / report_files.PAGE}")
+    return Answer(decision_document(found), found.text().rstrip())

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli.hardware_blocks import GIB, GIGA, TERA, announced_card, contradictions, tera
-from trnsim.cli.options import AsJson, parser
-from trnsim.cli.report_files import answer
+from trnsim.cli.on import On, platforms
+from trnsim.cli.options import parser
+from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.document.values import picked
 
@@ -29,26 +30,30 @@ _NOTES: Final = (
 
 
 @app.command()
-def chips(*, as_json: AsJson = False) -> None:
+@answering
+def chips(*, on: On = None) -> Document:
     """List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.
 
     Peaks are published dense TFLOP/s; beside them, what the array multiplies at its clock. Where
     sources disagree both readings are listed, and the one that is used.
 
-    Example: trnsim chips --json
+    Example: trnsim chips --on trn2,p5en
     """
     rows = catalogue()
     known = [*rows.chips.values(), *rows.gpus.values()]
     announced = list(rows.announced.values())
+    if on:
+        named = {platform.chip for platform in platforms(on)}
+        known, announced = [chip for chip in known if chip.name in named], []
     cards = [block for chip in announced for block in announced_card(chip)]
     sections = [
         Section("Chips", [Table(_CHIPS, [_row(chip) for chip in known])], heading_place="page"),
         Section("", [Note(said) for said in _NOTES]),
         Section("Announced", cards, heading_place="page"),
-        Section("Sources disagree", contradictions(rows), heading_place="page"),
+        Section("Sources disagree", [] if on else contradictions(rows), heading_place="page"),
     ]
     values = [*map(_values, known), *map(_announced_values, announced)]
-    answer(Document("Chips", values, sections, schema="chips/1"), as_json=as_json)
+    return Document("Chips", values, sections, schema="chips/1")
 
 
 def _row(chip: Accelerator) -> tuple[str, ...]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from trnsim import files
-from trnsim.cli import report_files
 from trnsim.cli.claim_document import claim_document, claims_document
 from trnsim.cli.options import parser
-from trnsim.cli.terminal import echo
-from trnsim.document.html import html as page
+from trnsim.cli.report_files import answering
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.system.claims import claims as all_claims
 
@@ -26,16 +23,12 @@ app = parser()
 
 
 @app.command()
+@answering
 def claims(
     id_: Annotated[
         str, typer.Argument(help="One claim, with everything that it rests on.", metavar="[ID]")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every basis.")] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write a page with a row for each claim.", metavar="FILE"),
-    ] = None,
-) -> None:
+) -> Document:
     """Recompute what four documents claim of Trainium and Inferentia, and judge each claim.
 
     Ours is read from chips, instances, dated prices and published documents, or computed by the
@@ -46,11 +39,7 @@ def claims(
     Example: trnsim claims C07
     """
     judged = _chosen(id_)
-    document = claim_document(judged[0]) if id_ else claims_document(judged)
-    if html is not None:
-        echo(f"wrote {files.write(html, page(document))}")
-    else:
-        report_files.answer(document, as_json=as_json)
+    return claim_document(judged[0]) if id_ else claims_document(judged)
 
 
 def _chosen(id_: str) -> list[Claim]:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trnsim import arch
-from trnsim.cli.options import AsJson, chip_names, parser
+from trnsim.cli.on import chips as chips_of
+from trnsim.cli.on import on_option
+from trnsim.cli.options import Lnc, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
+from trnsim.cli.report_files import AsJson
 from trnsim.cli.report_files import answer as report_answer
 from trnsim.cli.terminal import echo, width
 from trnsim.compiler import Flags
@@ -29,19 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_On = Annotated[str, typer.Option(help=f"Chip: {chip_names()}; several, separated by commas.")]
+_On = Annotated[list[str] | None, on_option("trn2")]
 _Modules = Annotated[
     list[str] | None,
     typer.Option("--import", help="A module that registers the model's own operators; again."),
 ]
 _Flags = Annotated[str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.")]
-_Lnc = Annotated[
-    int | None,
-    typer.Option(
-        help="Physical cores of a logical one, 1 or 2, over which a graph is split; by default as "
-        "--logical-nc-config, NEURON_LOGICAL_NC_CONFIG or the chip say."
-    ),
-]
 _Report = Annotated[
     Path | None,
     typer.Option(
@@ -90,10 +85,10 @@ def compile_model(
             "JAX: what jax.export wrote, or StableHLO (.mlir)."
         ),
     ],
-    on: _On = "trn2",
+    on: _On = None,
     modules: _Modules = None,
     flags: _Flags = "",
-    lnc: _Lnc = None,
+    lnc: Lnc = None,
     report: _Report = None,
     batch: _Batch = 1,
     sequence: _Sequence = 128,
@@ -128,7 +123,7 @@ def compile_model(
     folder, name = _place(report, model)
     _import_all(modules or [])
     asked = Flags.parse(flags, "--flags", Flags.of_environment())
-    chips = [arch.target(name.strip()).name for name in on.split(",")]
+    chips = [chip.name for chip in chips_of(on)]
     sizes = batch, sequence, past, tp
     show = _nothing if as_json else echo
     with progress() as tell:

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from trnsim import arch, demo, files
-from trnsim.cli.options import chip_names, parser
+from trnsim import demo, files
+from trnsim.cli.on import chips as chips_of
+from trnsim.cli.on import on_option, one_platform
+from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo
 from trnsim.demo import examples
@@ -22,7 +24,7 @@ app = parser()
 
 @app.command("demo")
 def show(
-    on: Annotated[str, typer.Option(help=f"Chip: {chip_names()}.")] = "trn2",
+    on: Annotated[list[str] | None, on_option("trn2")] = None,
     sequence: Annotated[
         int,
         whole("Rows of q, k and v.", unit="rows"),
@@ -35,7 +37,7 @@ def show(
 
     Every value is computed when it is printed. Example: trnsim demo --on trn3
     """
-    chip = arch.target(on)
+    (chip,) = chips_of([one_platform(on, "trn2").name])
     if sequence < 1 or sequence % _ROWS:
         raise BadInput(
             f"--sequence is {sequence}; legal: a multiple of {_ROWS}",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.options import AsJson, parser
-from trnsim.cli.report_files import answer
+from trnsim.cli.options import Folder, parser
+from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
@@ -31,24 +31,25 @@ app = parser(
 )
 
 DecisionFile = Annotated[
-    Path, typer.Argument(help="What trnsim assess --out wrote.", metavar="DECISION.json")
+    Path, typer.Argument(help="What trnsim assess --output wrote.", metavar="DECISION.json")
 ]
 
 
 @app.command()
 def write(
     decision: DecisionFile,
-    out: Annotated[Path, typer.Option("--out", help="The folder to write to.", metavar="DIR")],
+    folder: Folder,
 ) -> None:
     """Write when to fall back, which GPUs to keep, Prometheus rules and a Grafana page.
 
-    Example: trnsim guard write decision.json --out guard
+    Example: trnsim guard write decision.json --folder guard
     """
-    for path in write_files(decisions.read(decision), out, catalogue()):
+    for path in write_files(decisions.read(decision), folder, catalogue()):
         echo(f"wrote {path}")
 
 
 @app.command()
+@answering
 def bill(
     bill: Annotated[
         Path,
@@ -61,18 +62,16 @@ def bill(
     tag: Annotated[
         str, typer.Option(help="The key of the tag that names the workload, in a report.")
     ] = "workload",
-    as_json: AsJson = False,
-) -> None:
+) -> Document:
     """Print what each workload saved month by month, beside what was predicted.
 
     Example: trnsim guard bill bill.csv decision.json
     """
     found = realised(bill, decisions.read(decision), tag)
     sections = [Section("", _blocks(one)) for one in found]
-    document = Document(
+    return Document(
         "What was saved", [_values(one) for one in found], sections, schema="guard-bill/1"
     )
-    answer(document, as_json=as_json)
 
 
 def _values(found: Realised) -> dict[str, object]:

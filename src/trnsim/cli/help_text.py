@@ -18,8 +18,8 @@ from trnsim.document.text import wrapped
 
 __all__ = ["HIDDEN_NAMES", "help_text", "usage"]
 
-HIDDEN_NAMES: Final = ("--out", "--html", "--instance")
-"""Former names of options, which are read and not listed: --output, --output and --on."""
+HIDDEN_NAMES: Final = ("--out", "--instance")
+"""Former names of options, which are read and not listed: of --output or --folder, and --on."""
 _WIDEST: Final = 100
 """Columns of a help, however wide the terminal is."""
 _INDENT: Final = 2
@@ -32,6 +32,8 @@ _LABEL: Final = len("  Examples:")
 _EXAMPLE: Final = re.compile(r"(?:(?P<label>[^:]+): )?(?P<command>trnsim .+)", re.DOTALL)
 _WORD: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _TYPE: Final = re.compile(r" ?<[^>]*>")
+_DEFAULT: Final = re.compile(r"\[default: \((.*)\)\]")
+"""A default in words, which the parser puts in brackets of its own."""
 _FORMER: Final = re.compile(rf", (?:{'|'.join(HIDDEN_NAMES)})(?![\w-])")
 
 Row = tuple[str, str]
@@ -123,7 +125,8 @@ def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
             rows["Arguments"].append((name, record[1].replace("[required]", "").rstrip()))
         else:
             names = _FORMER.sub("", record[0])
-            rows["Options"].append((_TYPE.sub("", names), record[1]))
+            help_ = _DEFAULT.sub(r"[default: \1]", record[1])
+            rows["Options"].append((_TYPE.sub("", names), help_.replace("[required]", "").rstrip()))
     for heading, listed in rows.items():
         if listed:
             yield "\n".join(_listing(heading, listed, room))

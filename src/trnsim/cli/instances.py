@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim.cli.hardware_blocks import GIB, TERA
-from trnsim.cli.options import AsJson, AsOf, OwnPrices, day_of, own_rows, parser
+from trnsim.cli.on import On, platforms
+from trnsim.cli.options import AsOf, OwnPrices, day_of, own_rows, parser, price_option
 from trnsim.cli.price_blocks import remark
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import answering
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
@@ -50,6 +51,7 @@ _FITS: Final = (
 
 
 @app.command()
+@answering
 def instances(
     config: Annotated[
         Path | None,
@@ -66,13 +68,12 @@ def instances(
         whole("Sequences in memory at one time, with --for.", unit="sequences"),
     ] = 1,
     kind: Annotated[
-        str | None,
-        typer.Option("--price", help="One kind of purchase: on_demand, ...", metavar="KIND"),
+        str | None, price_option("on demand where that is sold, else a capacity block")
     ] = None,
+    on: On = None,
     as_of: AsOf = None,
     prices: OwnPrices = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Document:
     """List instance types with memory and price, or which of them hold a model.
 
     With --for: weights and the keys and values of the sequences, spread over the fewest instances.
@@ -85,6 +86,9 @@ def instances(
     if kind is not None and kind not in KINDS:
         raise BadInput(f"--price is {kind!r}; legal: {', '.join(KINDS)}")
     known = [one for one in rows.instances.values() if one.accelerator in _chips(rows)]
+    if on:
+        named = {name for platform in platforms(on) for name in platform.instances}
+        known = [one for one in known if one.name in named]
     priced = {one.name: _price(one.name, kind, day, rows) for one in known}
     if config is None:
         values = [_values(one, priced[one.name], rows) for one in known]
@@ -97,7 +101,7 @@ def instances(
         schema = "instances-for/1"
     *table, note = blocks
     sections = [Section("", table), Section("", [note])]
-    answer(Document("Instances", values, sections, schema=schema), as_json=as_json)
+    return Document("Instances", values, sections, schema=schema)
 
 
 def _chips(rows: Catalogue) -> set[str]:

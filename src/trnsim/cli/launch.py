@@ -11,6 +11,7 @@ import typer
 
 from trnsim import files
 from trnsim.cli.error_text import message
+from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.terminal import complain, echo, width
@@ -39,9 +40,7 @@ def launch(
         list[str] | None,
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
-    instance: Annotated[
-        str, typer.Option(help="The instance type of each node, such as trn2.48xlarge.")
-    ] = "",
+    on: Annotated[list[str] | None, on_option("", "--instance")] = None,
     nodes: Annotated[int, typer.Option(help="How many instances.")] = 1,
     ranks_per_node: Annotated[
         int, typer.Option(help="Ranks on each; without, one for each of its logical cores.")
@@ -67,13 +66,11 @@ def launch(
     and the others end with it. At the end stand the time of the last step by rank, and the
     collectives with the links that they took.
 
-    Example: trnsim launch --instance trn2.48xlarge --nodes 2 --ranks-per-node 4 -- python train.py
+    Example: trnsim launch --on trn2.48xlarge --nodes 2 --ranks-per-node 4 -- python train.py
     """
-    if not instance:
-        raise BadInput("no --instance", fix="for example --instance trn2.48xlarge")
     made = job(
         tuple(command or ()),
-        instance,
+        one_platform(on).instance,
         folder,
         nodes=nodes,
         ranks_per_node=ranks_per_node,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trnsim.arch import Target
     from trnsim.place.platform import Platform
 
-__all__ = ["On", "chips", "listed", "on_option", "one_platform", "platforms"]
+__all__ = ["On", "RequiredOn", "chips", "listed", "on_option", "one_platform", "platforms"]
 
 _HELP: Final = (
     "A chip (trn2), a family (p5en) or an instance type (trn2.48xlarge), in any case; several with "
@@ -29,10 +29,11 @@ def _completed(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in platform_names() if name.startswith(last.lower())]
 
 
-def on_option(default: str = "") -> Any:
-    """The declaration of --on; `default` says what stands for it where it is not given."""
+def on_option(default: str = "", *others: str) -> Any:
+    """The declaration of --on; `default` says what stands for it, `others` are former names."""
     return typer.Option(
         "--on",
+        *others,
         help=_HELP,
         metavar="NAME,...",
         show_default=default or False,
@@ -41,6 +42,7 @@ def on_option(default: str = "") -> Any:
 
 
 On = Annotated[list[str] | None, on_option()]
+RequiredOn = Annotated[list[str], on_option()]
 
 
 def listed(on: Sequence[str] | None) -> list[str]:

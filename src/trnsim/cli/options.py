@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 import typer
 
 from trnsim.cli.parsing import Parser
+from trnsim.cli.quantity_options import whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,20 +22,12 @@ if TYPE_CHECKING:
     Options = TypeVar("Options", bound=DataclassInstance)
 
 parser: Final = Parser
-
-
-def chip_names() -> str:
-    """The chips that `--on` may name, in a sentence."""
-    # Imported late, as `trnsim --help` needs the parser alone.
-    from trnsim.arch import TARGETS  # noqa: PLC0415
-    from trnsim.formatting import enumerated  # noqa: PLC0415
-
-    return enumerated(list(TARGETS), "or")
+_Answer = TypeVar("_Answer")
 
 
 def command(
     options: type[Options],
-) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+) -> Callable[[Callable[[Options], _Answer]], Callable[..., _Answer]]:
     """Make a function of `options` a command, whose options are the fields of that dataclass.
 
     A field is declared as a parameter of a typer command is: annotated, with its default.
@@ -42,29 +35,53 @@ def command(
     hints = get_type_hints(options, include_extras=True)
     parameters = [
         Parameter(
-            one.name,
+            field.name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if one.default is MISSING else one.default,
-            annotation=hints[one.name],
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
         )
-        for one in fields(options)
+        for field in fields(options)
     ]
 
-    def made(act: Callable[[Options], None]) -> Callable[..., None]:
-        def parsed(**given: Any) -> None:
-            act(options(**given))
+    def decorate(act: Callable[[Options], _Answer]) -> Callable[..., _Answer]:
+        def parsed(**values: Any) -> _Answer:
+            return act(options(**values))
 
-        parsed.__doc__ = act.__doc__
+        parsed.__name__, parsed.__doc__ = act.__name__, act.__doc__
         vars(parsed)["__signature__"] = Signature(parameters)  # of which typer makes options
         return parsed
 
-    return made
+    return decorate
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsOf = Annotated[
     str | None,
     typer.Option("--as-of", help="Prices known on this day; without, today.", metavar="YYYY-MM-DD"),
+]
+
+
+def price_option(default: str | bool = True) -> Any:
+    """The declaration of --price; `default` says in words which kind it is without."""
+    return typer.Option(
+        "--price",
+        help="Purchase kind of all prices: on_demand, capacity_block, spot, ...",
+        metavar="KIND",
+        show_default=default,
+    )
+
+
+PurchaseKind = Annotated[str, price_option()]
+MixedPrices = Annotated[
+    bool,
+    typer.Option("--mixed-prices", help="Allow two purchase kinds; every line then says so."),
+]
+Seed = Annotated[int, whole("Seed of all random draws, from 0 on.")]
+Lnc = Annotated[
+    int | None,
+    whole("Physical NeuronCores of a logical one, 1 or 2; without, the chip's usual number."),
+]
+Folder = Annotated[
+    Path, typer.Option("--folder", "--out", help="The folder to write to.", metavar="DIR")
 ]
 OwnPrices = Annotated[
     Path | None,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trnsim.cli.asked import AskedOptions, check_seed
-from trnsim.cli.options import AsJson, command, own_rows, parser
+from trnsim.cli.options import Folder, Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import Answer, answering
 from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
@@ -51,7 +51,7 @@ class WriteOptions(AskedOptions):
     inventory: Annotated[
         Path, typer.Argument(help="What trnsim assess reads.", metavar="INVENTORY")
     ]
-    out: Annotated[Path, typer.Option("--out", help="The folder to write to.", metavar="DIR")]
+    folder: Folder
     workload: Annotated[
         str | None, typer.Option(help="Its name; without, the one that a pilot tells most about.")
     ] = None
@@ -59,10 +59,7 @@ class WriteOptions(AskedOptions):
         int | None,
         whole("Steps of a training run, or requests of a load test.", unit="steps"),
     ] = None
-    seed: Annotated[
-        int,
-        whole("Of draws, weights and data."),
-    ] = 0
+    seed: Seed = 0
     force: Annotated[bool, typer.Option("--force", help="Write over a pilot.")] = False
 
 
@@ -71,40 +68,40 @@ class WriteOptions(AskedOptions):
 def write(given: WriteOptions) -> None:
     """Write the paired run of the workload that tells most, its launch files and its thresholds.
 
-    Example: trnsim pilot write examples/inventory.csv --on trn1 --out pilot
+    Example: trnsim pilot write examples/inventory.csv --on trn1 --folder pilot
     """
     check_seed(given.seed)
     if given.steps is not None and given.steps < 1:
         raise BadInput(f"--steps is {given.steps}; legal: whole numbers from 1 on")
-    folders.check(given.out, is_forced=given.force)
+    folders.check(given.folder, is_forced=given.force)
     rows = own_rows(given.prices)
     asked = given.asked(rows, given.seed)
     with progress() as tell:
         made, launch = chosen(
             given.inventory,
-            given.out,
+            given.folder,
             asked,
             PilotRequest(given.workload, given.steps, given.prices),
             rows=rows,
             predictor=Predictor(rows, tell),
             scan=scanned,
         )
-    folders.clear(given.out)
-    paths = folders.write(made, launch, given.out)
+    folders.clear(given.folder)
+    paths = folders.write(made, launch, given.folder)
     echo(_written(made))
     for path in paths:
         echo(f"wrote {path}")
 
 
 @app.command()
+@answering
 def read(
     folder: Annotated[Path, typer.Argument(help="What trnsim pilot write wrote.", metavar="DIR")],
     logs: Annotated[
         list[Path],
         typer.Argument(help="Logs whose names begin with today or there.", metavar="LOG..."),
     ],
-    as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Read the logs of both sides, renew the decision, and write how to migrate.
 
     Logs are those of vLLM's benchmark, guidellm, torchtitan and NeMo, or tables in CSV.
@@ -120,9 +117,7 @@ def read(
             pilot, folder, found, rows=rows, predictor=Predictor(rows, tell), scan=scanned
         )
     paths = document.write(pilot, made, folder)
-    answer(_document(pilot, made), as_json=as_json)
-    for path in paths if not as_json else ():
-        echo(f"wrote {path}")
+    return Answer(_document(pilot, made), files=paths)
 
 
 def _written(pilot: Pilot) -> str:

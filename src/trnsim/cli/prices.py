@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import AsJson, AsOf, OwnPrices, day_of, own_rows, parser
+from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, own_rows, parser
 from trnsim.cli.price_blocks import (
     credits_told,
     overview,
@@ -19,7 +19,7 @@ from trnsim.cli.price_blocks import (
     story_sections,
 )
 from trnsim.cli.quantity_options import number, whole
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
@@ -48,6 +48,7 @@ Kind = Annotated[
 
 
 @app.command()
+@answering
 def show(
     instance: Annotated[
         str, typer.Argument(help="An instance type or an UltraServer.", metavar="[INSTANCE]")
@@ -64,8 +65,7 @@ def show(
         whole("Say what is sold in this size."),
     ] = None,
     prices: OwnPrices = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Document:
     """Print the price of each kind of purchase, or of one instance its history and its terms.
 
     A kind never stands in for another. A price more than 90 days old says so beside it.
@@ -89,7 +89,7 @@ def show(
         head = Note(f"{instance} on {day}")
         sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
     values = [quote_values(one) for one in found]
-    answer(Document("Prices", values, sections, schema="prices-show/1"), as_json=as_json)
+    return Document("Prices", values, sections, schema="prices-show/1")
 
 
 def _kind(kind: str) -> str:
@@ -117,6 +117,7 @@ def _name(name: str, rows: Catalogue) -> str:
 
 
 @app.command()
+@answering
 def compare(
     instances: Annotated[
         list[str],
@@ -129,12 +130,9 @@ def compare(
     ] = "capacity_block",
     as_of: AsOf = None,
     region: Region = None,
-    mixed_prices: Annotated[
-        bool, typer.Option("--mixed-prices", help="Allow two kinds; every line then says so.")
-    ] = False,
+    mixed_prices: MixedPrices = False,
     prices: OwnPrices = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Document:
     """Compare instances per hour, per chip and per peak BF16 with the first, of one kind.
 
     Two kinds of purchase do not compare: one rents by the second, the other pays for weeks. Prices
@@ -156,9 +154,7 @@ def compare(
     table = [_compared(one, found[0], rows) for one in found]
     values = [{**line, "caveats": said} for line in table]
     sections = [Section("", _comparison(table, found, said))]
-    answer(
-        Document("Prices compared", values, sections, schema="prices-compare/1"), as_json=as_json
-    )
+    return Document("Prices compared", values, sections, schema="prices-compare/1")
 
 
 def _compared(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The answer of a command: printed as text or JSON, and written where its options say.
 
-    --json                 JSON on the standard output, and nothing else there
-    --output FILE          the answer as .json, .csv, .txt or .html
-    --report DIR           page.html, figures.json and table.csv
-    --report FILE.html     FILE.html, FILE.json and FILE.csv
+--json                 JSON on the standard output, and nothing else there
+--output FILE          the answer as .json, .csv, .txt or .html
+--report DIR           page.html, figures.json and table.csv
+--report FILE.html     FILE.html, FILE.json and FILE.csv
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def answering(act: Callable[..., Document | Answer | None]) -> Callable[..., Non
     printed something else, such as a template.
     """
 
-    def run(
-        *, as_json: bool, output: Path | None, report: Path | None, **arguments: Any
-    ) -> None:
+    def run(*, as_json: bool, output: Path | None, report: Path | None, **arguments: Any) -> None:
         check_output(output)
         if report is not None:
             check(report)

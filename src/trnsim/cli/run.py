@@ -14,7 +14,9 @@ import typer
 from trnsim import arch, files
 from trnsim.cli import array_files, script
 from trnsim.cli.error_text import message, show
-from trnsim.cli.options import chip_names, parser
+from trnsim.cli.on import chips as chips_of
+from trnsim.cli.on import on_option, platforms
+from trnsim.cli.options import parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
@@ -33,13 +35,7 @@ from trnsim.runs import Run, ordered, watching
 from trnsim.worlds import World
 
 _FOLDER = Path("trnsim-report")
-_On = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Chip: {chip_names()}; several, separated by commas. Without, the one "
-        "that NEURON_PLATFORM_TARGET_OVERRIDE names, else trn2."
-    ),
-]
+_On = Annotated[list[str] | None, on_option("NEURON_PLATFORM_TARGET_OVERRIDE, else trn2")]
 _Output = Annotated[
     Path | None,
     typer.Option(
@@ -71,8 +67,7 @@ _Ranks = Annotated[
 _Instance = Annotated[
     str | None,
     typer.Option(
-        help="Instance type on which the ranks lie, such as trn2.48xlarge. Without, the smallest "
-        "of the chip that has them."
+        help="The same as --on with an instance type, which names where ranks lie.", hidden=True
     ),
 ]
 
@@ -122,12 +117,15 @@ def run_script(
     not know, and all that follows --.
 
     With --ranks, each kernel that is called runs on so many ranks, which exchange tensors by
-    nki.collectives: all get the same arguments, and the call returns what rank 0 returns.
+    nki.collectives: all get the same arguments, and the call returns what rank 0 returns. They lie
+    on the instance type that --on names, else on the smallest of the chip that has them.
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
-    named, why = chosen_target() if on is None else (on, "--on")
-    chips = [arch.target(name.strip()) for name in named.split(",")]
+    chosen, why = chosen_target()
+    chips = chips_of(on) if on else [arch.target(chosen)]
+    why = "--on" if on else why
+    instance = instance or _instance_of(on, ranks)
     script.checked(path)
     if inputs and arguments:
         raise BadInput(
@@ -147,6 +145,12 @@ def run_script(
         for number, world in enumerate(made):
             unwritten += _tried(partial(_write_world, world, report, number))
     _end(path, chips, endings, unwritten)
+
+
+def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:
+    """The instance type that --on names for ranks; None where it names chips or families."""
+    types = {platform.instance for platform in platforms(on) if len(platform.instances) == 1}
+    return types.pop() if ranks is not None and len(types) == 1 else None
 
 
 def _endings(

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from trnsim.cli.options import parser
+from trnsim.cli.on import on_option, one_platform
+from trnsim.cli.options import Lnc, parser
 from trnsim.cli.parsing import Command
 from trnsim.foreign_text import terminal_text
 from trnsim.instance.shell import session
@@ -34,16 +35,11 @@ def shell(
             help="The program and its arguments; without, your shell.", metavar="-- COMMAND..."
         ),
     ] = None,
-    instance: Annotated[
-        str | None,
-        typer.Option(
-            help="The instance type, such as trn2.48xlarge; without, TRNSIM_INSTANCE, or the "
-            "smallest of the target chip."
-        ),
+    on: Annotated[
+        list[str] | None,
+        on_option("TRNSIM_INSTANCE, else the smallest of the target chip", "--instance"),
     ] = None,
-    lnc: Annotated[
-        int | None, typer.Option(help="Physical cores in a logical one; without, the chip's own.")
-    ] = None,
+    lnc: Lnc = None,
 ) -> None:
     """Run a program, or your shell, where Neuron's clients find an instance's devices.
 
@@ -52,9 +48,9 @@ def shell(
     like in /opt/aws/neuron/bin. None of it is visible outside, and nothing of it stays. Where the
     system has no private mounts, PATH and variables alone are set, and a line says what is missing.
 
-    Example: trnsim shell --instance trn2.48xlarge -- python train.py
+    Example: trnsim shell --on trn2.48xlarge -- python train.py
     """
-    entered = session.enter(instance, lnc)
+    entered = session.enter(one_platform(on).instance if on else None, lnc)
     if entered.notice:
         _say(entered.notice)
     if not command and os.isatty(2):

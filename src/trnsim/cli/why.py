@@ -14,11 +14,13 @@ import typer
 from trnsim import files
 from trnsim.cli import COMMANDS
 from trnsim.cli import app as commands
-from trnsim.cli.options import AsJson, parser
-from trnsim.cli.report_files import answer
+from trnsim.cli.options import parser
+from trnsim.cli.parsing import USAGE_ERROR
+from trnsim.cli.report_files import answering
 from trnsim.cli.why_document import why_document
 from trnsim.decide.pilot import logs
 from trnsim.decide.why import KINDS, answers, explain, with_logs
+from trnsim.document.answer import Document as AnswerDocument
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.formatting import clipped
 from trnsim.reader import Document, parse
@@ -30,8 +32,6 @@ _STDIN: Final = "-"
 _PROGRAM: Final = "trnsim"
 _JSON: Final = "--json"
 _LENGTH: Final = 60
-_USAGE: Final[Any] = typer.BadParameter.__mro__[1]
-"""The parser's own error, which recent releases of typer carry inside them."""
 _FIX: Final = (
     "name what a command wrote with --json, - for the standard input, a log, or quote a command: "
     '"plan infer CONFIG.json --on trn2"'
@@ -42,11 +42,11 @@ app = parser()
 
 
 @app.command("why")
+@answering
 def why(
     first: Annotated[str, typer.Argument(help=_Given, metavar="A")],
     second: Annotated[str, typer.Argument(help="Likewise.", metavar="B")],
-    as_json: AsJson = False,
-) -> None:
+) -> AnswerDocument:
     """Say why two answers differ, term by term, the largest first.
 
     A and B are each what compile, assess or plan infer, serve, train, layer or collective wrote
@@ -68,7 +68,7 @@ def why(
     names = _name("A", first), _name("B", second)
     found = explain(*with_logs(_given(names[0], first), _given(names[1], second), names), names)
     said = clipped(first, _LENGTH * 2), clipped(second, _LENGTH * 2)
-    answer(why_document(found, said), as_json=as_json)
+    return why_document(found, said)
 
 
 def _name(side: str, given: str) -> str:
@@ -135,7 +135,7 @@ def _run(name: str, words: list[str]) -> Any:
     except EmulatorError as error:
         error.reason = f"{name}: {error.reason}"
         raise
-    except _USAGE as error:
+    except USAGE_ERROR as error:
         raise BadInput(
             f"{name}: {error.format_message()}",
             fix=f"trnsim {' '.join(words[:2]) if words[0] == 'plan' else words[0]} --help",

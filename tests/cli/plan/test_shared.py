@@ -21,7 +21,7 @@ def test_an_unknown_platform_lists_the_legal_ones(command):
 
 
 def test_no_platform_at_all_is_refused():
-    with pytest.raises(BadInput, match=r"^--on names no platform\n  fix: for example --on trn1,t"):
+    with pytest.raises(BadInput, match=r"^--on names no platform\n  fix: for example --on trn2,p"):
         run("train", CONFIG, "--on", ",")
 
 

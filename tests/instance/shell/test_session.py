@@ -346,7 +346,7 @@ def test_a_shell_in_a_shell_is_refused_by_name():
 def test_what_cannot_be_is_refused_before_the_program_starts(tmp_path):
     done = shell("touch", str(tmp_path / "ran"), options=("--instance", "trn2.48xlrge"))
     assert done.returncode == 2
-    assert "perhaps 'trn2.48xlarge'" in done.stderr
+    assert "perhaps trn2.48xlarge" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "ran").exists()
 

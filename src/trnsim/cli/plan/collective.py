@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trnsim.cli.plan.shared import AsJson, On, platform_names
+from trnsim.cli.options import Lnc
+from trnsim.cli.plan.shared import On, platform_names
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
@@ -27,6 +28,7 @@ _BUS = {"all_reduce": 2.0}
 """Bytes that cross each rank's links for each byte of the message, but for the last rank."""
 
 
+@answering
 def collective(
     kind: Annotated[str, typer.Argument(help=f"{enumerated(list(KINDS), 'or')}.", metavar="KIND")],
     nbytes: Annotated[
@@ -49,13 +51,9 @@ def collective(
         int,
         whole("Ranks from one member of a group to the next; groups between work at once."),
     ] = 1,
-    lnc: Annotated[
-        int | None,
-        whole("NeuronCores of a rank; without, the chip's usual number."),
-    ] = None,
+    lnc: Lnc = None,
     on: On = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Document:
     """Time, algorithm and bus bandwidth of one collective, platform by platform.
 
     Inside an instance the fabric's links decide, between instances EFA, between buildings what
@@ -74,10 +72,8 @@ def collective(
     ]
     title = f"{kind} of {amount(nbytes)} bytes"
     sections = [Section("", [Note(title, place="text")]), Section("", [_table(rows)])]
-    answer(
-        Document(title, rows[0] if len(rows) == 1 else rows, sections, schema="plan-collective/1"),
-        as_json=as_json,
-    )
+    values = rows[0] if len(rows) == 1 else rows
+    return Document(title, values, sections, schema="plan-collective/1")
 
 
 def _row(

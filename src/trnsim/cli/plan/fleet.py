@@ -7,14 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
-from trnsim import files
-from trnsim.cli import report_files
-from trnsim.cli.options import AsJson
+from trnsim.cli.options import Seed
 from trnsim.cli.plan.fleet_document import fleet_document
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import Report
-from trnsim.document.values import document_json
+from trnsim.cli.report_files import answering
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.system.fleet.comparison import DRAWS, POLICIES, compare
 from trnsim.system.fleet.reading import read
@@ -23,19 +21,15 @@ from trnsim.system.fleet.report import values
 _MOST_DRAWS: Final = 1000
 
 
+@answering
 def fleet(
     scenario: Annotated[Path, typer.Argument(help="A YAML file.", metavar="SCENARIO.yaml")],
     policy: Annotated[
         str, typer.Option(help="separate, threshold, solver, several with commas, or all.")
     ] = "all",
     draws: Annotated[int, whole("Of demand and failures.")] = DRAWS,
-    seed: Annotated[int, whole("Of all draws.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write the JSON to this file as well.")
-    ] = None,
-    report: Report = None,
-    as_json: AsJson = False,
-) -> None:
+    seed: Seed = 0,
+) -> Document:
     """Utilisation, SLO misses, trained tokens and USD of sharing a fleet, policy by policy.
 
     Services have what their demand needs, training jobs what is left: as two separate fleets, by
@@ -44,18 +38,10 @@ def fleet(
     Example: trnsim plan fleet examples/fleet.yaml
     """
     policies = _policies(policy, draws, seed)
-    if out is not None:
-        files.check_writable(out)
-    if report is not None:
-        report_files.check(report)
     with progress() as tell:
         found = read(scenario, tell)
         results = compare(found, policies, draws=draws, seed=seed, tell=tell)
-    made = values(found, results, seed)
-    document = fleet_document(made)
-    if out is not None:
-        files.write(out, document_json(document) + "\n")
-    report_files.answer(document, report, as_json=as_json)
+    return fleet_document(values(found, results, seed))
 
 
 def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trnsim.cli.options import OwnPrices, command, own_rows
+from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, own_rows
 from trnsim.cli.plan.shared import (
-    AsJson,
-    Kind,
     MeasuredFile,
-    MixedPrices,
     On,
     beside,
     by_phase,
@@ -22,8 +19,8 @@ from trnsim.cli.plan.shared import (
     purchased,
 )
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import answer
-from trnsim.document.answer import Block, Items, Note, Section, Table, columns
+from trnsim.cli.report_files import answering
+from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
@@ -74,14 +71,14 @@ class Options:
         ),
     ] = None
     measured: MeasuredFile = None
-    price: Kind = "on_demand"
+    price: PurchaseKind = "on_demand"
     prices: OwnPrices = None
     mixed_prices: MixedPrices = False
-    as_json: AsJson = False
 
 
+@answering
 @command(Options)
-def infer(given: Options) -> None:
+def infer(given: Options) -> Document:
     """Latency, items a second and USD per million items of encoders, images and diffusion.
 
     Every core of the instance, or two where a step is guided, has a copy of the model.
@@ -97,10 +94,7 @@ def infer(given: Options) -> None:
         Section("", [_table(found, said.mark)]),
         *(Section("", _details(one)) for one in found),
     ]
-    document = compared_document(
-        title, [_values(one) for one in found], sections, said, "plan-infer/1"
-    )
-    answer(document, as_json=given.as_json)
+    return compared_document(title, [_values(one) for one in found], sections, said, "plan-infer/1")
 
 
 def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.cli.plan.shared import AsJson, Config
+from trnsim.cli.on import RequiredOn, one_platform
+from trnsim.cli.plan.shared import Config, MeasuredFile
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTime
 
 
+@answering
 def layer(
     config: Config,
-    on: Annotated[str, typer.Option("--on", help="A platform, as trn1 or trn2.48xlarge.")],
+    on: RequiredOn,
     phase: Annotated[str, typer.Option(help="encode, prefill or decode.")] = "decode",
     batch: Annotated[int, whole("Sequences.", unit="sequences")] = 1,
     sequence: Annotated[
         int, whole("Tokens; in decode, those that are there.", unit="tokens")
     ] = 2048,
     tensor_parallel_size: Annotated[int, whole("Ranks that share it.")] = 1,
-    measured: Annotated[Path | None, typer.Option(help="A CSV file of your own times.")] = None,
-    as_json: AsJson = False,
-) -> None:
+    measured: MeasuredFile = None,
+) -> Document:
     """The time of one layer on one rank, without exchanges, and where it comes from.
 
     Example: trnsim plan layer examples/llama-3.1-8b.json --on trn1 --tensor-parallel-size 32
     """
-    model, rank = read(config), machine(on)
+    model, rank = read(config), machine(one_platform(on).name)
     given = _pass(phase, batch, sequence)
     made = summaries(model, given, Split(tensor_parallel_size))
     block = next(one for one in made if one.name == "layer")
@@ -57,10 +57,7 @@ def layer(
         "answer": found,
     }
     sections = [Section("", [Note(_words(found))])]
-    answer(
-        Document(f"A layer on {rank.name}", values, sections, schema="plan-layer/1"),
-        as_json=as_json,
-    )
+    return Document(f"A layer on {rank.name}", values, sections, schema="plan-layer/1")
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

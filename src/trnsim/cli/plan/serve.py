@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import OwnPrices, command, own_rows
+from trnsim.cli.options import (
+    Lnc,
+    MixedPrices,
+    OwnPrices,
+    PurchaseKind,
+    Seed,
+    command,
+    own_rows,
+)
 from trnsim.cli.plan.serve_document import serve_document
 from trnsim.cli.plan.shared import (
-    AsJson,
     Config,
-    Kind,
     MeasuredFile,
-    MixedPrices,
     On,
     beside,
     measured_table,
@@ -26,8 +31,9 @@ from trnsim.cli.plan.shared import (
 )
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import number, whole, wholes
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch, trace
@@ -62,7 +68,7 @@ class Asked:
     expert_parallel_size: Annotated[int, whole("Groups that share experts.")] = 1
     data_parallel_size: Annotated[int | None, whole("Replicas; all that fit.")] = None
     prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
-    lnc: Annotated[int | None, whole("NeuronCores of a rank.")] = None
+    lnc: Lnc = None
     max_num_seqs: Annotated[
         int | None, whole("Sequences that decode together.", unit="sequences")
     ] = None
@@ -125,17 +131,16 @@ class Asked:
     ] = None
     save_trace: Annotated[Path | None, typer.Option(help="Write the requests.")] = None
     router: Annotated[str, typer.Option(help="round-robin or least-work.")] = "round-robin"
-    seed: Annotated[int, whole("Of all draws.")] = 0
+    seed: Seed = 0
     slo_ttft: Annotated[
         float | None, number("Seconds to the first token, at P99.", unit="s", example="2s")
     ] = None
     slo_tpot: Annotated[float | None, number("Seconds between tokens, at P99.", unit="s")] = None
     measured: MeasuredFile = None
-    price: Kind = "capacity_block"
+    price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None
     mixed_prices: MixedPrices = False
     emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None
-    as_json: AsJson = False
 
     def options(self) -> ServerOptions:
         """Of the server."""
@@ -200,8 +205,9 @@ class Asked:
         return _WAVES * (self.concurrency or 1)
 
 
+@answering
 @command(Asked)
-def serve(asked: Asked) -> None:
+def serve(asked: Asked) -> Document | None:
     """Latency, throughput and USD of serving a load on the layout that costs the least.
 
     Requests are run through the server step by step: static batches and buckets on AWS's chips, a
@@ -228,8 +234,8 @@ def serve(asked: Asked) -> None:
     _save(found, asked.save_trace)
     if asked.emit:
         echo("\n\n".join(launch.vllm(one.deployment, _served(asked.config)) for one in found))
-    else:
-        answer(serve_document(model, found, demand, said), as_json=asked.as_json)
+        return None
+    return serve_document(model, found, demand, said)
 
 
 def _check_load(asked: Asked) -> None:

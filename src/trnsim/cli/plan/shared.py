@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trnsim.cli.on import listed, on_option
 from trnsim.cli.price_blocks import credits_told
 from trnsim.document.answer import Document, Note, Section
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import read
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
+from trnsim.place.platform import platform
 from trnsim.price import KINDS, caveats
 from trnsim.workload.resident import active_parameters, parameters
 
@@ -26,26 +28,13 @@ if TYPE_CHECKING:
     from trnsim.workload.architecture import Architecture
 
 Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
-On = Annotated[
-    str | None,
-    typer.Option(
-        "--on", help=f"Platforms, separated by commas; without, {enumerated(compared(), 'and')}."
-    ),
-]
-Kind = Annotated[
-    str, typer.Option("--price", help="Purchase kind of every price: on_demand, spot, ...")
-]
-MixedPrices = Annotated[
-    bool,
-    typer.Option("--mixed-prices", help="Allow two purchase kinds; every line then says so."),
-]
+On = Annotated[list[str] | None, on_option(enumerated(compared(), "and"))]
 MeasuredFile = Annotated[
     Path | None,
     typer.Option(
         "--measured", help="A CSV file of your own times of layers, which win.", metavar="FILE.csv"
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def size_of(model: Architecture) -> str:
@@ -55,21 +44,17 @@ def size_of(model: Architecture) -> str:
     return f"{whole / 1e9:.2f} B parameters{fewer}"
 
 
-def platform_names(on: str | None) -> list[str]:
-    """The platforms that `--on` names; without, those that plans compare.
+def platform_names(on: Sequence[str] | None) -> list[str]:
+    """The platforms that `--on` names, perhaps with a kind; without, those that plans compare.
 
     Raises:
-        BadInput: it names none.
+        BadInput: it names none, or an unknown one.
     """
-    if on is None:
-        return list(compared())
-    names = [name.strip() for name in on.split(",") if name.strip()]
-    if not names:
-        raise BadInput("--on names no platform", fix=f"for example --on {','.join(compared())}")
-    return names
+    names = (name.partition(":") for name in listed(on) or compared())
+    return [f"{platform(name).name}{colon}{kind}" for name, colon, kind in names]
 
 
-def purchased(on: str | None, kind: str, *, is_mixed: bool) -> list[tuple[str, str]]:
+def purchased(on: Sequence[str] | None, kind: str, *, is_mixed: bool) -> list[tuple[str, str]]:
     """The platforms that `--on` names, each with its purchase kind: its own, or `--price`'s.
 
     Raises:

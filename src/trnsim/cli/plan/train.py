@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import OwnPrices, command, own_rows
+from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, own_rows
 from trnsim.cli.plan.shared import (
-    AsJson,
     Config,
-    Kind,
     MeasuredFile,
-    MixedPrices,
     On,
     beside,
     measured_table,
@@ -25,8 +22,9 @@ from trnsim.cli.plan.shared import (
 from trnsim.cli.plan.train_document import train_document
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import number, whole, wholes
-from trnsim.cli.report_files import answer
+from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
@@ -114,7 +112,7 @@ class Options:
     ] = run.RECOVERY_S
     spares: Annotated[int, whole("Instances that wait to replace others.")] = 0
     measured: MeasuredFile = None
-    price: Kind = "capacity_block"
+    price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None
     mixed_prices: MixedPrices = False
     trace_file: Annotated[
@@ -123,7 +121,6 @@ class Options:
     emit: Annotated[
         str | None, typer.Option(help="Print a file that starts it: torchrun, sbatch or k8s.")
     ] = None
-    as_json: AsJson = False
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
         """Of a search; one platform's smallest number of instances has its doublings beside it."""
@@ -172,8 +169,9 @@ class Options:
             launch.check(self.emit)
 
 
+@answering
 @command(Options)
-def train(given: Options) -> None:
+def train(given: Options) -> Document | None:
     """The best layout of ranks, the time of its step and where that goes, time and USD of a run.
 
     Axes that no option names are searched; chips without work are refused. Failures, checkpoints
@@ -193,9 +191,9 @@ def train(given: Options) -> None:
     _written(found, given.trace_file, table)
     if given.emit is not None:
         echo("\n".join(launch.text(given.emit, e.machine, e.step.layout) for e in found))
-        return
+        return None
     said = beside([one.quote for one in found], rows)
-    answer(train_document(model, found, said), as_json=given.as_json)
+    return train_document(model, found, said)
 
 
 def _sizes(
