@@ -12,7 +12,7 @@ from trnsim.decide.assess import AssessmentOptions, assess, assumptions, decide,
 from trnsim.decide.candidates import Placements
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, WorkloadSlo, read
-from trnsim.decide.programs import scanned
+from trnsim.decide.programs import findings
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
@@ -166,7 +166,7 @@ def test_every_flip_that_is_written_down_happens(name, flip, predictor):
     for field, value in {flip["field"]: flip["value"], **flip.get("and", {})}.items():
         workload = flipped(workload, field, value)
     places = Placements(predictor, catalogue(), as_of=ASKED.as_of)
-    found = decide(workload, ON, places, ASKED, scanned(workload))
+    found = decide(workload, ON, places, ASKED, findings(workload))
     is_close = flip.get("is_close_call", expected(name)["is_close_call"])
     assert (found.verdict, found.is_close_call) == (flip["verdict"], is_close), found.reason
 

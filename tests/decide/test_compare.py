@@ -51,10 +51,10 @@ def test_dollars_are_found_again_by_hand():
 def test_the_bill_is_compared_with_what_is_predicted():
     case, _ = compared({P5: 76_728.0, TRN1: 22_681.0})
     hours = 4e11 / 76_728 / 3600
-    assert case.times_predicted == pytest.approx(85_000 / (hours * 41.528), rel=1e-3)
-    assert replace(case, here=replace(case.here, speed=None)).times_predicted is None
+    assert case.bill_ratio == pytest.approx(85_000 / (hours * 41.528), rel=1e-3)
+    assert replace(case, here=replace(case.here, speed=None)).bill_ratio is None
     spot = replace(case.workload, current=replace(BLOCK, kind="spot"))
-    assert replace(case, workload=spot).times_predicted is None
+    assert replace(case, workload=spot).bill_ratio is None
 
 
 def test_at_the_break_even_price_it_pays_back_in_time():

@@ -3,7 +3,7 @@
 import pytest
 from workload_cases import workload
 
-from trnsim.decide.programs import scanned
+from trnsim.decide.programs import findings
 from trnsim.errors import BadInput, SourceLine
 
 
@@ -15,15 +15,15 @@ def given(folder, *names):
 
 
 def test_without_sources_nothing_is_known(tmp_path):
-    assert scanned(given(tmp_path)) is None
+    assert findings(given(tmp_path)) is None
 
 
 def test_a_kernel_is_found_with_its_line(tmp_path):
     (tmp_path / "scan.cu").write_text("\n__global__ void scan(float* x) {}\n")
-    (found,) = scanned(given(tmp_path, "scan.cu"))
+    (found,) = findings(given(tmp_path, "scan.cu"))
     assert (found.path, found.line, found.kind) == ("scan.cu", 2, "cuda")
 
 
 def test_a_path_outside_the_inventorys_folder_is_refused(tmp_path):
     with pytest.raises(BadInput, match="leads out of"):
-        scanned(given(tmp_path, "../elsewhere.py"))
+        findings(given(tmp_path, "../elsewhere.py"))

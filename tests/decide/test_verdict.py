@@ -27,7 +27,7 @@ def pairs(speeds, usd=1e5, kind="capacity_block", told="train", **given):
     return [(there, case.candidate(there, COST)) for there in made]
 
 
-def judged(found, rules=(), *, is_neuron_today=False, refused=None, times_predicted=None):
+def judged(found, rules=(), *, is_neuron_today=False, refused=None, bill_ratio=None):
     return judge(
         found,
         rules,
@@ -35,7 +35,7 @@ def judged(found, rules=(), *, is_neuron_today=False, refused=None, times_predic
         refused=refused,
         draws=DRAWS,
         limit_months=12.0,
-        times_predicted=times_predicted,
+        bill_ratio=bill_ratio,
     )
 
 
@@ -50,7 +50,7 @@ def test_half_the_cost_on_a_validated_family_is_a_go():
     ("times", "verdict"), [(None, "go"), (1 / 3, "go"), (3, "go"), (0.33, "pilot"), (3.01, "pilot")]
 )
 def test_a_bill_that_does_not_belong_to_its_volume_is_no_go_ahead(times, verdict):
-    found = judged(pairs({TRN1: 2 * EQUAL_COST}), times_predicted=times)
+    found = judged(pairs({TRN1: 2 * EQUAL_COST}), bill_ratio=times)
     assert found.verdict == verdict
     assert ("check both" in found.reason) == (verdict == "pilot")
 

@@ -62,14 +62,14 @@ def test_figures_are_those_that_ranks_wrote(tmp_path):
     job.figures.mkdir()
     for rank in (0, 2):
         (job.figures / f"rank-{rank}.json").write_text(json.dumps(figures(rank, [])))
-    found = report.joined(job, JobEnd(lost=["rank 1"], restarts=2))
+    found = report.job_world(job, JobEnd(lost=["rank 1"], restarts=2))
     assert (found.absent, found.lost, found.restarts) == ([1, 3], ("rank 1",), 2)
 
 
 def test_the_error_of_a_report_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    assert isinstance(report.unwritten(FOUND, tmp_path / "file"), BadInput)
-    assert report.unwritten(FOUND, tmp_path) is None
+    assert isinstance(report.report_error(FOUND, tmp_path / "file"), BadInput)
+    assert report.report_error(FOUND, tmp_path) is None
     assert (tmp_path / "world.txt").read_text() == world_text(FOUND) + "\n"
 
 

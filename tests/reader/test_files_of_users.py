@@ -21,7 +21,7 @@ from mutations import mutated, written
 from pilot_cases import pilot_of
 
 from trnsim.decide import decision, inventory
-from trnsim.decide.guard.realised import realised
+from trnsim.decide.guard.realised import realised_savings
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.pilot import logs, plan
 from trnsim.errors import EmulatorError
@@ -129,7 +129,7 @@ KINDS = {
     "inventory": ([ROW], TABLE, inventory.read),
     "rows beside a bill": ([BILLED], ("models.yaml",), lambda path: inventory.read(_bill(path))),
     "bill": (REPORT, ("csv",), read_bill),
-    "bill by months": (MONTHS, TABLE, lambda path: realised(path, GUARDED)),
+    "bill by months": (MONTHS, TABLE, lambda path: realised_savings(path, GUARDED)),
     "training log": (STEPS, ("csv",), logs.read),
     "log of requests": (REQUESTS, ("csv",), logs.read),
     "vllm": (VLLM, JSON, logs.read),

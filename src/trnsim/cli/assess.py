@@ -16,7 +16,7 @@ from trnsim.cli.terminal import echo
 from trnsim.decide.assess import assess as assess_inventory
 from trnsim.decide.document.decision_document import decision_document
 from trnsim.decide.inventory.template import template as inventory_template
-from trnsim.decide.programs import scanned
+from trnsim.decide.programs import findings
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
@@ -60,6 +60,6 @@ def assess(given: AssessOptions) -> Answer | None:
     asked = given.asked(rows, given.seed)
     with progress() as tell:
         found = assess_inventory(
-            given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=scanned
+            given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=findings
         )
     return Answer(decision_document(found), found.text().rstrip())

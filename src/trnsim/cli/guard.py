@@ -13,13 +13,13 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
-from trnsim.decide.guard.realised import realised
+from trnsim.decide.guard.realised import realised_savings
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.values import picked, plain
 from trnsim.formatting import amount
 
 if TYPE_CHECKING:
-    from trnsim.decide.guard.realised import Month, Realised
+    from trnsim.decide.guard.realised import Month, RealisedSaving
 
 _MONTHS: Final = columns(
     "month | billed USD | expected USD | saving | predicted | saved so far USD"
@@ -67,20 +67,20 @@ def bill(
 
     Example: trnsim guard bill bill.csv decision.json
     """
-    found = realised(bill, decisions.read(decision), tag)
+    found = realised_savings(bill, decisions.read(decision), tag)
     sections = [Section("", _blocks(one)) for one in found]
     return Document(
         "What was saved", [_values(one) for one in found], sections, schema="guard-bill/1"
     )
 
 
-def _values(found: Realised) -> dict[str, object]:
+def _values(found: RealisedSaving) -> dict[str, object]:
     months = [{**plain(one), "saving": one.saving} for one in found.months]
     names = "workload=workload.name migration_usd=workload.migration.usd"
     return {**picked(found, names, months=months), **picked(found, "missing paid_back_in")}
 
 
-def _blocks(found: Realised) -> list[Block]:
+def _blocks(found: RealisedSaving) -> list[Block]:
     last = found.months[-1].month
     cost = f"{amount(found.workload.migration.usd)} USD of the migration"
     lines = [

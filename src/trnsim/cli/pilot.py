@@ -22,7 +22,7 @@ from trnsim.decide.pilot.measure import read_logs
 from trnsim.decide.pilot.plan import check_unchanged
 from trnsim.decide.pilot.plan import read as read_pilot
 from trnsim.decide.pilot.renew import result
-from trnsim.decide.programs import scanned
+from trnsim.decide.programs import findings
 from trnsim.decide.times import Predictor
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
@@ -84,7 +84,7 @@ def write(given: WriteOptions) -> None:
             PilotRequest(given.workload, given.steps, given.prices),
             rows=rows,
             predictor=Predictor(rows, tell),
-            scan=scanned,
+            scan=findings,
         )
     folders.clear(given.folder)
     paths = folders.write(made, launch, given.folder)
@@ -114,7 +114,7 @@ def read(
     rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:
         made = result(
-            pilot, folder, found, rows=rows, predictor=Predictor(rows, tell), scan=scanned
+            pilot, folder, found, rows=rows, predictor=Predictor(rows, tell), scan=findings
         )
     paths = document.write(pilot, made, folder)
     return Answer(_document(pilot, made), files=paths)

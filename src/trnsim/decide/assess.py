@@ -143,7 +143,7 @@ def decide(
         refused=here.refused,
         draws=options.draws,
         limit_months=limit,
-        times_predicted=comparison.times_predicted,
+        bill_ratio=comparison.bill_ratio,
     )
     place = next((place for place, move in pairs if move.instance == judgement.best), None)
     staying = comparison.candidate(here, replace(neuron_move, weeks=0.0, usd=0.0))

@@ -155,12 +155,12 @@ class Placements:
         target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
         is_steady = _is_steady(workload)
-        speed, refused, instances, hours, load = self._sized(workload, name, units, count)
-        quoted, no_price, reference = None, None, None
+        speed, refused, instances, hours, load = self._size(workload, name, units, count)
+        price, no_price, reference = None, None, None
         if speed is not None:
             is_all_year = is_steady or self.kind(workload) in COMMITTED
             days = None if is_all_year else hours / instances / 24
-            quoted, no_price = self._price(workload, name, days, instances)
+            price, no_price = self._price(workload, name, days, instances)
             reference = self._reference(workload, name)
         return Placement(
             instance=instance,
@@ -172,14 +172,17 @@ class Placements:
             load=load,
             is_steady=is_steady,
             instances=instances,
-            price=quoted,
+            price=price,
             no_price=no_price,
             reference=reference,
             refused=refused,
-            notes=(*_closed(workload, chip, is_open=is_open), *_elsewhere(workload, quoted)),
+            notes=(
+                *_chip_notes(workload, chip, is_open=is_open),
+                *_region_notes(workload, price),
+            ),
         )
 
-    def _sized(
+    def _size(
         self, workload: Workload, name: str, units: float | None, count: int | None
     ) -> tuple[Speed | None, str | None, int, float, float]:
         """Speed, reason for its lack, instances, instance-hours a month, and groups in use."""
@@ -244,7 +247,7 @@ def _too_many(instances: int) -> str:
     return f"{instances:,} instances are needed; legal: {MOST:,}"
 
 
-def _closed(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
+def _chip_notes(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
     """Note that no move to one of AWS's chips is recommended although it could run the workload."""
     if not chip.is_neuron or is_open:
         return ()
@@ -253,7 +256,7 @@ def _closed(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[st
     return (f"no place to move to: {chip.name} {why}",)
 
 
-def _elsewhere(workload: Workload, price: Quote | None) -> tuple[str, ...]:
+def _region_notes(workload: Workload, price: Quote | None) -> tuple[str, ...]:
     """Note that a price of another region stands in for the workload's region."""
     region = workload.current.region
     if region is None or price is None or price.row is None or price.region is not None:

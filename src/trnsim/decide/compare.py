@@ -57,17 +57,17 @@ def price_here(workload: Workload, here: Placement) -> DatedPrice | None:
         return price
     current, hours = workload.current, 0.0
     if current.count:
-        hours, how = current.count * float(HOURS_PER_MONTH), "count x 730 hours"
+        hours, basis = current.count * float(HOURS_PER_MONTH), "count x 730 hours"
     elif workload.volume_unit == _HOURS:
-        hours, how = workload.volume / here.instance.count, "gpu_hours"
+        hours, basis = workload.volume / here.instance.count, "gpu_hours"
     else:
-        hours, how = here.hours, "hours as predicted"
+        hours, basis = here.hours, "hours as predicted"
     if not hours:
         return None
     usd = current.usd_per_month / hours
     day = "" if workload.as_of is None else str(workload.as_of)
     region = current.region or "not stated"
-    return DatedPrice(usd, current.kind, region, day, f"the bill over {how}")
+    return DatedPrice(usd, current.kind, region, day, f"the bill over {basis}")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class WorkloadComparison:
         return self.workload.current.usd_per_month
 
     @property
-    def times_predicted(self) -> float | None:
+    def bill_ratio(self) -> float | None:
         """Today's bill over the cost predicted here; None without that or an equal price."""
         kind = self.workload.current.kind
         if self.price is None or self.here.speed is None or self.price.kind != kind:
@@ -144,7 +144,7 @@ class WorkloadComparison:
             notes=(*speed.notes, *there.notes),
         )
         ratio = self.ratio(there)
-        return timed if ratio is None else self._priced(timed, there, ratio, migration)
+        return timed if ratio is None else self._with_prices(timed, there, ratio, migration)
 
     def ratio(self, there: Placement) -> float | None:
         """Cost there over cost here, at the medians; None without prices."""
@@ -161,7 +161,7 @@ class WorkloadComparison:
         usd = share * self.here.hours * self.price.usd_per_hour / there.hours
         return usd if usd > 0 else None
 
-    def _priced(
+    def _with_prices(
         self, timed: Candidate, there: Placement, ratio: float, migration: Migration
     ) -> Candidate:
         """The candidate with the figures that need prices on both sides."""
@@ -186,9 +186,9 @@ class WorkloadComparison:
 
     def _months(self, saving: Samples, migration: Migration) -> Samples:
         """Draws of the months until a migration is paid back; infinite where nothing is saved."""
-        saved = self.bill * self._demand() * saving
+        saved_usd = self.bill * self._demand() * saving
         cost = migration.usd * self.draws.factor({EFFORT: float(EFFORT_SPREAD)})
-        return np.where(saved > 0, cost / np.where(saved > 0, saved, 1.0), np.inf)
+        return np.where(saved_usd > 0, cost / np.where(saved_usd > 0, saved_usd, 1.0), np.inf)
 
     def _demand(self) -> Samples:
         return self.draws.factor({DEMAND: float(DEMAND_SPREAD)})
@@ -244,8 +244,8 @@ class WorkloadComparison:
     def _at_demand(self, there: Placement, demand: float) -> float:
         """Factor of the ratio at another demand, as groups are rounded up to whole ones."""
         factor = np.array([demand])
-        changed = _hours(there, factor) / _hours(self.here, factor)
-        return float(changed[0]) / (there.hours / self.here.hours)
+        scale = _hours(there, factor) / _hours(self.here, factor)
+        return float(scale[0]) / (there.hours / self.here.hours)
 
 
 def _hours(place: Placement, factor: Samples) -> Samples:

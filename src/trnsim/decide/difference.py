@@ -82,8 +82,8 @@ def difference(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any], aside: Sequence[str] = ()
 ) -> Difference:
     """Differences between two answers about `name`, except in the fields `aside`."""
-    compared = [{key: answer[key] for key in answer if key not in aside} for answer in (old, new)]
-    changes = list(_changes("", *compared))
+    sides = [{key: answer[key] for key in answer if key not in aside} for answer in (old, new)]
+    changes = list(_changes("", *sides))
     return Difference(
         name,
         tuple(change for change in changes if _is_figure(change)),

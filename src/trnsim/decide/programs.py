@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Workload
 
 
-def scanned(workload: Workload) -> tuple[ProgramFinding, ...] | None:
+def findings(workload: Workload) -> tuple[ProgramFinding, ...] | None:
     """Findings of a scan of a workload's programs; None if the inventory names no programs.
 
     Raises:
@@ -22,6 +22,6 @@ def scanned(workload: Workload) -> tuple[ProgramFinding, ...] | None:
         return None
     root = Path(workload.line.file).parent
     return tuple(
-        ProgramFinding(finding.file, finding.line, finding.kind, finding.name, finding.advice)
+        ProgramFinding(finding.file, finding.line, finding.kind, finding.what, finding.advice)
         for finding in scan(workload.sources, root).places
     )

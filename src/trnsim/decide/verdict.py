@@ -59,11 +59,11 @@ def quotable(pairs: Sequence[Pair]) -> Pair | None:
     """Placement that would save most with AWS's chips at a price public for another kind."""
     savings: list[tuple[float, Pair]] = []
     for place, move in _open(pairs):
-        even, public = move.break_even_usd_per_hour, place.reference
-        if move.price is not None or even is None or public is None or public.usd_per_hour is None:
+        limit, public = move.break_even_usd_per_hour, place.reference
+        if move.price is not None or limit is None or public is None or public.usd_per_hour is None:
             continue
-        if public.usd_per_hour < even:
-            savings.append((1 - public.usd_per_hour / even, (place, move)))
+        if public.usd_per_hour < limit:
+            savings.append((1 - public.usd_per_hour / limit, (place, move)))
     return _most(savings)
 
 
@@ -93,7 +93,7 @@ def judge(
     refused: str | None,
     draws: int,
     limit_months: float,
-    times_predicted: float | None = None,
+    bill_ratio: float | None = None,
 ) -> Judgement:
     """The verdict about a workload.
 
@@ -104,7 +104,7 @@ def judge(
         refused: reason why today's instance cannot be predicted, or None.
         draws: number of draws that shares are of.
         limit_months: months within which a move must pay back.
-        times_predicted: today's bill over the cost predicted here, or None.
+        bill_ratio: today's bill over the cost predicted here, or None.
     """
     no = Verdict.STAY if is_neuron_today else Verdict.NO_GO
     for rule in rules:
@@ -127,28 +127,26 @@ def judge(
     move = top[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near
-    claim = f"{_saved(move)} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    text = f"{_gain(move)} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
     doubts = [] if is_sure else [f"less than the {SURE:.0%} of a move"]
     if not move.is_validated:
         doubts.append(f"plans of {move.family} are not validated there")
-    doubts += _odd(times_predicted)
+    doubts += _odd(bill_ratio)
     rival = _rival(pairs)
     if rival is not None and _saving(rival) > _saving(move) + EQUAL:
         doubts.append(f"{rival.instance} saves {_saving(rival):.0%} with the same programs")
     if not doubts:
-        reason = f"{claim}; {move.family} is validated there"
+        reason = f"{text}; {move.family} is validated there"
         return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=move.instance)
     is_close_call = is_near and move.is_validated
-    return Judgement(
-        Verdict.PILOT, is_close_call, f"{claim}; {' and '.join(doubts)}", move.instance
-    )
+    return Judgement(Verdict.PILOT, is_close_call, f"{text}; {' and '.join(doubts)}", move.instance)
 
 
-def _odd(times_predicted: float | None) -> list[str]:
+def _odd(bill_ratio: float | None) -> list[str]:
     """Doubt that the volume and the bill belong together, judged by the prediction."""
-    if times_predicted is None or 1 / ODD <= times_predicted <= ODD:
+    if bill_ratio is None or 1 / ODD <= bill_ratio <= ODD:
         return []
-    return [f"the bill is {times_predicted:.2g} times what its volume takes here: check both"]
+    return [f"the bill is {bill_ratio:.2g} times what its volume takes here: check both"]
 
 
 def _is_in_time(move: Candidate, limit_months: float) -> bool:
@@ -181,17 +179,17 @@ def _saving(move: Candidate) -> float:
     return 0.0 if move.saving is None else move.saving.p50
 
 
-def _saved(move: Candidate) -> str:
+def _gain(move: Candidate) -> str:
     return f"{move.instance} saves {_saving(move):.0%} at P50"
 
 
 def _quote_reason(pair: Pair) -> str:
     place, move = pair
-    even, public = move.break_even_usd_per_hour, place.reference
+    limit, public = move.break_even_usd_per_hour, place.reference
     usd = 0.0 if public is None or public.usd_per_hour is None else float(public.usd_per_hour)
     kind = "" if public is None else public.kind
     return (
-        f"{move.instance} pays back below {even:.2f} USD/h, and {move.no_price}; "
+        f"{move.instance} pays back below {limit:.2f} USD/h, and {move.no_price}; "
         f"a {kind} costs {usd:.2f}: ask for a price"
     )
 
@@ -203,4 +201,4 @@ def _no_reason(top: Pair | None, share: float, limit_months: float) -> str:
     if move.saving is None or move.saving.p50 <= 0:
         more = 0.0 if move.saving is None else -move.saving.p50
         return f"{move.instance}, the cheapest, costs {more:.0%} more than today at P50"
-    return f"{_saved(move)}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    return f"{_gain(move)}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"

@@ -96,7 +96,7 @@ class Heartbeats:
 
     def _message(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
         """Message about a rank, or ""."""
-        beat, where = pulse.beat, _where(pulse)
+        beat, where = pulse.beat, _place_text(pulse)
         if pulse.stopped_s is not None and now_s - pulse.stopped_s >= STOPPED_S:
             pulse.is_stop_reported = True
             why = "by a debugger" if beat.state == "t" else "by a signal"
@@ -116,7 +116,7 @@ class Heartbeats:
         return f"{where} lets {waiting} other ranks wait for {passed_s:.0f} s: {does}"
 
 
-def _where(pulse: _Pulse) -> str:
+def _place_text(pulse: _Pulse) -> str:
     step = pulse.beat.step
     return f"{pulse.place} at step {step}" if step else pulse.place
 

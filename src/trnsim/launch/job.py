@@ -60,7 +60,7 @@ class LaunchJob:
         return self.folder / "ranks"
 
     @property
-    def shown(self) -> int:
+    def shown_rank(self) -> int:
         """Rank whose output is shown."""
         return 0
 
@@ -90,7 +90,7 @@ class LaunchJob:
             "token": token,
             "restart": restart,
             "logs": str(self.logs.absolute()),
-            "shown": self.shown,
+            "shown": self.shown_rank,
             "first_core": self.fabric.first,
             "coordinator_port": free_port(),
             "restored": {_AUTOLOAD: os.environ.get(_AUTOLOAD)} if self.through_torch else {},

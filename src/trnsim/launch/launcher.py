@@ -72,7 +72,7 @@ class RankProcess:
     unread: bytes = b""
 
     @property
-    def how(self) -> str:
+    def end_text(self) -> str:
         """Its end, in words."""
         status = self.status
         if status is None:
@@ -90,7 +90,7 @@ class RankProcess:
     def end(self) -> str:
         """The rank, its place and its end, in a sentence."""
         step = f" at step {self.step}" if self.step else ""
-        return f"{self.place} {self.how}{step}"
+        return f"{self.place} {self.end_text}{step}"
 
 
 @dataclass
@@ -137,16 +137,14 @@ def launch(job: LaunchJob, say: Say, show: Say) -> JobEnd:
 @contextlib.contextmanager
 def _signals() -> Generator[list[int]]:
     """Context in which signals that ask to end are appended to a list."""
-    numbers: list[int] = []
+    codes: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield numbers
+        yield codes
         return
     kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    previous = {
-        kind: signal.signal(kind, lambda number, _: numbers.append(number)) for kind in kinds
-    }
+    previous = {kind: signal.signal(kind, lambda number, _: codes.append(number)) for kind in kinds}
     try:
-        yield numbers
+        yield codes
     finally:
         for kind, handler in previous.items():
             signal.signal(kind, handler)

@@ -29,7 +29,7 @@ _COLLECTIVES: Final = (
 _TRAFFIC: Final = columns("link | bytes | busy")
 
 
-def joined(job: LaunchJob, job_end: JobEnd) -> WorldFigures:
+def job_world(job: LaunchJob, job_end: JobEnd) -> WorldFigures:
     """World of a job whose ranks have ended, from their figures."""
     figures: list[Any] = []
     for rank in range(job.fabric.ranks):
@@ -167,7 +167,7 @@ def _collective(collective: WorldCollective) -> dict[str, Any]:
     }
 
 
-def unwritten(world: WorldFigures, folder: Path) -> BadInput | None:
+def report_error(world: WorldFigures, folder: Path) -> BadInput | None:
     """Write a report; returns the error if it could not be written."""
     try:
         write_report(world, folder)

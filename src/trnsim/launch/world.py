@@ -150,21 +150,21 @@ def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[tuple[str, Group], l
     for rank in figures:
         for record in rank["collectives"]:
             key = record["kind"], tuple(record["ranks"])
-            both = zip_longest(sizes.get(key, ()), record["nbytes"], fillvalue=0)
-            sizes[key] = [max(pair) for pair in both]
+            pairs = zip_longest(sizes.get(key, ()), record["nbytes"], fillvalue=0)
+            sizes[key] = [max(pair) for pair in pairs]
     return sizes
 
 
 def _collectives(
     fabric: Fabric, messages: Mapping[tuple[str, Group], Sequence[int]]
 ) -> list[WorldCollective]:
-    alike: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
+    equal_sets: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
     for (kind, group), sizes in messages.items():
         for nbytes, number in Counter(sizes).items():
-            _put(alike[kind, nbytes, number, _shape(fabric, kind, nbytes, group)], group)
+            _put(equal_sets[kind, nbytes, number, _shape(fabric, kind, nbytes, group)], group)
     collectives = [
         WorldCollective(kind, nbytes, tuple(groups), number, _choice(fabric, kind, nbytes, groups))
-        for (kind, nbytes, number, _), sets in alike.items()
+        for (kind, nbytes, number, _), sets in equal_sets.items()
         for groups in sets
     ]
     return sorted(collectives, key=lambda collective: -collective.calls * collective.time_s)

@@ -4,7 +4,7 @@ import pytest
 from guarded import CANDIDATE, CHAT, OTHER, decision
 
 from trnsim.decide.decision import Verdict
-from trnsim.decide.guard.limits import limits, moved
+from trnsim.decide.guard.limits import limits, moved_limits
 from trnsim.errors import BadInput
 
 
@@ -36,13 +36,13 @@ def test_without_a_price_there_is_a_rate_and_no_cost():
 
 def test_what_moves_is_what_goes_or_is_tried():
     tried = replace(CHAT, name="tried", verdict=Verdict.PILOT)
-    found = moved(decision(CHAT, OTHER, tried))
+    found = moved_limits(decision(CHAT, OTHER, tried))
     assert [one.workload.name for one in found] == ["chat", "tried"]
 
 
 def test_a_decision_in_which_nothing_moves_has_no_guard():
     with pytest.raises(BadInput, match=r"no workload moves \(tuning: no-go\)"):
-        moved(decision(OTHER))
+        moved_limits(decision(OTHER))
 
 
 def test_a_best_instance_that_is_no_candidate_is_refused():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from guarded import CANDIDATE, CHAT, OTHER, decision
 
-from trnsim.decide.guard.realised import realised
+from trnsim.decide.guard.realised import realised_savings
 from trnsim.errors import BadInput
 
 sys.path.append(str(Path(__file__).parents[1] / "inventory"))
@@ -18,7 +18,7 @@ HEADER = "month,workload,usd,volume\n"
 def read(tmp_path, text, *workloads):
     path = tmp_path / "bill.csv"
     path.write_text(text)
-    return realised(path, decision(*(workloads or (CHAT,))))
+    return realised_savings(path, decision(*(workloads or (CHAT,))))
 
 
 def test_months_are_held_against_what_todays_machines_would_cost(tmp_path):
@@ -98,7 +98,7 @@ def test_a_bill_that_cannot_be_used_is_refused_with_its_line(text, said, tmp_pat
 def report(tmp_path, *lines, tag="workload"):
     """A cost and usage report of an hour a line."""
     path = bill(tmp_path, *({"resource_tags": {f"user_{tag}": "chat"}} | one for one in lines))
-    return realised(path, decision(CHAT), tag)
+    return realised_savings(path, decision(CHAT), tag)
 
 
 def test_usage_of_a_report_belongs_to_the_workload_of_its_tag(tmp_path):
@@ -118,9 +118,9 @@ def test_a_report_without_the_tag_names_those_it_has(tmp_path):
     with pytest.raises(
         BadInput, match=r"the tag workload of a workload \(chat\); it has searching"
     ):
-        realised(path, decision(CHAT))
+        realised_savings(path, decision(CHAT))
     with pytest.raises(BadInput, match=r"the tag owner of a workload .*; it has none"):
-        realised(path, decision(CHAT), "owner")
+        realised_savings(path, decision(CHAT), "owner")
 
 
 def test_hours_that_were_paid_in_advance_are_refused(tmp_path):

@@ -24,7 +24,7 @@ def test_an_operator_without_a_lowering_is_found_at_the_line_that_calls_it(tmp_p
     found = scan([tmp_path], tmp_path)
     (place,) = found.places
     assert (place.file, place.line) == (__file__, Values.forward.__code__.co_firstlineno + 1)
-    assert (place.kind, place.name, place.effort) == ("operator", "aten::_linalg_svd", "M")
+    assert (place.kind, place.what, place.effort) == ("operator", "aten::_linalg_svd", "M")
     assert (found.unlowered, found.frameworks) == (1, ("pytorch",))
     assert found.lowered >= 2
 
@@ -47,11 +47,11 @@ def test_what_is_no_export_is_a_finding(tmp_path):
     (tmp_path / "a.pt2").write_bytes(b"PK and nothing more")
     (place,) = scan([tmp_path], tmp_path).places
     assert place.kind == "unreadable"
-    assert "a.pt2 is no exported program" in place.name
+    assert "a.pt2 is no exported program" in place.what
 
 
 def test_without_pytorch_an_export_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "a.pt2").write_bytes(b"")
     monkeypatch.setattr(exports, "find_spec", lambda _: None)
     (place,) = scan([tmp_path], tmp_path).places
-    assert place.name == "reading it needs PyTorch: pip install 'trnsim[torch]'"
+    assert place.what == "reading it needs PyTorch: pip install 'trnsim[torch]'"

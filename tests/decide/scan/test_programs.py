@@ -11,7 +11,7 @@ def read(source):
 
 def found(source):
     """Line, kind and name of each place."""
-    return sorted((place.line, place.kind, place.name) for place in read(source).places)
+    return sorted((place.line, place.kind, place.what) for place in read(source).places)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_stands_in_the_way_is_found_where_it_stands(source, places):
 def test_what_is_no_python_is_a_finding(source, line, what):
     (place,) = read(source).places
     assert (place.kind, place.line) == ("unreadable", line)
-    assert place.name.startswith(what)
+    assert place.what.startswith(what)
 
 
 def test_calls_are_counted_by_what_the_compiler_does_with_them():

@@ -50,7 +50,7 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path):
 def test_every_kernel_of_a_cuda_file_has_its_line(tmp_path):
     put(tmp_path, k_dot_cu=CUDA, none_dot_cuh="int f();\n")
     found = scan([tmp_path], tmp_path)
-    assert [(p.file, p.line, p.kind, p.name) for p in found.places] == [
+    assert [(p.file, p.line, p.kind, p.what) for p in found.places] == [
         ("k.cu", 4, "cuda", "__global__ first"),
         ("k.cu", 5, "cuda", "__global__ second"),
         ("none.cuh", 1, "cuda", "CUDA source"),
@@ -80,7 +80,7 @@ def test_a_file_that_is_too_long_or_no_program_is_a_finding(tmp_path, monkeypatc
     monkeypatch.setattr(room, "_MOST_BYTES", 10)
     put(tmp_path, long_dot_py="x = 1\n" * 9, notes_dot_txt="")
     found = scan([tmp_path / "long.py", tmp_path / "notes.txt"], tmp_path)
-    assert [(p.file, p.kind, p.name) for p in found.places] == [
+    assert [(p.file, p.kind, p.what) for p in found.places] == [
         ("long.py", "unreadable", "54 bytes; read up to 10"),
         ("notes.txt", "unreadable", "no program: legal: .py, .cu, .cuh, .pt2"),
     ]

@@ -60,15 +60,15 @@ def decision_document(decision: Decision) -> Document:
         workload_section(workload, page_figures, at, limit, sources)
         for at, workload in enumerate(decision.workloads)
     ]
-    drawn = f"{decision.draws} draws"
+    draws = f"{decision.draws} draws"
     subtitle = (
-        f"{decision.inventory}; prices of {decision.as_of}; {drawn}, seed {decision.seed}; "
+        f"{decision.inventory}; prices of {decision.as_of}; {draws}, seed {decision.seed}; "
         f"trnsim {decision.version}"
     )
     assumed: list[Block] = [
         Note("assumed:", place="text"),
-        _assumed(decision),
-        Note(f"prices of {decision.as_of}, seed {decision.seed}, {drawn}", place="text"),
+        _assumption_table(decision),
+        Note(f"prices of {decision.as_of}, seed {decision.seed}, {draws}", place="text"),
         Items(decision.caveats),
     ]
     sections = [
@@ -110,7 +110,7 @@ def _line(workload: WorkloadDecision, figures: Figures, at: int) -> Sequence[Cel
     return (name, verdict_mark(workload), today, workload.best or "-", usd, months, workload.reason)
 
 
-def _assumed(decision: Decision) -> Table:
+def _assumption_table(decision: Decision) -> Table:
     rows = [
         (
             f"{assumption.name}:",

@@ -52,9 +52,7 @@ def figures(decision: Decision) -> dict[str, Any]:
 
 def best_candidate(workload: WorkloadDecision) -> Candidate | None:
     """Candidate that a decision is about."""
-    return next(
-        (option for option in workload.candidates if option.instance == workload.best), None
-    )
+    return next((there for there in workload.candidates if there.instance == workload.best), None)
 
 
 def todays_candidate(workload: WorkloadDecision) -> Candidate | None:

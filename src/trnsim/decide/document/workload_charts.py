@@ -43,14 +43,14 @@ def workload_charts(
 ) -> tuple[Drawing, ...]:
     """All charts of workload number `at`, or the reason why a chart is empty."""
     places = {option.instance: n for n, option in enumerate(workload.candidates)}
-    drawn = (
+    charts = (
         _front(workload, figures, at),
         _causes(workload, at, places, "usd"),
         _causes(workload, at, places, "ms"),
         _tornado(workload, at),
         _months(workload, at, limit),
     )
-    return tuple(map(Drawing, drawn))
+    return tuple(map(Drawing, charts))
 
 
 def _empty_chart(caption: str, why: str) -> str:
@@ -109,10 +109,8 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
     )
     ours = [option for option in cheapest if option.is_neuron]
     selected = [todays_candidate(workload), best_candidate(workload), *ours[:1], *cheapest[:1]]
-    by_instance = {
-        option.instance: option for option in selected if option is not None and option.ms
-    }
-    return list(by_instance.values())[:_COMPARED]
+    unique = {option.instance: option for option in selected if option is not None and option.ms}
+    return list(unique.values())[:_COMPARED]
 
 
 def _causes(workload: WorkloadDecision, at: int, places: dict[str, int], field: str) -> str:

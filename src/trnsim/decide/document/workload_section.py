@@ -151,11 +151,11 @@ def _candidates(
 ) -> Sequence[Block]:
     """Tables of candidates: today's instance, the verdict's, the others; then those refused."""
     places = {id(option): number for number, option in enumerate(workload.candidates)}
-    able = [option for option in workload.candidates if option.refused is None]
+    runnable = [option for option in workload.candidates if option.refused is None]
     first = [
-        option for option in able if option.instance in {workload.today.instance, workload.best}
+        option for option in runnable if option.instance in {workload.today.instance, workload.best}
     ]
-    shown = [*first, *(option for option in able if option not in first)]
+    shown = [*first, *(option for option in runnable if option not in first)]
     rows = [
         _candidate(
             workload, option, figures, ("workloads", at, "candidates", places[id(option)]), sources
@@ -188,7 +188,7 @@ def _candidate(
     share = "-" if option.share_paying_back is None else f"{option.share_paying_back:.0%}"
     today = " (today)" if option.instance == workload.today.instance else ""
     details = Mark("; ".join(filter(None, (option.layout, *option.notes))), is_below=True)
-    even = figures.usd(*place, "break_even_usd_per_hour", form=usd_per_hour)
+    break_even = figures.usd(*place, "break_even_usd_per_hour", form=usd_per_hour)
     usd = figures.at(*place, "usd_per_month")
     return (
         clipped(_short(option.instance), _NAME),
@@ -201,7 +201,7 @@ def _candidate(
         _saving(option.saving),
         "slo missed" if option.slo == "missed" else share,
         "no price" if price is None else usd_per_hour(price.usd_per_hour),
-        even,
+        break_even,
         "-" if months is None or months.p50 is None else amount(months.p50),
         share,
         option.slo or "-",

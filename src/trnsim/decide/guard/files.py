@@ -11,7 +11,7 @@ from trnsim.decide import inventory
 from trnsim.decide.guard.alerts import alerts, rules
 from trnsim.decide.guard.capacity import retained_capacity, today_count
 from trnsim.decide.guard.dashboard import dashboard
-from trnsim.decide.guard.limits import Limits, moved
+from trnsim.decide.guard.limits import Limits, moved_limits
 from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, WorkloadSplit, split
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
@@ -36,7 +36,7 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
             be written.
     """
     files.check_folder(folder)
-    promises = moved(decision)
+    promises = moved_limits(decision)
     splits = _splits(decision, promises, rows)
     contents = (
         fallback(decision, promises, splits),
@@ -112,12 +112,12 @@ def _after(alert: Alert) -> str:
 def _kept_table(limits: Limits) -> str:
     rows = [
         (
-            retained.stage,
-            f"{retained.instances} x {limits.workload.today.instance}",
-            amount(retained.usd_per_month),
-            "-" if retained.saving is None else f"{retained.saving:.0%}",
+            capacity.stage,
+            f"{capacity.instances} x {limits.workload.today.instance}",
+            amount(capacity.usd_per_month),
+            "-" if capacity.saving is None else f"{capacity.saving:.0%}",
         )
-        for retained in retained_capacity(limits)
+        for capacity in retained_capacity(limits)
     ]
     return markdown_table(("stage", "GPUs kept", "USD a month", "saving left"), rows)
 
@@ -161,10 +161,10 @@ def _split(
         for instance in {now.instance, limits.candidate.instance}
         if (rate := rows.instance(instance).efa_bytes_per_s) is not None
     ]
-    both = len(links) == len({now.instance, limits.candidate.instance})
+    has_links = len(links) == len({now.instance, limits.candidate.instance})
     return split(
         limits,
         models[name],
-        bytes_per_s=min(links) if both else PLAIN_BYTES_PER_S,
+        bytes_per_s=min(links) if has_links else PLAIN_BYTES_PER_S,
         usd_per_gpu_month=now.usd_per_month / today_count(limits),
     )

@@ -46,7 +46,7 @@ class Limits:
     today_usd_per_unit: float | None
 
 
-def moved(decision: Decision) -> tuple[Limits, ...]:
+def moved_limits(decision: Decision) -> tuple[Limits, ...]:
     """Limits of each workload that moves or is tried.
 
     Raises:
@@ -58,11 +58,9 @@ def moved(decision: Decision) -> tuple[Limits, ...]:
         if workload.verdict in MOVED and workload.best is not None
     )
     if not promises:
-        verdicts = ", ".join(
-            f"{workload.name}: {workload.verdict}" for workload in decision.workloads
-        )
+        texts = ", ".join(f"{workload.name}: {workload.verdict}" for workload in decision.workloads)
         raise BadInput(
-            f"no workload moves ({verdicts}), so there is nothing to guard",
+            f"no workload moves ({texts}), so there is nothing to guard",
             fix="a guard is for workloads whose verdict is go or pilot",
         )
     return promises

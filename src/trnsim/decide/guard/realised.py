@@ -82,7 +82,7 @@ class Month:
 
 
 @dataclass(frozen=True)
-class Realised:
+class RealisedSaving:
     """Costs of a workload in all months.
 
     Attributes:
@@ -96,7 +96,9 @@ class Realised:
     paid_back_in: str | None
 
 
-def realised(path: Path, decision: Decision, tag: str = "workload") -> tuple[Realised, ...]:
+def realised_savings(
+    path: Path, decision: Decision, tag: str = "workload"
+) -> tuple[RealisedSaving, ...]:
     """Realised saving of each workload on the bill at `path`.
 
     Args:
@@ -108,12 +110,14 @@ def realised(path: Path, decision: Decision, tag: str = "workload") -> tuple[Rea
         BadInput: the bill or a line of it cannot be used, or names no workload of the decision.
     """
     names = [workload.name for workload in decision.workloads]
-    lines = _reported(path, names, tag) if is_bill(path) else _listed(path, names)
-    billed: dict[str, dict[str, list[_Line]]] = {}
+    lines = _report_lines(path, names, tag) if is_bill(path) else _table_lines(path, names)
+    lines_by_name: dict[str, dict[str, list[_Line]]] = {}
     for line in lines:
-        billed.setdefault(line.workload, {}).setdefault(line.month, []).append(line)
+        lines_by_name.setdefault(line.workload, {}).setdefault(line.month, []).append(line)
     return tuple(
-        _realised(decision.workload(name), billed[name]) for name in names if name in billed
+        _realised_saving(decision.workload(name), lines_by_name[name])
+        for name in names
+        if name in lines_by_name
     )
 
 
@@ -127,7 +131,7 @@ class _Line:
     volume: float | None = None
 
 
-def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
+def _table_lines(path: Path, names: Sequence[str]) -> list[_Line]:
     """Lines of a table."""
     lines = [
         _Line(row.among("workload", names), row.month, row.usd, row.volume)
@@ -138,7 +142,7 @@ def _listed(path: Path, names: Sequence[str]) -> list[_Line]:
     return lines
 
 
-def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
+def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
     """Usage of a cost and usage report whose tag names a workload."""
     usage = read_bill(path).usage
     lines: list[_Line] = []
@@ -165,20 +169,22 @@ def _reported(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
     return lines
 
 
-def _realised(workload: WorkloadDecision, billed: Mapping[str, Sequence[_Line]]) -> Realised:
+def _realised_saving(
+    workload: WorkloadDecision, lines_by_name: Mapping[str, Sequence[_Line]]
+) -> RealisedSaving:
     months: list[Month] = []
     total = 0.0
-    for month in sorted(billed):
-        usd = sum(line.usd for line in billed[month])
-        volumes = [line.volume for line in billed[month] if line.volume is not None]
+    for month in sorted(lines_by_name):
+        usd = sum(line.usd for line in lines_by_name[month])
+        volumes = [line.volume for line in lines_by_name[month] if line.volume is not None]
         volume = sum(volumes) if volumes else None
         expected = workload.today.usd_per_month * (volume or workload.volume) / workload.volume
         total += expected - usd
         is_as_predicted = _is_as_predicted(workload, 1 - usd / expected)
         months.append(Month(month, usd, volume, expected, total, is_as_predicted))
     cost = workload.migration.usd
-    paid = next((month.month for month in months if month.total_usd >= cost), None)
-    return Realised(workload, tuple(months), _missing(billed), paid)
+    payback_month = next((month.month for month in months if month.total_usd >= cost), None)
+    return RealisedSaving(workload, tuple(months), _missing(lines_by_name), payback_month)
 
 
 def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
@@ -189,9 +195,7 @@ def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
 
 
 def _best(workload: WorkloadDecision) -> Candidate | None:
-    return next(
-        (option for option in workload.candidates if option.instance == workload.best), None
-    )
+    return next((there for there in workload.candidates if there.instance == workload.best), None)
 
 
 def _missing(months: Iterable[str]) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
         day, use = _usage(path, line, instance, rows)
         last = max(last, day)
         key = (use.month, use.instance, use.kind, use.region or "", use.resource, use.tags)
-        sums[key] = _added(sums[key], use) if key in sums else use
+        sums[key] = _usage_sum(sums[key], use) if key in sums else use
     if not sums:
         raise _no_accelerators(path, others)
     usages = tuple(sums[key] for key in sorted(sums, key=str))
@@ -205,7 +205,7 @@ def _kind(row: CostLine) -> str:
     return "capacity_block" if is_free or is_block else "on_demand"
 
 
-def _added(left: Usage, right: Usage) -> Usage:
+def _usage_sum(left: Usage, right: Usage) -> Usage:
     return replace(left, hours=left.hours + right.hours, usd=left.usd + right.usd)
 
 

@@ -109,7 +109,7 @@ def _check_columns(path: Path, names: list[str]) -> None:
 def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
     line = 1
     try:
-        with _opened(path, is_gzip=is_gzip) as stream:
+        with _text_stream(path, is_gzip=is_gzip) as stream:
             reader = csv.reader(_lines(path, stream), strict=True)
             names = [_column(name) for name in next(reader, [])]
             _check_columns(path, names)
@@ -135,7 +135,7 @@ def _lines(path: Path, stream: IO[str]) -> Iterator[str]:
         yield text
 
 
-def _opened(path: Path, *, is_gzip: bool) -> IO[str]:
+def _text_stream(path: Path, *, is_gzip: bool) -> IO[str]:
     if is_gzip:
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")

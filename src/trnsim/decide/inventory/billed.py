@@ -51,10 +51,11 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
         raise fault(path, f"a bill, which names no models: {models} is missing", _FIX)
     billed_rows = read_rows(BilledRow, models)
     usages = _row_usages(bill, billed_rows)
-    filled = [
-        _filled(row, usage, bill, rows) for row, usage in zip(billed_rows, usages, strict=True)
+    inventory_rows = [
+        _completed_row(row, usage, bill, rows)
+        for row, usage in zip(billed_rows, usages, strict=True)
     ]
-    billed = workloads(models, filled, rows)
+    billed = workloads(models, inventory_rows, rows)
     notes = _assumptions(bill, usages)
     return [
         replace(workload, assumptions=(*workload.assumptions, *notes, *_of_usage(row, usage)))
@@ -102,7 +103,7 @@ def _is_of(row: BilledRow, usage: Usage) -> bool:
     )
 
 
-def _filled(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> InventoryRow:
+def _completed_row(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> InventoryRow:
     """A row, completed by the bill's figures of its usage."""
     machines = {(item.instance, item.kind, item.region) for item in usage}
     if len(machines) > 1:

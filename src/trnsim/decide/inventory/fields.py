@@ -146,12 +146,12 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _stated(text: str) -> None:
+def _refusal(text: str) -> None:
     raise ValueError(text)
 
 
 def _from_bill(help_text: str) -> Any:
-    return declared(None, help=help_text, parse=_stated, legal="nothing: the bill states it")
+    return declared(None, help=help_text, parse=_refusal, legal="nothing: the bill states it")
 
 
 @dataclass(frozen=True, kw_only=True)

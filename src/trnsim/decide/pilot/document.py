@@ -62,7 +62,7 @@ def document(pilot: Pilot, result: PilotResult) -> str:
             f"{before.verdict}. {before.reason}."
         ),
         "## What was measured",
-        _measured(pilot, result),
+        _measurement_table(pilot, result),
         (
             "A factor is measured time over predicted time. Hours of a side grow by its factor, "
             "and the error of its family of plans gives way to that of the runs."
@@ -81,7 +81,7 @@ def document(pilot: Pilot, result: PilotResult) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _measured(pilot: Pilot, result: PilotResult) -> str:
+def _measurement_table(pilot: Pilot, result: PilotResult) -> str:
     def row(side: Measurement) -> tuple[str, ...]:
         return (
             side.side,
@@ -133,10 +133,10 @@ def _shortfalls(result: PilotResult) -> list[str]:
 
 def _comparison(pilot: Pilot, result: PilotResult) -> str:
     rows: list[tuple[str, ...]] = []
-    for when, decision in (("before", pilot.workload_decision), ("after", result.renewed)):
+    for phase, decision in (("before", pilot.workload_decision), ("after", result.renewed)):
         place = _candidate(decision, pilot.there.instance)
         rows.append(
-            (when, str(decision.verdict), amount(decision.today.usd_per_month), *_money(place))
+            (phase, str(decision.verdict), amount(decision.today.usd_per_month), *_money(place))
         )
     header = ("", "verdict", "USD a month today", "there", "saving", "pays back in months",
               "break-even USD/h", "draws")  # fmt: skip
@@ -148,13 +148,13 @@ def _money(place: Candidate | None) -> tuple[str, ...]:
         return ("-",) * 5
     months = place.pays_back_months
     saving = place.saving
-    even = place.break_even_usd_per_hour
+    break_even = place.break_even_usd_per_hour
     share = place.share_paying_back
     return (
         amounts(place.usd_per_month),
         "-" if saving is None else f"{saving.p50:.0%} ({saving.p10:.0%} to {saving.p90:.0%})",
         "-" if months is None or months.p50 is None else f"{months.p50:.1f}",
-        "-" if even is None else amount(even),
+        "-" if break_even is None else amount(break_even),
         "-" if share is None else f"{share:.0%}",
     )
 
@@ -167,8 +167,8 @@ def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
     """Next steps: document 001's third phase, or the reason not to begin it."""
     if after.verdict is Verdict.NEEDS_QUOTE:
         place = _candidate(after, after.best or pilot.there.instance)
-        even = None if place is None else place.break_even_usd_per_hour
-        below = "" if even is None else f" It pays back below {amount(even)} USD an hour."
+        limit = None if place is None else place.break_even_usd_per_hour
+        below = "" if limit is None else f" It pays back below {amount(limit)} USD an hour."
         return f"None yet: ask AWS for a price of {after.best}.{below}"
     if after.verdict not in MOVED:
         return f"None: stay on {after.today.instance}."

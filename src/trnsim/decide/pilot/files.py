@@ -95,7 +95,7 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
             ("side", "instances", "predicted", "hours", "USD", "layout"),
             [_row(pilot, today), _row(pilot, there)],
         ),
-        f"Hours are of the whole run of {_counted(pilot)}, and of its start.",
+        f"Hours are of the whole run of {_run_size(pilot)}, and of its start.",
         _BY_KIND[pilot.run.kind],
         "\n".join(f"- `{LAUNCH}/{name}`" for name in sorted(launch)),
         "## Logs",
@@ -125,7 +125,7 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
         ),
     ]
     if len(pilot.told) > 1:
-        parts += ["## The other workloads", _others(pilot)]
+        parts += ["## The other workloads", _other_values(pilot)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -140,7 +140,7 @@ def _row(pilot: Pilot, side: Side) -> tuple[str, ...]:
     )
 
 
-def _counted(pilot: Pilot) -> str:
+def _run_size(pilot: Pilot) -> str:
     run = pilot.run
     if run.kind == "train":
         return f"{run.steps} steps of {run.sequences} sequences of {run.sequence} tokens"
@@ -149,7 +149,7 @@ def _counted(pilot: Pilot) -> str:
     return f"{amount(pilot.today.units)} items"
 
 
-def _others(pilot: Pilot) -> str:
+def _other_values(pilot: Pilot) -> str:
     rows = [
         (
             value.workload,

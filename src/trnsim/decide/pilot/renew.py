@@ -212,9 +212,9 @@ def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
 
 def _latency(name: str, logs: Logs) -> float | None:
     """Highest percentile of a threshold's latency over the logs of the new instances."""
-    which, _, rank = name.partition(" P")
+    metric, _, rank = name.partition(" P")
     latencies = [
-        (log.run.tpot_s if which == "TPOT" else log.run.ttft_s).get(int(rank))
+        (log.run.tpot_s if metric == "TPOT" else log.run.ttft_s).get(int(rank))
         for log in logs.runs[THERE]
         if isinstance(log.run, Load)
     ]

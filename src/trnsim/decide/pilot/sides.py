@@ -192,8 +192,8 @@ def _training(
     rows: Catalogue | None,
 ) -> PilotSides:
     first = training.smallest(workload, places[TODAY].instance, rows).step.layout
-    alike = replace(workload.shape, batch=first.global_batch, sequence=first.sequence)
-    equal_work = replace(workload, shape=alike)
+    shape = replace(workload.shape, batch=first.global_batch, sequence=first.sequence)
+    equal_work = replace(workload, shape=shape)
     run = replace(
         _run(workload, seed, count or STEPS, "tokens", first.dtype),
         sequences=first.global_batch,
@@ -205,19 +205,19 @@ def _training(
     files: dict[str, str] = {}
     for name in SIDES:
         best = training.smallest(equal_work, places[name].instance, rows)
-        where, step = best.machine, best.step
+        fleet, step = best.machine, best.step
         tokens = step.layout.global_batch * step.layout.sequence
         sides[name] = _side(
             name,
             places[name],
-            instances=where.count,
-            ranks=where.ranks,
+            instances=fleet.count,
+            ranks=fleet.ranks,
             layout=str(step.layout),
             rate=tokens / step.step_s.p50,
             units=float(tokens * run.steps),
         )
         for kind, ending in _KINDS.items():
-            files[f"{name}-{ending}"] = trainers.text(kind, where, step.layout, words)
+            files[f"{name}-{ending}"] = trainers.text(kind, fleet, step.layout, words)
     return PilotSides(run, sides[TODAY], sides[THERE], files)
 
 
@@ -299,12 +299,12 @@ def _passing(
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name, best in estimates.items():
-        where = machine(places[name].instance, rows=rows)
+        fleet = machine(places[name].instance, rows=rows)
         sides[name] = _side(
             name,
             places[name],
             instances=1,
-            ranks=where.ranks,
+            ranks=fleet.ranks,
             layout=f"{best.copies} copies of batch {best.batch}",
             rate=best.items_per_s.p50,
             units=float(items),
@@ -314,7 +314,7 @@ def _passing(
         words += [f"--image-size {shape.image}"] if shape.image else []
         words += [f"--steps {shape.steps}"] if shape.steps else []
         lines = ["#!/bin/sh", f"# on 1 x {best.instance}"]
-        lines += [f"export NEURON_LOGICAL_NC_CONFIG={where.lnc}"] if where.lnc else []
+        lines += [f"export NEURON_LOGICAL_NC_CONFIG={fleet.lnc}"] if fleet.lnc else []
         lines += [f"python infer.py {' '.join(words)} --log {name}.csv", ""]
         files[f"{name}-run.sh"] = "\n".join(lines)
     return PilotSides(run, sides[TODAY], sides[THERE], files)

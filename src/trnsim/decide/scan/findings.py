@@ -25,19 +25,19 @@ class ScanFinding:
     Attributes:
         file: path relative to the root of the scan.
         line: line number from 1.
-        name: name in the code ("flash_attn", "torch.linalg.svd").
+        what: name in the code ("flash_attn", "torch.linalg.svd").
         advice: remedy.
     """
 
     file: str
     line: int
     kind: Kind
-    name: str
+    what: str
     effort: Effort
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.name} ({self.effort}): {self.advice}"
+        return f"{self.file}:{self.line}: {self.what} ({self.effort}): {self.advice}"
 
 
 @dataclass(frozen=True)

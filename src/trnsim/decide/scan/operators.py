@@ -122,28 +122,28 @@ Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
 """
 
 
-def lowering(dotted: str) -> tuple[Lowering, tuple[str, ...]]:
+def lowering(full_name: str) -> tuple[Lowering, tuple[str, ...]]:
     """Support of the PyTorch function or module `dotted`, and its operators without a lowering."""
-    lowerings = [_of_operator(name) for name in _operator_names(dotted)]
-    judged = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
-    return next(judged, (Lowering.UNKNOWN, ()))
+    lowerings = [_of_operator(name) for name in _operator_names(full_name)]
+    decisive = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
+    return next(decisive, (Lowering.UNKNOWN, ()))
 
 
-def is_function(dotted: str) -> bool:
+def is_function(full_name: str) -> bool:
     """True if `dotted` may be a function on tensors: no class, setting or submodule member."""
-    space = next((prefix for prefix in _SPACES if dotted.startswith(prefix)), "torch.")
-    name = dotted.removeprefix(space)
+    space = next((prefix for prefix in _SPACES if full_name.startswith(prefix)), "torch.")
+    name = full_name.removeprefix(space)
     return "." not in name and name.islower() and name not in _SETTINGS
 
 
-def _operator_names(dotted: str) -> tuple[str, ...]:
+def _operator_names(full_name: str) -> tuple[str, ...]:
     """Possible names of the operator of a function or module."""
-    if dotted.startswith(_MODULES) and not dotted.startswith(_FUNCTIONS):
-        name = dotted.removeprefix(_MODULES)
+    if full_name.startswith(_MODULES) and not full_name.startswith(_FUNCTIONS):
+        name = full_name.removeprefix(_MODULES)
         return name.lower(), _WORDS.sub("_", name).lower()
     for space, prefix in _SPACES.items():
-        if dotted.startswith(space):
-            return (prefix + dotted.removeprefix(space),)
+        if full_name.startswith(space):
+            return (prefix + full_name.removeprefix(space),)
     return ()
 
 
@@ -153,5 +153,5 @@ def _of_operator(name: str) -> tuple[Lowering, tuple[str, ...]]:
         return Lowering.LOWERED, ()
     if plain not in MADE_OF:
         return Lowering.UNKNOWN, ()
-    lacking = tuple(operator for operator in MADE_OF[plain] if operator not in LOWERED)
-    return (Lowering.MISSING if lacking else Lowering.LOWERED), lacking
+    missing = tuple(operator for operator in MADE_OF[plain] if operator not in LOWERED)
+    return (Lowering.MISSING if missing else Lowering.LOWERED), missing

@@ -81,7 +81,7 @@ class _Reader:
                 self._name(node)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for name, bound, full in _imported(node):
+        for name, bound, full in _imports(node):
             self.names[bound] = full
             package = name.partition(".")[0]
             if package in _FRAMEWORKS:
@@ -91,22 +91,22 @@ class _Reader:
 
     def _name(self, node: ast.Attribute | ast.Name) -> None:
         """Note a full name that creates a kernel or names a device."""
-        dotted = self._dotted(node)
-        if dotted is None:
+        full_name = self._full_name(node)
+        if full_name is None:
             return
-        if entry := longest_entry(dotted, NAMES):
+        if entry := longest_entry(full_name, NAMES):
             self._add(node.lineno, *entry)
-        elif dotted.startswith(tuple(f"{space}." for space in _DEVICE_SPACES)):
-            self._device(node.lineno, dotted)
+        elif full_name.startswith(tuple(f"{space}." for space in _DEVICE_SPACES)):
+            self._device(node.lineno, full_name)
 
     def _call(self, node: ast.Call) -> None:
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             text = argument.value if isinstance(argument, ast.Constant) else None
             if isinstance(text, str) and _DEVICE.fullmatch(text):
                 self._device(argument.lineno, repr(text))
-        dotted = self._dotted(node.func)
-        if dotted is not None:
-            self._operator(node.lineno, dotted)
+        full_name = self._full_name(node.func)
+        if full_name is not None:
+            self._operator(node.lineno, full_name)
         elif isinstance(node.func, ast.Attribute):
             self._method(node.lineno, node.func.attr)
 
@@ -118,19 +118,19 @@ class _Reader:
         elif name in _METHODS:
             self._operator(line, f"torch.{name}")
 
-    def _operator(self, line: int, dotted: str) -> None:
+    def _operator(self, line: int, name: str) -> None:
         """Count a call of a PyTorch function, and note one without a lowering."""
-        if not dotted.startswith("torch.") or dotted.startswith(_DEVICE_SPACES):
+        if not name.startswith("torch.") or name.startswith(_DEVICE_SPACES):
             return
-        support, lacking = lowering(dotted)
+        support, missing = lowering(name)
         if support is Lowering.LOWERED:
             self.program.lowered += 1
         elif support is Lowering.MISSING:
             self.program.unlowered += 1
-            advice = HOST.format(", ".join(lacking))
-            self.program.places.add(ScanFinding(self.file, line, "operator", dotted, "M", advice))
-        elif is_function(dotted):
-            self.program.unknown.add(dotted)
+            advice = HOST.format(", ".join(missing))
+            self.program.places.add(ScanFinding(self.file, line, "operator", name, "M", advice))
+        elif is_function(name):
+            self.program.unknown.add(name)
 
     def _device(self, line: int, name: str) -> None:
         self.program.places.add(ScanFinding(self.file, line, "device", name, "S", _DEVICE_ADVICE))
@@ -140,7 +140,7 @@ class _Reader:
             ScanFinding(self.file, line, remedy.kind, name, remedy.effort, remedy.advice)
         )
 
-    def _dotted(self, node: ast.expr) -> str | None:
+    def _full_name(self, node: ast.expr) -> str | None:
         """Full name of an expression, by the imports; None for other expressions."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -151,7 +151,7 @@ class _Reader:
         return ".".join([self.names[node.id], *reversed(parts)])
 
 
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
     """Imports of a statement: module, bound name, and full name behind that."""
     if isinstance(node, ast.Import):
         for alias in node.names:

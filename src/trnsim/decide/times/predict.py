@@ -69,6 +69,6 @@ class Predictor:
 
     def _hardware(self, name: str) -> tuple[object, ...]:
         """Properties of a type that decide a time: types of equal hardware share an answer."""
-        where = machine(name, rows=self._rows)
-        chip, host = where.chip, where.instance
+        fleet = machine(name, rows=self._rows)
+        chip, host = fleet.chip, fleet.instance
         return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)

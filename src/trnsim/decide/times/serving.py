@@ -62,10 +62,10 @@ def best_deployment(
     """
     shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
-    demand, where = busy_demand(*lengths), machine(name, rows=rows)
+    demand, fleet = busy_demand(*lengths), machine(name, rows=rows)
     options = ServerOptions(max_model_len=sum(lengths))
     model = workload.model
-    deployments = Search(model, where, options, demand, None, Limits(), None).deployments()
+    deployments = Search(model, fleet, options, demand, None, Limits(), None).deployments()
     busy = [Busy(deployment, demand) for deployment in deployments]
     busy.sort(key=lambda option: option.cost)
     if not _has_limits(slo):

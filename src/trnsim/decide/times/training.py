@@ -39,19 +39,19 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     choice = smallest(workload, name, rows)
     notes: tuple[str, ...] = ()
     if instances > choice.machine.count:
-        choice = _enlarged(workload, choice, name, min(instances, MOST_TIMED))
+        choice = _larger_group(workload, choice, name, min(instances, MOST_TIMED))
         if instances > MOST_TIMED:
             notes = (f"timed on {choice.machine.count} instances",)
-    where, step = choice.machine, choice.step
-    useful_share = goodput(where.chips, where.count, None).goodput
-    layout, description = step.layout, f"{where.count} x {where.instance.name}, {step.layout}"
+    fleet, step = choice.machine, choice.step
+    useful_share = goodput(fleet.chips, fleet.count, None).goodput
+    layout, description = step.layout, f"{fleet.count} x {fleet.instance.name}, {step.layout}"
     sigma = math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
     return Speed(
         units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * useful_share,
-        group=where.count,
-        doubts=doubts(where.chip, Phase.TRAIN, sigma),
+        group=fleet.count,
+        doubts=doubts(fleet.chip, Phase.TRAIN, sigma),
         family=TRAINING.name,
-        is_validated=TRAINING.is_validated(where.chip),
+        is_validated=TRAINING.is_validated(fleet.chip),
         error=TRAINING.error,
         layout=description,
         ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
@@ -70,15 +70,14 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
     return best(workload.model, name, None, job, _EFFORT)
 
 
-def _job(workload: Workload, where: Machine) -> LayoutRequest:
-    job = replace(
-        usual_request(workload.model, where, workload.shape.sequence), virtual=1, micro_batch=1
-    )
+def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
+    sequence = workload.shape.sequence
+    job = replace(usual_request(workload.model, fleet, sequence), virtual=1, micro_batch=1)
     batch = workload.shape.batch
     return replace(job, global_batch=batch) if batch else job
 
 
-def _enlarged(workload: Workload, choice: Best, name: str, count: int) -> Best:
+def _larger_group(workload: Workload, choice: Best, name: str, count: int) -> Best:
     """Best layout on about `count` instances of the type `name`, or `choice` if none is legal.
 
     Raises:

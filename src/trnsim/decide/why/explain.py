@@ -216,8 +216,8 @@ def answer_difference(
     pairs = _times(old, new)
     times = tuple(_time_difference(left, right) for left, right in pairs)
     if old.kind == new.kind:
-        covered = _COVERED.get(old.kind, ()) if times else ()
-        changes = difference(name, old.plain, new.plain, (*_ASIDE, *covered))
+        covered_fields = _COVERED.get(old.kind, ()) if times else ()
+        changes = difference(name, old.plain, new.plain, (*_ASIDE, *covered_fields))
         inputs = (*changes.causes, *_sizes(pairs), *_options(old, new, changes.causes))
         figures = tuple(
             figure for figure in changes.figures if not (times and _CANDIDATE_MS in figure.path)

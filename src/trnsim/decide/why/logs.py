@@ -33,13 +33,15 @@ def with_logs(
                 f"{names[0]} and {names[1]} are measured logs, which have no parts; legal: one log",
                 fix="give a plan beside it; trnsim pilot read compares the logs of two sides",
             )
-        return _beside(old, new, names[1]), new
+        return _log_answer(old, new, names[1]), new
     if isinstance(new, RunLog):
-        return old, _beside(new, old, names[0])
+        return old, _log_answer(new, old, names[0])
     return old, new
 
 
-def _beside(log: RunLog, plans: Mapping[str, PlanAnswer], name: str) -> Mapping[str, PlanAnswer]:
+def _log_answer(
+    log: RunLog, plans: Mapping[str, PlanAnswer], name: str
+) -> Mapping[str, PlanAnswer]:
     if len(plans) > 1:
         raise BadInput(
             f"{name} answers for {', '.join(plans)}; legal beside a log: one answer",

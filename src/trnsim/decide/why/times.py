@@ -82,7 +82,7 @@ class Values:
 
     def __init__(self, plain: object, where: str) -> None:
         if not isinstance(plain, Mapping):
-            raise BadInput(f"{where} is {_shown(plain)}; legal: an object", fix=_FIX)
+            raise BadInput(f"{where} is {_value_text(plain)}; legal: an object", fix=_FIX)
         self.plain = plain
         self.where = where
 
@@ -107,7 +107,7 @@ class Values:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not _is_finite(value):
             raise BadInput(
-                f"{self.where}: {key} is {_shown(value)}; legal: a number of seconds", fix=_FIX
+                f"{self.where}: {key} is {_value_text(value)}; legal: a number of seconds", fix=_FIX
             )
         return float(value)
 
@@ -120,7 +120,7 @@ class Values:
         words = self.plain.get(key, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise BadInput(
-                f"{self.where}: {key} is {_shown(words)}; legal: a list of text", fix=_FIX
+                f"{self.where}: {key} is {_value_text(words)}; legal: a list of text", fix=_FIX
             )
         return tuple(words)
 
@@ -277,7 +277,7 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     """Short form of a value, for messages."""
     if value is None:
         return "missing"

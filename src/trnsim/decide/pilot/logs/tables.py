@@ -136,13 +136,11 @@ class _Request(NamedTuple):
 def _request(row: RequestRow) -> _Request:
     for name in ("sent_s", "ttft_s", "output_tokens"):
         if name not in row:
-            raise row.refused(name, "a request that has e2e_s has this field")
-    request = _Request(
-        row.sent_s or 0.0, row.ttft_s or 0.0, row.e2e_s or 0.0, row.output_tokens or 0
-    )
-    if request.e2e_s < request.ttft_s:
+            raise row.refused(name, "a entry that has e2e_s has this field")
+    entry = _Request(row.sent_s or 0.0, row.ttft_s or 0.0, row.e2e_s or 0.0, row.output_tokens or 0)
+    if entry.e2e_s < entry.ttft_s:
         raise row.refused("e2e_s", "legal: no less than ttft_s")
-    return request
+    return entry
 
 
 def _percentiles(values: Sequence[float]) -> dict[int, float]:

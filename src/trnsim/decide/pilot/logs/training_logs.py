@@ -59,9 +59,7 @@ def nemo(path: str, text: str) -> RunLog:
     steps: list[LoggedStep] = []
     batches: set[int] = set()
     for line in _COLOUR.sub("", text).splitlines():
-        time, number, loss = (
-            pattern.search(line) for pattern in (_NEMO_TIME, _NEMO_STEP, _NEMO_LOSS)
-        )
+        time, number, loss = (regex.search(line) for regex in (_NEMO_TIME, _NEMO_STEP, _NEMO_LOSS))
         if not (time and number and loss):
             continue
         if time[1] != "s":
