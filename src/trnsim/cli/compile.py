@@ -34,9 +34,15 @@ if TYPE_CHECKING:
 _On = Annotated[list[str] | None, on_option("trn2")]
 _Modules = Annotated[
     list[str] | None,
-    typer.Option("--import", help="A module that registers the model's own operators; again."),
+    typer.Option(
+        "--import",
+        help="A module that registers the model's own operators; several with --import again.",
+        metavar="MODULE",
+    ),
 ]
-_Flags = Annotated[str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.")]
+_Flags = Annotated[
+    str, typer.Option(help="Flags of neuronx-cc, after those of NEURON_CC_FLAGS.", metavar="FLAGS")
+]
 _Report = Annotated[
     Path | None,
     typer.Option(
@@ -48,18 +54,27 @@ _Report = Annotated[
 _Batch = Annotated[int, whole("Sequences or images of a config.json's model.", unit="sequences")]
 _Sequence = Annotated[int, whole("Tokens of each sequence.", unit="tokens")]
 _Past = Annotated[int, whole("Keys in the cache: one more token is decoded.", unit="tokens")]
-_Tp = Annotated[int, typer.Option(help="Ranks over which each layer is split.")]
+_Tp = Annotated[int, typer.Option(help="Ranks over which each layer is split.", metavar="NUMBER")]
 _Phase = Annotated[
-    str | None, typer.Option(help="encode, prefill, decode or train, where it is not clear.")
+    str | None,
+    typer.Option(
+        help="encode, prefill, decode or train, where the model does not say it.", metavar="PHASE"
+    ),
 ]
 _Dtype = Annotated[
-    str, typer.Option(help="Of weights and activations: bfloat16, float16 or float32.")
+    str,
+    typer.Option(
+        help="Type of weights and activations: bfloat16, float16 or float32.", metavar="DTYPE"
+    ),
 ]
 
 _Weights = Annotated[
     list[str] | None,
     typer.Option(
-        "--weights", help="An argument of a program of JAX that holds weights: params; again."
+        "--weights",
+        help="An argument of a program of JAX that holds weights, such as params; several with "
+        "--weights again.",
+        metavar="NAME",
     ),
 ]
 _Explain = Annotated[
@@ -82,7 +97,8 @@ def compile_model(
         Path,
         typer.Argument(
             help="An exported program (.pt2), a config.json, a Python file (.py), or a program of "
-            "JAX: what jax.export wrote, or StableHLO (.mlir)."
+            "JAX: what jax.export wrote, or StableHLO (.mlir).",
+            metavar="MODEL",
         ),
     ],
     on: _On = None,

@@ -29,9 +29,9 @@ def show(
         int,
         whole("Rows of q, k and v.", unit="rows"),
     ] = 1024,
-    report: Annotated[Path, typer.Option(help="Where to write the kernel's HTML page.")] = Path(
-        "trnsim-report/attention.html"
-    ),
+    report: Annotated[
+        Path, typer.Option(help="Write the kernel's page there.", metavar="FILE.html")
+    ] = Path("trnsim-report/attention.html"),
 ) -> None:
     """Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.
 

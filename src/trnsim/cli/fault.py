@@ -27,14 +27,20 @@ def fault(
     kind: Annotated[
         str,
         typer.Argument(
-            help="hbm-ecc, hang, dma or thermal; clear ends those there are; reset forgets them."
+            help="hbm-ecc, hang, dma or thermal; clear ends the faults that there are; reset also "
+            "forgets them.",
+            metavar="KIND",
         ),
     ],
     device: Annotated[
-        int | None, typer.Option(help="The number of the device, as trnsim neuron-ls has it.")
+        int | None,
+        typer.Option(
+            help="The number of the device, as trnsim neuron-ls lists it.", metavar="NUMBER"
+        ),
     ] = None,
     core: Annotated[
-        int | None, typer.Option(help="A logical core within the device; without, all of them.")
+        int | None,
+        typer.Option(help="A logical core of the device; without, all of them.", metavar="NUMBER"),
     ] = None,
     lasts_s: Annotated[
         float | None,

@@ -60,7 +60,11 @@ def bill(
     ],
     decision: DecisionFile,
     tag: Annotated[
-        str, typer.Option(help="The key of the tag that names the workload, in a report.")
+        str,
+        typer.Option(
+            help="The key of the tag that names the workload, in a cost and usage report.",
+            metavar="KEY",
+        ),
     ] = "workload",
 ) -> Document:
     """Print what each workload saved month by month, beside what was predicted.

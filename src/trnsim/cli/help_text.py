@@ -34,6 +34,7 @@ _WORD: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _TYPE: Final = re.compile(r" ?<[^>]*>")
 _DEFAULT: Final = re.compile(r"\[default: \((.*)\)\]")
 """A default in words, which the parser puts in brackets of its own."""
+_RANGE: Final = re.compile(r"; (\d+)<=x<=(\d+)\]")
 _FORMER: Final = re.compile(rf", (?:{'|'.join(HIDDEN_NAMES)})(?![\w-])")
 
 Row = tuple[str, str]
@@ -126,6 +127,7 @@ def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
         else:
             names = _FORMER.sub("", record[0])
             help_ = _DEFAULT.sub(r"[default: \1]", record[1])
+            help_ = _RANGE.sub(r"; \1 to \2]", help_)
             rows["Options"].append((_TYPE.sub("", names), help_.replace("[required]", "").rstrip()))
     for heading, listed in rows.items():
         if listed:

@@ -41,22 +41,35 @@ def launch(
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
     on: Annotated[list[str] | None, on_option("", "--instance")] = None,
-    nodes: Annotated[int, typer.Option(help="How many instances.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Number of instances.", metavar="NUMBER")] = 1,
     ranks_per_node: Annotated[
-        int, typer.Option(help="Ranks on each; without, one for each of its logical cores.")
+        int,
+        typer.Option(
+            help="Ranks on each instance; without, one for each of its logical cores.",
+            metavar="NUMBER",
+        ),
     ] = 0,
     fault: Annotated[
         list[str] | None,
         typer.Option(
             help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5 (or hang, dma, "
-            "thermal), or link=NAME with factor=0.5 (0, or no factor: dead)."
+            "thermal), or link=NAME with factor=0.5 (0, or no factor: dead).",
+            metavar="FAULT",
         ),
     ] = None,
     max_restarts: Annotated[
-        int, typer.Option(help="Start all ranks again, so often, after one was lost.")
+        int,
+        typer.Option(
+            help="Times that all ranks are started again after one was lost.", metavar="NUMBER"
+        ),
     ] = 0,
     folder: Annotated[
-        Path, typer.Option("--report", help="The folder of the report, with logs by rank in logs.")
+        Path,
+        typer.Option(
+            "--report",
+            help="The folder of the report, with the output of each rank in logs.",
+            metavar="DIR",
+        ),
     ] = _FOLDER,
 ) -> None:
     """Run a program as ranks of emulated instances, one process a rank.

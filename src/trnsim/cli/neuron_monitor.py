@@ -23,7 +23,12 @@ app = parser()
 def neuron_monitor(
     config: Annotated[
         Path | None,
-        typer.Option("-c", "--config-file", help="Groups, periods and programs, in JSON."),
+        typer.Option(
+            "-c",
+            "--config-file",
+            help="Groups of metrics, periods and programs, in JSON.",
+            metavar="FILE.json",
+        ),
     ] = None,
     verbose: Annotated[
         int,
@@ -32,6 +37,7 @@ def neuron_monitor(
             max=MOST,
             help="Say on the standard error: 1 errors, 2 programs that come and go, 3 reports, "
             "4 periods.",
+            metavar="LEVEL",
         ),
     ] = 0,
 ) -> None:

@@ -23,10 +23,19 @@ app = parser()
 @app.command()
 def neuron_monitor_prometheus(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes any that is free.")
+        int,
+        typer.Option(
+            "--port",
+            "-p",
+            min=0,
+            max=65535,
+            help="The port; 0 takes any that is free.",
+            metavar="PORT",
+        ),
     ] = 8000,
     address: Annotated[
-        str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines scrape.")
+        str,
+        typer.Option(help="The address; 0.0.0.0 lets other machines scrape.", metavar="ADDRESS"),
     ] = "127.0.0.1",
     dashboard: Annotated[
         Path | None,

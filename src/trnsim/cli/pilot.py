@@ -53,7 +53,11 @@ class WriteOptions(AskedOptions):
     ]
     folder: Folder
     workload: Annotated[
-        str | None, typer.Option(help="Its name; without, the one that a pilot tells most about.")
+        str | None,
+        typer.Option(
+            help="The workload's name; without, the one that a pilot tells most about.",
+            metavar="NAME",
+        ),
     ] = None
     steps: Annotated[
         int | None,

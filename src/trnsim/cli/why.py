@@ -53,6 +53,8 @@ def why(
     with --json; one of these commands in quotes, which is then run; or a log of vLLM's benchmark,
     guidellm, torchtitan or NeMo, or in CSV, whose steps, TTFT or TPOT stand beside a plan's.
 
+    Example: trnsim why "plan infer bert.json --on trn2" "plan infer bert.json --on trn1"
+
     Two batch sizes: trnsim why "plan infer bert.json --on trn2" "plan infer bert.json --on trn2
     --batch 8"
 

@@ -25,7 +25,10 @@ _MOST_DRAWS: Final = 1000
 def fleet(
     scenario: Annotated[Path, typer.Argument(help="A YAML file.", metavar="SCENARIO.yaml")],
     policy: Annotated[
-        str, typer.Option(help="separate, threshold, solver, several with commas, or all.")
+        str,
+        typer.Option(
+            help="separate, threshold or solver, several with commas, or all.", metavar="NAME,..."
+        ),
     ] = "all",
     draws: Annotated[int, whole("Of demand and failures.")] = DRAWS,
     seed: Seed = 0,

@@ -67,7 +67,8 @@ class Options:
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="Of products and weights: bf16, fp16, fp32 or fp8; without, bf16 (T4: fp16)."
+            help="Type of products and weights: bf16, fp16, fp32 or fp8; without, bf16 (T4: fp16).",
+            metavar="DTYPE",
         ),
     ] = None
     measured: MeasuredFile = None

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 def layer(
     config: Config,
     on: RequiredOn,
-    phase: Annotated[str, typer.Option(help="encode, prefill or decode.")] = "decode",
+    phase: Annotated[
+        str, typer.Option(help="encode, prefill or decode.", metavar="PHASE")
+    ] = "decode",
     batch: Annotated[int, whole("Sequences.", unit="sequences")] = 1,
     sequence: Annotated[
         int, whole("Tokens; in decode, those that are there.", unit="tokens")
     ] = 2048,
-    tensor_parallel_size: Annotated[int, whole("Ranks that share it.")] = 1,
+    tensor_parallel_size: Annotated[int, whole("Ranks that share a layer.")] = 1,
     measured: MeasuredFile = None,
 ) -> Document:
     """The time of one layer on one rank, without exchanges, and where it comes from.

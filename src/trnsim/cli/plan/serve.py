@@ -81,8 +81,12 @@ class Asked:
         int | None, whole("Tokens of a KV block.", unit="tokens", example="16")
     ] = None
     gpu_memory_utilization: Annotated[float, number("Part of HBM to use.", unit="share")] = 0.9
-    quantization: Annotated[str, typer.Option(help="Of weights: fp8, int8, mxfp4, ...")] = ""
-    kv_cache_dtype: Annotated[str, typer.Option(help="auto or fp8.")] = "auto"
+    quantization: Annotated[
+        str, typer.Option(help="Type of weights: fp8, int8, mxfp4, ...", metavar="DTYPE")
+    ] = ""
+    kv_cache_dtype: Annotated[
+        str, typer.Option(help="Type of keys and values: auto or fp8.", metavar="DTYPE")
+    ] = "auto"
     enable_prefix_caching: Annotated[bool, typer.Option(help="Compute prefixes once.")] = True
     enable_chunked_prefill: Annotated[bool, typer.Option(help="Mixed steps on GPUs.")] = True
     num_speculative_tokens: Annotated[
@@ -93,7 +97,10 @@ class Asked:
         number("Probability with which a drafted token is accepted.", unit="share"),
     ] = None
     speculative_model: Annotated[
-        Path | None, typer.Option(help="Its config.json; an EAGLE head without.")
+        Path | None,
+        typer.Option(
+            help="The draft model's config.json; without, an EAGLE head.", metavar="CONFIG.json"
+        ),
     ] = None
     buckets: Annotated[
         Any,  # None, or a tuple of whole numbers
@@ -127,10 +134,18 @@ class Asked:
     prefix_len: Annotated[int, whole("Tokens that prompts share, in front.", unit="tokens")] = 0
     num_prefixes: Annotated[int, whole("Different prefixes.")] = 1
     trace_file: Annotated[
-        Path | None, typer.Option("--trace", help="Requests: JSON lines or CSV.")
+        Path | None,
+        typer.Option("--trace", help="Requests to serve: JSON lines or CSV.", metavar="FILE"),
     ] = None
-    save_trace: Annotated[Path | None, typer.Option(help="Write the requests.")] = None
-    router: Annotated[str, typer.Option(help="round-robin or least-work.")] = "round-robin"
+    save_trace: Annotated[
+        Path | None, typer.Option(help="Write the requests that were served.", metavar="FILE")
+    ] = None
+    router: Annotated[
+        str,
+        typer.Option(
+            help="How requests find a replica: round-robin or least-work.", metavar="NAME"
+        ),
+    ] = "round-robin"
     seed: Seed = 0
     slo_ttft: Annotated[
         float | None, number("Seconds to the first token, at P99.", unit="s", example="2s")
@@ -140,7 +155,10 @@ class Asked:
     price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None
     mixed_prices: MixedPrices = False
-    emit: Annotated[str | None, typer.Option(help="Print commands that start it: vllm.")] = None
+    emit: Annotated[
+        str | None,
+        typer.Option(help="Print a command that starts the server: vllm.", metavar="KIND"),
+    ] = None
 
     def options(self) -> ServerOptions:
         """Of the server."""

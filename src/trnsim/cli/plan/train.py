@@ -84,15 +84,24 @@ class Options:
     ep: Annotated[int | None, whole("Data ranks that share experts.")] = None
     zero: Annotated[int | None, whole("What data ranks share: 0 to 3, as ZeRO counts.")] = None
     recompute: Annotated[
-        str | None, typer.Option(help="What backward computes again: none, selective or full.")
+        str | None,
+        typer.Option(
+            help="What the backward pass computes again: none, selective or full.", metavar="KIND"
+        ),
     ] = None
     sequence_parallel: Annotated[
         bool | None,
         typer.Option("--sp/--no-sp", help="Whether tensor ranks share tokens between products."),
     ] = None
-    schedule: Annotated[str, typer.Option(help="Of the pipeline: 1f1b, zb-h1 or zb-h2.")] = "1f1b"
-    dtype: Annotated[str, typer.Option(help="Of products: fp32, fp16, bf16 or fp8.")] = "bf16"
-    optimizer: Annotated[str, typer.Option(help="adamw, adamw-bf16, lamb, ...")] = "adamw"
+    schedule: Annotated[
+        str, typer.Option(help="Schedule of the pipeline: 1f1b, zb-h1 or zb-h2.", metavar="NAME")
+    ] = "1f1b"
+    dtype: Annotated[
+        str, typer.Option(help="Type of products: fp32, fp16, bf16 or fp8.", metavar="DTYPE")
+    ] = "bf16"
+    optimizer: Annotated[
+        str, typer.Option(help="The optimizer: adamw, adamw-bf16, lamb, ...", metavar="NAME")
+    ] = "adamw"
     deadline: Annotated[
         float | None,
         number("Seconds after which a search times no more.", unit="s", example="5min"),
@@ -116,10 +125,14 @@ class Options:
     prices: OwnPrices = None
     mixed_prices: MixedPrices = False
     trace_file: Annotated[
-        Path | None, typer.Option("--trace", help="Write the pipeline as a Perfetto trace.")
+        Path | None,
+        typer.Option("--trace", help="Write the pipeline as a trace for Perfetto.", metavar="FILE"),
     ] = None
     emit: Annotated[
-        str | None, typer.Option(help="Print a file that starts it: torchrun, sbatch or k8s.")
+        str | None,
+        typer.Option(
+            help="Print a file that starts the run: torchrun, sbatch or k8s.", metavar="KIND"
+        ),
     ] = None
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
