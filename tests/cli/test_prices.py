@@ -100,7 +100,7 @@ def test_a_region_narrows_what_is_shown():
         (["--as-of", "2999-01-01"], "2999-01-01 is in the future; legal: up to 20"),
         (["--region", "Mars"], "region 'Mars' is not legal; legal: the code of an AWS region"),
         (["--kind", "cheap"], "--kind is 'cheap'; legal: on_demand, capacity_block, "),
-        (["trn9"], "instance 'trn9' is not in the catalogue; legal: inf1.xlarge"),
+        (["trn9"], "'trn9' is no chip, family or instance type; legal: trn1, "),
         (["p4d.24xlarge", "--kind", "spot_paid"], "no price of p4d.24xlarge as spot_paid"),
         (["trn2.48xlarge", "--days", "0"], "days must be positive and finite, not 0.0"),
         (["trn2.48xlarge", "--instances", "0"], "instances must be 1 or more, not 0"),

@@ -20,13 +20,16 @@ ANSWERS = {
         ["assess", PROTEINS, "--on", "trn1.32xlarge"],
         ["assess", str(EXAMPLES / "inventory.csv"), "--on", "inf2"],
     ],
-    "chips/1": [["chips"]],
-    "claims/1": [["claims"], ["claims", "C07"]],
+    "chips/1": [["chips"], ["explain", "trn2"]],
+    "claims/1": [["claims"], ["explain", "C07"]],
     "compile/1": [
         ["compile", BERT, "--on", "trn1", "--explain"],
         ["compile", LLAMA, "--tp", "32", "--past", "100"],
     ],
-    "instances/1": [["instances"]],
+    "explain-instruction/1": [["explain", "nc_matmul"]],
+    "explain-list/1": [["explain"]],
+    "explain-prices/1": [["explain", "price"]],
+    "instances/1": [["instances"], ["explain", "trn2.48xlarge"]],
     "instances-for/1": [["instances", "--for", LLAMA]],
     "plan-collective/1": [
         ["plan", "collective", "all_reduce", "--bytes", "1024", "--on", "trn2,p5.48xlarge"]

@@ -52,7 +52,7 @@ def chips(*, on: On = None) -> Document:
         Section("Announced", cards, heading_place="page"),
         Section("Sources disagree", [] if on else contradictions(rows), heading_place="page"),
     ]
-    values = [*map(_values, known), *map(_announced_values, announced)]
+    values = [*map(chip_values, known), *map(announced_values, announced)]
     return Document("Chips", values, sections, schema="chips/1")
 
 
@@ -77,7 +77,7 @@ def _first(peaks: Mapping[str, Rate], names: tuple[str, ...]) -> Rate | None:
     return next((peaks[name] for name in names if name in peaks), None)
 
 
-def _values(chip: Accelerator) -> dict[str, Any]:
+def chip_values(chip: Accelerator) -> dict[str, Any]:
     """A chip as JSON, each figure with its source."""
     peaks = "peak_flop_per_s peak_sparse_flop_per_s clock_peak_flop_per_s other_peak_flop_per_s"
     facts = "memory_bytes memory_bytes_per_s link_bytes_per_s power_w"
@@ -91,7 +91,8 @@ def _values(chip: Accelerator) -> dict[str, Any]:
     }
 
 
-def _announced_values(chip: Announced) -> dict[str, Any]:
+def announced_values(chip: Announced) -> dict[str, Any]:
+    """An announced chip as JSON."""
     return {
         "name": chip.name,
         "kind": "neuron",

@@ -30,7 +30,11 @@ def show(
         whole("Rows of q, k and v.", unit="rows"),
     ] = 1024,
     report: Annotated[
-        Path, typer.Option(help="Write the kernel's page there.", metavar="FILE.html")
+        Path,
+        typer.Option(
+            help="Write the kernel's page: attention.html in a folder, or FILE.html.",
+            metavar="DIR|FILE.html",
+        ),
     ] = Path("trnsim-report/attention.html"),
 ) -> None:
     """Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.
@@ -43,6 +47,8 @@ def show(
             f"--sequence is {sequence}; legal: a multiple of {_ROWS}",
             fix=f"the example works on blocks of {_ROWS} keys: --sequence 1024",
         )
+    if report.suffix.lower() != ".html":
+        report /= "attention.html"
     files.check_folder(report.parent)
     echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
     kernel = demo.show_kernel(sequence=sequence, target=chip.name)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.claim_document import claim_section
+from trnsim.cli.chips import announced_values, chip_values
+from trnsim.cli.claim_document import claim_document
 from trnsim.cli.hardware_blocks import announced_card, chip_card, instance_card
+from trnsim.cli.instances import instance_values, quote_of
 from trnsim.cli.options import parser
 from trnsim.cli.price_blocks import in_words, quotes_of, story_sections
-from trnsim.cli.report_files import answer
-from trnsim.cli.terminal import echo
-from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.cli.report_files import answering
+from trnsim.document.answer import Document, Note, Preformatted, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction
-from trnsim.isa.reference.page import page, summary
+from trnsim.isa.reference.page import call, page, summary
 from trnsim.price import KINDS, today
 from trnsim.price.quotes import STALE_AFTER
 from trnsim.system.claims import claims
@@ -49,6 +50,7 @@ _RULES: Final = (
 
 
 @app.command()
+@answering
 def explain(
     name: Annotated[
         str,
@@ -57,7 +59,7 @@ def explain(
             metavar="[NAME]",
         ),
     ] = "",
-) -> None:
+) -> Document:
     """Print what an instruction takes, where it runs, what it computes, and what it costs.
 
     Likewise a claim with our figures, a chip or an instance with sources and contradictions, and
@@ -66,16 +68,34 @@ def explain(
     Example: trnsim explain nc_matmul
     """
     if not name:
-        known = sorted(Instruction.registry.items())
-        rows = [(opcode, " ".join(summary(made).split())) for opcode, made in known]
-        table = Table(columns("instruction | values", numbers_from=2), rows)
-        answer(Document("Instructions", None, [Section("", [table])]))
-        return
+        return _instructions()
     instruction = _instruction(name)
-    if instruction is not None:
-        echo(page(instruction), ends_line=False)
-        return
-    answer(Document(name, None, _sections(name)))
+    return _other(name) if instruction is None else _instruction_document(instruction)
+
+
+def _instructions() -> Document:
+    """All instructions, each with what it computes."""
+    rows = [
+        (opcode, " ".join(summary(instruction).split()))
+        for opcode, instruction in sorted(Instruction.registry.items())
+    ]
+    values = [{"instruction": opcode, "values": values} for opcode, values in rows]
+    table = Table(columns("instruction | values", numbers_from=2), rows)
+    return Document("Instructions", values, [Section("", [table])], schema="explain-list/1")
+
+
+def _instruction_document(instruction: type[Instruction]) -> Document:
+    """The page of an instruction."""
+    lines = page(instruction)
+    values = {
+        "instruction": instruction.opcode,
+        "values": " ".join(summary(instruction).split()),
+        "call": call(instruction),
+        "source": instruction.source,
+        "page": lines,
+    }
+    section = Section("", [Preformatted(lines.rstrip())])
+    return Document(instruction.opcode, values, [section], schema="explain-instruction/1")
 
 
 def _instruction(name: str) -> type[Instruction] | None:
@@ -87,26 +107,26 @@ def _instruction(name: str) -> type[Instruction] | None:
     return None
 
 
-def _sections(name: str) -> list[Section]:
-    """The sections about `name`: a claim, a chip, an instance or prices.
+def _other(name: str) -> Document:
+    """A claim, a chip, an instance or prices, with the values that their own commands give.
 
     Raises:
         BadInput: it is nothing of these, nor an instruction.
     """
     rows = catalogue()
     if name.lower() in PRICE or name in KINDS:
-        return [Section("", _prices(rows, KINDS if name.lower() in PRICE else (name,)))]
-    found = _hardware(name.lower(), rows)
-    if found:
-        return found
+        return _prices(rows, KINDS if name.lower() in PRICE else (name,))
+    hardware = _hardware(name.lower(), rows)
+    if hardware is not None:
+        return hardware
     judged = {claim.id: claim for claim in claims(rows)}
     if name.upper() in judged:
-        return [claim_section(judged[name.upper()])]
+        return claim_document(judged[name.upper()])
     legal = [*Instruction.registry, *judged, *_names(rows), *PRICE]
-    wanted = {one.lower(): one for one in legal}
+    wanted = {known.lower(): known for known in legal}
     near = get_close_matches(name.rpartition(".")[2].lower(), wanted, _NEAR, cutoff=0.4)
     near += get_close_matches(name.lower(), wanted, 1)
-    said = ", ".join(dict.fromkeys(wanted[one] for one in near))
+    said = ", ".join(dict.fromkeys(wanted[match] for match in near))
     raise BadInput(
         f"{name} is no instruction, claim, chip or instance; near: {said or 'nothing'}",
         fix="trnsim explain lists all instructions; see also trnsim claims, chips, instances",
@@ -119,31 +139,39 @@ def _names(rows: Catalogue) -> Iterator[str]:
     yield from (alias for chip in chips.values() for alias in chip.aliases)
 
 
-def _hardware(name: str, rows: Catalogue) -> list[Section]:
-    """The card of a chip, of an announced one or of an instance; none for another name."""
+def _hardware(name: str, rows: Catalogue) -> Document | None:
+    """The card of a chip, of an announced one or of an instance; None for another name."""
     for chip in (*rows.chips.values(), *rows.gpus.values()):
         if name in (chip.name.lower(), *(alias.lower() for alias in chip.aliases)):
-            return [Section("", chip_card(chip, rows))]
+            card = [Section("", chip_card(chip, rows))]
+            return Document(chip.name, chip_values(chip), card, schema="chips/1")
     for announced in rows.announced.values():
         if name == announced.name.lower():
-            return [Section("", announced_card(announced))]
+            card = [Section("", announced_card(announced))]
+            return Document(announced.name, announced_values(announced), card, schema="chips/1")
     for instance in rows.instances.values():
         if name == instance.name.lower():
             day = today(rows)
             quotes = quotes_of(instance.name, KINDS, day, None, rows)
             none = [Section("", [Note("no price of any kind")])]
             prices = story_sections(instance.name, quotes, day, rows) if quotes else none
-            return [Section("", instance_card(instance, rows)), *prices]
-    return []
+            card = [Section("", instance_card(instance, rows)), *prices]
+            values = instance_values(instance, quote_of(instance.name, None, day, rows), rows)
+            return Document(instance.name, values, card, schema="instances/1")
+    return None
 
 
-def _prices(rows: Catalogue, kinds: tuple[str, ...]) -> list[Note]:
+def _prices(rows: Catalogue, kinds: tuple[str, ...]) -> Document:
     """Kinds of purchase, how each is sold, and the rules of comparing."""
     head = "A price has a kind of purchase, a region and a day. Kinds of purchase:"
-    known = [(kind, rows.terms[kind]) for kind in kinds if kind in rows.terms]
-    sold = [f"{kind}: {in_words(terms)} ({terms.provenance.source})" for kind, terms in known]
-    return [
+    terms = {kind: rows.terms[kind] for kind in kinds if kind in rows.terms}
+    values = [
+        {"kind": kind, "terms": in_words(term), "source": term.provenance.source}
+        for kind, term in terms.items()
+    ]
+    notes = [
         Note(head),
-        *(Note(one, indent=2, hanging=2) for one in sold),
+        *(Note("{kind}: {terms} ({source})".format(**row), 2, 2) for row in values),
         *(Note(rule, hanging=0) for rule in _RULES),
     ]
+    return Document("Prices", values, [Section("", notes)], schema="explain-prices/1")

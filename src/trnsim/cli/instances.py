@@ -89,9 +89,9 @@ def instances(
     if on:
         named = {name for platform in platforms(on) for name in platform.instances}
         known = [one for one in known if one.name in named]
-    priced = {one.name: _price(one.name, kind, day, rows) for one in known}
+    priced = {one.name: quote_of(one.name, kind, day, rows) for one in known}
     if config is None:
-        values = [_values(one, priced[one.name], rows) for one in known]
+        values = [instance_values(one, priced[one.name], rows) for one in known]
         blocks, schema = _table(known, priced, rows), "instances/1"
     else:
         model = read(config)
@@ -108,7 +108,7 @@ def _chips(rows: Catalogue) -> set[str]:
     return {*rows.chips, *rows.gpus}
 
 
-def _price(name: str, kind: str | None, day: date, rows: Catalogue) -> Quote:
+def quote_of(name: str, kind: str | None, day: date, rows: Catalogue) -> Quote:
     """The quote of `kind`; without, of the first kind with a price."""
     kinds = (kind,) if kind is not None else _SHOWN_FIRST
     found = [quote(name, one, as_of=day, rows=rows) for one in kinds]
@@ -147,17 +147,18 @@ def _peta(one: Instance, rows: Catalogue) -> str:
     return "-" if peak is None else f"{one.count * peak / (1000 * TERA):.3g}"
 
 
-def _values(one: Instance, found: Quote, rows: Catalogue) -> dict[str, Any]:
-    chip = rows.accelerator(one.accelerator)
+def instance_values(instance: Instance, price: Quote, rows: Catalogue) -> dict[str, Any]:
+    """An instance type as JSON, with its price."""
+    chip = rows.accelerator(instance.accelerator)
     return {
-        **picked(one, "name chip=accelerator chips=count"),
-        "memory_bytes": float(one.memory_bytes),
-        "memory_bytes_per_s": float(one.count * chip.memory_bytes_per_s),
+        **picked(instance, "name chip=accelerator chips=count"),
+        "memory_bytes": float(instance.memory_bytes),
+        "memory_bytes_per_s": float(instance.count * chip.memory_bytes_per_s),
         "peak_flop_per_s": {
-            dtype: float(one.count * peak) for dtype, peak in chip.peak_flop_per_s.items()
+            dtype: float(instance.count * peak) for dtype, peak in chip.peak_flop_per_s.items()
         },
-        **picked(one, "efa_bytes_per_s topology note source=memory_bytes.provenance.source"),
-        **_price_values(found),
+        **picked(instance, "efa_bytes_per_s topology note source=memory_bytes.provenance.source"),
+        **_price_values(price),
     }
 
 

@@ -23,6 +23,7 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
+from trnsim.place.platform import platform
 from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
@@ -77,7 +78,8 @@ def show(
     kinds = KINDS if kind is None else (_kind(kind),)
     if region is not None:
         check_region(region)
-    names = [_name(instance, rows)] if instance else _names(rows)
+    instance = instance and _name(instance, rows)
+    names = [instance] if instance else _names(rows)
     found = [one for name in names for one in quotes_of(name, kinds, day, region, rows)]
     if not found:
         where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
@@ -106,14 +108,12 @@ def _names(rows: Catalogue) -> list[str]:
 
 
 def _name(name: str, rows: Catalogue) -> str:
-    """`name`, which has a price or is an instance.
+    """The instance called `name`: something with a price, else a platform's usual instance.
 
     Raises:
         BadInput: it is not known.
     """
-    if name not in _names(rows):
-        rows.instance(name)
-    return name
+    return name if name in _names(rows) else platform(name, rows).instance
 
 
 @app.command()
@@ -222,8 +222,14 @@ def refresh(
         ),
     ] = None,
     region: Region = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write there instead of printing.", metavar="FILE.csv")
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "--out",
+            help="Write the prices there instead of printing them, as a file for --prices.",
+            metavar="FILE.csv",
+        ),
     ] = None,
 ) -> None:
     """Read today's prices from AWS with your credentials, as a file for --prices.
@@ -231,20 +237,20 @@ def refresh(
     On demand by pricing:GetProducts, spot by ec2:DescribeSpotPriceHistory, capacity blocks by
     ec2:DescribeCapacityBlockOfferings. Needs pip install 'trnsim[aws]'. Nothing is bought.
 
-    Example: trnsim prices refresh trn1.32xlarge --region us-east-1 --out prices.csv
+    Example: trnsim prices refresh trn1.32xlarge --region us-east-1 --output prices.csv
     """
     if region is not None:
         check_region(region)
-    if out is not None:
-        files.check_writable(out)
+    if output is not None:
+        files.check_writable(output)
     known = instance_types()
     for name in instances or ():
         if name not in known:
             raise BadInput(f"{name!r} is no instance type; legal: {', '.join(known)}")
     found = read_from_aws(region, list(instances or known))
     table = as_table(found)
-    if out is None:
+    if output is None:
         echo(table, ends_line=False)
         return
-    files.write(out, table)
-    echo(f"wrote {out}: {len(found)} prices")
+    files.write(output, table)
+    echo(f"wrote {output}: {len(found)} prices")
