@@ -176,11 +176,11 @@ def test_a_command_runs_a_script_on_a_new_chip(trn9, tmp_path):
         "    return out\n"
     )
     np.save(tmp_path / "x.npy", np.ones((128, 8), np.float32))
-    arguments = ["run", str(script), "--on", trn9.name, "--input", str(tmp_path / "x.npy")]
+    arguments = ["run", "-v", str(script), "--on", trn9.name, "--input", str(tmp_path / "x.npy")]
     arguments += ["--report", str(tmp_path / "here")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("chip: trn9 ")
+    assert done.output.startswith("twice on trn9: ")
     assert "NeuronCore-v5" in done.output
 
 

@@ -48,7 +48,7 @@ def test_view_writes_the_page_and_prints_its_path(stored):
 def test_summary_prints_time_lines_and_what_to_try(stored):
     text = printed("summary", "v1", cwd=stored)
     assert text.startswith("step1 on trn2\nestimated time")
-    assert "critical path  of it waiting  if free" in text
+    assert "critical path  of it waiting  if free   instructions" in text
     assert "\nif   DMA twice as fast: -" in text
     assert "matmul_steps.py:" in text
     assert "\ntry  " in text

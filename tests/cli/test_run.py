@@ -12,21 +12,27 @@ from trnsim.demo.kernel_section import reference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ATTENTION = EXAMPLES / "attention.py"
+DEFAULT = "the default; NEURON_PLATFORM_TARGET_OVERRIDE names another"
 
 
 @pytest.mark.slow
 def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
     pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    done = trnsim("run", EXAMPLES / "train_loop.py", "--report", "here", cwd=tmp_path)
+    script = EXAMPLES / "train_loop.py"
+    done = trnsim("run", "-v", script, "--report", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "here" / "step.txt").read_text()
     assert text in done.stdout
     why = "(the default; NEURON_PLATFORM_TARGET_OVERRIDE names another)"
-    assert text.splitlines()[0] == done.stdout.splitlines()[0] == f"chip: trn2 {why}"
+    assert text.splitlines()[0] == f"chip: trn2 {why}"
     assert text.splitlines()[1].startswith("device: a logical NeuronCore of trn2: two of its 8")
     assert {line.split()[0] for line in text.splitlines()[3:7]} == {"trn1", "inf2", "trn2", "trn3"}
     assert "without a time" not in text
     assert (tmp_path / "here" / "step-trn2.trace.json").is_file()
+    brief = trnsim("run", script, cwd=tmp_path).stdout.splitlines()[-6:]
+    assert brief[0] == "training step on trn2 (the default)"
+    labels = ["time", "phases", "longest", "chips", "report"]
+    assert [line.split()[0] for line in brief[1:]] == labels
 
 
 @pytest.fixture
@@ -58,11 +64,37 @@ def test_attention_on_the_users_files_gives_numpys_values(tmp_path, arrays, targ
 
 def test_the_first_line_names_the_chip_and_why_it_is_that_one(tmp_path, arrays, monkeypatch):
     assert arrays
-    assert attend("--on", "trn1,trn2", cwd=tmp_path).stdout.startswith("chip: trn1, trn2 (--on)\n")
+    several = attend("--on", "trn1,trn2", cwd=tmp_path).stdout
+    assert several.startswith("attention on trn1, trn2: ")
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
     done = attend(cwd=tmp_path)
-    assert done.stdout.startswith("chip: trn1 (NEURON_PLATFORM_TARGET_OVERRIDE)\n")
-    assert "attention on trn1" in done.stdout
+    assert done.stdout.startswith("attention on trn1 (NEURON_PLATFORM_TARGET_OVERRIDE): ")
+
+
+def test_a_kernel_is_told_in_six_lines_and_in_full(tmp_path, arrays):
+    assert arrays
+    lines = attend(cwd=tmp_path).stdout.splitlines()
+    assert len(lines) == 6
+    assert lines[0].startswith("attention on trn2 (the default): ")
+    assert [line[:12].split() for line in lines[1:]] == [
+        ["time"], ["bound", "by"], ["try"], ["output"], ["report"]
+    ]  # fmt: skip
+    assert re.search(r": -[\d.]+ us at attention\.py:\d+$", lines[3])
+    full = attend("-v", cwd=tmp_path).stdout
+    assert full.startswith(f"attention on trn2 ({DEFAULT}): ")
+    for words in ("rests on", "assumed", "to expect", "if   DMA twice", "attention.json"):
+        assert words in full, words
+
+
+def test_json_stands_alone_whatever_the_program_prints(tmp_path):
+    printing = "import os\nprint('from python')\nos.system('echo from a process')\n"
+    (tmp_path / "p.py").write_text(ATTENTION.read_text() + printing)
+    done = trnsim("run", "--json", "p.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    assert kernel["outputs"] == [{"shape": [1024, 128], "dtype": "float32"}]
+    assert "from python\n" in done.stderr
+    assert "from a process\n" in done.stderr
 
 
 def test_the_report_is_written_and_holds_the_source_lines(tmp_path, arrays):
@@ -81,8 +113,7 @@ def test_with_a_report_everything_is_written(tmp_path, arrays):
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "here").iterdir()}
     assert names == {
-        "attention.html",
-        "attention.json",
+        *("page.html", "figures.json", "table.csv", "attention.html", "attention.json"),
         *(
             f"attention-{target}{suffix}"
             for target in ("trn1", "trn2")
@@ -90,8 +121,13 @@ def test_with_a_report_everything_is_written(tmp_path, arrays):
         ),
     }
     assert (tmp_path / "here" / "attention-trn2-tables" / "Summary.parquet").is_file()
-    for name in names - {"attention.json"}:
-        assert f"here/{name}" in done.stdout
+    assert "  report  here/attention.html; beside it: stored, trace, chrome, tables" in done.stdout
+    assert 'href="attention-trn1.trace.json"' not in (tmp_path / "here" / "page.html").read_text()
+    full = attend("-v", "--on", "trn1,trn2", "--report", "here", cwd=tmp_path).stdout
+    for name in names - {"page.html", "figures.json", "table.csv"}:
+        assert f"here/{name}" in full
+    page = (tmp_path / "here" / "page.html").read_text()
+    assert '<a href="attention.html">here/attention.html</a>' in page
 
 
 def test_several_targets_stand_side_by_side(tmp_path, arrays):
@@ -102,8 +138,7 @@ def test_several_targets_stand_side_by_side(tmp_path, arrays):
         "attention.html",
         "attention.json",
     }
-    for title in ("attention on trn1: ", "attention on trn3: "):
-        assert title in done.stdout
+    assert "attention on trn1, trn3: " in done.stdout
     assert ["trn1", "trn3"] in [line.split() for line in done.stdout.splitlines()]
 
 
@@ -247,9 +282,10 @@ def test_what_was_spilled_is_told_before_the_time(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((1, 1), np.float32))
     done = trnsim("run", "large.py", "--input", "x.npy", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "  warning SBUF of NeuronCore-v3 holds 229376 bytes a partition" in done.stdout
-    assert "100,000 bytes saved to HBM and 100,000 reloaded" in done.stdout
-    assert done.stdout.index("warning SBUF") < done.stdout.index("output")
+    words = " ".join(done.stdout.split())
+    assert " warning SBUF of NeuronCore-v3 holds 229376 bytes a partition" in words
+    assert "100,000 bytes saved to HBM and 100,000 reloaded" in words
+    assert words.index("warning SBUF") < words.index(" time ")
 
 
 ON_RANKS = """
@@ -279,17 +315,17 @@ def test_a_program_and_a_kernel_run_on_ranks(tmp_path):
         done = trnsim("run", "k.py", *where, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "total: 8 ranks of LNC=1 on trn2.48xlarge: " in done.stdout
-        assert "  link    HBM of chip 0: " in done.stdout
+        assert "  link     HBM of chip 0: " in done.stdout
         page = tmp_path / "trnsim-report" / "total-ranks-0.html"
         assert "rank 7</text>" in page.read_text()
         figures = json.loads(page.with_suffix(".world.json").read_text())
         assert [one["exposed_s"] > 0 for one in figures["ranks"]] == [True] * 8
-        assert "  exposed " in done.stdout
+        assert "  exposed  " in done.stdout
         assert not page.with_suffix(".perfetto-trace").exists()
     assert (np.load(tmp_path / "out.npy") == 8).all()
     done = trnsim("run", "k.py", *where, "--report", "all", cwd=tmp_path)
     assert (tmp_path / "all" / "total-ranks-0.perfetto-trace").stat().st_size > 1000
-    assert "  trace   all/total-ranks-0.perfetto-trace" in done.stdout
+    assert "all/total-ranks-0.html; beside it: figures, trace; " in done.stdout
     stored = trnsim("profile", "summary", "all", cwd=tmp_path)
     assert "total on trn2" in stored.stdout, stored.stderr
 

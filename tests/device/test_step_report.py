@@ -7,7 +7,7 @@ from trnsim.device.call_log import note, recording
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.last_step import last_step
 from trnsim.device.step_document import mfu, step_document
-from trnsim.device.step_report import write_step
+from trnsim.device.step_report import step_report
 from trnsim.device.step_time import step_time
 from trnsim.document.text import text as text_of
 
@@ -45,9 +45,9 @@ def test_mfu_is_of_the_peak_and_zero_for_no_time(training):
 
 def test_files_hold_the_same(training, tmp_path):
     training.collectives[:] = [CollectiveCall("allreduce", 1 << 20, (0, 1))]
-    shown = []
-    text = write_step(training, tmp_path, "trn1", show=shown.append)
-    assert [text_of(one) for one in shown] == [text]
+    report = step_report(training, "trn1")
+    assert report.write(tmp_path) == tmp_path / "step.html"
+    text = text_of(report.document)
     assert text.startswith("chip: trn1 (as asked)\n")
     assert "allreduce" in text
     assert (tmp_path / "step.txt").read_text() == text + "\n"
@@ -62,7 +62,7 @@ def test_files_hold_the_same(training, tmp_path):
 
 
 def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, tmp_path):
-    write_step(training, tmp_path, "trn2")
+    step_report(training, "trn2").write(tmp_path)
     events = json.loads((tmp_path / "step-trn2.trace.json").read_text())["traceEvents"]
     rows = [(e["tid"], e["name"], round(e["ts"]), round(e["dur"])) for e in events if "dur" in e]
     assert rows[:6] == [
@@ -79,5 +79,5 @@ def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, t
 
 
 def test_the_figures_are_those_of_the_schema(training, tmp_path):
-    write_step(training, tmp_path, "trn2")
+    step_report(training, "trn2").write(tmp_path)
     assert_both_ways([json.loads((tmp_path / "step.json").read_text())], "run-step/1")

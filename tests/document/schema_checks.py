@@ -1,7 +1,8 @@
 """Documents beside their published schemas: what is not legal, and which fields never occur.
 
 The subset of JSON Schema that the schemas use: type, const, enum, properties, required,
-additionalProperties and items.
+additionalProperties, items, and $ref to a whole other schema. A null that a schema allows is a
+field of its own, so each is to occur.
 """
 
 from trnsim.document.values import schema
@@ -11,13 +12,21 @@ TYPES = {
     "boolean": bool, "null": type(None),
 }  # fmt: skip
 
+NULL = "=null"
+
 
 def is_a(value, kind):
     return isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
+def resolved(rules):
+    """The rules themselves, or those of the schema that they refer to."""
+    return schema(rules["$ref"].removeprefix("trnsim/")) if "$ref" in rules else rules
+
+
 def problems(value, rules, place=""):
     """What of `value` its schema does not allow, each with its place."""
+    rules = resolved(rules)
     if "const" in rules and value != rules["const"]:
         yield f"{place} is {value!r}, not {rules['const']!r}"
     if "enum" in rules and value not in rules["enum"]:
@@ -44,7 +53,12 @@ def problems(value, rules, place=""):
 
 
 def described(rules, place=""):
-    """The places of all fields of a schema, with a star for what is repeated."""
+    """The places of all fields of a schema, with a star for what is repeated, "=null" for nulls.
+
+    Fields of a schema that is referred to are left out: it has tests of its own.
+    """
+    if "null" in rules.get("type", ()):
+        yield f"{place}{NULL}"
     for name, inner in rules.get("properties", {}).items():
         yield f"{place}/{name}"
         yield from described(inner, f"{place}/{name}")
@@ -55,6 +69,8 @@ def described(rules, place=""):
 
 def occurring(value, rules, place=""):
     """The places of those that a document has."""
+    if value is None and "null" in rules.get("type", ()):
+        yield f"{place}{NULL}"
     if isinstance(value, dict):
         for name, one in value.items():
             is_known = name in rules.get("properties", {})

@@ -9,9 +9,9 @@ from trnsim.document.answer import (
     Items,
     Mark,
     Note,
+    PageLink,
     Preformatted,
     Section,
-    SectionLink,
     Table,
     columns,
 )
@@ -47,7 +47,7 @@ def test_words():
         words_html(["a<", Mark("b<", "verdict go")]) == 'a&lt;<span class="verdict go">b&lt;</span>'
     )
     assert words_html(Mark("b", is_below=True)) == '<div class="soft">b</div>'
-    assert words_html(SectionLink("here<", "x")) == '<a href="#x">here&lt;</a>'
+    assert words_html(PageLink("here<", "#x")) == '<a href="#x">here&lt;</a>'
 
 
 def test_blocks():

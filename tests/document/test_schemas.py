@@ -29,7 +29,7 @@ def test_a_schema_is_named_and_closed(name):
     assert "schema" in found["required"]
     for one in nodes(found):
         assert one.keys() <= {
-            *("$schema", "$id", "type", "const", "enum", "items"),
+            *("$schema", "$id", "$ref", "type", "const", "enum", "items"),
             *("properties", "required", "additionalProperties"),
         }
         if "properties" in one:
@@ -67,8 +67,14 @@ def test_what_is_not_legal_is_named(value, said):
 
 
 def test_fields_are_found_where_they_occur():
-    assert set(described(RULES)) == {"/a", "/b", "/c"}
+    assert set(described(RULES)) == {"/a", "/a=null", "/b", "/c"}
     assert set(occurring({"a": 1, "c": {"any": 2}}, RULES)) == {"/a", "/c"}
+    assert set(occurring({"a": None}, RULES)) == {"/a", "/a=null"}
+
+
+def test_a_schema_may_refer_to_another():
+    rules = {"type": "array", "items": {"$ref": "trnsim/plan-layer/1"}}
+    assert "/0/schema is missing" in list(problems([{}], rules))
 
 
 def test_an_answer_names_its_schema_first():

@@ -13,9 +13,9 @@ from trnsim.document.answer import (
     Items,
     Mark,
     Note,
+    PageLink,
     Preformatted,
     Section,
-    SectionLink,
     Table,
     columns,
 )
@@ -113,7 +113,7 @@ def test_blocks_of_the_page_are_left_out():
         Note("both"),
         Note("page", place="page"),
         Drawing("<svg></svg>"),
-        Folded("two more", [Items(["first", ["second ", SectionLink("here", "x")]], indent=2)]),
+        Folded("two more", [Items(["first", ["second ", PageLink("here", "#x")]], indent=2)]),
         Folded("hidden", [Note("no")], place="page"),
         Table((Column("a"), Column("b", place="page")), [["1", "2"]]),
     ]

@@ -17,7 +17,7 @@ def test_a_page_goes_to_the_file_or_into_the_folder(tmp_path, timeline, ran):
 
 
 def test_a_report_is_a_page_and_what_it_was_made_from(tmp_path, timeline, ran):
-    page = write_report([ran(timeline)], tmp_path / "out", "matmul")
+    page = write_report(report_of([ran(timeline)]), tmp_path / "out", "matmul")
     assert page == tmp_path / "out" / "matmul.html"
     assert html(load(tmp_path / "out")) == page.read_text(encoding="utf-8")
 

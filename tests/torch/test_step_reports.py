@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from trnsim import arch
 from trnsim.device.last_step import last_step
 from trnsim.device.step_document import mfu, step_document
-from trnsim.device.step_report import write_step
+from trnsim.device.step_report import step_report
 from trnsim.device.step_time import step_time
 from trnsim.document.text import text as text_of
 from trnsim.torch.call_recording import recording
@@ -61,7 +61,9 @@ def test_the_text_shows_every_chip_and_where_the_time_goes(training):
 def test_a_chip_of_the_table_stands_in_the_report(training, monkeypatch, tmp_path):
     chip = replace(arch.TARGETS["trn3"], name="trn8", generation_name="")
     monkeypatch.setitem(arch.TARGETS, "trn8", chip)
-    text = write_step(training, tmp_path, "trn8")
+    report = step_report(training, "trn8")
+    report.write(tmp_path)
+    text = text_of(report.document)
     lines = text.splitlines()
     assert lines[:2] == [
         "chip: trn8 (as asked)",
@@ -80,7 +82,9 @@ def test_what_has_no_time_is_listed():
 
 
 def test_files_hold_the_same(training, tmp_path):
-    text = write_step(training, tmp_path, "trn1")
+    report = step_report(training, "trn1")
+    report.write(tmp_path)
+    text = text_of(report.document)
     assert (tmp_path / "step.txt").read_text() == text + "\n"
     chips = json.loads((tmp_path / "step.json").read_text())
     assert [chip["target"] for chip in chips] == ["trn1", "inf2", "trn2", "trn3"]

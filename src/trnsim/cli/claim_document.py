@@ -14,8 +14,8 @@ from trnsim.document.answer import (
     Items,
     Mark,
     Note,
+    PageLink,
     Section,
-    SectionLink,
     Table,
     columns,
 )
@@ -96,7 +96,7 @@ def _list(claims: Iterable[Claim]) -> Table:
     """A line for each claim, and for each part where it has several."""
     rows: list[Sequence[Cell]] = []
     for claim in claims:
-        name = SectionLink(claim.id, claim.id)
+        name = PageLink(claim.id, f"#{claim.id}")
         verdict = _verdict(claim.verdict)
         first, *more = claim.parts
         if more:

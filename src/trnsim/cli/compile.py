@@ -23,7 +23,7 @@ from trnsim.compiler.explained import pattern_table
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
-from trnsim.profile import write_report, write_traces
+from trnsim.profile import report_of, write_report, write_traces
 from trnsim.workload.config import read_values
 from trnsim.workload.shape import ModelShape
 
@@ -304,7 +304,8 @@ def _write(
     """Write one report of a model on all chips: the kind and path of each file."""
     tell(f"{name}: report")
     runs = [answer.run() for answer in found]
-    page = write_report(runs, folder, name, [answer.whole for answer in found])
+    report = report_of(runs, [answer.whole for answer in found])
+    page = write_report(report, folder, name)
     made = [("report", page), ("stored", page.with_suffix(".json"))]
     for answer, run in zip(found, runs, strict=True):
         chip = run.target.name

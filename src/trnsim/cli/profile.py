@@ -8,29 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.cli.options import parser
+from trnsim.cli.options import AsJson, parser
 from trnsim.cli.report_files import answer
 from trnsim.cli.terminal import echo
-from trnsim.document.answer import Document
 from trnsim.errors import BadInput
-from trnsim.formatting import text_table
-from trnsim.profile import compare, load, summary_of, write_page
-from trnsim.profile.analysis.whole import model_text
-from trnsim.profile.units import percent_text, time_text
+from trnsim.profile import compare, load, write_page
+from trnsim.profile.document import diff_document, profile_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trnsim.profile.analysis.data import Data
-    from trnsim.profile.analysis.summary import Summary
 
 app = parser(
     help="Open, print and compare stored reports.",
     no_args_is_help=True,
 )
 
-_NS_PER_S = 1e9
-_LINES = 8
 _Report = Annotated[Path, typer.Argument(help="A stored report: NAME.json, or its folder.")]
 
 
@@ -57,26 +51,21 @@ def summary(
     all_figures: Annotated[
         bool, typer.Option("--all", help="Neuron Explorer's 101 figures as well.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what a stored report says: time, bottleneck, lines, what to try.
 
     Example: trnsim profile summary trnsim-report/attention.json
     """
-    stored = load(report)
-    for profile in stored["profiles"]:
-        echo(f"{profile['title']}\n{_described(profile, all_figures=all_figures)}\n")
-    if len(stored["profiles"]) > 1:
-        found = {profile["target"]: summary_of(profile) for profile in stored["profiles"]}
-        echo(side_by_side(found))
+    document = profile_document(load(report)["profiles"], has_figures=all_figures)
+    answer(document, as_json=as_json)
 
 
 @app.command()
 def diff(
     before: _Report,
     after: _Report,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a list of JSON, an object for each chip.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two stored reports: what changed, on which engine and line.
 
@@ -87,78 +76,8 @@ def diff(
     trnsim profile diff plain.json cast.json --json
     """
     old, new = load(before)["profiles"], load(after)["profiles"]
-    found = [compare(first, second) for first, second in _pairs(old, new)]
-    if as_json:
-        values = [one.as_dict() for one in found]
-        answer(Document("What changed", values, (), schema="profile-diff/1"), as_json=True)
-    else:
-        echo("\n\n".join(one.text() for one in found))
-
-
-def side_by_side(summaries: dict[str, Summary]) -> str:
-    """A table of one kernel's summaries, a column per target."""
-    rows = {
-        "estimated time": [time_text(s.total_time_s) for s in summaries.values()],
-        "P10 to P90": [
-            f"{time_text(s.total_time_p10_s)} to {time_text(s.total_time_p90_s)}"
-            for s in summaries.values()
-        ],
-        "order": [s.order for s in summaries.values()],
-        "device time": [time_text(s.device_time_s) for s in summaries.values()],
-        "bound by": [s.bound_by for s in summaries.values()],
-        "critical path waits": [percent_text(s.waiting_share) for s in summaries.values()],
-    }
-    for label in dict.fromkeys(use.engine for s in summaries.values() for use in s.engines):
-        shares = [{use.engine: use.active_share for use in s.engines} for s in summaries.values()]
-        rows[f"{label} active"] = [percent_text(share.get(label, 0.0)) for share in shares]
-    for name in ("mfu", "mbu"):
-        found = [s[f"{name}_estimated_percent"] or 0.0 for s in summaries.values()]
-        rows[name.upper()] = [percent_text(value / 100) for value in found]
-    return text_table(["", *summaries], [[name, *cells] for name, cells in rows.items()])
-
-
-def _described(profile: Data, *, all_figures: bool) -> str:
-    parts = [model_text(profile["model"])] if "model" in profile else []
-    parts += [summary_of(profile).text(), _line_table(profile)]
-    parts += [
-        f"if   {gain['change']}: -{time_text(gain['gain_ns'] / _NS_PER_S)}"
-        for gain in profile["gains"]
-        if gain["line"] < 0 and gain["gain_ns"] > 0
-    ]
-    parts += [f"try  {advice['text']}  ({_place(profile, advice)})" for advice in profile["advice"]]
-    if all_figures:
-        metrics, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
-        rows = [
-            [name, "-" if value is None else f"{value:.6g}", missing.get(name, "")]
-            for name, value in metrics.items()
-        ]
-        parts.append(text_table(["figure", "value", "why unknown"], rows))
-    return "\n".join(parts)
-
-
-def _line_table(profile: Data) -> str:
-    free = {gain["line"]: gain["gain_ns"] / _NS_PER_S for gain in profile["gains"]}
-    rows = [
-        [
-            _place(profile, row),
-            time_text(row["critical_ns"] / _NS_PER_S),
-            time_text(row["waiting_ns"] / _NS_PER_S),
-            f"-{time_text(free[row['line']])}" if row["line"] in free else "",
-            f"{row['instructions']:,}",
-            profile["lines"][row["line"]]["text"] if row["line"] >= 0 else "",
-        ]
-        for row in profile["by_line"][:_LINES]
-    ]
-    return text_table(
-        ["line", "critical path", "of it waiting", "if free", "instructions", ""], rows
-    )
-
-
-def _place(profile: Data, row: Data) -> str:
-    if row["line"] < 0:
-        return "no line"
-    line = profile["lines"][row["line"]]
-    return f"{Path(line['file']).name}:{line['line']}"
+    diffs = [compare(first, second) for first, second in _pairs(old, new)]
+    answer(diff_document(diffs), as_json=as_json)
 
 
 def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:

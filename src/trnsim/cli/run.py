@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
-from itertools import zip_longest
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from trnsim import arch, files
-from trnsim.cli import array_files, script
+from trnsim.cli import script
 from trnsim.cli.error_text import message, show
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option, platforms
-from trnsim.cli.options import parser
+from trnsim.cli.options import AsJson, parser
 from trnsim.cli.parsing import Command
-from trnsim.cli.profile import side_by_side
 from trnsim.cli.progress import progress
+from trnsim.cli.run_reports import FOLDER, Reports
 from trnsim.cli.script import Ending
-from trnsim.cli.terminal import complain, echo, width
-from trnsim.document.answer import Document
-from trnsim.document.text import text as text_of
-from trnsim.document.values import json_line
+from trnsim.cli.terminal import complain
 from trnsim.errors import BadInput, EmulatorError
-from trnsim.foreign_text import file_name, terminal_text
+from trnsim.foreign_text import terminal_text
 from trnsim.nki.environment import chosen_target
-from trnsim.profile import advise, write_report, write_traces
-from trnsim.profile.tables.parquet import EXTRA
 from trnsim.runner import collecting_worlds, on_ranks
-from trnsim.runs import Run, ordered, watching
+from trnsim.runs import ordered, watching
 from trnsim.worlds import World
 
-_FOLDER = Path("trnsim-report")
 _On = Annotated[list[str] | None, on_option("NEURON_PLATFORM_TARGET_OVERRIDE, else trn2")]
 _Output = Annotated[
     Path | None,
@@ -46,8 +40,9 @@ _Output = Annotated[
 _Report = Annotated[
     Path | None,
     typer.Option(
-        help="Write all reports to this folder: the page, the stored report for trnsim "
-        "profile, traces for Perfetto and Chrome, Parquet tables. Without, the page and the "
+        help="Write all reports to this folder: page.html, figures.json and table.csv; of each "
+        "kernel its page, the stored report for trnsim profile, traces for Perfetto and Chrome, "
+        "Parquet tables. Without, the page and the "
         "stored report go to trnsim-report."
     ),
 ]
@@ -69,6 +64,11 @@ _Instance = Annotated[
     typer.Option(
         help="The same as --on with an instance type, which names where ranks lie.", hidden=True
     ),
+]
+
+_Verbose = Annotated[
+    bool,
+    typer.Option("-v", "--verbose", help="Print what the times rest on: all figures and files."),
 ]
 
 app = parser()
@@ -104,6 +104,8 @@ def run_script(
     order: _Order = "compiler",
     ranks: _Ranks = None,
     instance: _Instance = None,
+    is_verbose: _Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.
 
@@ -113,12 +115,14 @@ def run_script(
     ran is reported, and its own exit status follows.
 
     Options stand before the script's path or behind it. Behind it, one that the program names
-    itself is the program's, as are --kernel and --output without --input, what the command does
-    not know, and all that follows --.
+    itself is the program's, as are --kernel, --output, --json and -v without --input, what the
+    command does not know, and all that follows --.
 
     With --ranks, each kernel that is called runs on so many ranks, which exchange tensors by
     nki.collectives: all get the same arguments, and the call returns what rank 0 returns. They lie
     on the instance type that --on names, else on the smallest of the chip that has them.
+
+    With --json, what the program prints goes to stderr.
 
     Example: trnsim run examples/attention.py --input q.npy k.npy v.npy --output out.npy
     """
@@ -136,15 +140,55 @@ def run_script(
         raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
     if output is not None:
         files.check_writable(output)
-    files.check_folder(report or _FOLDER)
-    echo(f"chip: {', '.join(chip.name for chip in chips)} ({why})")
+    files.check_folder(report or FOLDER)
     with progress() as tell:
-        with watching(tell), ordered(order), on_ranks(ranks, instance), collecting_worlds() as made:
+        with (
+            _program_output(is_apart=as_json),
+            watching(tell),
+            ordered(order),
+            on_ranks(ranks, instance),
+            collecting_worlds() as worlds,
+        ):
             endings = _endings(path, kernel, inputs, arguments or [], chips)
-        unwritten = list(_reported(endings, output, report, chips[0], why, tell))
-        for number, world in enumerate(made):
-            unwritten += _tried(partial(_write_world, world, report, number))
-    _end(path, chips, endings, unwritten)
+        reports = Reports(report, why, tell, is_verbose=is_verbose)
+        _report(reports, endings, worlds, output, chips[0])
+    reports.answer(path, [chip.name for chip in chips], as_json=as_json)
+    _end(path, chips, endings, reports.errors)
+
+
+@contextmanager
+def _program_output(*, is_apart: bool) -> Generator[None]:
+    """Where `is_apart`, what the program prints goes to stderr: the answer stands alone."""
+    if not is_apart:
+        yield
+        return
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)  # of the program's own processes as well
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+def _report(
+    reports: Reports,
+    endings: list[Ending],
+    worlds: list[World],
+    output: Path | None,
+    chip: arch.Target,
+) -> None:
+    """Write the reports of all that ran."""
+    first = next((ending for ending in endings if ending.runs), endings[0])
+    if output is not None and (first.runs or first.is_whole):
+        reports.attempt(lambda: reports.save(output, first.runs))
+    recording = _recording()
+    if recording is not None:
+        reports.add_step(recording, chip.name)
+    reports.add_kernels([ending.runs for ending in endings])
+    reports.add_worlds(worlds)
 
 
 def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:
@@ -170,44 +214,6 @@ def _endings(
         if not (found[-1].is_whole or isinstance(found[-1].error, EmulatorError)):
             break
     return found
-
-
-def _reported(
-    endings: list[Ending],
-    output: Path | None,
-    report: Path | None,
-    chip: arch.Target,
-    why: str,
-    tell: Callable[[str], None],
-) -> Iterable[BadInput]:
-    """Print and write the reports of all runs; the errors of those that could not be written."""
-    runs = [ending.runs for ending in endings]
-    first = next((ending for ending in endings if ending.runs), endings[0])
-    if output is not None and (first.runs or first.is_whole):
-        yield from _tried(lambda: _save(output, first.runs))
-    yield from _tried(lambda: _report_device(report, chip, why, tell))
-    # Runs of one kernel on several chips share a report.
-    kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
-    for number, group in enumerate(kernels):
-        title = file_name(group[0].title)
-        name = title if len(kernels) == 1 else f"{title}-{number}"
-        echo("\n".join([*map(_describe, group), *_compared(group)]))
-        yield from _tried(lambda: _write(group, report, name, tell))  # noqa: B023  called at once
-
-
-def _save(output: Path, runs: list[Run]) -> None:
-    if not runs:
-        raise BadInput(f"--output {output}: no kernel ran, so there is nothing to save")
-    array_files.save(output, runs[-1].outputs)
-
-
-def _tried(write: Callable[[], object]) -> list[BadInput]:
-    """The error of a writer, caught so that the other writers still run."""
-    try:
-        write()
-    except BadInput as error:
-        return [error]
-    return []
 
 
 def _end(
@@ -255,67 +261,3 @@ def _recording() -> Any:
     module = sys.modules.get("trnsim.device.call_log")
     found = [] if module is None else module.whole_program
     return found[0] if found and found[0].events else None
-
-
-def _report_device(
-    folder: Path | None, chip: arch.Target, why: str, tell: Callable[[str], None]
-) -> None:
-    """Print and write the report of the program's training step on a framework's device."""
-    recording = _recording()
-    if recording is None:
-        return
-    tell("step: device time")
-    from trnsim.device.step_report import write_step  # noqa: PLC0415  of a framework's program
-
-    def show(document: Document) -> None:
-        echo(text_of(document, width()))
-
-    write_step(recording, folder or _FOLDER, chip.name, why, show)
-    echo(f"  report  {(folder or _FOLDER) / 'step.html'}")
-
-
-def _write(runs: list[Run], folder: Path | None, name: str, tell: Callable[[str], None]) -> None:
-    """Write the reports of one kernel, and print a line for each file."""
-    tell(f"{name}: report")
-    page = write_report(runs, folder or _FOLDER, name)
-    echo(f"  report  {page}\n  stored  {page.with_suffix('.json')}")
-    for run in runs if folder is not None else ():
-        found = write_traces(run, folder or _FOLDER, f"{name}-{run.target.name}", tell)
-        lines = [f"  {kind:<8}{path}" for kind, path in found.items()]
-        if "tables" not in found:
-            lines.append(f"  tables  not written: {EXTRA}")
-        echo("\n".join(lines))
-
-
-def _write_world(world: World, folder: Path | None, number: int) -> None:
-    """Print a run on ranks in a few lines; write its page and figures, in `folder` its trace."""
-    base = (folder or _FOLDER) / f"{file_name(world.runs[0].title)}-ranks-{number}"
-    page = world.report(base.with_suffix(".html"))
-    stored = files.write(base.with_suffix(".world.json"), f"{json_line(world.summary.as_dict())}\n")
-    lines = [world.summary.text(), f"  report  {page}", f"  figures {stored}"]
-    if folder is not None:
-        lines.append(f"  trace   {world.trace(base.with_suffix('.perfetto-trace'))}")
-    echo("\n".join(lines))
-
-
-def _compared(runs: list[Run]) -> list[str]:
-    """The kernel on several chips, side by side."""
-    if len(runs) < 2:  # noqa: PLR2004  one chip has nothing beside it
-        return []
-    return ["", side_by_side({run.target.name: run.summary for run in runs}), ""]
-
-
-def _describe(run: Run) -> str:
-    """A run in a few lines: what was spilled, outputs, time, bottleneck, advice."""
-    lines = [f"{run.title} on {run.target.name}: {len(run.program)} instructions"]
-    lines += [f"  warning {text}" for text in run.overfull]
-    lines += [f"  output  {_shape(values)}" for values in array_files.leaves(run.outputs)]
-    lines.append(run.summary.text())
-    advice = advise(run.timeline)
-    lines += [f"  try     {item.action} ({item.line}; {item.finding})" for item in advice[:1]]
-    return "\n".join(lines)
-
-
-def _shape(values: Any) -> str:
-    shape, dtype = getattr(values, "shape", None), getattr(values, "dtype", None)
-    return f"{list(shape)} {dtype}" if shape is not None else repr(values)

@@ -27,8 +27,9 @@ from trnsim.runs import Launchable, Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT: Final = "--input"
-_OF_CALLS: Final = ("--kernel", "--output")
-_VALUED: Final = ("--on", "--report", "--order", "--ranks", "--instance", *_OF_CALLS)
+_VALUED: Final = ("--on", "--report", "--order", "--ranks", "--instance", "--kernel", "--output")
+_OF_CALLS: Final = ("--kernel", "--output", "--json", "--verbose", "-v")
+"""Options that are the script's, if they stand behind it and --input does not."""
 _HELP: Final = ("-h", "--help")
 
 
@@ -57,9 +58,9 @@ class Ending:
 def arranged(arguments: Iterable[str]) -> list[str]:
     """The command line in the parser's order: our options, the script, ``--``, the script's own.
 
-    After the script's path, an option is the script's where its source names it; so are --kernel
-    and --output without --input, since they say how a kernel is called. Everything after ``--`` is
-    the script's. ``--input a b`` becomes ``--input a --input b``.
+    After the script's path, an option is the script's where its source names it; so are, without
+    --input, those that programs often have as well, such as --output and -v. Everything after
+    ``--`` is the script's. ``--input a b`` becomes ``--input a --input b``.
     """
     given = list(arguments)
     ours: list[str] = []
@@ -95,7 +96,7 @@ def _is_ours(name: str, source: str, others: list[str]) -> bool:
     """Whether an option after a script with this source is the command's."""
     if name in _HELP:
         return "__main__" not in source
-    if name not in (_INPUT, *_VALUED) or _names(source, name):
+    if name not in (_INPUT, *_VALUED, *_OF_CALLS) or _names(source, name):
         return False
     is_call = any(other.partition("=")[0] == _INPUT for other in others) and not _names(
         source, _INPUT

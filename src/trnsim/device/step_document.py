@@ -16,7 +16,7 @@ from trnsim.device.step_time import ROWS
 from trnsim.document.answer import Block, Column, Document, Drawing, Note, Section, Table
 from trnsim.document.drawing import legend
 from trnsim.document.values import picked
-from trnsim.profile.units import bytes_text, time_text
+from trnsim.profile.units import bytes_text, percent_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,8 @@ _WIDTH: Final = 1160
 _LANE: Final = 26
 _HBM_HEIGHT: Final = 120
 _MS: Final = 1e3
+_LONGEST: Final = 3
+"""Names of a kind that a line has room for."""
 _CHIPS: Final = (
     Column("chip"),
     *(
@@ -70,6 +72,27 @@ def step_document(
     ]
     values = [{**_values(step), "step": which} for step in steps]
     return Document(f"Training step on {first.target}", values, sections, schema="run-step/1")
+
+
+def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
+    """Labels and words of a step: its time on the first chip, where it goes, the other chips."""
+    first, *others = steps
+    low, high = (time_text(first.estimate.at(name)) for name in ("p10", "p90"))
+    launches = f"launches {time_text(first.launch_s)}, hidden if the host is ahead"
+    time = f"{time_text(first.device_time_s)} (P10 to P90: {low} to {high}); {launches}"
+    rows = [("time", time), ("phases", _longest(first, "phase"))]
+    rows.append(("longest", _longest(first, "operation")))
+    rows.append(("chips", ", ".join(f"{s.target} {time_text(s.device_time_s)}" for s in others)))
+    if first.missing:
+        reasons = "; ".join(why for why, _ in first.missing.most_common(_LONGEST))
+        rows.append(("missing", f"{sum(first.missing.values())} calls without a time: {reasons}"))
+    return rows
+
+
+def _longest(step: StepTime, key: str) -> str:
+    total_s = step.device_time_s or 1.0
+    rows = step.by(key)[:_LONGEST]
+    return ", ".join(f"{name} {percent_text(taken_s / total_s)}" for name, _, taken_s in rows)
 
 
 def mfu(step: StepTime) -> float:

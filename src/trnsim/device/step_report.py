@@ -6,7 +6,9 @@ listed separately: they are hidden while the host is ahead of the device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +16,9 @@ from trnsim import arch
 from trnsim.device.call_log import Recording
 from trnsim.device.collective_log import collectives_blocks
 from trnsim.device.last_step import last_step
-from trnsim.device.step_document import step_document
+from trnsim.device.step_document import brief_rows, step_document
 from trnsim.device.step_time import StepTime, step_time
-from trnsim.document.answer import Document
+from trnsim.document.answer import Block, Document
 from trnsim.document.html import html
 from trnsim.document.text import text
 from trnsim.document.values import document_json
@@ -27,35 +29,62 @@ from trnsim.profile.formats.trace_events import Point, counter, span
 _US: Final = 1e6
 
 
-def write_step(
-    recording: Recording,
-    folder: Path,
-    target: str,
-    why: str = "as asked",
-    show: Callable[[Document], object] = lambda _: None,
-) -> str:
-    """Write the report of the last step to `folder`, and return its text.
+@dataclass(frozen=True)
+class StepReport:
+    """The last step of a program on every chip.
 
-    The text says `why` the report is for that chip.
-
-    `step.txt`, `step.html` and `step.json` show the step on every chip. The timeline with the HBM
-    in use is `step-<target>.trace.json`, in Chrome's format, which Perfetto opens.
+    Attributes:
+        steps: its times, on the chip that was asked for first.
+        name: which of the program's calls the step is; "" for all of them.
+        exchanged: the program's collectives.
+        reason: why it is for the first chip.
     """
+
+    steps: tuple[StepTime, ...]
+    name: str
+    exchanged: tuple[Block, ...]
+    reason: str
+
+    @property
+    def target(self) -> str:
+        """The first chip."""
+        return self.steps[0].target
+
+    @cached_property
+    def document(self) -> Document:
+        """The step in full."""
+        reason = f"chip: {self.target} ({self.reason})"
+        return step_document(self.steps, self.name, self.exchanged, reason)
+
+    def brief(self) -> list[tuple[str, str]]:
+        """Labels and words of its time, and where that goes."""
+        return brief_rows(self.steps)
+
+    def write(self, folder: Path) -> Path:
+        """Write `step.txt`, `step.html`, `step.json` and a timeline; the path of the page.
+
+        The timeline with the HBM in use is `step-<target>.trace.json`, in Chrome's format, which
+        Perfetto opens.
+
+        Raises:
+            BadInput: the folder cannot be written.
+        """
+        contents = {
+            "step.txt": text(self.document) + "\n",
+            f"step-{self.target}.trace.json": trace_events.as_json(_trace(self.steps[0])),
+            "step.json": document_json(self.document),
+            "step.html": html(self.document),
+        }
+        return write_together(folder, contents)[-1]
+
+
+def step_report(recording: Recording, target: str, reason: str = "as asked") -> StepReport:
+    """The report of the last step of a program, first of all for `target`."""
     step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
-    steps = [step_time(step.events, name) for name in names]
-    exchanged = collectives_blocks(recording.collectives, target)
-    document = step_document(steps, step.text, exchanged, f"chip: {target} ({why})")
-    show(document)
-    shown = text(document)
-    contents = {
-        "step.txt": shown + "\n",
-        "step.html": html(document),
-        "step.json": document_json(document),
-        f"step-{target}.trace.json": trace_events.as_json(_trace(steps[0])),
-    }
-    write_together(folder, contents)
-    return shown
+    steps = tuple(step_time(step.events, name) for name in names)
+    exchanged = tuple(collectives_blocks(recording.collectives, target))
+    return StepReport(steps, step.text, exchanged, reason)
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:

@@ -26,10 +26,10 @@ __all__ = [
     "Items",
     "Mark",
     "Note",
+    "PageLink",
     "Place",
     "Preformatted",
     "Section",
-    "SectionLink",
     "Table",
     "Words",
     "columns",
@@ -65,14 +65,14 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class SectionLink:
-    """Words that lead to the section called `anchor`."""
+class PageLink:
+    """Words that lead to a section of the page, "#ANCHOR", or to a file beside it."""
 
     words: str
-    anchor: str
+    target: str
 
 
-Words: TypeAlias = "str | Figure | Mark | SectionLink | Sequence[Words]"
+Words: TypeAlias = "str | Figure | Mark | PageLink | Sequence[Words]"
 Cell: TypeAlias = Words
 """A cell of a table."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from trnsim.document.answer import (
     Block,
@@ -22,9 +23,9 @@ from trnsim.document.answer import (
     Items,
     Mark,
     Note,
+    PageLink,
     Preformatted,
     Section,
-    SectionLink,
     Table,
     Words,
 )
@@ -60,8 +61,9 @@ def words_html(words: Words) -> str:
     if isinstance(words, Mark):
         tag = "div" if words.is_below else "span"
         return f'<{tag} class="{words.kind}">{words_html(words.words)}</{tag}>'
-    if isinstance(words, SectionLink):
-        return f'<a href="#{escape(words.anchor)}">{escape(words.words)}</a>'
+    if isinstance(words, PageLink):
+        place = words.target if words.target.startswith("#") else quote(words.target)
+        return f'<a href="{escape(place)}">{escape(words.words)}</a>'
     return "".join(map(words_html, words))
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from trnsim.document.answer import Cell, Document, Figure, Folded, Mark, SectionLink, Table
+from trnsim.document.answer import Cell, Document, Figure, Folded, Mark, PageLink, Table
 from trnsim.document.text import words_text
 from trnsim.foreign_text import table_row
 
@@ -33,7 +33,7 @@ def cell_value(cell: Cell) -> str | int | float:
         return "" if cell.value is None else cell.value
     if isinstance(cell, Sequence) and not isinstance(cell, str) and len(cell) == 1:
         return cell_value(cell[0])
-    if isinstance(cell, Mark | SectionLink):
+    if isinstance(cell, Mark | PageLink):
         return cell_value(cell.words)
     return words_text(cell)
 

@@ -22,8 +22,8 @@ from trnsim.document.answer import (
     Items,
     Mark,
     Note,
+    PageLink,
     Preformatted,
-    SectionLink,
     Table,
     Words,
 )
@@ -62,7 +62,7 @@ def section_text(heading: str, blocks: Sequence[Block], width: int = WIDTH) -> s
 
 def words_text(words: Words) -> str:
     """Words as one line of text, and a further line for each mark that stands below."""
-    if isinstance(words, str | Figure | SectionLink):
+    if isinstance(words, str | Figure | PageLink):
         said = terminal_text(words if isinstance(words, str) else words.words)
         return " ".join(said.split()) if "\n" in said else said
     if isinstance(words, Mark):

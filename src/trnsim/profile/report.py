@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trnsim.files import write, write_together
 from trnsim.profile.formats.chrome import chrome
 from trnsim.profile.formats.perfetto import perfetto
-from trnsim.profile.formats.stored import as_text, report_of
+from trnsim.profile.formats.stored import as_text
 from trnsim.profile.page.html import html
 from trnsim.profile.tables import explorer_tables
 from trnsim.profile.tables.parquet import is_available, write_tables
 
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data, Profiled
-    from trnsim.profile.analysis.whole import Whole
 
 _PAGE: Final = "report.html"
 
@@ -33,17 +32,12 @@ def write_page(report: Data, folder_or_file: Path | str) -> Path:
     return write(path, html(report), parents=True)
 
 
-def write_report(
-    runs: Sequence[Profiled], folder: Path | str, name: str, wholes: Sequence[Whole] = ()
-) -> Path:
+def write_report(report: Data, folder: Path | str, name: str) -> Path:
     """Write one kernel's page NAME.html and stored report NAME.json; the page's path.
-
-    `wholes` are of the model that each run is a part of.
 
     Raises:
         BadInput: the folder cannot be written.
     """
-    report = report_of(runs, wholes)
     contents = {f"{name}.json": as_text(report), f"{name}.html": html(report)}
     return write_together(folder, contents)[-1]
 

@@ -144,7 +144,7 @@ def test_text_is_aligned_and_names_every_figure(timeline):
     text = summarize(timeline).text()
     rows = text.splitlines()
     assert rows[0].startswith("estimated time")
-    assert {row[20:22] for row in rows} == {"  "}
+    assert {row[19:21] for row in rows} == {"  "}
     for words in (
         "P10 to P90",
         "launch",

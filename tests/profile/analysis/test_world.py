@@ -1,10 +1,13 @@
 """The summary of a world: by rank, by collective, as text and as JSON."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from made_world import X, world
+from schema_checks import assert_both_ways
 
+from trnsim.document.values import json_text, told
 from trnsim.profile.measures.collectives import times_of
 
 
@@ -44,14 +47,18 @@ def test_text_says_who_waited_and_what_was_exposed(ran):
     text = ran.summary.text().splitlines()
     assert text[0].startswith("beside: 4 ranks of LNC=1 on ")
     assert text[1].endswith("by rank 2, the most")
-    assert text[2].startswith("  exposed ")
-    assert text[3].startswith("    1 x all_reduce of 256 KiB (")
-    assert "made_world.py:" in text[3]
-    assert text[4].startswith("  link    ")
+    assert text[2].startswith("  exposed  ")
+    assert text[3].startswith("           1 x all_reduce of 256 KiB (")
+    assert "made_world.py:" in text[4]
+    assert text[5].startswith("  link     ")
 
 
 def test_json_has_every_rank_collective_and_link(ran):
-    stored = json.loads(json.dumps(ran.summary.as_dict()))
+    stored = json.loads(json_text(told(ran.summary.as_dict(), "run-ranks/1")))
+    nowhere = world(ranks=1).summary
+    without = replace(nowhere.collectives[0], line=None)
+    alone = told(replace(nowhere, collectives=(without,)).as_dict(), "run-ranks/1")
+    assert_both_ways([stored, json.loads(json_text(alone))], "run-ranks/1")
     assert stored["total_time_s"] == ran.total_time_s
     assert [one["exposed_s"] for one in stored["ranks"]] == stored["collectives"][0]["exposed_s"]
     assert stored["collectives"][0]["groups"] == [[0, 1], [2, 3]]

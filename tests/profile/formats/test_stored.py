@@ -80,8 +80,9 @@ def test_a_missing_file_and_an_empty_folder_are_named(tmp_path):
 
 
 def test_a_folder_of_several_reports_asks_which(report, tmp_path):
-    for name in ("a.json", "b.json", "a.trace.json"):
+    for name in ("a.json", "b.json"):
         write(tmp_path / name, as_text(report))
+    write(tmp_path / "figures.json", '{"schema": "run/1"}')
     with pytest.raises(BadInput, match=r"these reports: a.json, b.json\n") as caught:
         load(tmp_path)
     assert str(tmp_path / "a.json") in caught.value.fix

@@ -21,8 +21,8 @@ from trnsim.document.answer import (
     Document,
     Items,
     Note,
+    PageLink,
     Section,
-    SectionLink,
     Table,
     columns,
 )
@@ -106,7 +106,7 @@ def _line(workload: WorkloadDecision, figures: Figures, at: int) -> Sequence[Cel
         if best.pays_back_months is not None and best.pays_back_months.p50 is not None:
             months = amount(best.pays_back_months.p50)
     today = figures.usd("workloads", at, "today", "usd_per_month")
-    name = SectionLink(workload.name, f"workload-{at}")
+    name = PageLink(workload.name, f"#workload-{at}")
     return (name, verdict_mark(workload), today, workload.best or "-", usd, months, workload.reason)
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.document.answer import Block, Column, Document, Note, Section, Table, columns
+from trnsim.document.text import text
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
-from trnsim.formatting import text_table
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
 
 if TYPE_CHECKING:
@@ -97,16 +98,29 @@ class Diff:
         """Changes by the place in the user's program."""
         return list(self.tables.values())[-1]
 
-    def text(self) -> str:
-        """The changes as aligned tables; all but the first leave out rows without a change."""
-        whole = [_row(change) for change in self.whole]
+    def sections(self) -> list[Section]:
+        """Quantities, then a table for each question; those leave out rows without a change."""
+        sides = [Note(f"before   {self.before}"), Note(f"after    {self.after}")]
+        whole = [_row(change)[:-1] for change in self.whole]
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
-        parts = [
-            f"before   {self.before}\nafter    {self.after}\n{self.verdict()}",
-            text_table(["", "before", "after", "change"], whole),
+        return [
+            Section("", [*sides, Note(self.verdict())]),
+            Section("", [Table(_WHOLE, whole)]),
+            *(Section("", _blocks(head, changes)) for head, changes in self.tables.items()),
         ]
-        parts += [_table(head, changes) for head, changes in self.tables.items()]
-        return "\n\n".join(part for part in parts if part)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All changes for spreadsheets: seconds, bytes and shares, of the second profile."""
+        tables = {"whole": self.whole, **self.tables}
+        return [
+            {"profile": self.after, "table": head, **picked(change, _CHANGE)}
+            for head, changes in tables.items()
+            for change in changes
+        ]
+
+    def text(self) -> str:
+        """The changes as aligned tables for a terminal."""
+        return text(Document(self.verdict(), None, self.sections()))
 
     def as_dict(self) -> dict[str, Any]:
         """The changes as JSON: seconds, bytes, shares; None for what one side lacks."""
@@ -140,6 +154,7 @@ class Diff:
 
 
 _CHANGE: Final = "name before after"
+_WHOLE: Final = columns(" | before | after | change")
 ENGINES: Final = "engine, active"
 OPCODES: Final = "opcode, busy"
 LINES: Final = "line, on the critical path"
@@ -344,17 +359,21 @@ def _by_line(profile: Data) -> dict[_Key, Data]:
     return rows_by_line
 
 
-def _table(head: str, changes: Iterable[Change]) -> str:
-    """A table of the largest changes, or "" where there are none."""
-    changed = [change for change in changes if not change.is_same]
-    rows = [[*_row(change), change.note] for change in changed[:_SHOWN]]
+def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
+    """A table of the largest changes; nothing where there are none."""
+    rows = [_row(change) for change in changes if not change.is_same]
     if not rows:
-        return ""
-    more = len(changed) - _SHOWN
-    table = text_table([head, "before", "after", "change", ""], rows)
-    return f"{table}\nand {more} smaller changes" if more > 0 else table
+        return []
+    more = len(rows) - _SHOWN
+    known = columns(f"{head} | before | after | change")
+    below = {}
+    if head == LINES:  # a source line is longer than a cell
+        below = {at: [row[-1]] for at, row in enumerate(rows[:_SHOWN])}
+    note = Column("", place="page" if below else "everywhere")
+    table = Table((*known, note), rows[:_SHOWN], below=below)
+    return [table, *([Note(f"and {more} smaller changes")] if more > 0 else [])]
 
 
 def _row(change: Change) -> list[str]:
     values = ("-" if v is None else change.format(v) for v in (change.before, change.after))
-    return [change.name, *values, change.text]
+    return [change.name, *values, change.text, change.note]

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.document.answer import Table, columns
+from trnsim.document.text import section_text
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
 from trnsim.isa import Engine
@@ -34,7 +36,6 @@ _ORDERS: Final = {
     "compiler": "compiler: an engine takes the first of its next instructions that is ready",
     "issued": "issued: each engine takes its instructions as the kernel issues them",
 }
-_LABEL_WIDTH: Final = 20
 _PERCENT: Final = 100
 
 
@@ -128,14 +129,11 @@ class Summary:
         lists = {"engines": [asdict(use) for use in self.engines], "assumed": list(self.assumed)}
         return {**asdict(self), **lists}
 
-    def text(self) -> str:
-        """The summary as aligned lines for a terminal."""
+    def table(self) -> Table:
+        """The summary, a row for each figure, with the facts behind it."""
         rows = [
             ("estimated time", f"{time_text(self.total_time_s)} on {self.target}"),
-            (
-                "P10 to P90",
-                f"{time_text(self.total_time_p10_s)} to {time_text(self.total_time_p90_s)}",
-            ),
+            ("P10 to P90", self.interval_text()),
             ("to expect", self.unseen_error),
             ("order", _ORDERS[self.order]),
             ("launch", time_text(self.launch_s)),
@@ -151,7 +149,19 @@ class Summary:
             ("rests on", ", ".join(f"{n} {kind}" for kind, n in self.facts.items()) + " facts"),
             ("assumed", ", ".join(self.assumed) or "none"),
         ]
-        return "\n".join(f"{label:<{_LABEL_WIDTH}}  {words}" for label, words in rows)
+        return Table(columns(" | "), rows)
+
+    def interval_text(self) -> str:
+        """P10 and P90 of the time, in words."""
+        return f"{time_text(self.total_time_p10_s)} to {time_text(self.total_time_p90_s)}"
+
+    def share_text(self, name: str) -> str:
+        """A figure of Neuron Explorer's table that is a percentage, in words; 0 if unknown."""
+        return percent_text((self[f"{name}_estimated_percent"] or 0.0) / _PERCENT)
+
+    def text(self) -> str:
+        """The summary as aligned lines for a terminal."""
+        return section_text("", [self.table()])
 
 
 def summarize(timeline: Timeline) -> Summary:
@@ -255,15 +265,12 @@ def _engine_text(use: EngineUse) -> str:
 
 def _hbm_text(summary: Summary) -> str:
     read, written = summary["hbm_read_bytes"] or 0, summary["hbm_write_bytes"] or 0
-    used = percent_text((summary["mbu_estimated_percent"] or 0.0) / _PERCENT)
+    used = summary.share_text("mbu")
     return f"{bytes_text(read)} read, {bytes_text(written)} written, MBU {used}"
 
 
 def _flop_text(summary: Summary) -> str:
-    shares = [
-        f"{name.upper()} {percent_text((summary[f'{name}_estimated_percent'] or 0.0) / _PERCENT)}"
-        for name in ("mfu", "hfu")
-    ]
+    shares = [f"{name.upper()} {summary.share_text(name)}" for name in ("mfu", "hfu")]
     return f"{rate_text(summary['hardware_flops'] or 0, 'FLOP')}, {', '.join(shares)}"
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.errors import SourceLine
-from trnsim.formatting import text_table
 from trnsim.isa import Engine
 from trnsim.profile.measures.parts import WAITING, Part
 from trnsim.profile.units import bytes_text, percent_text, time_text
@@ -151,36 +151,34 @@ class Whole:
         }
 
 
-def model_text(model: Data) -> str:
-    """A model in a report, for a terminal: time, bound, use, and the modules with most time."""
+def model_blocks(model: Data) -> list[Block]:
+    """A model in a report: time, bound, use, and the modules with most time."""
     bound_ns, device_ns = model["bound_ns"], model["device_ns"] or 1.0
     times = f", the time is {model['time_ns'] / bound_ns:.1f} times that" if bound_ns else ""
+    figures = [
+        ("model", time_text(model["time_ns"] / _NS_PER_S)),
+        ("physical bound", f"{time_text(bound_ns / _NS_PER_S)} of {model['binds']}{times}"),
+        ("use", f"MFU {percent_text(model['mfu'])}, MBU {percent_text(model['mbu'])}"),
+    ]
     rows = sorted((row for row in model["modules"] if row["own_ns"]), key=lambda r: -r["own_ns"])
-    table = text_table(
-        ["module", "critical path", "share", "mostly", "HBM"],
+    cells = [
         [
-            [
-                row["path"],
-                time_text(row["own_ns"] / _NS_PER_S),
-                percent_text(row["own_ns"] / device_ns),
-                row["bound_by"],
-                bytes_text(row["hbm_bytes"]),
-            ]
-            for row in rows[:_SHOWN]
-        ],
-    )
+            row["path"],
+            time_text(row["own_ns"] / _NS_PER_S),
+            percent_text(row["own_ns"] / device_ns),
+            row["bound_by"],
+            bytes_text(row["hbm_bytes"]),
+        ]
+        for row in rows[:_SHOWN]
+    ]
     layers_note = (
         f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
     )
-    return "\n".join(
-        [
-            f"model           {time_text(model['time_ns'] / _NS_PER_S)}",
-            f"physical bound  {time_text(bound_ns / _NS_PER_S)} of {model['binds']}{times}",
-            f"use             MFU {percent_text(model['mfu'])}, MBU {percent_text(model['mbu'])}",
-            table,
-            f"its program{layers_note}:",
-        ]
-    )
+    return [
+        Table(columns(" | "), figures),
+        Table(columns("module | critical path | share | mostly | HBM"), cells),
+        Note(f"its program{layers_note}:"),
+    ]
 
 
 def modules(shares: Iterable[Share]) -> list[Data]:

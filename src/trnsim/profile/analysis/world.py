@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from trnsim.document.answer import Note, Table, columns
+from trnsim.document.text import section_text
 from trnsim.profile.measures.collectives import (
     TimedCollective,
     algorithm_of,
@@ -107,6 +110,21 @@ class CollectiveTimes:
         algorithm = f" ({self.algorithm})" if self.algorithm else ""
         return f"{self.opcode} of {bytes_text(round(self.nbytes))}{algorithm}"
 
+    @property
+    def place(self) -> str:
+        """Its line as FILE:LINE, without the folder; "" if it is unknown."""
+        return "" if self.line is None else f"{Path(self.line.file).name}:{self.line.line}"
+
+    @property
+    def exposure(self) -> str:
+        """Its time on the rank where most of it is exposed, in words, and its line."""
+        rank = self.most_exposed
+        times = (
+            f"{time_text(self.exposed_s[rank])} exposed, {time_text(self.hidden_s[rank])} hidden"
+        )
+        line = f" ({self.place})" if self.line is not None else ""
+        return f"{self.count[rank]} x {self.description}: {times} on rank {rank}{line}"
+
 
 @dataclass(frozen=True, slots=True)
 class WorldSummary:
@@ -149,31 +167,35 @@ class WorldSummary:
             "links": links,
         }
 
-    def text(self) -> str:
-        """A few lines: time, waiting, hidden and exposed time, the busiest link."""
+    def rows(self, collectives: int = _SHOWN) -> list[tuple[str, str]]:
+        """Label and words of waiting, exposed time, some collectives and the busiest link."""
         waits_s = [times.waited_s for times in self.ranks]
         most = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
         bare = self.ranks[most]
-        lines = [
-            f"{self.title}: {time_text(self.total_s)}",
-            f"  waited  {time_text(max(waits_s))} by rank {waits_s.index(max(waits_s))}, the most",
-        ]
-        lines.append(
-            f"  exposed {time_text(bare.exposed_s)} of {time_text(bare.collectives_s)} in "
-            f"collectives on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
+        exposed = (
+            f"{time_text(bare.exposed_s)} of {time_text(bare.collectives_s)} in collectives "
+            f"on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
         )
-        for row in self.collectives[:_SHOWN]:
-            rank = row.most_exposed
-            lines.append(
-                f"    {row.count[rank]} x {row.description}: {time_text(row.exposed_s[rank])} "
-                f"exposed, {time_text(row.hidden_s[rank])} hidden on rank {rank}"
-                f"{f' ({row.line})' if row.line is not None else ''}"
-            )
-        lines += [
-            f"  link    {row.name}: {bytes_text(round(row.nbytes))}, {time_text(row.busy_s)} busy"
-            for row in self.links[:1]
+        return [
+            (
+                "waited",
+                f"{time_text(max(waits_s))} by rank {waits_s.index(max(waits_s))}, the most",
+            ),
+            ("exposed", exposed),
+            *(("", row.exposure) for row in self.collectives[:collectives]),
+            *(
+                (
+                    "link",
+                    f"{row.name}: {bytes_text(round(row.nbytes))}, {time_text(row.busy_s)} busy",
+                )
+                for row in self.links[:1]
+            ),
         ]
-        return "\n".join(lines)
+
+    def text(self) -> str:
+        """A few lines: time, waiting, hidden and exposed time, the busiest link."""
+        head = Note(f"{self.title}: {time_text(self.total_s)}")
+        return section_text("", [head, Table(columns(" | "), self.rows(), indent=2)])
 
 
 def summarize_world(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
@@ -31,8 +32,8 @@ _SHAPE: Final = {
     "advice": list,
     "opcodes": list,
 }
-_OTHERS: Final = (".trace", ".world")
-"""Ends of the names, before .json, of files beside stored reports."""
+_BEGIN: Final = f'{{"format":"{FORMAT}"'.encode()
+"""How a stored report begins, and other files of JSON beside it do not."""
 _RUN: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
@@ -88,7 +89,7 @@ def load(path: Path | str) -> Data:
 def _file(path: Path) -> Path:
     if not path.is_dir():
         return path
-    reports = sorted(child for child in path.glob("*.json") if not child.stem.endswith(_OTHERS))
+    reports = sorted(child for child in path.glob("*.json") if _is_report(child))
     if len(reports) == 1:
         return reports[0]
     names = ", ".join(child.name for child in reports) or "none"
@@ -96,6 +97,12 @@ def _file(path: Path) -> Path:
         f"{path} is a folder with these reports: {names}",
         fix=f"name one of them, for example {reports[0]}" if reports else _RUN,
     )
+
+
+def _is_report(file: Path) -> bool:
+    with suppress(OSError), file.open("rb") as stream:
+        return stream.read(len(_BEGIN)) == _BEGIN
+    return False
 
 
 def summary_of(profile: Data) -> Summary:

@@ -8,7 +8,6 @@ Spans narrower than a pixel are merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -78,11 +77,10 @@ def _collectives(summary: WorldSummary) -> list[Block]:
     rows = []
     for collective in summary.collectives[:_ROWS]:
         rank = collective.most_exposed
-        line = collective.line
         rows.append(
             [
                 collective.description,
-                "" if line is None else f"{Path(line.file).name}:{line.line}",
+                collective.place,
                 str(collective.count[rank]),
                 time_text(collective.time_s),
                 str(rank),

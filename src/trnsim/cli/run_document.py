@@ -1,0 +1,213 @@
+"""The answer of `trnsim run`: kernels, ranks and a training step, in six lines or in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.cli import array_files
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Note,
+    PageLink,
+    Section,
+    Table,
+    Words,
+    columns,
+    records,
+)
+from trnsim.document.values import told
+from trnsim.profile.document import (
+    SUMMARY_SCHEMA,
+    brief_rows,
+    comparison,
+    next_row,
+    profile_blocks,
+    profile_values,
+)
+from trnsim.profile.units import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trnsim.device.step_report import StepReport
+    from trnsim.profile.analysis.data import Data
+    from trnsim.profile.analysis.world import WorldSummary
+    from trnsim.runs import Run
+
+RANKS_SCHEMA: Final = "run-ranks/1"
+_SCHEMA: Final = "run/1"
+_FIGURES: Final = ("kind", "name", "target", "time_s", "p10_s", "p90_s")
+_ON: Final = "--on"
+
+_Row = tuple[str, Words]
+Files = dict[str, Path]
+"""The paths of reports by kind: "report" is the page."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kernel, a run on ranks, or a training step.
+
+    Attributes:
+        kind: the list of the JSON that has its values: "kernels", "ranks" or "steps".
+        groups: its lines, with a blank line between two groups.
+        values: its items of that list.
+        figures: its rows for spreadsheets: name, target, seconds.
+        files: its reports.
+    """
+
+    kind: str
+    groups: list[list[Block]]
+    values: list[Any]
+    figures: list[tuple[Any, ...]]
+    files: Files
+
+
+def run_document(
+    parts: Sequence[Part], script: str, chips: Sequence[str], reason: str, note: str = ""
+) -> Document:
+    """All that ran of a script, on `chips`, which were chosen for a `reason`."""
+    values: dict[str, Any] = {"script": script, "chips": chips, "reason": reason}
+    for kind in ("kernels", "ranks", "steps"):
+        values[kind] = [item for part in parts if part.kind == kind for item in part.values]
+    values["files"] = [path for part in parts for path in part.files.values()]
+    rows = [dict(zip(_FIGURES, row, strict=True)) for part in parts for row in part.figures]
+    groups = [blocks for part in parts for blocks in part.groups]
+    sections = [Section("", blocks) for blocks in [*groups, [Note(note)] if note else []]]
+    return Document(script, values, sections, rows=records(rows, _FIGURES), schema=_SCHEMA)
+
+
+def kernel_part(
+    runs: Sequence[Run], profiles: Sequence[Data], files: Files, reason: str, *, is_verbose: bool
+) -> Part:
+    """One kernel: its runs, one a chip, and the stored profile of each."""
+    outputs = array_files.leaves(runs[0].outputs)
+    output = ("output", ", ".join(map(_array_text, outputs)) or "none")
+    figures = [("kernel", run.title, run.target.name, *_times_s(run)) for run in runs]
+    value = {
+        "name": runs[0].title,
+        "outputs": [_array_values(values) for values in outputs],
+        "profiles": [told(profile_values(profile), SUMMARY_SCHEMA) for profile in profiles],
+    }
+    shown = _kernel_in_full if is_verbose else _kernel_in_brief
+    groups = shown(runs, profiles, output, files, reason)
+    return Part("kernels", groups, [value], figures, files)
+
+
+def _kernel_in_brief(
+    runs: Sequence[Run], profiles: Sequence[Data], output: _Row, files: Files, reason: str
+) -> list[list[Block]]:
+    """Six lines for one chip; a column for each of several."""
+    rows = [*_warnings(runs), *brief_rows(profiles[0]), output, *_brief_file_rows(files)]
+    head = _heading(runs, _brief(reason))
+    if len(runs) == 1:
+        return [[head, _labelled(rows)]]
+    rows = [*_warnings(runs), next_row(profiles[0]), output, *_brief_file_rows(files)]
+    return [[head, comparison(profiles, is_brief=True), _labelled(rows)]]
+
+
+def _kernel_in_full(
+    runs: Sequence[Run], profiles: Sequence[Data], output: _Row, files: Files, reason: str
+) -> list[list[Block]]:
+    """All figures of each chip, then those that differ side by side, and every file."""
+    groups = [
+        [_heading([run], reason), _labelled(_warnings([run])), *profile_blocks(profile)]
+        for run, profile in zip(runs, profiles, strict=True)
+    ]
+    if len(runs) > 1:
+        groups.append([comparison(profiles)])
+    return [*groups, [_labelled([output, *_file_rows(files)])]]
+
+
+def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> Part:
+    """A run on ranks that exchange tensors."""
+    rows: list[_Row] = [*(summary.rows() if is_verbose else summary.rows(collectives=1))]
+    rows += _file_rows(files) if is_verbose else _brief_file_rows(files)
+    head = Note(f"{summary.title}: {time_text(summary.total_s)}")
+    figures = [("ranks", summary.title, "", summary.total_s, None, None)]
+    values = [told(summary.as_dict(), RANKS_SCHEMA)]
+    return Part("ranks", [[head, _labelled(rows)]], values, figures, files)
+
+
+def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> Part:
+    """A training step on a framework's device."""
+    document, name = report.document, f": {report.name}" if report.name else ""
+    if is_verbose:
+        groups = [[*section.blocks] for section in document.sections if section.place != "page"]
+        groups.append([_labelled(_file_rows(files))])
+    else:
+        head = f"training step on {report.target}{_because(_brief(report.reason))}{name}"
+        groups = [[Note(head), _labelled([*report.brief(), *_brief_file_rows(files)])]]
+    figures = [
+        (
+            "step",
+            report.name,
+            step.target,
+            step.device_time_s,
+            *map(step.estimate.at, ("p10", "p90")),
+        )
+        for step in report.steps
+    ]
+    return Part("steps", groups, told(document.values, document.schema), figures, files)
+
+
+def _heading(runs: Sequence[Run], reason: str) -> Note:
+    chips = ", ".join(run.target.name for run in runs)
+    count = f"{len(runs[0].program)} instructions"
+    return Note(f"{runs[0].title} on {chips}{_because(reason)}: {count}")
+
+
+def _brief(reason: str) -> str:
+    """A reason without what else there is to say of it."""
+    return reason.partition(";")[0]
+
+
+def _because(reason: str) -> str:
+    """Why it is that chip, unless the user named it."""
+    return "" if reason == _ON else f" ({reason})"
+
+
+def _warnings(runs: Sequence[Run]) -> list[_Row]:
+    texts = dict.fromkeys(text for run in runs for text in run.overfull)
+    return [("warning", text) for text in texts]
+
+
+def _labelled(rows: Sequence[_Row]) -> Table:
+    return Table(columns(" | "), rows, indent=2)
+
+
+def _file_rows(files: Files) -> list[_Row]:
+    return [(kind, _link(path)) for kind, path in files.items()]
+
+
+def _brief_file_rows(files: Files) -> list[_Row]:
+    """The page, and of what kind the files beside it are."""
+    if "report" not in files:
+        return []
+    kinds = dict.fromkeys(kind.partition(" ")[0] for kind in files if kind != "report")
+    beside = f"; beside it: {', '.join(kinds)}" if len(kinds) > 1 else ""
+    return [("report", (_link(files["report"]), beside, "; more: trnsim run -v"))]
+
+
+def _link(path: Path) -> Words:
+    return PageLink(str(path), path.name)
+
+
+def _times_s(run: Run) -> tuple[float, float, float]:
+    summary = run.summary
+    return summary.total_time_s, summary.total_time_p10_s, summary.total_time_p90_s
+
+
+def _array_values(output: Any) -> Mapping[str, Any]:
+    shape, dtype = getattr(output, "shape", None), getattr(output, "dtype", None)
+    if shape is None:
+        return {"value": repr(output)}
+    return {"shape": list(shape), "dtype": str(dtype)}
+
+
+def _array_text(output: Any) -> str:
+    values = _array_values(output)
+    return f"{values['shape']} {values['dtype']}" if "shape" in values else values["value"]

@@ -1,0 +1,136 @@
+"""The reports of `trnsim run` on disk; one that cannot be written does not stop the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim import files
+from trnsim.cli import array_files, report_files
+from trnsim.cli.run_document import (
+    RANKS_SCHEMA,
+    Files,
+    Part,
+    kernel_part,
+    ranks_part,
+    run_document,
+    step_part,
+)
+from trnsim.document.values import json_text, told
+from trnsim.errors import BadInput
+from trnsim.foreign_text import file_name
+from trnsim.profile import report_of, write_report, write_traces
+from trnsim.profile.tables.parquet import EXTRA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trnsim.runs import Run
+    from trnsim.worlds import World
+
+FOLDER: Final = Path("trnsim-report")
+"""The folder of reports without --report."""
+
+
+@dataclass
+class Reports:
+    """Writes the reports of a script's runs, and gathers the parts of its answer.
+
+    Attributes:
+        folder: where all reports are asked for; None for pages and stored reports in `FOLDER`.
+        reason: why the runs are for their chips.
+        tell: called with what is written now.
+        is_verbose: true if the answer is in full.
+        parts: the parts of the answer.
+        errors: those of files that could not be written.
+        note: what is not written for want of a library; "" for nothing.
+    """
+
+    folder: Path | None
+    reason: str
+    tell: Callable[[str], None]
+    is_verbose: bool
+    parts: list[Part] = field(default_factory=list)
+    errors: list[BadInput] = field(default_factory=list)
+    note: str = ""
+
+    def attempt(self, write: Callable[[], object]) -> None:
+        """Call a writer, and keep its error."""
+        try:
+            write()
+        except BadInput as error:
+            self.errors.append(error)
+
+    def save(self, path: Path, runs: Sequence[Run]) -> None:
+        """Write what the last run returned.
+
+        Raises:
+            BadInput: nothing ran, or it cannot be written.
+        """
+        if not runs:
+            raise BadInput(f"--output {path}: no kernel ran, so there is nothing to save")
+        array_files.save(path, runs[-1].outputs)
+
+    def add_step(self, recording: Any, target: str) -> None:
+        """Add the training step of a program on a framework's device."""
+        self.tell("step: device time")
+        from trnsim.device.step_report import step_report  # noqa: PLC0415  of a framework's program
+
+        report, paths = step_report(recording, target, self.reason), Files()
+        self.attempt(lambda: paths.update(report=report.write(self.folder or FOLDER)))
+        self.parts.append(step_part(report, paths, is_verbose=self.is_verbose))
+
+    def add_kernels(self, runs: Sequence[Sequence[Run]]) -> None:
+        """Add kernels; their runs are by chip, and those of one kernel share a report."""
+        kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
+        for number, group in enumerate(kernels):
+            name = file_name(group[0].title)
+            self._add_kernel(group, name if len(kernels) == 1 else f"{name}-{number}")
+
+    def _add_kernel(self, runs: list[Run], name: str) -> None:
+        self.tell(f"{name}: report")
+        report, paths = report_of(runs), Files()
+        folder = self.folder or FOLDER
+
+        def write() -> None:
+            paths["report"] = write_report(report, folder, name)
+            paths["stored"] = paths["report"].with_suffix(".json")
+            for run in runs if self.folder is not None else ():
+                chip = "" if len(runs) == 1 else f" {run.target.name}"
+                traces = write_traces(run, folder, f"{name}-{run.target.name}", self.tell)
+                paths.update({f"{kind}{chip}": path for kind, path in traces.items()})
+                if "tables" not in traces:
+                    self.note = f"Parquet tables are not written: {EXTRA}"
+
+        self.attempt(write)
+        profiles = report["profiles"]
+        part = kernel_part(runs, profiles, paths, self.reason, is_verbose=self.is_verbose)
+        self.parts.append(part)
+
+    def add_worlds(self, worlds: Sequence[World]) -> None:
+        """Add runs on ranks: page and figures, and the trace where all reports are asked for."""
+        for number, world in enumerate(worlds):
+            name = f"{file_name(world.runs[0].title)}-ranks-{number}"
+            base, paths = (self.folder or FOLDER) / name, Files()
+
+            def write(world: World = world, base: Path = base, paths: Files = paths) -> None:
+                paths["report"] = world.report(base.with_suffix(".html"))
+                values = told(world.summary.as_dict(), RANKS_SCHEMA)
+                figures = base.with_suffix(".world.json")
+                paths["figures"] = files.write(figures, f"{json_text(values)}\n")
+                if self.folder is not None:
+                    paths["trace"] = world.trace(base.with_suffix(".perfetto-trace"))
+
+            self.attempt(write)
+            self.parts.append(ranks_part(world.summary, paths, is_verbose=self.is_verbose))
+
+    def answer(self, script: Path, chips: Sequence[str], *, as_json: bool) -> None:
+        """Print what ran, and write it as page, figures and table where reports are asked for."""
+        document = run_document(self.parts, script.name, chips, self.reason, self.note)
+        if self.parts or as_json:
+            report_files.answer(document, as_json=as_json)
+        if self.folder is not None and self.parts:
+            folder = self.folder
+            self.attempt(lambda: report_files.write(folder, document))

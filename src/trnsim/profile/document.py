@@ -1,0 +1,212 @@
+"""Stored profiles for people and programs: in a few rows, in full, and side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trnsim.document.answer import Block, Column, Document, Section, Table, columns, records
+from trnsim.profile.analysis.whole import model_blocks
+from trnsim.profile.formats.stored import summary_of
+from trnsim.profile.units import percent_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trnsim.profile.analysis.data import Data
+    from trnsim.profile.analysis.diff import Diff
+    from trnsim.profile.analysis.summary import Summary
+
+__all__ = [
+    "SUMMARY_SCHEMA",
+    "brief_rows",
+    "comparison",
+    "diff_document",
+    "profile_blocks",
+    "profile_document",
+    "profile_values",
+]
+
+SUMMARY_SCHEMA: Final = "profile-summary/1"
+_DIFF_SCHEMA: Final = "profile-diff/1"
+_NS_PER_S: Final = 1e9
+_LINES: Final = 8
+"""Source lines that are listed, those with most time first."""
+_LINE_COLUMNS: Final = (
+    *columns("line | critical path | of it waiting | if free | instructions"),
+    Column("", place="page"),
+)
+_BRIEF: Final[dict[str, Callable[[Summary], str]]] = {
+    "time": lambda summary: time_text(summary.total_time_s),
+    "P10 to P90": lambda summary: summary.interval_text(),
+    "bound by": lambda summary: summary.bound_by,
+}
+_FULL: Final[dict[str, Callable[[Summary], str]]] = _BRIEF | {
+    "order": lambda summary: summary.order,
+    "device time": lambda summary: time_text(summary.device_time_s),
+    "critical path waits": lambda summary: percent_text(summary.waiting_share),
+}
+
+
+def profile_document(profiles: Sequence[Data], *, has_figures: bool = False) -> Document:
+    """The profiles of one kernel, by chip, in full; `has_figures` as in `profile_blocks`."""
+    sections = [
+        Section(profile["title"], profile_blocks(profile, has_figures=has_figures))
+        for profile in profiles
+    ]
+    if len(profiles) > 1:
+        sections.append(Section("", [comparison(profiles)]))
+    values = [profile_values(profile) for profile in profiles]
+    return Document(profiles[0]["kernel"], values, sections, schema=SUMMARY_SCHEMA)
+
+
+def diff_document(diffs: Sequence[Diff]) -> Document:
+    """Comparisons of two reports, by chip."""
+    sections = [section for diff in diffs for section in diff.sections()]
+    rows = [row for diff in diffs for row in diff.rows()]
+    table = records(rows, list(rows[0]))
+    values = [diff.as_dict() for diff in diffs]
+    return Document("What changed", values, sections, rows=table, schema=_DIFF_SCHEMA)
+
+
+def profile_values(profile: Data) -> dict[str, Any]:
+    """A stored profile as plain values, in seconds."""
+
+    def placed(rows: Sequence[Data]) -> list[Data]:
+        return [{**row, "line": _place(profile, row) if row["line"] >= 0 else None} for row in rows]
+
+    tables: Data = {name: placed(profile[name]) for name in ("by_line", "gains", "advice")}
+    for line, row in zip(tables["by_line"], profile["by_line"], strict=True):
+        line["text"] = _source(profile, row)
+    if "model" in profile:
+        tables["model"] = profile["model"]
+    kept = {name: profile[name] for name in ("title", "kernel", "target", "summary", "warnings")}
+    values: dict[str, Any] = kept | _in_seconds(tables)
+    return values
+
+
+def brief_rows(profile: Data) -> list[tuple[str, str]]:
+    """Labels and words of the time, what bounds it, and the change that shortens it most."""
+    summary = summary_of(profile)
+    time = (
+        f"{time_text(summary.total_time_s)} (P10 to P90: {summary.interval_text()}); "
+        f"launch {time_text(summary.launch_s)}, device {time_text(summary.device_time_s)}"
+    )
+    return [("time", time), ("bound by", _bottleneck(summary)), next_row(profile)]
+
+
+def next_row(profile: Data) -> tuple[str, str]:
+    """The advice with the largest gain; where there is none, the line with most time."""
+    for item in profile["advice"][:1]:
+        action = item["text"].partition(": ")[2].rstrip(".")
+        return "try", f"{action}: -{_time(item['gain_ns'])} at {_short_place(profile, item)}"
+    for row in profile["by_line"][:1]:
+        times = f"{_time(row['critical_ns'])} on the critical path"
+        return "longest", f"{_short_place(profile, row)}: {times}; no known change shortens it"
+    return "longest", "no instruction"
+
+
+def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
+    """A stored profile in full: figures, lines, what changes would save, and what to try.
+
+    `has_figures` adds the figures of Neuron Explorer's Summary table.
+    """
+    blocks = model_blocks(profile["model"]) if "model" in profile else []
+    blocks += [summary_of(profile).table(), _lines(profile)]
+    changes = [
+        ("if", f"{gain['change']}: -{_time(gain['gain_ns'])}")
+        for gain in profile["gains"]
+        if gain["line"] < 0 and gain["gain_ns"] > 0
+    ]
+    changes += [("try", f"{item['text']} ({_place(profile, item)})") for item in profile["advice"]]
+    blocks.append(Table(columns(" | "), changes))
+    if has_figures:
+        figures, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
+        rows = [
+            (name, "-" if value is None else f"{value:.6g}", missing.get(name, ""))
+            for name, value in figures.items()
+        ]
+        blocks.append(Table(columns("figure | value | why unknown", numbers_to=2), rows))
+    return blocks
+
+
+def comparison(profiles: Sequence[Data], *, is_brief: bool = False) -> Table:
+    """One kernel on several chips, a column each."""
+    summaries = [summary_of(profile) for profile in profiles]
+    figures = _BRIEF if is_brief else _FULL
+    rows = [[name, *map(words, summaries)] for name, words in figures.items()]
+    if not is_brief:
+        for engine in dict.fromkeys(use.engine for s in summaries for use in s.engines):
+            shares = [{use.engine: use.active_share for use in s.engines} for s in summaries]
+            active = [percent_text(share.get(engine, 0.0)) for share in shares]
+            rows.append([f"{engine} active", *active])
+        rows += [
+            [name.upper(), *(s.share_text(name) for s in summaries)] for name in ("mfu", "mbu")
+        ]
+    names = " | ".join(["", *(profile["target"] for profile in profiles)])
+    return Table(columns(names), rows, indent=2 if is_brief else 0)
+
+
+def _bottleneck(summary: Summary) -> str:
+    busiest = [f"{use.engine} {percent_text(use.active_share)} active" for use in summary.engines]
+    used = f"MFU {summary.share_text('mfu')}, MBU {summary.share_text('mbu')}"
+    waits = f"critical path waits {percent_text(summary.waiting_share)}"
+    return "; ".join([summary.bound_by, *busiest[:1], used, waits])
+
+
+def _lines(profile: Data) -> Table:
+    free = {gain["line"]: gain["gain_ns"] for gain in profile["gains"]}
+    rows = [
+        (
+            _short_place(profile, row),
+            _time(row["critical_ns"]),
+            _time(row["waiting_ns"]),
+            f"-{_time(free[row['line']])}" if row["line"] in free else "",
+            f"{row['instructions']:,}",
+            _source(profile, row),
+        )
+        for row in profile["by_line"][:_LINES]
+    ]
+    return Table(
+        _LINE_COLUMNS, rows, below={at: [row[-1]] for at, row in enumerate(rows) if row[-1]}
+    )
+
+
+def _place(profile: Data, row: Data) -> str:
+    """The source line of a row as FILE:LINE."""
+    if row["line"] < 0:
+        return "no line"
+    line = profile["lines"][row["line"]]
+    return f"{line['file']}:{line['line']}"
+
+
+def _short_place(profile: Data, row: Data) -> str:
+    """The same without the folder."""
+    return Path(_place(profile, row)).name
+
+
+def _source(profile: Data, row: Data) -> str:
+    text: str = profile["lines"][row["line"]]["text"] if row["line"] >= 0 else ""
+    return text
+
+
+def _time(time_ns: float) -> str:
+    return time_text(time_ns / _NS_PER_S)
+
+
+def _in_seconds(value: Any) -> Any:
+    """`value` with each field NAME_ns as NAME_s."""
+    if isinstance(value, list):
+        return [_in_seconds(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name.removesuffix("_ns") + "_s" if name.endswith("_ns") else name: (
+            _scaled(item) if name.endswith("_ns") else _in_seconds(item)
+        )
+        for name, item in value.items()
+    }
+
+
+def _scaled(time_ns: Any) -> Any:
+    return [t / _NS_PER_S for t in time_ns] if isinstance(time_ns, list) else time_ns / _NS_PER_S
