@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trnsim.cli.options import AsJson, parser
-from trnsim.cli.report_files import answer
+from trnsim.cli.options import parser
+from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.profile import compare, load, write_page
 from trnsim.profile.document import diff_document, profile_document
@@ -25,7 +26,9 @@ app = parser(
     no_args_is_help=True,
 )
 
-_Report = Annotated[Path, typer.Argument(help="A stored report: NAME.json, or its folder.")]
+_Report = Annotated[
+    Path, typer.Argument(help="A stored report: NAME.json, or its folder.", metavar="REPORT")
+]
 
 
 @app.command()
@@ -46,27 +49,23 @@ def view(
 
 
 @app.command()
+@answering
 def summary(
-    report: _Report,
+    stored: _Report,
     all_figures: Annotated[
         bool, typer.Option("--all", help="Neuron Explorer's 101 figures as well.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Document:
     """Print what a stored report says: time, bottleneck, lines, what to try.
 
     Example: trnsim profile summary trnsim-report/attention.json
     """
-    document = profile_document(load(report)["profiles"], has_figures=all_figures)
-    answer(document, as_json=as_json)
+    return profile_document(load(stored)["profiles"], has_figures=all_figures)
 
 
 @app.command()
-def diff(
-    before: _Report,
-    after: _Report,
-    as_json: AsJson = False,
-) -> None:
+@answering
+def diff(before: _Report, after: _Report) -> Document:
     """Compare two stored reports: what changed, on which engine and line.
 
     Of two models, or of one with other flags: by module, operation, engine and traffic with HBM.
@@ -77,7 +76,7 @@ def diff(
     """
     old, new = load(before)["profiles"], load(after)["profiles"]
     diffs = [compare(first, second) for first, second in _pairs(old, new)]
-    answer(diff_document(diffs), as_json=as_json)
+    return diff_document(diffs)
 
 
 def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:

@@ -16,9 +16,10 @@ from trnsim.cli import script
 from trnsim.cli.error_text import message, show
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option, platforms
-from trnsim.cli.options import AsJson, parser
+from trnsim.cli.options import parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.progress import progress
+from trnsim.cli.report_files import AsJson
 from trnsim.cli.run_reports import FOLDER, Reports
 from trnsim.cli.script import Ending
 from trnsim.cli.terminal import complain

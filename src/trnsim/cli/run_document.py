@@ -76,7 +76,9 @@ def run_document(
     values["files"] = [path for part in parts for path in part.files.values()]
     rows = [dict(zip(_FIGURES, row, strict=True)) for part in parts for row in part.figures]
     groups = [blocks for part in parts for blocks in part.groups]
-    sections = [Section("", blocks) for blocks in [*groups, [Note(note)] if note else []]]
+    if note:
+        groups.append([Note(note)])
+    sections = [Section("", blocks) for blocks in groups]
     return Document(script, values, sections, rows=records(rows, _FIGURES), schema=_SCHEMA)
 
 
