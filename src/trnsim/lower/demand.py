@@ -61,7 +61,7 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
         boxes = [boxes_by_number.get(value.number) for value in node.results]
         if not any(box is not None and elements(box) for box in boxes):
             continue
-        for value, box in zip(node.values, _passed(node, boxes, places), strict=True):
+        for value, box in zip(node.values, _operand_boxes(node, boxes, places), strict=True):
             if box is not None and elements(box):
                 before = boxes_by_number.get(value.number)
                 boxes_by_number[value.number] = box if before is None else _union(before, box)
@@ -90,7 +90,9 @@ def _union(first: Box, second: Box) -> Box:
     return max(first, second, key=elements)
 
 
-def _passed(node: Node, boxes: list[Box | None], places: Mapping[int, Array]) -> list[Box | None]:
+def _operand_boxes(
+    node: Node, boxes: list[Box | None], places: Mapping[int, Array]
+) -> list[Box | None]:
     """What a node needs of each operand, where so much of each of its results is needed."""
     operation: Any = node.operation
     if isinstance(operation, Attention):
@@ -103,7 +105,7 @@ def _passed(node: Node, boxes: list[Box | None], places: Mapping[int, Array]) ->
     rule = _RULES.get(type(operation))
     if rule is not None and len(node.results) == 1:
         return rule(node, box)
-    return [_counted(value.shape, _share_of(node, boxes)) for value in node.values]
+    return [_leading_box(value.shape, _share_of(node, boxes)) for value in node.values]
 
 
 def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
@@ -111,7 +113,7 @@ def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
     return max(share(box, value.shape) for box, value in pairs)
 
 
-def _counted(shape: Sequence[int], part: Fraction) -> Box:
+def _leading_box(shape: Sequence[int], part: Fraction) -> Box:
     """A box of at most a share of a value, at places that stand for those which nobody knows."""
     box: list[Mask] = []
     for length in shape:
@@ -277,8 +279,8 @@ def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | 
         read = of(node, box, starts)
     if read is None:
         rows = part * Fraction(node.result.type.elements, first.type.elements or 1)
-        read = _counted(first.shape, rows)
-    return [read, *(_counted(value.shape, part) for value in others)]
+        read = _leading_box(first.shape, rows)
+    return [read, *(_leading_box(value.shape, part) for value in others)]
 
 
 def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
@@ -387,12 +389,12 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
         remaining = iter([mask for mask in masks if len(mask) > 1])
         return tuple(next(remaining) if length > 1 else np.ones(1, np.bool_) for length in shape)
     if prod(shape) > _FLAT_MOST:
-        return _counted(shape, share(masks, [len(mask) for mask in masks]))
+        return _leading_box(shape, share(masks, [len(mask) for mask in masks]))
     flat: Any = reduce(np.logical_and.outer, masks)
-    return _within(flat.reshape(shape))
+    return _inner_box(flat.reshape(shape))
 
 
-def _within(needed: Any) -> Box:
+def _inner_box(needed: Any) -> Box:
     """A box of needed elements: all of them where they are a box, or whole rows, or one row."""
     others = range(needed.ndim)
     masks = tuple(needed.any(axis=tuple(dim for dim in others if dim != own)) for own in others)
@@ -403,7 +405,7 @@ def _within(needed: Any) -> Box:
     if full.any():
         return (full, *whole_box(needed.shape[1:]))
     longest = int(rows.sum(1).argmax())
-    return (np.arange(len(needed)) == longest, *_within(needed[longest]))
+    return (np.arange(len(needed)) == longest, *_inner_box(needed[longest]))
 
 
 _LOOKUPS: Final = (DynamicSlice, Gather)

@@ -70,7 +70,7 @@ def groups(graph: Graph) -> list[FusionGroup]:
             ended = max((home.get(value.number, -1) + 1 for value in node.values), default=-1)
             home[node.result.number] = ended
             continue
-        for value in _unbroken(node, leaves):
+        for value in _values_needed_in_hbm(node, leaves):
             home[value.number] = len(fused)
             fused.append(alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
@@ -82,7 +82,7 @@ def groups(graph: Graph) -> list[FusionGroup]:
         if place == len(fused):
             fused.append(alone(node))
         home.update({value.number: place for value in node.results})
-        _bring(leaves, node, fused[place])
+        _add_leaves(leaves, node, fused[place])
     _mark_outputs(graph, fused)
     return fused
 
@@ -97,7 +97,7 @@ def _is_slice(node: Node) -> bool:
     return isinstance(node.operation, Slice)
 
 
-def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
+def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     """What `node` reads that must stand in HBM and does not yet."""
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
     if not alone(node).is_fused:
@@ -115,12 +115,12 @@ def _unbroken(node: Node, leaves: dict[int, Node]) -> list[Value]:
 def _place(node: Node, fused: list[FusionGroup], latest: int) -> int:
     """The group that `node` joins: the newest one, else its operands' own, else a new one."""
     for place in dict.fromkeys((len(fused) - 1, latest)):
-        if max(latest, 0) <= place < len(fused) and _joins(node, fused[place]):
+        if max(latest, 0) <= place < len(fused) and _try_join(node, fused[place]):
             return place
     return len(fused)
 
 
-def _bring(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
+def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
     """Make what `node` reads and nothing computes (counts, random numbers) in its own group."""
     results = group.results
     for value in node.values:
@@ -131,19 +131,19 @@ def _bring(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
 
 def alone(node: Node) -> FusionGroup:
     """A group of one operation."""
-    if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _repeats(node):
+    if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _is_repeat(node):
         return FusionGroup([node], node.result.shape, is_fused=True)
-    if _trailing(node):
-        return FusionGroup([node], node.values[0].shape, _trailing(node), is_fused=True)
+    if _trailing_dims(node):
+        return FusionGroup([node], node.values[0].shape, _trailing_dims(node), is_fused=True)
     return FusionGroup([node])
 
 
-def _repeats(node: Node) -> bool:
+def _is_repeat(node: Node) -> bool:
     """Whether it is a view of which a kernel can repeat elements on the chip."""
     return isinstance(node.operation, BroadcastInDim)
 
 
-def _trailing(node: Node) -> int:
+def _trailing_dims(node: Node) -> int:
     """How many last dimensions a reduction runs over, if it runs over these alone; else 0."""
     if not isinstance(node.operation, Reduce):
         return 0
@@ -151,17 +151,17 @@ def _trailing(node: Node) -> int:
     return len(dims) if dims == tuple(range(rank - len(dims), rank)) else 0
 
 
-def _joins(node: Node, group: FusionGroup) -> bool:
+def _try_join(node: Node, group: FusionGroup) -> bool:
     """Add `node` to a fused group if its shapes suit the group's space; whether they did."""
     if not group.is_fused or len(group.nodes) >= _LONGEST:
         return False
     rows = group.shape[: len(group.shape) - group.columns]
     if node.kind is Kind.REDUCTION:
-        columns = _trailing(node)
+        columns = _trailing_dims(node)
         suits = node.values[0].shape == group.shape and columns and group.columns in (0, columns)
         if suits:
             group.columns = columns
-    elif _repeats(node):
+    elif _is_repeat(node):
         suits = node.result.shape == group.shape and _is_column(node, group, rows)
     else:
         suits = node.kind is Kind.ELEMENTWISE and (

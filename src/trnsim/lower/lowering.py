@@ -144,17 +144,17 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
         cost: Cost = call.outline(target).cost
         return cost
     if operation.kind is Kind.CONTROL:
-        return _of_control(group, target)
-    key = (_renumbered(group), target, is_mirrored)
+        return _control_cost(group, target)
+    key = (_structural_key(group), target, is_mirrored)
     if key not in _cost_of:
         stored = cache.read(key)
-        _cost_of[key] = _measured(group, target, is_mirrored) if stored is None else Cost(**stored)
+        _cost_of[key] = _measure(group, target, is_mirrored) if stored is None else Cost(**stored)
         if stored is None:
             cache.write(key, asdict(_cost_of[key]))
     return _cost_of[key]
 
 
-def _of_control(group: FusionGroup, target: str) -> Cost:
+def _control_cost(group: FusionGroup, target: str) -> Cost:
     """All kernels of the graphs that a group runs, as one.
 
     To read the value that decides takes no time here: no document gives one.
@@ -169,11 +169,11 @@ def _of_control(group: FusionGroup, target: str) -> Cost:
         sum(times * cost.instructions for times, cost in kernels),
         sum(times * cost.flop for times, cost in kernels),
         sum(times * cost.hbm_bytes for times, cost in kernels),
-        added((times, cost.busy_s) for times, cost in kernels),
+        weighted_sum((times, cost.busy_s) for times, cost in kernels),
     )
 
 
-def added(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+def weighted_sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
     """The sum of tables of numbers by name, each so many times."""
     total: dict[str, float] = {}
     for times, part in parts:
@@ -186,7 +186,7 @@ def _total_s(kernels: Sequence[Cost]) -> float:
     return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
-def _measured(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cost:
+def _measure(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
     run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)
@@ -203,7 +203,7 @@ def _measured(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cos
     )
 
 
-def _renumbered(group: FusionGroup) -> Hashable:
+def _structural_key(group: FusionGroup) -> Hashable:
     """The group with its tensors numbered in order of appearance: what equal groups share."""
     order: dict[int, int] = {}
 
@@ -239,14 +239,14 @@ def launch(
     """
     for node in group.nodes:
         check(node)
-    graph = Graph(group.inputs, _rounded_once(group), group.outputs)
+    graph = Graph(group.inputs, _widen_inner_values(group), group.outputs)
     if any(node.kind is Kind.CONTRACTION for node in group.nodes):
         graph = rewrite_graph(graph, [IN_PARTS])
     cores, none = MIRRORED if is_mirrored else 1, frozenset[int]()
     return trace(graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name).run
 
 
-def _rounded_once(group: FusionGroup) -> list[Node]:
+def _widen_inner_values(group: FusionGroup) -> list[Node]:
     """The operations of a group; what stays inside is float32, and rounded on its way out."""
     if len(group.nodes) == 1:
         return group.nodes

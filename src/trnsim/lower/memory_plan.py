@@ -172,13 +172,13 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
         held += [
             TensorLifetime(f"inside {group.name}", TensorType((nbytes,), "uint8"), place, place)
             for node in group.nodes
-            for nbytes in (_inside_bytes(node),)
+            for nbytes in (_inner_graph_bytes(node),)
             if nbytes
         ]
     return MemoryPlan(tuple(held), tuple(group.name for group in kernels))
 
 
-def _inside_bytes(node: Node) -> int:
+def _inner_graph_bytes(node: Node) -> int:
     """What the graphs that a node runs need of HBM beside its operands and results.
 
     Of several graphs one runs at a time. What a `while` gives from trip to trip lies once more,

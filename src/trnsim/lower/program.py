@@ -162,7 +162,7 @@ def trace(
     """
     tracers: list[_Trace] = []
     emissions: list[Emission] = []
-    lying: list[tuple[dict[int, int], frozenset[int]]] = []
+    serials: list[tuple[dict[int, int], frozenset[int]]] = []
     chip = arch.target(target)
 
     def kernel(tensors: tuple[Any, ...], prepared: tuple[Any, ...]) -> Any:
@@ -174,7 +174,7 @@ def trace(
         numbers = zip(tensors, (value.number for value in graph.inputs), strict=True)
         inputs = {tensor.storage.serial: number for tensor, number in numbers}
         inputs |= {tensor.storage.serial: key.number for key, tensor in tracer.copies.items()}
-        lying.append((inputs, _serials(outputs)))
+        serials.append((inputs, _serials(outputs)))
         return outputs
 
     kernel.__name__ = name
@@ -198,7 +198,7 @@ def trace(
     last = emissions[-1]
     names, residents = last.names.stretches, last.residents
     lacks, spilled = _lacks(last, run), _serials(residents.spilled)
-    return TracedProgram(run, names, *lying[-1], spilled, lacks, residents.crowding.wanted_bytes)
+    return TracedProgram(run, names, *serials[-1], spilled, lacks, residents.crowding.wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:

@@ -9,7 +9,7 @@
     @legal(DynamicSlice)
     def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value: ...
 
-An emitter puts the places of the results into `emission.placed`. A kernel is one that runs from
+An emitter puts the places of the results into `emission.places`. A kernel is one that runs from
 HBM to HBM: it takes the operation, its place in the graph and its operands in HBM. A rule on tiles
 takes the operation's node, where its result is written and the tiles, or numbers, of its operands,
 and is computed with others. A legal form takes the graph that is being built, the operation and its
@@ -46,7 +46,7 @@ LEGAL: Final[dict[type[Operation], Pattern]] = {}
 
 def emitter(*operations: type[Operation]) -> Callable[[Emitter], Emitter]:
     """Declare what issues operations."""
-    return _into(EMITTERS, operations)
+    return _register(EMITTERS, operations)
 
 
 def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
@@ -54,9 +54,9 @@ def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
 
     def declare(rule: Rule) -> Rule:
         def run(emission: Emission, node: Node) -> None:
-            emission.by_kernel(rule, node)
+            emission.run_kernel(rule, node)
 
-        _into(EMITTERS, operations)(run)
+        _register(EMITTERS, operations)(run)
         return rule
 
     return declare
@@ -89,7 +89,7 @@ def check(node: Node) -> None:
 
 def on_tiles(*operations: type[Operation]) -> Callable[[Rule], Rule]:
     """Declare the instructions of elementwise operations."""
-    return _into(ON_TILES, operations)
+    return _register(ON_TILES, operations)
 
 
 def legal(
@@ -128,7 +128,7 @@ def legal_pattern(
     return Pattern(name, meaning, before, after, when, is_needed=True)
 
 
-def _into(
+def _register(
     table: dict[type[Operation], Any], operations: tuple[type[Operation], ...]
 ) -> Callable[[Rule], Rule]:
     def declare(rule: Rule) -> Rule:

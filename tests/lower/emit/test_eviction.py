@@ -54,11 +54,11 @@ class Passing:
     """A program whose operations were all issued but for some that wait."""
 
     def __init__(self, graph):
-        self.facts, self.placed = GraphFacts(graph), {}
+        self.facts, self.places = GraphFacts(graph), {}
 
     def is_wanted(self, value, known):
         del known
-        return value.number not in self.placed
+        return value.number not in self.places
 
 
 class Done:
@@ -72,7 +72,7 @@ def test_the_next_reader_is_seen_through_views_and_what_waits():
     far = made.graph.reduce("add", made.of("negate", x), [1])
     passing = Passing(made.graph)
     assert next_reader(passing, x) == passing.facts.order[near.number]
-    passing.placed[near.number] = [Done]
+    passing.places[near.number] = [Done]
     assert next_reader(passing, x) == passing.facts.order[far.number]
 
 

@@ -3,7 +3,7 @@
 from made_graphs import Made
 
 from trnsim.graph import Graph
-from trnsim.lower.emit.facts import GraphFacts, contracted, uses
+from trnsim.lower.emit.facts import GraphFacts, contracted_values, use_counts
 
 
 def test_views_are_no_readers_and_outputs_are():
@@ -11,7 +11,7 @@ def test_views_are_no_readers_and_outputs_are():
     x = made.given(4, 6)
     y = made.of("negate", x)
     made.graph.outputs = [made.of("add", made.graph.reshape(y, (24,)), 1.0), y]
-    found = uses(made.graph)
+    found = use_counts(made.graph)
     assert found[x.number] == 1
     assert found[y.number] == 2
 
@@ -21,7 +21,7 @@ def test_features_are_what_a_product_sums_over_and_what_that_is_computed_of():
     x, other = made.given(4, 6), made.given(4, 6)
     y = made.of("tanh", x)
     made.graph.outputs = [made.graph.dot_general(y, made.given(3, 6), (1, 1)), other]
-    found = contracted(made.graph)
+    found = contracted_values(made.graph)
     assert {x.number, y.number} <= found
     assert other.number not in found
 
@@ -32,7 +32,7 @@ def test_readers_are_counted_through_views():
     y = graph.elementwise("tanh", x)
     turned = graph.transpose(y, (1, 0))
     graph.outputs = [graph.elementwise("exponential", turned), graph.elementwise("abs", turned), y]
-    found = uses(graph)
+    found = use_counts(graph)
     assert (found[x.number], found[y.number], found[turned.number]) == (1, 3, 2)
 
 
@@ -55,8 +55,8 @@ def test_the_caller_alone_reads_an_output_without_readers():
     z = made.of("tanh", y)
     made.graph.outputs = [y, z]
     facts = GraphFacts(made.graph)
-    assert [facts.is_returned(value) for value in (x, y, z)] == [False, True, True]
-    assert [facts.is_last(value) for value in (x, y, z)] == [False, False, True]
+    assert [facts.is_output(value) for value in (x, y, z)] == [False, True, True]
+    assert [facts.is_output_only(value) for value in (x, y, z)] == [False, False, True]
     assert [len(facts.readers(value)) for value in (x, y, z)] == [1, 1, 0]
     assert facts.order[y.number] < facts.order[z.number]
 
@@ -66,12 +66,12 @@ def test_a_view_of_another_value_is_one_of_its_own():
     x, other = made.given(4, 6), made.given(4, 6)
     turned = made.graph.transpose(x, (1, 0))
     facts = GraphFacts(made.graph)
-    path = (facts.maker[turned.number],)
-    assert facts.viewed(x, path) == turned
-    seen = facts.viewed(other, path)
+    path = (facts.producers[turned.number],)
+    assert facts.follow_path(x, path) == turned
+    seen = facts.follow_path(other, path)
     assert seen.shape == (6, 4)
-    assert facts.maker[seen.number].values == (other,)
-    assert facts.viewed(other, path).number != seen.number
+    assert facts.producers[seen.number].values == (other,)
+    assert facts.follow_path(other, path).number != seen.number
 
 
 def test_a_program_is_narrow_unless_float32_goes_in_or_out():

@@ -52,9 +52,9 @@ class Tile:
 def test_what_passes_takes_the_place_of_what_was_read(monkeypatch, columns, is_full):
     monkeypatch.setattr("trnsim.lower.emit.inputs.new", Tile)
     inputs = ProgramInputs(frozenset(), None, ring_bytes=4 * 130)
-    first, second = (inputs.streamed((128, 1, columns), nl.float32) for _ in range(2))
+    first, second = (inputs.ring_tile((128, 1, columns), nl.float32) for _ in range(2))
     assert (first.columns, second.columns) == (slice(0, columns), slice(columns, 2 * columns))
-    third = inputs.streamed((128, 1, 2), nl.float32)
+    third = inputs.ring_tile((128, 1, 2), nl.float32)
     assert inputs.is_ring_full == is_full
     assert third.columns == (slice(0, 2) if is_full else slice(128, 130))
 
@@ -62,6 +62,6 @@ def test_what_passes_takes_the_place_of_what_was_read(monkeypatch, columns, is_f
 def test_what_fills_more_than_half_of_the_ring_has_a_tile_of_its_own(monkeypatch):
     monkeypatch.setattr("trnsim.lower.emit.inputs.new", Tile)
     inputs = ProgramInputs(frozenset(), None, ring_bytes=4 * 130)
-    assert inputs.streamed((128, 1, 66), nl.float32).columns is None
-    assert inputs.streamed((127, 1, 2), nl.float32).columns is None
+    assert inputs.ring_tile((128, 1, 66), nl.float32).columns is None
+    assert inputs.ring_tile((127, 1, 2), nl.float32).columns is None
     assert not inputs.is_ring_full

@@ -39,7 +39,7 @@ BYTES = 2 * 100 * 4
 def test_a_result_stays_in_sbuf_while_there_is_room(chain, most_bytes, is_on_chip):
     graph, first, _ = chain
     residents = Residents(GraphFacts(graph), {}, None, most_bytes)
-    placed = residents.room(FRAME, first)
+    placed = residents.allocate(FRAME, first)
     assert placed.is_on_chip == is_on_chip
     assert residents.free_bytes() == most_bytes - BYTES * is_on_chip
     assert residents.spilled == ([] if is_on_chip else [placed.storage])
@@ -54,13 +54,13 @@ def test_what_was_read_by_all_leaves_its_room(chain):
     placed = {}
     residents = Residents(GraphFacts(graph), placed, None, 2 * BYTES)
     for value in (first, second):
-        placed[value.number] = [residents.room(FRAME, value)]
+        placed[value.number] = [residents.allocate(FRAME, value)]
     assert residents.free_bytes() == 0
     placed[graph.outputs[0].number] = [
-        residents.in_order(Frame((256, 256), (0,), (1,)), nl.float32)
+        residents.allocate_in_hbm(Frame((256, 256), (0,), (1,)), nl.float32)
     ]
     assert residents.free_bytes() == 2 * BYTES
-    assert residents.held() == []
+    assert residents.unread() == []
 
 
 def test_an_output_is_wanted_to_the_end(chain):
@@ -68,9 +68,9 @@ def test_an_output_is_wanted_to_the_end(chain):
     graph.outputs = [*graph.outputs, first]
     placed = {}
     residents = Residents(GraphFacts(graph), placed, None, 2 * BYTES)
-    placed[first.number] = [residents.room(FRAME, first)]
+    placed[first.number] = [residents.allocate(FRAME, first)]
     placed[graph.outputs[0].number] = [
-        residents.in_order(Frame((256, 256), (0,), (1,)), nl.float32)
+        residents.allocate_in_hbm(Frame((256, 256), (0,), (1,)), nl.float32)
     ]
     assert residents.is_wanted(first, {})
     assert residents.free_bytes() == BYTES

@@ -70,8 +70,8 @@ def test_a_reduction_is_left_to_its_readers_once():
     made.graph.reduce("add", made.given(4, 6), [1])
     (node,) = made.graph.nodes
     waiting = DeferredNodes(GraphFacts(made.graph), {}, None)
-    assert waiting.fold(node)
+    assert waiting.defer_reduction(node)
     assert waiting.folded == {node.result.number: node}
     del waiting.folded[node.result.number]
-    assert not waiting.fold(node)
+    assert not waiting.defer_reduction(node)
     assert waiting.folded == {}

@@ -14,7 +14,14 @@ from trnsim.compiler.sharding.between import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.walk import Frame, filled, frame_in_hbm, frame_of, spans, write
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    frame_in_hbm,
+    frame_of,
+    load_tile,
+    spans,
+    write_span,
+)
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.lower.rules import emitter
@@ -39,18 +46,18 @@ _BLOCKS, _COLUMNS = 1, 2
 @emitter(CoreReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
     """Each core sends its sums to the other and adds those that it receives, in any layout."""
-    placed = emission.settled(node.values[0])[0]
+    placed = emission.materialize(node.values[0])[0]
     if placed.is_on_chip:
         matrix = replace(placed.storage, tile=_summed(placed.storage.tile))
         emission.add_place(node.result, replace(placed, storage=matrix))
         return
     frame = frame_in_hbm(placed, placed.shape)
-    result = emission.residents.in_order(frame, placed.storage.dtype)
+    result = emission.residents.allocate_in_hbm(frame, placed.storage.dtype)
     most = _LOADED_BYTES // placed.storage.dtype.itemsize
     for span in spans(frame, 0, frame.columns, most, most):
-        chunk = filled(placed, frame, span, placed.storage.dtype)
-        write(result, frame, span, _summed(chunk))
-    emission.placed[node.result.number] = [result]
+        chunk = load_tile(placed, frame, span, placed.storage.dtype)
+        write_span(result, frame, span, _summed(chunk))
+    emission.places[node.result.number] = [result]
 
 
 def _summed(tile: Tensor) -> Tensor:
@@ -95,11 +102,11 @@ def all_gather(emission: Emission, node: Node) -> None:
     """Each core sends its half to the other and puts both side by side."""
     operation: Any = node.operation
     (value,), whole = node.values, node.result
-    placed = emission.settled(value)[0]
+    placed = emission.materialize(value)[0]
     axis = _axis(placed, value, operation.dim)
     if axis:
         half = frame_of(placed, placed.shape)
-        result = emission.residents.room(
+        result = emission.residents.allocate(
             Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole
         )
     else:
@@ -108,7 +115,7 @@ def all_gather(emission: Emission, node: Node) -> None:
         _side_by_side(placed.storage.tile, result.storage.tile, axis)
     else:
         _through_hbm(placed, value, result, operation.dim)
-    emission.placed[whole.number] = [result]
+    emission.places[whole.number] = [result]
 
 
 def _axis(placed: TensorPlace, value: Value, dim: int) -> int:

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 @emitter(AllReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
     """The reduction of all ranks' elements at each place, whatever the layout."""
-    placed = emission.settled(node.values[0])[0]
+    placed = emission.materialize(node.values[0])[0]
     if not placed.is_on_chip or placed.storage.is_replicated:
         if emission.links is not None:
             exchange(emission, node)
             return
-        emission.placed[node.result.number] = [
+        emission.places[node.result.number] = [
             in_hbm(emission.dense(node.values[0]), node.result.shape)
             if placed.is_on_chip
             else placed
@@ -54,7 +54,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
         emission.links.issue(returned, sent, node)
     nisa.dma_copy(dst=received.reshape(shape), src=returned)
     matrix = replace(placed.storage, tile=received)
-    emission.placed[node.result.number] = [replace(placed, storage=matrix)]
+    emission.places[node.result.number] = [replace(placed, storage=matrix)]
 
 
 @emitter(AllGather, ReduceScatter, AllToAll, CollectivePermute)
@@ -64,4 +64,4 @@ def exchange(emission: Emission, node: Node) -> None:
     result = tiles.output(node.result.shape, node.result.dtype)
     if emission.links is not None:
         emission.links.issue(result, operand, node)
-    emission.placed[node.result.number] = [in_hbm(result, node.result.shape)]
+    emission.places[node.result.number] = [in_hbm(result, node.result.shape)]

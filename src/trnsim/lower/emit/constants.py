@@ -9,7 +9,7 @@ from typing import Any
 from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.tensor_place import TensorPlace
-from trnsim.lower.emit.places.walk import Frame, filled, is_aligned, repeated, spans
+from trnsim.lower.emit.places.walk import Frame, is_aligned, load_tile, repeat_partitions, spans
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -69,7 +69,7 @@ class Constants:
         if length == 1 and not placed.is_on_chip:
             tile = turning.repeated(own, thin, frame.block)
         else:
-            tile = repeated(turning.framed(own, thin).storage.tile, frame.block)
+            tile = repeat_partitions(turning.copy_in_frame(own, thin).storage.tile, frame.block)
         self._tiles[key] = tile
         return tile
 
@@ -91,10 +91,10 @@ class Constants:
             else:
                 dtype = flat.storage.tile.dtype if flat.is_on_chip else flat.storage.dtype
                 if flat.is_on_chip and is_aligned(flat, thin.flipped()):
-                    flat = turning.framed(flat, thin)
+                    flat = turning.copy_in_frame(flat, thin)
                 tile = new((min(thin.block, thin.rows), thin.blocks, 1), dtype)
                 for span in spans(thin, 0, 1, thin.blocks, 1):
-                    part = filled(flat, thin, span, dtype)
+                    part = load_tile(flat, thin, span, dtype)
                     if span.partitions == thin.rows or span.blocks == thin.blocks:
                         tile = part
                         break

@@ -21,7 +21,7 @@ from trnsim.lower.emit.facts import GraphFacts
 from trnsim.lower.emit.inputs import ProgramInputs, is_dense
 from trnsim.lower.emit.naming import StretchNames
 from trnsim.lower.emit.places import turning
-from trnsim.lower.emit.places.paths import is_free, is_view, view
+from trnsim.lower.emit.places.paths import apply_view, is_free, is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.residents import Residents
 from trnsim.lower.emit.waiting import DeferredNodes
@@ -59,20 +59,20 @@ class Emission:
     ) -> None:
         """The program of a graph; its results may take so many bytes of a partition of SBUF."""
         self.facts, self.inputs, self.links = GraphFacts(graph), inputs, links
-        self.placed: dict[int, list[TensorPlace]] = {}
-        self.residents = Residents(self.facts, self.placed, self.dense, resident_bytes)
+        self.places: dict[int, list[TensorPlace]] = {}
+        self.residents = Residents(self.facts, self.places, self.dense, resident_bytes)
         self.constants = Constants(inputs, resident_bytes)
-        self.waiting = DeferredNodes(self.facts, self.placed, self.settled)
+        self.deferred = DeferredNodes(self.facts, self.places, self.materialize)
         self.names = StretchNames()
         self.passing: tuple[Any, TensorPlace] | None = None
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Issue everything; the outputs, dense in HBM."""
         for value, tensor in zip(self.facts.graph.inputs, inputs, strict=True):
-            self.placed[value.number] = [self.inputs.add(value, tensor)]
+            self.places[value.number] = [self.inputs.add(value, tensor)]
         for node in self.facts.graph.nodes:
             if node.kind is Kind.ELEMENTWISE or is_free(node):
-                self.waiting.add(node)
+                self.deferred.add(node)
             else:
                 self._emit(node)
         with self.names.within("results to HBM"):
@@ -80,7 +80,7 @@ class Emission:
             outputs = sorted(
                 self.facts.graph.outputs, key=lambda value: bool(self.facts.readers(value))
             )
-            tensors = {value.number: self._returned(value) for value in outputs}
+            tensors = {value.number: self._output_tensor(value) for value in outputs}
             return tuple(tensors[value.number] for value in self.facts.graph.outputs)
 
     def _emit(self, node: Node) -> None:
@@ -89,10 +89,10 @@ class Emission:
                 check(node)
             EMITTERS[type(node.operation)](self, node)
 
-    def _returned(self, value: Value) -> Tensor:
+    def _output_tensor(self, value: Value) -> Tensor:
         tensor = self.dense(value)
-        maker = self.facts.maker.get(value.number)
-        is_computed = maker is not None and not isinstance(maker.operation, Reinterpret)
+        producer = self.facts.producers.get(value.number)
+        is_computed = producer is not None and not isinstance(producer.operation, Reinterpret)
         shape = value.shape or (1,)  # as a tensor in HBM has a number
         if is_computed and not self.inputs.is_input(tensor) and tuple(tensor.shape) == shape:
             return tensor
@@ -100,124 +100,126 @@ class Emission:
         tiles.copy_run(out, 0, tensor, 0, value.type.elements)
         return out
 
-    def settled(self, value: Value) -> list[TensorPlace]:
+    def materialize(self, value: Value) -> list[TensorPlace]:
         """All places of a value, computed if it was not."""
-        places = self.places(value)
+        places = self.find_places(value)
         if places[0].is_pending:
-            places = self._computed(value)
+            places = self._compute_pending(value)
         return sorted(places, key=lambda place: not place.is_on_chip)
 
-    def _computed(self, value: Value) -> list[TensorPlace]:
+    def _compute_pending(self, value: Value) -> list[TensorPlace]:
         """The places of what was pending; what it was a view of is computed, if it has a place."""
-        node = self.facts.maker[value.number]
-        (placed,) = self.placed.pop(value.number)
-        if is_view(node) and node.values[0].number in self.placed:
-            self.settled(node.values[0])
-            return self.places(value)
-        self.placed[value.number] = [Evaluation(self, value, placed).run()]
-        return self.placed[value.number]
+        node = self.facts.producers[value.number]
+        (placed,) = self.places.pop(value.number)
+        if is_view(node) and node.values[0].number in self.places:
+            self.materialize(node.values[0])
+            return self.find_places(value)
+        self.places[value.number] = [Evaluation(self, value, placed).run()]
+        return self.places[value.number]
 
     def add_place(self, value: Value, placed: TensorPlace) -> None:
         """Another place of a value, and of what it is a reshape of."""
-        self.placed.setdefault(value.number, []).append(placed)
-        self.residents.hold(value, placed)
-        maker = self.facts.maker.get(value.number)
-        if maker is not None and isinstance(maker.operation, Reshape):
-            before = placed.reshaped(maker.values[0].shape)
+        self.places.setdefault(value.number, []).append(placed)
+        self.residents.add(value, placed)
+        producer = self.facts.producers.get(value.number)
+        if producer is not None and isinstance(producer.operation, Reshape):
+            before = placed.reshaped(producer.values[0].shape)
             if before is not None:
-                self.add_place(maker.values[0], before)
+                self.add_place(producer.values[0], before)
 
-    def stored(self, value: Value) -> list[TensorPlace]:
+    def convertible_places(self, value: Value) -> list[TensorPlace]:
         """Where a value lies, or the weight that it is converted from: transfers convert."""
-        node = self.facts.maker.get(value.number)
-        is_new = node is not None and value.number not in self.placed
+        node = self.facts.producers.get(value.number)
+        is_new = node is not None and value.number not in self.places
         if node is not None and is_new and isinstance(node.operation, Convert):
-            places = self.placed.get(node.values[0].number, [])
+            places = self.places.get(node.values[0].number, [])
             if value.type.is_floating and any(
                 self.inputs.weight_of(place) is not None for place in places
             ):
                 return places
-        return self.settled(value)
+        return self.materialize(value)
 
-    def unconverted(self, value: Value) -> TensorPlace | None:
+    def unconverted_place(self, value: Value) -> TensorPlace | None:
         """Where what a value is converted from lies in HBM, as transfers convert on their way.
 
         None where so many read it that they had better find it narrow.
         """
-        node = self.facts.maker.get(value.number)
-        if node is None or value.number in self.placed or not isinstance(node.operation, Convert):
+        node = self.facts.producers.get(value.number)
+        if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None
         (source,) = node.values
-        is_alone = source.number not in self.placed and self.facts.uses.get(source.number, 0) <= 1
-        is_long = self.facts.uses.get(value.number, 0) > _CONVERTING
+        is_alone = (
+            source.number not in self.places and self.facts.use_counts.get(source.number, 0) <= 1
+        )
+        is_long = self.facts.use_counts.get(value.number, 0) > _CONVERTING
         if is_alone or is_long or not source.type.is_floating:
             return None
-        places = self.places(source)
+        places = self.find_places(source)
         return None if places[0].is_pending or places[0].is_on_chip else places[0]
 
-    def places(self, value: Value) -> list[TensorPlace]:
+    def find_places(self, value: Value) -> list[TensorPlace]:
         """All places of a value, which may be pending."""
-        if value.number not in self.placed:
-            node = self.facts.maker[value.number]
-            if value.number in self.waiting.later:
-                self.by_kernel(concatenate, node)
+        if value.number not in self.places:
+            node = self.facts.producers[value.number]
+            if value.number in self.deferred.concatenations:
+                self.run_kernel(concatenate, node)
             elif isinstance(node.operation, Constant):
-                self.placed[value.number] = [in_hbm(self._filled(value), value.shape)]
+                self.places[value.number] = [in_hbm(self._constant_tensor(value), value.shape)]
             elif node.kind is Kind.LEAF:
-                self.placed[value.number] = [Evaluation(self, value).leave()]
-            elif self.waiting.folded.pop(value.number, None):
+                self.places[value.number] = [Evaluation(self, value).run_to_hbm()]
+            elif self.deferred.reductions.pop(value.number, None):
                 self._emit(node)
             elif is_view(node):
-                self.placed[value.number] = self._views(node)
+                self.places[value.number] = self._view_places(node)
             else:
-                self.placed[value.number] = [Evaluation(self, value).run()]
-        return self.placed[value.number]
+                self.places[value.number] = [Evaluation(self, value).run()]
+        return self.places[value.number]
 
-    def _views(self, node: Node) -> list[TensorPlace]:
+    def _view_places(self, node: Node) -> list[TensorPlace]:
         source = node.values[0]
-        candidates = [view(node, place) for place in self.places(source)]
+        candidates = [apply_view(node, place) for place in self.find_places(source)]
         views = [candidate for candidate in candidates if candidate is not None]
         if not views:
             # Steps do not say where its elements are, but for those that lie in order.
-            dense = view(node, in_hbm(self.dense(source), source.shape))
+            dense = apply_view(node, in_hbm(self.dense(source), source.shape))
             views = [] if dense is None else [dense]
         return views
 
     def dense(self, value: Value) -> Tensor:
         """A value in HBM, its elements in row-major order."""
-        for place in self.settled(value):
+        for place in self.materialize(value):
             if not place.is_on_chip and place == in_hbm(place.storage, value.shape):
                 return place.storage
-        (first, *_), node = self.settled(value), self.facts.maker.get(value.number)
-        if number_of(self.facts.maker, value) is not None:
-            tensor = self._filled(value)
+        (first, *_), node = self.materialize(value), self.facts.producers.get(value.number)
+        if number_of(self.facts.producers, value) is not None:
+            tensor = self._constant_tensor(value)
         elif node is not None and is_view(node):
-            tensor = self._viewed(node, first)
+            tensor = self._write_view(node, first)
         else:
-            tensor = turning.written(first, value)
-        self.placed[value.number].append(in_hbm(tensor, value.shape))
+            tensor = turning.write_dense(first, value)
+        self.places[value.number].append(in_hbm(tensor, value.shape))
         return tensor
 
-    def _filled(self, value: Value) -> Tensor:
+    def _constant_tensor(self, value: Value) -> Tensor:
         """A value in HBM that is one number throughout."""
         tensor = tiles.output(value.shape, value.dtype)
-        tiles.fill(tensor, value.type.elements, number_of(self.facts.maker, value) or 0.0)
+        tiles.fill(tensor, value.type.elements, number_of(self.facts.producers, value) or 0.0)
         return tensor
 
-    def _viewed(self, node: Node, placed: TensorPlace) -> Tensor:
+    def _write_view(self, node: Node, placed: TensorPlace) -> Tensor:
         """A view of what lies somewhere, in HBM in row-major order."""
         (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
-        if is_wide or turning.is_scattered(placed, node.result):
-            placed = view(node, in_hbm(self.dense(operand), operand.shape)) or placed
+        if is_wide or turning.is_fragmented(placed, node.result):
+            placed = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or placed
         if is_dense(placed):
             return placed.storage
         if is_wide:  # by runs, where steps of 0 would be element by element
-            return Evaluation(self, node.result, placed).leave().storage
-        return turning.written(placed, node.result)
+            return Evaluation(self, node.result, placed).run_to_hbm().storage
+        return turning.write_dense(placed, node.result)
 
-    def by_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
+    def run_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
         """Run an operation from HBM to HBM."""
         output = kernel(node.operation, node, *(self.dense(value) for value in node.values))
         results = output if isinstance(output, tuple) else (output,)
         for value, tensor in zip(node.results, results, strict=True):
-            self.placed[value.number] = [in_hbm(tensor, value.shape)]
+            self.places[value.number] = [in_hbm(tensor, value.shape)]

@@ -31,7 +31,7 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
     """
     latest = next_reader(residents, value)
     candidates = [
-        (next_reader(residents, resident), resident, size) for resident, size in residents.held()
+        (next_reader(residents, resident), resident, size) for resident, size in residents.unread()
     ]
     candidates = sorted(
         (candidate for candidate in candidates if candidate[0] > latest),
@@ -60,7 +60,7 @@ def next_reader(residents: Residents, value: Value) -> int:
     best, waiting, visited = last, [value], {value.number}
     while waiting:
         for node in residents.facts.readers(waiting.pop()):
-            places = residents.placed.get(node.result.number)
+            places = residents.places.get(node.result.number)
             waits = is_view(node) or (node.kind is Kind.ELEMENTWISE and places is None)
             if waits or (places is not None and places[0].is_pending):
                 if node.result.number not in visited:
@@ -78,29 +78,29 @@ def next_reader(residents: Residents, value: Value) -> int:
 
 def _leave(residents: Residents, value: Value) -> bool:
     """Whether a value may go: it lies in matrices whose partitions differ."""
-    places = residents.placed.get(value.number, [])
+    places = residents.places.get(value.number, [])
     on_chip = [place for place in places if place.is_on_chip]
     return bool(on_chip) and not any(place.storage.is_replicated for place in on_chip)
 
 
 def _move(residents: Residents, value: Value) -> None:
     """Leave no place of a value, nor of its views, on the chip."""
-    if residents.facts.is_returned(value):
+    if residents.facts.is_output(value):
         residents.dense(value)
-    matrices = [place.storage for place in residents.placed[value.number] if place.is_on_chip]
-    others = [place for place in residents.placed[value.number] if not place.is_on_chip]
+    matrices = [place.storage for place in residents.places[value.number] if place.is_on_chip]
+    others = [place for place in residents.places[value.number] if not place.is_on_chip]
     copies: dict[int, Tensor] = {}
     if not others:
         copies[id(matrices[0])] = _stored(matrices[0])
     gone = {id(matrix) for matrix in matrices}
-    for number, places in residents.placed.items():
+    for number, places in residents.places.items():
         if any(id(place.storage) in gone for place in places):
             moved = [
                 _moved(place, copies) if id(place.storage) in gone else place for place in places
             ]
             remaining = [place for place in moved if place is not None]
             if remaining:
-                residents.placed[number] = remaining
+                residents.places[number] = remaining
 
 
 def _stored(matrix: SbufMatrix) -> Tensor:

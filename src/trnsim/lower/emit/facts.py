@@ -11,8 +11,8 @@ from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import TensorType
-from trnsim.lower.emit.places.framing import vectors_of_channels
-from trnsim.lower.emit.places.paths import Path, is_view, widens
+from trnsim.lower.emit.places.framing import channel_vectors
+from trnsim.lower.emit.places.paths import Path, is_view, is_widening
 from trnsim.lower.kernels.tiles import P
 
 TURNED_BYTES: Final = 24 * 1024
@@ -24,65 +24,65 @@ class GraphFacts:
 
     Attributes:
         graph: the graph.
-        maker: the operation that gives each value, by the value's number.
+        producers: the operation that gives each value, by the value's number.
         order: the place of that operation in the graph.
-        uses: how many operations read each value, looking through views.
+        use_counts: how many operations read each value, looking through views.
         is_narrow: whether neither an input nor an output is float32.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.maker = {v.number: node for node in graph.nodes for v in node.results}
+        self.producers = {v.number: node for node in graph.nodes for v in node.results}
         self.order = {v.number: n for n, node in enumerate(graph.nodes) for v in node.results}
-        self.uses = uses(graph)
+        self.use_counts = use_counts(graph)
         ends = (*graph.inputs, *graph.outputs)
         self.is_narrow = not any(value.dtype == "float32" for value in ends)
         self._readers: dict[int, list[Node]] = {}
         for node in graph.nodes:
             for value in node.values:
                 self._readers.setdefault(value.number, []).append(node)
-        self._returned = {value.number for value in graph.outputs}
+        self._outputs = {value.number for value in graph.outputs}
 
     @cached_property
     def long_rows(self) -> set[int]:
         """Values that lie best with their rows along the partitions."""
-        return of_long_rows(self.graph)
+        return long_row_values(self.graph)
 
     @cached_property
-    def features(self) -> set[int]:
+    def feature_values(self) -> set[int]:
         """Values that lie best with their last dimension along the partitions."""
-        return contracted(self.graph) - self.long_rows
+        return contracted_values(self.graph) - self.long_rows
 
     @cached_property
-    def vectors_of_channels(self) -> frozenset[int]:
+    def channel_vectors(self) -> frozenset[int]:
         """Values of one number to a channel of images."""
-        return vectors_of_channels(self.graph)
+        return channel_vectors(self.graph)
 
     def readers(self, value: Value) -> list[Node]:
         """The operations that read a value."""
         return self._readers.get(value.number, [])
 
-    def is_returned(self, value: Value) -> bool:
+    def is_output(self, value: Value) -> bool:
         """Whether the caller gets it."""
-        return value.number in self._returned
+        return value.number in self._outputs
 
-    def is_last(self, value: Value) -> bool:
+    def is_output_only(self, value: Value) -> bool:
         """Whether the caller alone reads it."""
-        return self.is_returned(value) and not self.readers(value)
+        return self.is_output(value) and not self.readers(value)
 
-    def viewed(self, value: Value, path: Path) -> Value:
+    def follow_path(self, value: Value, path: Path) -> Value:
         """A value by the views of others that are computed of it."""
         for node in path:
             if node.values[0] != value:
-                number = min(0, *self.maker) - 1  # the graph's own are not below 0
+                number = min(0, *self.producers) - 1  # the graph's own are not below 0
                 operand = Value(number, TensorType(node.result.shape, value.dtype))
                 node = Node(node.operation, (value,), (operand,))  # noqa: PLW2901  another operand
-                self.maker[operand.number] = node
+                self.producers[operand.number] = node
             value = node.result
         return value
 
     @cached_property
-    def standing(self) -> set[int]:
+    def row_partition_products(self) -> set[int]:
         """The products whose rows lie best along the partitions: values of attention, long rows."""
         nodes = self.graph.nodes
         products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}
@@ -90,31 +90,31 @@ class GraphFacts:
         waiting = [node.values[2] for node in nodes if isinstance(node.operation, Attention)]
         while waiting:
             value = waiting.pop()
-            node = self.maker.get(value.number)
+            node = self.producers.get(value.number)
             if node is None:
                 continue
             if isinstance(node.operation, DotGeneral):
                 standing.add(value.number)
             elif is_view(node) or (
-                node.kind is Kind.ELEMENTWISE and self.uses.get(value.number, 0) <= 1
+                node.kind is Kind.ELEMENTWISE and self.use_counts.get(value.number, 0) <= 1
             ):
                 waiting += node.values
         return standing
 
 
-def uses(graph: Graph) -> dict[int, int]:
+def use_counts(graph: Graph) -> dict[int, int]:
     """How many operations read each value, looking through views."""
     counts: dict[int, int] = {}
     for value in graph.outputs:
         counts[value.number] = counts.get(value.number, 0) + 1
     for node in reversed(graph.nodes):
-        times = counts.get(node.result.number, 0) if is_view(node) or widens(node) else 1
+        times = counts.get(node.result.number, 0) if is_view(node) or is_widening(node) else 1
         for value in node.values:
             counts[value.number] = counts.get(value.number, 0) + times
     return counts
 
 
-def contracted(graph: Graph) -> set[int]:
+def contracted_values(graph: Graph) -> set[int]:
     """The values whose last dimension a product sums over, as they are or after other operations.
 
     They lie best with that dimension along the partitions.
@@ -135,7 +135,7 @@ def contracted(graph: Graph) -> set[int]:
     return numbers
 
 
-def of_long_rows(graph: Graph) -> set[int]:
+def long_row_values(graph: Graph) -> set[int]:
     """The values of a size whose largest elements of each row are sought, too long to be turned.
 
     Their rows lie best along the partitions, as those of the scores of a vocabulary.

@@ -48,7 +48,7 @@ class ProgramInputs:
         number = None if placed.is_on_chip else self._numbers.get(id(placed.storage))
         return number if number in self.weights and is_dense(placed) else None
 
-    def streamed(self, shape: tuple[int, int, int], dtype: Any) -> Tensor:
+    def ring_tile(self, shape: tuple[int, int, int], dtype: Any) -> Tensor:
         """A tile for what is loaded, read and forgotten: it takes the place of an earlier one."""
         rows, blocks, columns = shape
         size, most = blocks * columns, self._ring_bytes // dtype.itemsize

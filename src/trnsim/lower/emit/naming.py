@@ -50,13 +50,15 @@ class StretchNames:
             self.stretches.append(outside._replace(first=len(current_core().program)))
 
 
-def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]) -> str:
+def chain_name(
+    producers: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
+) -> str:
     """The operations that compute a value of leaves, in words: products, then what follows."""
     names: list[str] = [place.storage.name for place in leaves.values() if place.is_pending]
     waiting, seen = [value], set[int]()
     while waiting:
         current = waiting.pop()
-        node = maker.get(current.number)
+        node = producers.get(current.number)
         if node is None or current.number in leaves or current.number in seen:
             continue
         seen.add(current.number)
@@ -67,11 +69,11 @@ def chain_name(maker: Mapping[int, Node], value: Value, leaves: Mapping[int, Ten
 
 
 def chain_node(
-    maker: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
+    producers: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
 ) -> Node | None:
     """The operation that stands for those that compute a value: the first product, or the last."""
     products = [number for number, place in leaves.items() if place.is_pending]
-    return maker.get(min(products, default=value.number))
+    return producers.get(min(products, default=value.number))
 
 
 def _is_convert(name: str) -> bool:

@@ -14,7 +14,7 @@ from trnsim.lower.emit.facts import GraphFacts
 from trnsim.lower.emit.places import turning
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace
-from trnsim.lower.emit.places.walk import Frame, TileSpan, write
+from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
 from trnsim.nki import language as nl
@@ -42,37 +42,37 @@ class Residents:
         dense: Callable[[Value], Tensor],
         most_bytes: int,
     ) -> None:
-        self.facts, self.placed, self.dense, self.most_bytes = facts, placed, dense, most_bytes
+        self.facts, self.places, self.dense, self.most_bytes = facts, placed, dense, most_bytes
         self.spilled: list[Tensor] = []
         self.crowding = SbufDemand(self)
-        self._held: list[tuple[Value, int]] = []
+        self._residents: list[tuple[Value, int]] = []
 
-    def room(self, frame: Frame, value: Value) -> TensorPlace:
+    def allocate(self, frame: Frame, value: Value) -> TensorPlace:
         """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
         has_room = frame.is_replicated or self.free_bytes() >= nbytes
         if has_room or evict(self, value, nbytes):
             placed = frame.matrix(dtype_of(value.dtype))
-            self.hold(value, placed)
+            self.add(value, placed)
             return placed
-        spilled = self.in_order(frame, dtype_of(value.dtype))
+        spilled = self.allocate_in_hbm(frame, dtype_of(value.dtype))
         self.spilled.append(spilled.storage)
         self.crowding.add(value, spilled.storage, nbytes)
         return spilled
 
-    def in_order(self, frame: Frame, dtype: Any) -> TensorPlace:
+    def allocate_in_hbm(self, frame: Frame, dtype: Any) -> TensorPlace:
         """A tensor in HBM in a frame's order."""
         tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
         return TensorPlace(tensor, frame.shape, steps, (0,))
 
-    def reframed(self, placed: TensorPlace, frame: Frame) -> TensorPlace:
+    def reframe(self, placed: TensorPlace, frame: Frame) -> TensorPlace:
         """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
         dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
         size = frame.blocks * dtype.itemsize
         if frame.columns * size <= self.free_bytes():
-            return turning.framed(placed, frame)
-        result = self.in_order(frame, dtype)
+            return turning.copy_in_frame(placed, frame)
+        result = self.allocate_in_hbm(frame, dtype)
         full, rest = divmod(frame.rows, frame.block)
         most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
         groups = [(*piece, frame.block) for piece in tiles.pieces(full, most)]
@@ -80,33 +80,33 @@ class Residents:
         for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
             for block, blocks, rows in groups:
                 span = TileSpan(block, blocks, rows, start, columns)
-                write(result, frame, span, turning.stretch(placed, frame, span))
+                write_span(result, frame, span, turning.load_part(placed, frame, span))
         return result
 
-    def hold(self, value: Value, placed: TensorPlace) -> None:
+    def add(self, value: Value, placed: TensorPlace) -> None:
         """Note that a value lies in SBUF, by a tile of its own."""
         if placed.is_on_chip:
             tile = placed.storage.tile
-            self._held.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
-            self.crowding.add(value, tile, self._held[-1][1])
+            self._residents.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
+            self.crowding.add(value, tile, self._residents[-1][1])
 
     def free_bytes(self) -> int:
         """Bytes of a partition that results may still take."""
-        return self.most_bytes - sum(nbytes for _, nbytes in self.held())
+        return self.most_bytes - sum(nbytes for _, nbytes in self.unread())
 
-    def held(self) -> list[tuple[Value, int]]:
+    def unread(self) -> list[tuple[Value, int]]:
         """What lies in SBUF and is yet to be read, with its bytes of a partition."""
         is_read_later: dict[int, bool] = {}
-        self._held = [
+        self._residents = [
             resident
-            for resident in self._held
+            for resident in self._residents
             if self._may_lie_on_chip(resident[0]) and self.is_wanted(resident[0], is_read_later)
         ]
-        return self._held
+        return self._residents
 
     def _may_lie_on_chip(self, value: Value) -> bool:
         """Whether a value has a place on the chip, or is on its way there."""
-        places = self.placed.get(value.number)
+        places = self.places.get(value.number)
         return places is None or any(place.is_on_chip for place in places)
 
     def is_wanted(self, value: Value, is_read_later: dict[int, bool]) -> bool:
@@ -117,9 +117,9 @@ class Residents:
             if current.number in visited or is_read_later.get(current.number) is False:
                 continue
             visited.add(current.number)
-            is_read = is_read_later.get(current.number, False) or self.facts.is_returned(current)
+            is_read = is_read_later.get(current.number, False) or self.facts.is_output(current)
             for node in self.facts.readers(current):
-                places = self.placed.get(node.result.number)
+                places = self.places.get(node.result.number)
                 is_lazy = node.kind is Kind.ELEMENTWISE and places is None
                 if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
                     waiting.append(node.result)  # it reads for who reads it

@@ -30,37 +30,37 @@ class DeferredNodes:
         self,
         facts: GraphFacts,
         placed: Mapping[int, list[TensorPlace]],
-        settled: Callable[[Value], list[TensorPlace]],
+        materialize: Callable[[Value], list[TensorPlace]],
     ) -> None:
         """Those of a graph whose values lie in places; `settled` computes one that waits."""
-        self._facts, self._placed, self._settled = facts, placed, settled
-        self.later: set[int] = set()
-        self.folded: dict[int, Node] = {}
+        self._facts, self._places, self._materialize = facts, placed, materialize
+        self.concatenations: set[int] = set()
+        self.reductions: dict[int, Node] = {}
         self._offered: set[int] = set()
         self._depths: dict[int, int] = {}
         self._panels: dict[int, dict[int, int]] = {}
 
     def add(self, node: Node) -> None:
         """Leave an operation to its readers, but for one at the end of many that wait."""
-        placed = self._placed
+        placed = self._places
         waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in placed]
         depth = 1 + max(waiting, default=0)
-        self._make_way(node)
+        self._make_room(node)
         if depth > _DEEPEST:
-            self._settled(node.result)
+            self._materialize(node.result)
             depth = 0
         self._depths[node.result.number] = depth
 
-    def fold(self, node: Node) -> bool:
+    def defer_reduction(self, node: Node) -> bool:
         """Leave a reduction to who reads it; False for one that was, as its result is needed."""
         number = node.result.number
         if number in self._offered:
             return False
         self._offered.add(number)
-        self.folded[number] = node
+        self.reductions[number] = node
         return True
 
-    def _make_way(self, node: Node) -> None:
+    def _make_room(self, node: Node) -> None:
         """Compute operands that wait for products until the panels of the others find room."""
         panels = {value: self._panels_of(value) for value in node.values}
         panels = {value: own for value, own in panels.items() if own}
@@ -68,7 +68,7 @@ class DeferredNodes:
             together = {number: size for own in panels.values() for number, size in own.items()}
             if sum(together.values()) <= _PANELS_BYTES or len(panels) < 2:  # noqa: PLR2004  beside another
                 break
-            self._settled(value)
+            self._materialize(value)
             del panels[value]
         self._panels[node.result.number] = {
             number: size for own in panels.values() for number, size in own.items()
@@ -76,8 +76,8 @@ class DeferredNodes:
 
     def _panels_of(self, value: Value) -> dict[int, int]:
         """Bytes of a partition of each tensor that passes through the array for a value to come."""
-        placed = self._placed
-        node, places = self._facts.maker.get(value.number), placed.get(value.number)
+        placed = self._places
+        node, places = self._facts.producers.get(value.number), placed.get(value.number)
         if node is None or (places is not None and not places[0].is_pending):
             return {}
         if value.number not in self._panels:

@@ -66,9 +66,9 @@ def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Ten
     if integers.is_exact(node):
         tile = integers.apply(node, operands, into)
     elif node.result.dtype == BOOL and not isinstance(node.operation, _TRUTHS):
-        tile = compute_binary(nl.not_equal, _applied(node, operands, new), 0.0, into)
+        tile = compute_binary(nl.not_equal, _compute(node, operands, new), 0.0, into)
     else:
-        tile = _applied(node, operands, into)
+        tile = _compute(node, operands, into)
     return tile if dst is None or tile is dst else copied(tile, dst.dtype, dst)
 
 
@@ -79,7 +79,7 @@ def _format_of(node: Node) -> Any:
     return nl.float32 if is_long and type(node.operation) not in _SHORT else dtype_of(wanted.dtype)
 
 
-def _applied(node: Node, operands: list[Operand], into: Into) -> Tensor:
+def _compute(node: Node, operands: list[Operand], into: Into) -> Tensor:
     operation = node.operation
     rule = ON_TILES.get(type(operation))
     if rule is not None:

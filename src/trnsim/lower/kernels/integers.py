@@ -111,7 +111,7 @@ def _copy(tile: Tensor) -> Tensor:
     return result
 
 
-def _two(op: Any, left: Tensor, right: Tensor, dtype: Any = None) -> Tensor:
+def _alu(op: Any, left: Tensor, right: Tensor, dtype: Any = None) -> Tensor:
     """One exact instruction."""
     result = new(left.shape, left.dtype if dtype is None else dtype)
     nisa.tensor_tensor(dst=result, data1=left, data2=right, op=op)
@@ -125,7 +125,7 @@ def _bits(op: Any, tile: Tensor, number: int) -> Tensor:
     return result
 
 
-def _chosen(where: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+def _select(where: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     """`yes` where a tile of integers is not 0, else `no`."""
     result = _copy(no)
     mask = new(where.shape, nl.uint8)
@@ -137,7 +137,7 @@ def _chosen(where: Tensor, yes: Tensor, no: Tensor) -> Tensor:
 def _binary(op: Any) -> Rule:
     def rule(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
         del operation
-        return _two(op, left, right)
+        return _alu(op, left, right)
 
     return rule
 
@@ -148,39 +148,39 @@ def _like(tile: Tensor, number: int) -> Tensor:
 
 def _negate(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    return _two(nl.subtract, _like(tile, 0), tile)
+    return _alu(nl.subtract, _like(tile, 0), tile)
 
 
 def _abs(operation: Operation, tile: Tensor) -> Tensor:
     if tile.dtype == nl.uint32:
         return tile
-    return _two(nl.maximum, tile, _negate(operation, tile))
+    return _alu(nl.maximum, tile, _negate(operation, tile))
 
 
 def _relu(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    return _two(nl.maximum, tile, _like(tile, 0))
+    return _alu(nl.maximum, tile, _like(tile, 0))
 
 
 def _square(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    return _two(nl.multiply, tile, tile)
+    return _alu(nl.multiply, tile, tile)
 
 
 def _sign(operation: Operation, tile: Tensor) -> Tensor:
     del operation
-    high = _two(nl.minimum, tile, _like(tile, 1))
-    return _two(nl.maximum, high, _like(tile, -1))
+    high = _alu(nl.minimum, tile, _like(tile, 1))
+    return _alu(nl.maximum, high, _like(tile, -1))
 
 
 def _clamp(operation: Operation, smallest: Tensor, tile: Tensor, largest: Tensor) -> Tensor:
     del operation
-    return _two(nl.minimum, _two(nl.maximum, tile, smallest), largest)
+    return _alu(nl.minimum, _alu(nl.maximum, tile, smallest), largest)
 
 
 def _compare(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
     direction = operation.direction if isinstance(operation, comparison.Compare) else ""
-    return _two(_DIRECTIONS[direction], left, right)
+    return _alu(_DIRECTIONS[direction], left, right)
 
 
 def _not(operation: Operation, tile: Tensor) -> Tensor:
@@ -198,15 +198,15 @@ def _whole(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
     Each step leaves what the quotient's rounding left: at most 2**9 divisors, then one, then none.
     """
-    safe = _chosen(right, right, _like(right, 1))
+    safe = _select(right, right, _like(right, 1))
     inverse, quotient, rest = new(left.shape), _like(left, 0), left
     nisa.reciprocal(dst=inverse, data=safe)
     for _ in range(3):
         guess, correction = new(left.shape), new(left.shape, left.dtype)
         nisa.tensor_tensor(dst=guess, data1=rest, data2=inverse, op=nl.multiply)
         nisa.tensor_copy(dst=correction, src=nl.trunc(guess))
-        quotient = _two(nl.add, quotient, correction)
-        rest = _two(nl.subtract, rest, _two(nl.multiply, correction, safe))
+        quotient = _alu(nl.add, quotient, correction)
+        rest = _alu(nl.subtract, rest, _alu(nl.multiply, correction, safe))
     return _towards_zero(left, safe, quotient, rest)
 
 
@@ -215,18 +215,18 @@ def _towards_zero(
 ) -> tuple[Tensor, Tensor]:
     """The remainder with the sign of `left`, and smaller than the divisor."""
     size = _abs(arithmetic.Abs(), right)
-    is_mixed = _two(nl.less, _two(nl.bitwise_xor, right, left), _like(left, 0))
-    unit = _chosen(is_mixed, _like(left, -1), _like(left, 1))
-    signed = _chosen(_two(nl.less, left, _like(left, 0)), _negate(arithmetic.Negate(), size), size)
+    is_mixed = _alu(nl.less, _alu(nl.bitwise_xor, right, left), _like(left, 0))
+    unit = _select(is_mixed, _like(left, -1), _like(left, 1))
+    signed = _select(_alu(nl.less, left, _like(left, 0)), _negate(arithmetic.Negate(), size), size)
     # As bits without a sign, the magnitude of the smallest integer is right.
     left_over = _abs(arithmetic.Abs(), rest).view(nl.uint32)
-    is_far = _two(nl.greater_equal, left_over, size.view(nl.uint32)).view(nl.int32)
-    quotient = _chosen(is_far, _two(nl.add, quotient, unit), quotient)
-    rest = _chosen(is_far, _two(nl.subtract, rest, signed), rest)
-    is_opposite = _two(nl.less, _two(nl.bitwise_xor, rest, left), _like(left, 0))
-    is_opposite = _two(nl.multiply, is_opposite, _two(nl.not_equal, rest, _like(rest, 0)))
-    quotient = _chosen(is_opposite, _two(nl.subtract, quotient, unit), quotient)
-    return quotient, _chosen(is_opposite, _two(nl.add, rest, signed), rest)
+    is_far = _alu(nl.greater_equal, left_over, size.view(nl.uint32)).view(nl.int32)
+    quotient = _select(is_far, _alu(nl.add, quotient, unit), quotient)
+    rest = _select(is_far, _alu(nl.subtract, rest, signed), rest)
+    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, left), _like(left, 0))
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _like(rest, 0)))
+    quotient = _select(is_opposite, _alu(nl.subtract, quotient, unit), quotient)
+    return quotient, _select(is_opposite, _alu(nl.add, rest, signed), rest)
 
 
 def _whole_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
@@ -235,10 +235,10 @@ def _whole_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     for place in range(31, -1, -1):
         bit = _bits(nl.bitwise_and, _bits(nl.right_shift, left, place), 1)
         is_over = _bits(nl.right_shift, rest, 31)
-        rest = _two(nl.bitwise_or, _bits(nl.left_shift, rest, 1), bit)
-        fits = _two(nl.bitwise_or, is_over, _two(nl.greater_equal, rest, right))
-        rest = _chosen(fits, _two(nl.subtract, rest, right), rest)
-        quotient = _two(nl.bitwise_or, quotient, _bits(nl.left_shift, fits, place))
+        rest = _alu(nl.bitwise_or, _bits(nl.left_shift, rest, 1), bit)
+        fits = _alu(nl.bitwise_or, is_over, _alu(nl.greater_equal, rest, right))
+        rest = _select(fits, _alu(nl.subtract, rest, right), rest)
+        quotient = _alu(nl.bitwise_or, quotient, _bits(nl.left_shift, fits, place))
     return quotient, rest
 
 
@@ -246,7 +246,7 @@ def _divided(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder; -1 and the dividend where the divisor is 0."""
     by = _whole_unsigned if left.dtype == nl.uint32 else _whole
     quotient, rest = by(left, right)
-    return _chosen(right, quotient, _like(left, -1)), _chosen(right, rest, left)
+    return _select(right, quotient, _like(left, -1)), _select(right, rest, left)
 
 
 def _divide(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
@@ -264,10 +264,10 @@ def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tenso
     rest = _remainder(operation, left, right)
     if left.dtype == nl.uint32:
         return rest
-    is_opposite = _two(nl.less, _two(nl.bitwise_xor, rest, right), _like(rest, 0))
-    is_opposite = _two(nl.multiply, is_opposite, _two(nl.not_equal, rest, _like(rest, 0)))
-    is_opposite = _two(nl.multiply, is_opposite, _two(nl.not_equal, right, _like(rest, 0)))
-    return _chosen(is_opposite, _two(nl.add, rest, right), rest)
+    is_opposite = _alu(nl.less, _alu(nl.bitwise_xor, rest, right), _like(rest, 0))
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, rest, _like(rest, 0)))
+    is_opposite = _alu(nl.multiply, is_opposite, _alu(nl.not_equal, right, _like(rest, 0)))
+    return _select(is_opposite, _alu(nl.add, rest, right), rest)
 
 
 def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
@@ -276,14 +276,14 @@ def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
     result, square, left = _like(base, 1), base, exponent
     for _ in range(32):
         is_odd = _bits(nl.bitwise_and, left, 1)
-        result = _chosen(is_odd, _two(nl.multiply, result, square), result)
-        square, left = _two(nl.multiply, square, square), _bits(nl.right_shift, left, 1)
+        result = _select(is_odd, _alu(nl.multiply, result, square), result)
+        square, left = _alu(nl.multiply, square, square), _bits(nl.right_shift, left, 1)
     if base.dtype == nl.uint32:
         return result
-    is_unit = _two(nl.equal, base, _like(base, 1))
-    minus = _chosen(_bits(nl.bitwise_and, exponent, 1), _like(base, -1), _like(base, 1))
-    small = _chosen(_two(nl.equal, base, _like(base, -1)), minus, is_unit)
-    return _chosen(_two(nl.less, exponent, _like(base, 0)), small, result)
+    is_unit = _alu(nl.equal, base, _like(base, 1))
+    minus = _select(_bits(nl.bitwise_and, exponent, 1), _like(base, -1), _like(base, 1))
+    small = _select(_alu(nl.equal, base, _like(base, -1)), minus, is_unit)
+    return _select(_alu(nl.less, exponent, _like(base, 0)), small, result)
 
 
 def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
@@ -298,18 +298,22 @@ def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> 
 
 def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """Of what is negative the inverse is shifted, so that ones enter."""
-    is_below = _two(nl.less, tile, _like(tile, 0))
+    is_below = _alu(nl.less, tile, _like(tile, 0))
     inverse = _shifted(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
     straight = _shifted(operation, nl.right_shift, tile, places)
-    return _chosen(is_below, _bits(nl.bitwise_xor, inverse, -1), straight)
+    return _select(is_below, _bits(nl.bitwise_xor, inverse, -1), straight)
 
 
 def _shifted(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
     """A shift by places of the type, else 0."""
-    is_in = _two(nl.less, places, _like(places, _size(operation)))
+    is_in = _alu(nl.less, places, _like(places, _size(operation)))
     if places.dtype == nl.int32:
-        is_in = _two(nl.multiply, is_in, _two(nl.greater_equal, places, _like(places, 0)))
-    return _chosen(is_in, _two(op, tile, _two(nl.multiply, places, is_in)), _like(tile, 0))
+        is_in = _alu(nl.multiply, is_in, _alu(nl.greater_equal, places, _like(places, 0)))
+    return _select(
+        is_in,
+        _alu(op, tile, _alu(nl.multiply, places, is_in)),
+        _like(tile, 0),
+    )
 
 
 def _size(operation: Operation) -> int:
@@ -329,9 +333,9 @@ def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
     sums = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
     for places, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         high = _bits(nl.bitwise_and, _bits(nl.right_shift, sums, places), mask)
-        sums = _two(nl.add, _bits(nl.bitwise_and, sums, mask), high)
+        sums = _alu(nl.add, _bits(nl.bitwise_and, sums, mask), high)
     high = _bits(nl.right_shift, sums, 16)
-    return _two(nl.add, _bits(nl.bitwise_and, sums, 0xFFFF), high)
+    return _alu(nl.add, _bits(nl.bitwise_and, sums, 0xFFFF), high)
 
 
 _DIRECTIONS: Final = {

@@ -28,7 +28,7 @@ def reinterpret(emission: Emission, node: Node) -> None:
     (value,), operation = node.values, node.operation
     memory = emission.dense(value).reshape(value.shape)
     view = memory.view(tiles.dtype_of(getattr(operation, "to", value.dtype)))
-    emission.placed[node.result.number] = [in_hbm(view, node.result.shape)]
+    emission.places[node.result.number] = [in_hbm(view, node.result.shape)]
 
 
 def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:

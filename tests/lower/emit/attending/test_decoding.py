@@ -4,19 +4,19 @@ import pytest
 from made_graphs import Made
 
 from trnsim.lower.emit.attending import operands
-from trnsim.lower.emit.attending.decoding import packs
+from trnsim.lower.emit.attending.decoding import pack_groups
 
 
 def test_groups_stand_together_up_to_128_queries():
     groups = [[(n, h) for h in range(4)] for n in range(20)]
-    found = packs(groups, 2)
+    found = pack_groups(groups, 2)
     assert [len(pack) for pack in found] == [16, 4]
     assert [heads for pack in found for heads in pack] == groups
 
 
 def test_one_group_or_many_queries_stand_alone():
-    assert packs([[(0,)]], 1) is None
-    assert packs([[(0,), (1,)], [(2,), (3,)]], 17) is None
+    assert pack_groups([[(0,)]], 1) is None
+    assert pack_groups([[(0,), (1,)], [(2,), (3,)]], 17) is None
 
 
 @pytest.mark.slow_cases("16-1-1-2600-1-128")

@@ -3,14 +3,14 @@
 import pytest
 from made_graphs import CHIPS, Made
 
-from trnsim.lower.emit.computing.leaves import moves
+from trnsim.lower.emit.computing.leaves import varies_along
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 
 
 def test_a_leaf_moves_along_dimensions_whose_elements_differ():
     placed = TensorPlace(None, (4, 1, 5), ((0,), (7,), (1,)), (0,))
-    assert not moves(placed, (0, 1))
-    assert moves(placed, (0, 2))
+    assert not varies_along(placed, (0, 1))
+    assert varies_along(placed, (0, 2))
 
 
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2), ()])

@@ -333,8 +333,8 @@ def test_every_so_manyth_element_of_a_row(random, shape, step, dtype):
 def test_neighbours_are_loaded_with_what_lies_between_them():
     g = Graph()
     x = g.input((64, 56, 56), "float32")
-    matrix_parts = [g.slice(x, (0, 0, at), (64, 56, 28), (1, 1, 2)) for at in (0, 1)]
-    g.outputs = [g.elementwise("maximum", *matrix_parts)]
+    parts = [g.slice(x, (0, 0, at), (64, 56, 28), (1, 1, 2)) for at in (0, 1)]
+    g.outputs = [g.elementwise("maximum", *parts)]
     whole = Graph()
     y = whole.input((64, 56, 28), "float32")
     whole.outputs = [whole.elementwise("maximum", y, whole.elementwise("negate", y))]

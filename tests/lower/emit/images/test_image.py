@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.lower.emit.images.image import WindowBox, WindowGeometry, parts
+from trnsim.lower.emit.images.image import WindowBox, WindowGeometry, window_boxes
 
 
 def sight(**given):
@@ -27,7 +27,7 @@ def test_parts_are_a_range_in_order(places):
         for count in range(1, whole - start + 1):
             seen = [
                 (image, row, column)
-                for one in parts(places, start, count)
+                for one in window_boxes(places, start, count)
                 for image in range(one.image, one.image + one.images)
                 for row in range(one.row, one.row + one.rows)
                 for column in range(one.column, one.column + one.columns)
@@ -40,8 +40,8 @@ def test_parts_are_a_range_in_order(places):
 
 
 def test_whole_rows_and_images_are_one_part():
-    assert list(parts((4, 5), 0, 40)) == [WindowBox(0, 0, 0, 2, 4, 5)]
-    assert list(parts((4, 5), 5, 10)) == [WindowBox(0, 1, 0, 1, 2, 5)]
+    assert list(window_boxes((4, 5), 0, 40)) == [WindowBox(0, 0, 0, 2, 4, 5)]
+    assert list(window_boxes((4, 5), 5, 10)) == [WindowBox(0, 1, 0, 1, 2, 5)]
 
 
 def test_windows_reach_over_taps_that_are_apart():

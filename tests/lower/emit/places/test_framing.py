@@ -5,9 +5,9 @@ import pytest
 from trnsim.graph import Graph
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.inputs import ProgramInputs
-from trnsim.lower.emit.places.framing import covers, framed
+from trnsim.lower.emit.places.framing import choose_frame, has_no_repeats
 from trnsim.lower.emit.places.tensor_place import in_hbm
-from trnsim.lower.emit.places.walk import Frame, natural
+from trnsim.lower.emit.places.walk import Frame, row_major_frame
 
 
 class Stored:
@@ -25,11 +25,11 @@ def frame_of_sum(shape, *, is_multiplied=False):
     if is_multiplied:
         g.outputs = [g.dot_general(y, g.input((shape[-1], 5), "float32"), (1, 0))]
     emission = Emission(g, ProgramInputs(frozenset(), None), 1 << 16)
-    return framed(emission, y, [in_hbm(Stored(*shape), shape)], {x.number})
+    return choose_frame(emission, y, [in_hbm(Stored(*shape), shape)], {x.number})
 
 
 def test_rows_of_hbm_lie_along_the_partitions():
-    assert frame_of_sum((300, 40)) == natural((300, 40))
+    assert frame_of_sum((300, 40)) == row_major_frame((300, 40))
 
 
 def test_what_a_product_sums_over_lies_along_the_partitions():
@@ -47,6 +47,6 @@ def test_few_long_rows_are_turned(rows, columns, is_turned):
 
 def test_what_is_repeated_covers_nothing():
     one = in_hbm(Stored(3), (3,))
-    assert covers(one)
-    assert not covers(one.repeated((2, 3), (1,)))
-    assert covers(one.repeated((1, 3), (1,)))
+    assert has_no_repeats(one)
+    assert not has_no_repeats(one.repeated((2, 3), (1,)))
+    assert has_no_repeats(one.repeated((1, 3), (1,)))

@@ -14,7 +14,7 @@ from trnsim.lower.emit.places.tensor_place import (
     TensorPlace,
     block_of,
     in_hbm,
-    merged,
+    merge_axes,
 )
 
 SHAPES = st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4).map(tuple)
@@ -93,12 +93,12 @@ def test_a_reshape_of_what_repeats_keeps_its_repeats():
 
 
 def test_neighbours_merge_where_they_are_evenly_spaced():
-    assert merged((2, 1, 3, 4), ((12,), (99,), (4,), (1,))) == [(24, (1,))]
-    assert merged((2, 3), ((4,), (1,))) == [(2, (4,)), (3, (1,))]
-    assert merged((2, 3), ((0,), (0,))) == [(6, (0,))]
-    assert merged((2, 3), ((3, 0), (1, 0))) == [(6, (1, 0))]
-    assert merged((2, 3), ((0, 3), (1, 0))) == [(2, (0, 3)), (3, (1, 0))]
-    assert merged((1, 1), ((5,), (7,))) == []
+    assert merge_axes((2, 1, 3, 4), ((12,), (99,), (4,), (1,))) == [(24, (1,))]
+    assert merge_axes((2, 3), ((4,), (1,))) == [(2, (4,)), (3, (1,))]
+    assert merge_axes((2, 3), ((0,), (0,))) == [(6, (0,))]
+    assert merge_axes((2, 3), ((3, 0), (1, 0))) == [(6, (1, 0))]
+    assert merge_axes((2, 3), ((0, 3), (1, 0))) == [(2, (0, 3)), (3, (1, 0))]
+    assert merge_axes((1, 1), ((5,), (7,))) == []
 
 
 def test_a_place_says_what_it_is():

@@ -12,20 +12,20 @@ from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hb
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
-    filled,
+    covers_pending,
     frame_in_hbm,
     frame_of,
+    group_spans,
     is_aligned,
-    is_all,
     is_movable,
+    load_tile,
     merged_span,
-    natural,
-    repeated,
+    repeat_partitions,
+    row_major_frame,
     runs,
     slice_of,
     spans,
-    strips,
-    write,
+    write_span,
 )
 from trnsim.lower.kernels.tiles import new
 from trnsim.nki import isa as nisa
@@ -104,9 +104,9 @@ def test_the_frame_in_hbm_is_the_matrix_or_the_last_dimension():
     steps = tuple((p * 5 + f,) for p, f in frame.steps())
     assert frame_in_hbm(TensorPlace(matrix, frame.shape, steps, (0,)), frame.shape) == frame
     whole = in_hbm(SimpleNamespace(shape=(3, 8, 5)), (3, 8, 5))
-    assert frame_in_hbm(whole, whole.shape) == natural((3, 8, 5))
-    assert natural((3, 8, 5), 2) == Frame((3, 8, 5), (0,), (1, 2))
-    assert natural(()) == Frame((), (), ())
+    assert frame_in_hbm(whole, whole.shape) == row_major_frame((3, 8, 5))
+    assert row_major_frame((3, 8, 5), 2) == Frame((3, 8, 5), (0,), (1, 2))
+    assert row_major_frame(()) == Frame((), (), ())
 
 
 def test_aligned_is_partition_by_partition():
@@ -142,15 +142,15 @@ def test_what_is_pending_is_read_whole_or_computed_before():
     frame = Frame((2, 20, 30), (2,), (0, 1))
     pending = TensorPlace(SimpleNamespace(frame=frame, block=128, is_replicated=False),
                      frame.shape, frame.steps(), (0, 0))  # fmt: skip
-    assert is_all(pending)
-    assert is_all(pending.transposed((1, 0, 2)).transposed((1, 0, 2)))
-    assert is_all(pending.reshaped((40, 30)))
-    assert is_all(pending.transposed((1, 0, 2)))  # whose frame is the same rows and columns
-    assert not is_all(pending.sliced((2, 20, 15), (0, 0, 15), (1, 1, 1)))
-    assert not is_all(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 1)))
-    assert not is_all(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 2)))
-    assert not is_all(pending.sliced((2, 10, 30), (0, 0, 0), (1, 1, 1)))
-    assert not is_all(pending.repeated((2, 20, 3, 30), (0, 1, 3)))
+    assert covers_pending(pending)
+    assert covers_pending(pending.transposed((1, 0, 2)).transposed((1, 0, 2)))
+    assert covers_pending(pending.reshaped((40, 30)))
+    assert covers_pending(pending.transposed((1, 0, 2)))  # whose frame is the same rows and columns
+    assert not covers_pending(pending.sliced((2, 20, 15), (0, 0, 15), (1, 1, 1)))
+    assert not covers_pending(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 1)))
+    assert not covers_pending(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 2)))
+    assert not covers_pending(pending.sliced((2, 10, 30), (0, 0, 0), (1, 1, 1)))
+    assert not covers_pending(pending.repeated((2, 20, 3, 30), (0, 1, 3)))
 
 
 SOURCE = np.arange(300 * 12, dtype=np.float32).reshape(300, 12)
@@ -164,12 +164,12 @@ def moved(frame, view):
         out = nl.ndarray(frame.shape, dtype=nl.float32, buffer=nl.shared_hbm)
         placed, target = view(in_hbm(source, (300, 12))), in_hbm(out, frame.shape)
         for span in spans(frame, 0, frame.columns, 1, 7):
-            tile = filled(placed, frame, span, nl.float32)
+            tile = load_tile(placed, frame, span, nl.float32)
             if tile.shape[2] != span.columns:
                 wide = new((span.partitions, 1, span.columns))
                 nisa.tensor_copy(dst=wide, src=tile.broadcast(2, span.columns))
                 tile = wide
-            write(target, frame, span, tile)
+            write_span(target, frame, span, tile)
         return out
 
     return run(kernel, SOURCE).outputs
@@ -212,7 +212,7 @@ def test_tiles_come_from_other_partitions_too():
         part = whole.sliced((100, 12), (90, 0), (2, 1))
         out = nl.ndarray((100, 12), dtype=nl.float32, buffer=nl.shared_hbm)
         span = TileSpan(0, 1, 100, 0, 12)
-        write(in_hbm(out, (100, 12)), frame, span, filled(part, frame, span, nl.float32))
+        write_span(in_hbm(out, (100, 12)), frame, span, load_tile(part, frame, span, nl.float32))
         return out
 
     np.testing.assert_array_equal(run(kernel, SOURCE).outputs, SOURCE[90:290:2])
@@ -240,10 +240,10 @@ def test_a_slice_of_a_matrix_is_a_view():
 def test_neighbours_of_a_block_are_one_strip_up_to_so_many_columns():
     one = [TileSpan(0, 1, 128, at, 10) for at in (0, 10, 20, 40, 50)]
     other = [TileSpan(1, 1, 64, 60, 10), TileSpan(1, 1, 64, 70, 3)]
-    found = [[span.start for span in strip] for strip in strips([*one, *other], 20)]
+    found = [[span.start for span in strip] for strip in group_spans([*one, *other], 20)]
     assert found == [[0, 10], [20], [40, 50], [60, 70]]
-    assert [list(strip) for strip in strips(one[:1], 5)] == [one[:1]]  # one may be longer
-    assert list(strips([], 5)) == []
+    assert [list(strip) for strip in group_spans(one[:1], 5)] == [one[:1]]  # one may be longer
+    assert list(group_spans([], 5)) == []
     assert merged_span(other) == TileSpan(1, 1, 64, 60, 13)
 
 
@@ -258,7 +258,7 @@ def test_rows_are_repeated_by_doubling(rows, partitions, moves):
     def kernel(x):
         tile = new((rows, 1, 6))
         nisa.dma_copy(dst=tile[:, 0], src=x)
-        whole = repeated(tile, partitions)
+        whole = repeat_partitions(tile, partitions)
         out = nl.ndarray((partitions, 6), dtype=x.dtype, buffer=nl.shared_hbm)
         nisa.dma_copy(dst=out, src=whole[:, 0])
         return out
@@ -280,8 +280,8 @@ def test_runs_evenly_apart_are_written_by_one_transfer(start, columns, most):
         out = nl.ndarray((6, 20, 4), dtype=nl.float32, buffer=nl.shared_hbm)
         span, view = TileSpan(0, 1, 20, start, columns), in_hbm(source, (20, 6, 4))
         nisa.dma_copy(dst=out, src=source.reshape((6, 20, 4)))
-        tile = filled(view.transposed((1, 0, 2)), frame, span, nl.float32)
-        write(in_hbm(out, (6, 20, 4)), frame, span, tile)
+        tile = load_tile(view.transposed((1, 0, 2)), frame, span, nl.float32)
+        write_span(in_hbm(out, (6, 20, 4)), frame, span, tile)
         return out
 
     source = np.arange(480, dtype=np.float32).reshape(20, 24)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
 from trnsim.isa import Engine
-from trnsim.lower.emit.attending.decoding import DecodingAttention, identity, packs
+from trnsim.lower.emit.attending.decoding import DecodingAttention, identity, pack_groups
 from trnsim.lower.emit.attending.heads import (
-    evacuated,
-    follows,
-    head,
-    put,
+    copy_from_psum,
+    head_place,
+    is_next_head,
     rows_of,
+    store_transposed,
 )
 from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
 from trnsim.lower.emit.attending.operands import Operands, QueryRows
@@ -57,12 +57,12 @@ class AttentionEmitter(Operands):
         """Every group of heads that share keys, 128 queries at a time."""
         groups = self._groups()
         self._make_logs()
-        beside = self._beside()
+        beside = self._heads_at_once()
         together = None
         is_narrow = max(self.E, self.V) <= P
         if self.bias is None and not self.is_causal and is_narrow and self.logs is None:
-            together = packs(groups, self.L)
-        out = self._out() if together is None else self._room()
+            together = pack_groups(groups, self.L)
+        out = self._allocate_output() if together is None else self._allocate()
         self.is_turned_together = together is None
         if together is not None:
             with balance.balanced():
@@ -71,24 +71,24 @@ class AttentionEmitter(Operands):
         elif beside > 1 and all(len(heads) == 1 for heads in groups):
             with balance.balanced():
                 for at, count in tiles.pieces(len(groups), beside):
-                    self._together([heads[0] for heads in groups[at : at + count]], out)
+                    self._attend_together([heads[0] for heads in groups[at : at + count]], out)
         else:
             self.sums_weights = True
             StreamedAttention(self).run(groups, out)
-        self.emission.placed[self.node.result.number] = [out]
+        self.emission.places[self.node.result.number] = [out]
 
-    def _out(self) -> TensorPlace:
+    def _allocate_output(self) -> TensorPlace:
         """Rows in HBM where the caller alone reads the result, else room for what comes next."""
         value, emission = self.node.result, self.emission
-        if emission.facts.is_last(value):
+        if emission.facts.is_output_only(value):
             return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
-        return self._room()
+        return self._allocate()
 
-    def _room(self) -> TensorPlace:
+    def _allocate(self) -> TensorPlace:
         frame = self.frame_of(self.node.result.shape, self.query)
-        return self.emission.residents.room(frame, self.node.result)
+        return self.emission.residents.allocate(frame, self.node.result)
 
-    def _beside(self) -> int:
+    def _heads_at_once(self) -> int:
         """Heads whose scores, transposed weights and results each fit in one bank."""
         if self.S > _SHORT or self.L > P or len(self.parts) > 1:
             return 1
@@ -115,19 +115,21 @@ class AttentionEmitter(Operands):
     def _make_logs(self) -> None:
         """Room for the logarithms of the sums, queries along the partitions, if they are read."""
         value = self.node.results[1]
-        if not self.emission.facts.uses.get(value.number, 0):
+        if not self.emission.facts.use_counts.get(value.number, 0):
             return
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
         self.logs = frame.matrix(nl.float32)
-        self.emission.residents.hold(value, self.logs)
-        self.emission.placed[value.number] = [self.logs]
+        self.emission.residents.add(value, self.logs)
+        self.emission.places[value.number] = [self.logs]
 
     # Loading
 
-    def put(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
+    def store_head(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
         """The result of a head, [V, L], in its place."""
-        put(head(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
+        store_transposed(
+            head_place(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype
+        )
 
     # Computing
 
@@ -157,7 +159,7 @@ class AttentionEmitter(Operands):
         if self.bias is None:
             return
         (index, at, count), columns = place, sums.shape[1]
-        bias = head(self.bias, index)
+        bias = head_place(self.bias, index)
         is_row = not any(bias.steps[0])
         here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
         key = ("bias", here.offset, here.shape)
@@ -230,7 +232,7 @@ class AttentionEmitter(Operands):
             self._masks[key] = mask
         return self._masks[key]
 
-    def _together(self, heads: list[tuple[int, ...]], out: TensorPlace) -> None:
+    def _attend_together(self, heads: list[tuple[int, ...]], out: TensorPlace) -> None:
         """Heads of few queries and keys, their scores side by side in one bank."""
         number, L, S = len(heads), self.L, self.S
         loaded = [self.keys_of([index])[0] for index in heads]
@@ -240,7 +242,7 @@ class AttentionEmitter(Operands):
             for query, key in zip(queries, keys.keys, strict=True):
                 nisa.nc_matmul(dst=scores[:, at], stationary=query, moving=key)
             self.add_bias(scores[:, at], (index, 0, L), 0)
-        scores = self._causal(scores)
+        scores = self._mask_causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
         balance.note(Engine.vector, scores)
@@ -249,7 +251,7 @@ class AttentionEmitter(Operands):
         for at in range(number):
             columns = slice(at, at + 1)
             self.powers(powers[:, at], scores[:, at], shift[:, columns], totals[:, columns])
-        self.keep_logs(shift, totals, [(heads[0], 0, L)])
+        self.store_logs(shift, totals, [(heads[0], 0, L)])
         blocks = -(-S // P)
         flipped = new((min(P, S), number * blocks, L), self.dtype, nl.psum)
         sums = new((L, number, self.V), nl.float32, nl.psum)
@@ -257,7 +259,7 @@ class AttentionEmitter(Operands):
             for block, (key, count) in enumerate(tiles.pieces(S, P)):
                 dst = flipped[:count, at * blocks + block]
                 nisa.nc_transpose(dst=dst, data=powers[:, at, key : key + count])
-        weights = evacuated(flipped, S, blocks)
+        weights = copy_from_psum(flipped, S, blocks)
         for at, keys in enumerate(loaded):
             for block, (_, count) in enumerate(tiles.pieces(S, P)):
                 stationary = weights[:count, at * blocks + block]
@@ -267,9 +269,9 @@ class AttentionEmitter(Operands):
         column = inverse.reshape((L, number, 1)).broadcast(2, self.V)
         nisa.tensor_tensor(dst=result, data1=sums, data2=column, op=nl.multiply)
         balance.note(Engine.vector, result)
-        self.turned_out(result.reshape((L, number * self.V)), heads, 0, out)
+        self.transpose_and_store(result.reshape((L, number * self.V)), heads, 0, out)
 
-    def _causal(self, scores: Tensor) -> Tensor:
+    def _mask_causal(self, scores: Tensor) -> Tensor:
         """Scores [rows, heads, keys] without the keys that are hidden."""
         if not self.is_causal:
             return scores
@@ -294,7 +296,7 @@ class AttentionEmitter(Operands):
 
     # Storing
 
-    def keep_logs(
+    def store_logs(
         self, shift: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
     ) -> None:
         """``log(total) - shift`` of each stretch of rows, a column for heads beside."""
@@ -312,23 +314,27 @@ class AttentionEmitter(Operands):
             copy(dst=dst, src=logs[row : row + count])
             row += count
 
-    def turned_out(
+    def transpose_and_store(
         self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: TensorPlace
     ) -> None:
         """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
         queries, column = result.shape[0], 0
-        places = [head(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads]
+        places = [
+            head_place(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads
+        ]
         if lies_in_rows(places[0], self.V):
             store_rows(places, result.reshape((queries, len(heads), self.V)))
             return
         while heads:
-            here = head(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
+            here = head_place(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
             many = 1
-            while many < len(heads) and follows(out, heads[0], heads[many], many * self.V):
+            while many < len(heads) and is_next_head(out, heads[0], heads[many], many * self.V):
                 many += 1
             width = many * self.V
             for at, count in tiles.pieces(width, P):
                 flipped = new((count, queries), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=result[:, column + at : column + at + count])
-                put(here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype)
+                store_transposed(
+                    here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype
+                )
             heads, column = heads[many:], column + width

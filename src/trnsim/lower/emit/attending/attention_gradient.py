@@ -19,18 +19,18 @@ from trnsim.isa import Engine
 from trnsim.lower.emit.attending.attention import AttentionEmitter
 from trnsim.lower.emit.attending.heads import (
     columns_of,
-    evacuated,
+    copy_from_psum,
+    copy_scaled,
     first_partition,
-    head,
+    head_place,
     lies_across,
-    put,
     rows_of,
-    scaled,
+    store_transposed,
 )
 from trnsim.lower.emit.attending.neighbours import store_rows
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import framed
-from trnsim.lower.emit.places.walk import Frame, TileSpan, filled, frame_in_hbm, is_aligned
+from trnsim.lower.emit.places.turning import copy_in_frame
+from trnsim.lower.emit.places.walk import Frame, TileSpan, frame_in_hbm, is_aligned, load_tile
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
@@ -88,7 +88,7 @@ class AttentionGradient(AttentionEmitter):
         super().__init__(emission, node)
         key, value, grad, result = node.values[1:5]
         self.key, self.value, self.grad, self.result = map(
-            self._settled, (key, value, grad, result)
+            self._readable_place, (key, value, grad, result)
         )
         self.logs: TensorPlace = self._logs()
         self._blocks: dict[int, tuple[int, TensorPlace]] = {}
@@ -99,20 +99,20 @@ class AttentionGradient(AttentionEmitter):
 
     def run(self) -> None:
         """Every head, as many side by side as a bank holds."""
-        outs = self._outs()
+        outs = self._allocate_outputs()
         heads = sorted(
-            product(*map(range, self.heads)), key=lambda index: head(outs[0], index).offset
+            product(*map(range, self.heads)), key=lambda index: head_place(outs[0], index).offset
         )
         with balance.balanced():
-            for at, count in tiles.pieces(len(heads), self._beside_gradients()):
-                self._run(self._unit_of(heads[at : at + count]), outs)
+            for at, count in tiles.pieces(len(heads), self._heads_at_once_with_gradients()):
+                self._run(self._load_unit(heads[at : at + count]), outs)
         for value, out in zip(self.node.results, outs, strict=True):
-            self.emission.placed[value.number] = [out]
+            self.emission.places[value.number] = [out]
 
-    def _outs(self) -> list[TensorPlace]:
+    def _allocate_outputs(self) -> list[TensorPlace]:
         """Room for the results; rows in HBM where the caller alone reads them."""
         emission, results = self.emission, self.node.results
-        is_last = all(map(emission.facts.is_last, results))
+        is_last = all(map(emission.facts.is_output_only, results))
         self.is_in_rows = is_last and max(self.L, self.S) <= P
         if self.is_in_rows:
             return [
@@ -123,11 +123,11 @@ class AttentionGradient(AttentionEmitter):
             for value, placed in zip(results, (self.query, self.key, self.value), strict=True)
         ]
         return [
-            emission.residents.room(frame, value)
+            emission.residents.allocate(frame, value)
             for frame, value in zip(frames, results, strict=True)
         ]
 
-    def _beside_gradients(self) -> int:
+    def _heads_at_once_with_gradients(self) -> int:
         """Heads whose scores, gradients and rows each fit in one bank."""
         if max(self.L, self.S) > P:
             return 1
@@ -140,10 +140,10 @@ class AttentionGradient(AttentionEmitter):
         value = self.node.values[5]
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
-        places = self.emission.settled(value)
+        places = self.emission.materialize(value)
         placed = next((place for place in places if is_aligned(place, frame)), None)
         if placed is None or placed.steps != frame.steps() or any(placed.offset):
-            placed = framed(places[0], frame)
+            placed = copy_in_frame(places[0], frame)
         logs = frame.matrix(nl.float32)
         nisa.tensor_scalar(
             dst=logs.storage.tile, data=placed.storage.tile, op0=nl.multiply, operand0=-1.0
@@ -160,7 +160,7 @@ class AttentionGradient(AttentionEmitter):
 
         What lies across is brought by whole blocks of partitions.
         """
-        matrix = head(placed, index)
+        matrix = head_place(placed, index)
         if not lies_across(matrix):
             near, _ = self.neighbours.near(placed, index)
             return near if near.shape == matrix.shape else matrix
@@ -174,13 +174,13 @@ class AttentionGradient(AttentionEmitter):
         number_there, here = self._blocks.get(id(placed), (-1, placed))
         if number_there != number:
             partitions = min(block, frame.rows - number * block)
-            tile = filled(
+            tile = load_tile(
                 placed, frame, TileSpan(number, 1, partitions, 0, frame.columns), self.dtype
             )
             band = SbufMatrix(tile, partitions, block)
             here = TensorPlace(band, placed.shape, steps, (-number * block, 0))
             self._blocks[id(placed)] = number, here
-        return head(here, index)
+        return head_place(here, index)
 
     def _line(self, part: TensorPlace, start: int, count: int) -> Tensor:
         """Rows of a head, loaded once for a unit."""
@@ -205,7 +205,7 @@ class AttentionGradient(AttentionEmitter):
                 nisa.tensor_copy(dst=column[:, start : start + count], src=flipped)
         return columns
 
-    def _unit_of(self, heads: list[Index]) -> _Unit:
+    def _load_unit(self, heads: list[Index]) -> _Unit:
         """Heads with their operands on the chip."""
         self._loaded_rows.clear()
         query, key = self._sides(self.query, self.key, heads, self.E)
@@ -243,7 +243,7 @@ class AttentionGradient(AttentionEmitter):
 
     def _place(self, placed: TensorPlace, index: Index, width: int) -> int:
         """The partition at which a head's columns begin, brought with others or where they lie."""
-        matrix = head(placed, index)
+        matrix = head_place(placed, index)
         if placed.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
         return self.neighbours.place(placed, index)
@@ -251,7 +251,7 @@ class AttentionGradient(AttentionEmitter):
     def _standing(self, placed: TensorPlace, index: Index, from_: int) -> list[Tensor]:
         """A head's columns at their `_place`."""
         if placed.is_on_chip:
-            return self._columns(head(placed, index), from_)
+            return self._columns(head_place(placed, index), from_)
         return [self.neighbours.columns(placed, index)]
 
     def _rows(
@@ -262,7 +262,7 @@ class AttentionGradient(AttentionEmitter):
         rows: list[list[Tensor]] = []
         is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
-            if not is_across and not lies_across(head(placed, heads[0])):
+            if not is_across and not lies_across(head_place(placed, heads[0])):
                 rows.append(
                     [self._line(self._near(placed, index), start, count) for index in heads]
                 )
@@ -308,10 +308,10 @@ class AttentionGradient(AttentionEmitter):
             is_last = start + count == self.S
             sums = [self._sums(width, many, count) for width in (self.E, self.V)]
             visible = [
-                (at, n) for at, n in tiles.pieces(self.L, P) if self._sees(at + n - 1, start)
+                (at, n) for at, n in tiles.pieces(self.L, P) if self._is_visible(at + n - 1, start)
             ]
             for place in visible:
-                self._block(unit, place, (start, count), sums)
+                self._add_block(unit, place, (start, count), sums)
             if not visible:
                 sums = [[new(part.shape) for part in side] for side in sums]
                 for side in sums:
@@ -329,7 +329,7 @@ class AttentionGradient(AttentionEmitter):
             return [new((rows, heads, width), nl.float32, nl.psum)]
         return [new((n, heads, rows), nl.float32, nl.psum) for _, n in tiles.pieces(width, P)]
 
-    def _product(self, sums: list[Tensor], number: int, rows: Tensor, second: Tensor) -> None:
+    def _add_product(self, sums: list[Tensor], number: int, rows: Tensor, second: Tensor) -> None:
         """Add the product of rows [n, width] and [n, m] over n: [width, m], or [m, width]."""
         if self.is_in_rows:
             for at, width in tiles.pieces(rows.shape[1], BANK):
@@ -340,10 +340,10 @@ class AttentionGradient(AttentionEmitter):
             stationary = rows[:, at : at + width]
             nisa.nc_matmul(dst=part[:, number], stationary=stationary, moving=second)
 
-    def _sees(self, query: int, key: int) -> bool:
+    def _is_visible(self, query: int, key: int) -> bool:
         return not self.is_causal or key <= query
 
-    def _block(
+    def _add_block(
         self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int], sums: list[list[Tensor]]
     ) -> None:
         """Add what 128 queries give to the gradients of a stretch of keys, and to their own."""
@@ -371,7 +371,7 @@ class AttentionGradient(AttentionEmitter):
                 (sums[0], unit.query_rows, slopes),
                 (sums[1], unit.grad_rows, weights),
             ):
-                self._product(dst, number, side[tile][number], moving[:, number])
+                self._add_product(dst, number, side[tile][number], moving[:, number])
         self._to_query(unit, at, start, slopes)
 
     def _weights(self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
@@ -395,7 +395,7 @@ class AttentionGradient(AttentionEmitter):
                 bias=self._log(index, at, rows),
             )
             balance.note(Engine.scalar, scores[:, number])
-        if self._sees(at, start + columns - 1):
+        if self._is_visible(at, start + columns - 1):
             return weights
         visible = new(shape, self.dtype)
         nisa.affine_select(
@@ -418,12 +418,12 @@ class AttentionGradient(AttentionEmitter):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 dst = flipped[:count, number * blocks + block]
                 nisa.nc_transpose(dst=dst, data=slopes[:, number, key : key + count])
-        turned = evacuated(flipped, columns, blocks)
+        turned = copy_from_psum(flipped, columns, blocks)
         sums = self._sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
                 keys = unit.key_rows[(start + key) // P][number]
-                self._product(sums, number, keys, turned[:count, number * blocks + block])
+                self._add_product(sums, number, keys, turned[:count, number * blocks + block])
         before = unit.to_query.get(at)
         if before is not None:
             pairs = [
@@ -443,10 +443,10 @@ class AttentionGradient(AttentionEmitter):
         self, out: TensorPlace, unit: _Unit, start: int, parts: list[Tensor], scale: float
     ) -> None:
         """Gradients times a number to their places, heads at once that lie in a line."""
-        places = [head(out, index) for index in unit.heads]
+        places = [head_place(out, index) for index in unit.heads]
         if self.is_in_rows:
             (part,) = parts
-            store_rows(places, scaled(new(part.shape, self.dtype), part, scale))
+            store_rows(places, copy_scaled(new(part.shape, self.dtype), part, scale))
             return
         rows, first = parts[0].shape[2], 0
         while first < len(places):
@@ -457,7 +457,7 @@ class AttentionGradient(AttentionEmitter):
                 width = part.shape[0]
                 here = places[first].sliced((rows, width), (start, number * P), (1, 1))
                 flat = part[:, first:end].reshape((width, (end - first) * rows))
-                put(here, flat, self.dtype, scale)
+                store_transposed(here, flat, self.dtype, scale)
             first = end
 
 

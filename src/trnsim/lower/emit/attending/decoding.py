@@ -51,7 +51,7 @@ class _Member:
     queries: Tensor
 
 
-def packs(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
+def pack_groups(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
     """Groups of heads by packs of up to 128 queries; None where one group has many."""
     if len(groups) == 1 or any(len(heads) * L > _FEW for heads in groups):
         return None
@@ -101,11 +101,13 @@ class DecodingAttention:
         inverse = new((self.n, 1))
         nisa.reciprocal(dst=inverse, data=self.total)
         done = new((self.attending.V, self.n), self.attending.dtype)
-        nisa.tensor_tensor(dst=done, data1=self.result, data2=self._across(inverse), op=nl.multiply)
+        nisa.tensor_tensor(
+            dst=done, data1=self.result, data2=self._spread_over_partitions(inverse), op=nl.multiply
+        )
         for member in self.members:
             for place, head in enumerate(member.heads):
                 at = member.start + place * self.attending.L
-                self.attending.put(out, head, done[:, at : at + self.attending.L])
+                self.attending.store_head(out, head, done[:, at : at + self.attending.L])
 
     def _passes(self) -> list[list[Stretch]]:
         """Stretches of keys whose scores are in PSUM at once; few keys at the end join others."""
@@ -120,7 +122,7 @@ class DecodingAttention:
 
     def _pass(self, stretches: list[Stretch], slot: int) -> None:
         scale, n = self.attending.scale, self.n
-        brought = [self._brought(stretch, slot) for stretch in stretches]
+        brought = [self._load_stretch(stretch, slot) for stretch in stretches]
         chunks = [
             (keys, start, count)
             for keys in brought
@@ -144,9 +146,9 @@ class DecodingAttention:
             self._weigh(powers, keys, start, sums)
         total = new((n, 1))
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
-        self._gather(largest, total, sums)
+        self._accumulate(largest, total, sums)
 
-    def _brought(self, stretch: Stretch, slot: int) -> list[KeyStretch]:
+    def _load_stretch(self, stretch: Stretch, slot: int) -> list[KeyStretch]:
         """A stretch of each member's keys, all of which come before the values."""
         attending = self.attending
         heads = {(slot, at, stretch.part): member.heads for at, member in enumerate(self.members)}
@@ -178,7 +180,7 @@ class DecodingAttention:
                 rows = slice(member.start, member.start + member.rows)
                 nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
 
-    def _gather(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
+    def _accumulate(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
         """Add what came before, rescaled to the new maximum."""
         if self.largest is not None:
             less, shrunk, rescaled = (new((self.n, 1)) for _ in range(3))
@@ -196,14 +198,16 @@ class DecodingAttention:
             result = self.result
             if result.buffer is nl.psum:
                 result = copied(result, nl.float32, new(result.shape))
-            nisa.tensor_tensor(dst=before, data1=result, data2=self._across(shrunk), op=nl.multiply)
+            nisa.tensor_tensor(
+                dst=before, data1=result, data2=self._spread_over_partitions(shrunk), op=nl.multiply
+            )
             nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
             total, sums = rescaled, added
         elif not self.is_single_pass:
             sums = copied(sums, nl.float32, new(sums.shape))
         self.largest, self.total, self.result = largest, total, sums
 
-    def _across(self, column: Tensor) -> Tensor:
+    def _spread_over_partitions(self, column: Tensor) -> Tensor:
         """A number to a query, [queries, 1], on every partition: [V, queries]."""
         diagonal = new((self.n, self.n))
         unit = self.attending.emission.constants.once(("identity",), identity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trnsim.lower.emit.places.tensor_place import TensorPlace
-from trnsim.lower.emit.places.walk import Frame, TileSpan, filled
+from trnsim.lower.emit.places.walk import Frame, TileSpan, load_tile
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -13,7 +13,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 
-def head(placed: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
+def head_place(placed: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
     """One head's matrix [rows, width]."""
     rank = len(placed.shape)
     starts = (*index, 0, 0)
@@ -58,9 +58,9 @@ def columns_of(
             step = here.steps[0][1] or 1
             return matrix.tile[first : first + width, p // matrix.block, f:end:step]
         if is_across:
-            return _across(here, dtype)
+            return _load_transposed(here, dtype)
     elif lies_across(here):
-        return _across(here, dtype)
+        return _load_transposed(here, dtype)
     result = new((width, count), dtype)
     for at, rows in tiles.pieces(count, P):
         lines = rows_of(placed, width, start + at, rows, dtype)
@@ -75,11 +75,11 @@ def lies_across(here: TensorPlace) -> bool:
     return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
 
 
-def _across(here: TensorPlace, dtype: Any) -> Tensor:
+def _load_transposed(here: TensorPlace, dtype: Any) -> Tensor:
     """Rows [rows, width] as [width, rows], by a transfer."""
     count, width = here.shape
     frame = Frame((count, width), (1,), (0,))
-    return filled(here, frame, TileSpan(0, 1, width, 0, count), dtype)[:, 0]
+    return load_tile(here, frame, TileSpan(0, 1, width, 0, count), dtype)[:, 0]
 
 
 def rows_of(
@@ -101,7 +101,7 @@ def rows_of(
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
     if not here.is_on_chip and width > 1 and lies_across(here):
         turned = new((count, width), here.storage.dtype, nl.psum)
-        nisa.nc_transpose(dst=turned, data=_across(here, here.storage.dtype))
+        nisa.nc_transpose(dst=turned, data=_load_transposed(here, here.storage.dtype))
         return copied(turned, turned.dtype, new((count, width), turned.dtype))
     if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
         matrix, (p, f) = here.storage, here.offset
@@ -110,13 +110,13 @@ def rows_of(
             return matrix.tile[:count, p // matrix.block, f : f + width]
     own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype
     frame = Frame((count, width), (0,), (1,))
-    tile = filled(here, frame, TileSpan(0, 1, count, 0, width), own)
+    tile = load_tile(here, frame, TileSpan(0, 1, count, 0, width), own)
     if tile.shape[2] != width:
         tile = copied(tile, own, new((count, 1, width), own))
     return tile[:, 0]
 
 
-def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
+def copy_from_psum(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     """What was turned into PSUM, in SBUF; the last of every `blocks` may have fewer rows."""
     weights = new(flipped.shape, flipped.dtype)
     rest = columns % P
@@ -135,16 +135,18 @@ def evacuated(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     return weights
 
 
-def follows(out: TensorPlace, first: tuple[int, ...], second: tuple[int, ...], rows: int) -> bool:
+def is_next_head(
+    out: TensorPlace, first: tuple[int, ...], second: tuple[int, ...], rows: int
+) -> bool:
     """Whether another head lies so many partitions after the first, in the same block."""
     if not out.is_on_chip:
         return False
-    (p, f), (q, g) = head(out, first).offset, head(out, second).offset
+    (p, f), (q, g) = head_place(out, first).offset, head_place(out, second).offset
     block = out.storage.block
     return q == p + rows and g == f and q // block == p // block
 
 
-def put(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
+def store_transposed(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
     """[V, queries] times a number to where they belong."""
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
@@ -153,16 +155,16 @@ def put(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None
         end = f + (part.shape[1] - 1) * step + 1
         dst = matrix.tile[first : first + part.shape[0], p // matrix.block, f : end : step or 1]
         if may_begin(first, part.shape[0]):
-            scaled(dst, part, scale)
+            copy_scaled(dst, part, scale)
         else:
-            nisa.dma_copy(dst=dst, src=scaled(new(part.shape, dtype), part, scale))
+            nisa.dma_copy(dst=dst, src=copy_scaled(new(part.shape, dtype), part, scale))
         return
-    tile = scaled(new(part.shape, dtype), part, scale)
+    tile = copy_scaled(new(part.shape, dtype), part, scale)
     pattern = [(here.steps[1][0], part.shape[0]), (here.steps[0][0], part.shape[1])]
     nisa.dma_copy(dst=tiles.strided(here.storage, pattern, here.offset[0]), src=tile)
 
 
-def scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
+def copy_scaled(dst: Tensor, part: Tensor, scale: float) -> Tensor:
     """Copy, or multiply by a number on the Scalar Engine."""
     if scale == 1:
         copied(part, dst.dtype, dst)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from trnsim.lower.emit.attending.heads import head
+from trnsim.lower.emit.attending.heads import head_place
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
@@ -44,11 +44,11 @@ class Neighbours:
 
         What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
         """
-        matrix = head(placed, index)
+        matrix = head_place(placed, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return matrix, 0
-        most, first = _most(matrix), 0
+        most, first = _blocks_per_transfer(matrix), 0
         if length <= most * P:
             group = self._group(placed, matrix)
         else:
@@ -63,17 +63,17 @@ class Neighbours:
 
         Narrow heads stand one below the other, as many as there is room for.
         """
-        matrix = head(placed, index)
+        matrix = head_place(placed, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return -1
-        if width not in _NARROW or length > _most(matrix) * P:
+        if width not in _NARROW or length > _blocks_per_transfer(matrix) * P:
             return -1
         return self._group(placed, matrix).index(matrix.offset[0]) % (P // width) * width
 
     def columns(self, placed: TensorPlace, index: Index) -> Tensor:
         """A head as [width, rows], turned with its neighbours, at its `place`."""
-        matrix = head(placed, index)
+        matrix = head_place(placed, index)
         rows, width = matrix.shape
         group, dtype = self._group(placed, matrix), placed.storage.dtype
         number, at = divmod(group.index(matrix.offset[0]), P // width)
@@ -96,9 +96,9 @@ class Neighbours:
     def _group(self, placed: TensorPlace, matrix: TensorPlace) -> list[int]:
         """Where the heads begin that come with a head: evenly spaced, as many as have room."""
         if id(placed) not in self._groups:
-            most = _most(matrix) // max(1, matrix.shape[0] // P)
-            starts = sorted({head(placed, index).offset[0] for index in self._heads})
-            self._groups[id(placed)] = _evenly(starts, most)
+            most = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
+            starts = sorted({head_place(placed, index).offset[0] for index in self._heads})
+            self._groups[id(placed)] = _group_evenly(starts, most)
         return next(group for group in self._groups[id(placed)] if matrix.offset[0] in group)
 
     def _from(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
@@ -112,12 +112,12 @@ class Neighbours:
         return TensorPlace(brought.storage, (rows, width), brought.steps, (place, 0))
 
 
-def _most(matrix: TensorPlace) -> int:
+def _blocks_per_transfer(matrix: TensorPlace) -> int:
     """Blocks of a head's rows that one transfer brings."""
     return int(max(1, _BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
 
-def _evenly(starts: list[int], most: int) -> list[list[int]]:
+def _group_evenly(starts: list[int], most: int) -> list[list[int]]:
     """Numbers in groups of at most so many, evenly spaced."""
     groups: list[list[int]] = []
     for start in starts:
@@ -147,7 +147,7 @@ def _load(member: TensorPlace, group: list[int]) -> TensorPlace:
 def store_rows(places: list[TensorPlace], rows: Tensor) -> None:
     """Rows [rows, heads, width] to heads in HBM; evenly spaced ones by one transfer."""
     first, step = 0, places[0].steps[0][0]
-    for group in _evenly([place.offset[0] for place in places], len(places)):
+    for group in _group_evenly([place.offset[0] for place in places], len(places)):
         space = group[1] - group[0] if len(group) > 1 else 0
         pattern = [(step, rows.shape[0]), (space, len(group)), (1, rows.shape[2])]
         target = tiles.strided(places[0].storage, pattern, group[0])

@@ -13,7 +13,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
 from trnsim.lower.emit.attending.heads import (
     columns_of,
     first_partition,
-    head,
+    head_place,
     rows_of,
 )
 from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
@@ -87,13 +87,13 @@ class Operands:
         self.E, self.V = query.shape[-1], value.shape[-1]
         self.slices = list(tiles.pieces(self.E, P))
         self.dtype = dtype_of(query.dtype)
-        self.query = self._settled(query)
+        self.query = self._readable_place(query)
         self.parts = self._parts(key, value)
         self.bias: TensorPlace | None = None
         others = len(operation.operands) - 1
         if len(node.values) > others:
             (bias,) = node.values[others:]
-            self.bias = self._settled(bias)
+            self.bias = self._readable_place(bias)
             if self.bias.is_on_chip and self.bias.steps[-1][0]:
                 self.bias = in_hbm(emission.dense(bias), bias.shape)
         self.logs: TensorPlace | None = None
@@ -105,10 +105,10 @@ class Operands:
         self._constants: dict[Any, Tensor] = {}
         self._together_masks: dict[Any, Tensor] = {}
 
-    def _settled(self, value: Value) -> TensorPlace:
+    def _readable_place(self, value: Value) -> TensorPlace:
         """Where a value lies so that rows or columns of a head lie along columns."""
         *_, rows, width = range(len(value.shape))
-        for place in self.emission.settled(value):
+        for place in self.emission.materialize(value):
             if place.is_on_chip and place.storage.tile.dtype != dtype_of(value.dtype):
                 continue
             if not place.is_on_chip or not place.steps[width][0]:
@@ -119,19 +119,19 @@ class Operands:
 
     def _parts(self, key: Value, value: Value) -> list[tuple[TensorPlace, TensorPlace, int]]:
         """Keys and values as they lie: a new one beside a cache stays beside it."""
-        sides = [self._joined(tensor) for tensor in (key, value)]
+        sides = [self._concatenated_parts(tensor) for tensor in (key, value)]
         if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
-            sides = [[(self._settled(tensor), self.S)] for tensor in (key, value)]
+            sides = [[(self._readable_place(tensor), self.S)] for tensor in (key, value)]
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
-    def _joined(self, value: Value) -> list[tuple[TensorPlace, int]]:
+    def _concatenated_parts(self, value: Value) -> list[tuple[TensorPlace, int]]:
         """The tensors that a value is the concatenation of along its keys, seen as it is."""
-        views, maker = self._views_of(value)
-        if maker is None or maker.operation.dim != len(maker.result.shape) - 2:
-            return [(self._settled(value), self.S)]
+        views, producer = self._views_of(value)
+        if producer is None or producer.operation.dim != len(producer.result.shape) - 2:
+            return [(self._readable_place(value), self.S)]
         parts: list[tuple[TensorPlace, int]] = []
-        for operand in maker.values:
-            placed: TensorPlace | None = self._settled(operand)
+        for operand in producer.values:
+            placed: TensorPlace | None = self._readable_place(operand)
             for view in views:
                 shape = (*view.result.shape[:-2], operand.shape[-2], view.result.shape[-1])
                 if placed is not None and isinstance(view.operation, BroadcastInDim):
@@ -139,19 +139,19 @@ class Operands:
                 elif placed is not None:
                     placed = placed.reshaped(shape)
             if placed is None:
-                return [(self._settled(value), self.S)]
+                return [(self._readable_place(value), self.S)]
             parts.append((placed, operand.shape[-2]))
         return parts
 
     def _views_of(self, value: Value) -> tuple[list[Node], Any]:
         """The views of a concatenation that keep its keys, the first one first, and its node."""
         views: list[Node] = []
-        node = self.emission.facts.maker.get(value.number)
+        node = self.emission.facts.producers.get(value.number)
         while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
             if node.values[0].shape[-2:] != node.result.shape[-2:]:
                 return [], None
             views.insert(0, node)
-            node = self.emission.facts.maker.get(node.values[0].number)
+            node = self.emission.facts.producers.get(node.values[0].number)
         is_joined = node is not None and isinstance(node.operation, Concatenate)
         return (views, node) if is_joined else ([], None)
 
@@ -163,7 +163,9 @@ class Operands:
         return list(groups.values())
 
     def _key_of(self, index: tuple[int, ...]) -> Any:
-        return tuple(tuple(head(side, index).offset for side in part[:2]) for part in self.parts)
+        return tuple(
+            tuple(head_place(side, index).offset for side in part[:2]) for part in self.parts
+        )
 
     def tiles_of(self, heads: list[tuple[int, ...]]) -> list[QueryRows]:
         """The queries of heads that share keys, up to 128 together."""
@@ -222,8 +224,8 @@ class Operands:
 
     def _from(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin."""
-        query = first_partition(head(self.query, index), self.E)
-        keys = [first_partition(head(key, index), self.E) for key, _, _ in self.parts]
+        query = first_partition(head_place(self.query, index), self.E)
+        keys = [first_partition(head_place(key, index), self.E) for key, _, _ in self.parts]
         return query if all(first == query for first in keys) else 0
 
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[KeyStretch]:
@@ -311,7 +313,9 @@ class Operands:
 
     def _few(self, placed: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, brought with its neighbours; others where they lie."""
-        return self.neighbours.near(placed, index)[0] if length <= _FEW else head(placed, index)
+        return (
+            self.neighbours.near(placed, index)[0] if length <= _FEW else head_place(placed, index)
+        )
 
     def _with_ones(self, values: Tensor) -> Tensor:
         """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""

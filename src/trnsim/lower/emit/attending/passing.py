@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Engine
-from trnsim.lower.emit.attending.heads import evacuated, head, put
+from trnsim.lower.emit.attending.heads import copy_from_psum, head_place, store_transposed
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
@@ -81,13 +81,13 @@ class StreamedAttention:
 
     def _overlap(self, step: _Step | None, before: _Step | None, out: TensorPlace) -> None:
         """Score a step and weigh the one before, bank by bank."""
-        scores, banks = self._scored(step), self._weighed(before)
+        scores, banks = self._score_banks(step), self._weigh_banks(before)
         for _ in zip_longest(scores, banks):
             pass
         if before is not None and before.is_last:
             self._store(before.rows, out)
 
-    def _scored(self, step: _Step | None) -> Iterator[None]:
+    def _score_banks(self, step: _Step | None) -> Iterator[None]:
         """The scores of a step and their maximum."""
         if step is None:
             return
@@ -130,20 +130,20 @@ class StreamedAttention:
         while maxima.shape[1] > 1:
             half = -(-maxima.shape[1] // 2)
             halves = new((maxima.shape[0], half))
-            _beside(halves, maxima[:, :half], nl.maximum, maxima[:, maxima.shape[1] - half :])
+            _on_gpsimd(halves, maxima[:, :half], nl.maximum, maxima[:, maxima.shape[1] - half :])
             maxima = halves
         scale = self.attending.emission.constants.once(
-            ("number", -self.attending.scale), lambda: _number(-self.attending.scale)
+            ("number", -self.attending.scale), lambda: _number_column(-self.attending.scale)
         )
         scale = scale[: maxima.shape[0]]
         if step.before is None:
-            _beside(step.shift, maxima, nl.multiply, scale)
+            _on_gpsimd(step.shift, maxima, nl.multiply, scale)
             return
         scaled = new(maxima.shape)
-        _beside(scaled, maxima, nl.multiply, scale)
-        _beside(step.shift, scaled, nl.minimum, step.before)
+        _on_gpsimd(scaled, maxima, nl.multiply, scale)
+        _on_gpsimd(step.shift, scaled, nl.minimum, step.before)
 
-    def _weighed(self, step: _Step | None) -> Iterator[None]:
+    def _weigh_banks(self, step: _Step | None) -> Iterator[None]:
         """The values of a step, weighted, added to those before."""
         if step is None:
             return
@@ -155,25 +155,25 @@ class StreamedAttention:
                 dst=powers, op=nl.exp, data=part, bias=step.shift, scale=attending.scale
             )
             balance.note(Engine.scalar, part)
-            self._spend(step, powers, number * BANK)
+            self._add_weighted_values(step, powers, number * BANK)
             yield
-        self._gather(step)
+        self._accumulate(step)
 
-    def _spend(self, step: _Step, powers: Tensor, start: int) -> None:
+    def _add_weighted_values(self, step: _Step, powers: Tensor, start: int) -> None:
         """Add the values of a bank of keys, weighted."""
         rows, columns = powers.shape
         blocks = -(-columns // P)
         flipped = new((min(P, columns), blocks, rows), powers.dtype, nl.psum)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             nisa.nc_transpose(dst=flipped[:count, number], data=powers[:, at : at + count])
-        weights = evacuated(flipped, columns, blocks)
+        weights = copy_from_psum(flipped, columns, blocks)
         for number, (at, count) in enumerate(tiles.pieces(columns, P)):
             values = step.keys.values[(start + at) // P][:count]
             for first, width in tiles.pieces(values.shape[1], BANK):
                 dst, moving = (tensor[:, first : first + width] for tensor in (step.result, values))
                 nisa.nc_matmul(dst=dst, stationary=weights[:count, number], moving=moving)
 
-    def _gather(self, step: _Step) -> None:
+    def _accumulate(self, step: _Step) -> None:
         """What this stretch adds to those before, rescaled to the new maximum."""
         rows, result = step.rows, step.result
         if step.before is not None:
@@ -197,7 +197,7 @@ class StreamedAttention:
         """Divide by the totals, turn, and put each head in its place."""
         attending = self.attending
         total = rows.result[:, attending.V :]
-        attending.keep_logs(rows.shift, total, rows.places)
+        attending.store_logs(rows.shift, total, rows.places)
         inverse = new((rows.rows, 1))
         nisa.reciprocal(dst=inverse, data=total)
         result = new((rows.rows, attending.V), attending.dtype)
@@ -213,22 +213,24 @@ class StreamedAttention:
         nisa.nc_transpose(dst=flipped, data=result)
         column = 0
         for index, start, queries in rows.places:
-            here = head(out, index).sliced((queries, attending.V), (start, 0), (1, 1))
-            put(here, flipped[:, column : column + queries], attending.dtype)
+            here = head_place(out, index).sliced((queries, attending.V), (start, 0), (1, 1))
+            store_transposed(here, flipped[:, column : column + queries], attending.dtype)
             column += queries
 
     def _store_each(self, rows: QueryRows, result: Tensor, out: TensorPlace) -> None:
         column = 0
         for index, start, queries in rows.places:
-            self.attending.turned_out(result[column : column + queries], [index], start, out)
+            self.attending.transpose_and_store(
+                result[column : column + queries], [index], start, out
+            )
             column += queries
 
 
-def _beside(dst: Tensor, first: Tensor, op: Any, second: Tensor) -> None:
+def _on_gpsimd(dst: Tensor, first: Tensor, op: Any, second: Tensor) -> None:
     nisa.tensor_tensor(dst=dst, data1=first, data2=second, op=op, engine=nisa.gpsimd_engine)
 
 
-def _number(value: float) -> Tensor:
+def _number_column(value: float) -> Tensor:
     tile = new((P, 1))
     nisa.memset(dst=tile, value=value)
     return tile

@@ -70,7 +70,7 @@ def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
         yield second, first, True
 
 
-def scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation | None:
+def as_scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation | None:
     """A node as an operation with a number or a column, if it is one."""
     if not is_binary(node):
         return None
@@ -91,15 +91,15 @@ Step = tuple[Any, Operand, bool]
 
 def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | None) -> Tensor:
     """Two operations with numbers or columns, in one instruction."""
-    if not suits([operand for _, operand, _ in steps]):
+    if not are_single_block([operand for _, operand, _ in steps]):
         for op, operand, is_reversed in steps[:-1]:
-            data = _apart(data, op, operand, is_reversed)
+            data = _compute_apart(data, op, operand, is_reversed)
         op, operand, is_reversed = steps[-1]
-        result, data = _into(node, data, dst)
+        result, data = _result_and_data(node, data, dst)
         left, right = (operand, data) if is_reversed else (data, operand)
         binary(result, op, left, right)
         return result
-    result, data = _into(node, data, dst)
+    result, data = _result_and_data(node, data, dst)
     (op0, operand0, first), (op1, operand1, second) = steps
     is_affine = (op0, op1) == (nl.multiply, nl.add)
     nisa.tensor_scalar(
@@ -129,19 +129,19 @@ def compute_with(
     op0, operand, first = step
     operation: Any = node.operation
     op1 = getattr(nl, operation.alu)
-    is_fusible = suits([operand]) and not is_number(second)
+    is_fusible = are_single_block([operand]) and not is_number(second)
     both = is_fusible and data.buffer is nl.psum and second.buffer is nl.psum
     if not is_fusible or both or tuple(second.shape) != tuple(data.shape):
-        data = _apart(data, op0, operand, first)
+        data = _compute_apart(data, op0, operand, first)
         result = new(shape_of([data, second]), dtype_of(node.result.dtype)) if dst is None else dst
         binary(result, op1, second if is_reversed else data, data if is_reversed else second)
         return result
     if _is_apart(op0, data, second):
-        part = _apart(data, op0, operand, first)
+        part = _compute_apart(data, op0, operand, first)
         result = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
         binary(result, op1, second if is_reversed else part, part if is_reversed else second)
         return result
-    result, data = _into(node, data, dst)
+    result, data = _result_and_data(node, data, dst)
     nisa.scalar_tensor_tensor(
         dst=result,
         data=data,
@@ -171,10 +171,10 @@ def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
 def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None) -> Tensor:
     """``f(data + column)`` in one instruction of the Scalar Engine."""
     operation: Any = node.operation
-    if not suits([shift]):
-        data = _apart(data, nl.add, shift, False)
+    if not are_single_block([shift]):
+        data = _compute_apart(data, nl.add, shift, False)
         return apply(node, [data], dst)
-    result, data = _into(node, data, dst)
+    result, data = _result_and_data(node, data, dst)
     function = getattr(nl, operation.activation)
     balance.note(Engine.scalar, result)
     nisa.activation(dst=result, op=function, data=data, bias=column(shift))
@@ -186,7 +186,7 @@ def compute_activated(
 ) -> Tensor:
     """``f(data * scale + shift)`` in one instruction of the Scalar Engine."""
     operation: Any = node.operation
-    result, data = _into(node, data, dst)
+    result, data = _result_and_data(node, data, dst)
     function = nl.relu if isinstance(operation, arithmetic.Relu) else None
     bias = shift
     if is_number(shift):
@@ -203,19 +203,19 @@ def compute_activated(
     return result
 
 
-def _into(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tensor, Tensor]:
+def _result_and_data(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tensor, Tensor]:
     """Where a result goes, and the data as wide as that."""
     result = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
     return result, widened(data, tuple(result.shape))
 
 
-def _apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
+def _compute_apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -> Tensor:
     result = new(shape_of([data, operand]))
     binary(result, op, operand if is_reversed else data, data if is_reversed else operand)
     return result
 
 
-def suits(operands: list[Operand]) -> bool:
+def are_single_block(operands: list[Operand]) -> bool:
     """Whether operands are numbers or columns of one block."""
     tensors = [operand for operand in operands if not is_number(operand)]
     return all(tuple(tensor.shape[1:]) == (1, 1) for tensor in tensors)
@@ -230,7 +230,7 @@ OPERATORS: Final = {
 """Operators of reductions, by name."""
 
 
-def reduced(tile: Tensor, op: str, dst: Tensor) -> None:
+def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
     """The reduction of each row and block of a tile, [partitions, blocks, 1]."""
     if tile.shape[2] == 1:
         nisa.tensor_copy(dst=dst, src=tile)
@@ -244,19 +244,19 @@ def reduced(tile: Tensor, op: str, dst: Tensor) -> None:
     balance.take(way)
     partitions, blocks, _ = dst.shape
     if way[0][0] is Engine.scalar:
-        _summed(nl.copy, tile, dst)
+        _sum_rows(nl.copy, tile, dst)
         return
     flat = dst.reshape((partitions, blocks))
     nisa.tensor_reduce(dst=flat, op=OPERATORS[op], data=tile, axis=2)
 
 
-def squares_reduced(tile: Tensor, dst: Tensor) -> None:
+def reduce_squares(tile: Tensor, dst: Tensor) -> None:
     """The sum of the squares of each row of a tile of one block, by one instruction."""
     balance.note(Engine.scalar, tile)
-    _summed(nl.square, tile, dst)
+    _sum_rows(nl.square, tile, dst)
 
 
-def _summed(op: Any, tile: Tensor, dst: Tensor) -> None:
+def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
     partitions, _, columns = tile.shape
     nisa.activation_reduce(
         dst=new((partitions, columns), tile.dtype),
@@ -282,18 +282,18 @@ def _is_plain(node: Node) -> bool:
     return bool(operation.alu or operation.activation)
 
 
-def with_a_tile(node: Node, operands: list[Operand], partitions: int) -> list[Operand]:
+def with_tile_operand(node: Node, operands: list[Operand], partitions: int) -> list[Operand]:
     """The operands with a tile in the place of a number that instructions cannot take.
 
     One operand is a tile, and what a selection chooses by is.
     """
     is_choice = isinstance(node.operation, Select) and is_number(operands[0])
     if is_choice or all(map(is_number, operands)):
-        return [filled_with(operands[0], node.values[0].dtype, partitions), *operands[1:]]
+        return [constant_tile(operands[0], node.values[0].dtype, partitions), *operands[1:]]
     return operands
 
 
-def filled_with(number: float, dtype: str, partitions: int) -> Tensor:
+def constant_tile(number: float, dtype: str, partitions: int) -> Tensor:
     """A number on each of so many partitions, [partitions, 1, 1]."""
     shape = (partitions, 1, 1)
     if dtype in INTEGERS:

@@ -16,30 +16,37 @@ from trnsim.graph.ops.leaves import Constant, Iota, Rng
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.compute import (
-    filled_with,
+    constant_tile,
     is_binary,
-    reduced,
-    squares_reduced,
+    reduce_rows,
+    reduce_squares,
 )
 from trnsim.lower.emit.computing.counting import generated_place
 from trnsim.lower.emit.computing.fusing import FusedComputation, are_floats
-from trnsim.lower.emit.computing.rows import below, is_inside, stand
+from trnsim.lower.emit.computing.rows import deferred_reduction, has_rows_on_partitions, is_inside
 from trnsim.lower.emit.computing.spaces import is_near, matrix_parts
 from trnsim.lower.emit.naming import chain_name, chain_node
-from trnsim.lower.emit.places.framing import framed
-from trnsim.lower.emit.places.paths import Path, along, is_passed, is_view, view, widens
+from trnsim.lower.emit.places.framing import choose_frame
+from trnsim.lower.emit.places.paths import (
+    Path,
+    apply_view,
+    follow_path,
+    is_passed,
+    is_view,
+    is_widening,
+)
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
+    covers_pending,
     frame_of,
-    in_turn,
-    is_all,
+    group_spans,
     merged_span,
+    pipelined_elements,
     slice_of,
     spans,
-    strips,
-    write,
+    write_span,
 )
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.balance import balanced
@@ -96,21 +103,21 @@ class Evaluation(FusedComputation):
             for table in (self._beside, self._rows, self.leaves, self._values):
                 table.clear()
             vars(self).pop("frame", None)
-            self._collect(value, (), is_root=is_kept)
+            self._collect_leaves(value, (), is_root=is_kept)
             if not (self._beside or self._rows) or self._are_joined():
                 break
         inside = {*self._values, *(node.result.number for node in self._rows.values())}
         for number, other in list(self._beside.items()):
             if is_inside(emission, other, inside):
                 del self._beside[number]
-        self._settle_others()
+        self._materialize_others()
 
     @cached_property
     def frame(self) -> Frame:
         """The layout in which it is computed: that of a leaf, unless it is given."""
         numbers = {number for number, _ in self.leaves}
         places = [place for place in self.leaves.values() if not place.is_generated]
-        return framed(self.emission, self.value, places, numbers)
+        return choose_frame(self.emission, self.value, places, numbers)
 
     def _are_joined(self) -> bool:
         """Whether what several read, and reductions of rows, are computed on the way.
@@ -118,37 +125,37 @@ class Evaluation(FusedComputation):
         Sums in PSUM are computed once for all readers, and rows lie along the partitions.
         """
         ranks = {len(node.result.shape) for node in self._rows.values()}
-        return not self.pending() and all(
-            stand(self.frame, self.value.shape, rank) for rank in ranks
+        return not self.pending_leaves() and all(
+            has_rows_on_partitions(self.frame, self.value.shape, rank) for rank in ranks
         )
 
     @contextmanager
-    def _named(self) -> Generator[None]:
+    def _name_stretch(self) -> Generator[None]:
         """What is issued inside belongs to the operations that it computes, of its leaves."""
         leaves = {number: place for (number, _), place in self.leaves.items()}
-        chain = (self.emission.facts.maker, self.value, leaves)
+        chain = (self.emission.facts.producers, self.value, leaves)
         with self.emission.names.within(chain_name(*chain), chain_node(*chain)):
             yield
 
     def run(self) -> TensorPlace:
         """The value's place, with all of it computed."""
-        with self._named():
-            if self.pending():
+        with self._name_stretch():
+            if self.pending_leaves():
                 return self._run()
             with balanced():
-                return self._in_parts() or self._run()
+                return self._run_in_parts() or self._run()
 
-    def leave(self) -> TensorPlace:
+    def run_to_hbm(self) -> TensorPlace:
         """The value's place in HBM, in row-major order, with all of it computed."""
-        with self._named(), balanced():
-            place = self._in_parts(is_asked=True)
+        with self._name_stretch(), balanced():
+            place = self._run_in_parts(is_asked=True)
             if place is None:
                 tensor = tiles.output(self.value.shape, self.value.dtype)
                 self._places[self.value.number] = in_hbm(tensor, self.value.shape)
                 place = self._run()
             return place
 
-    def _in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
+    def _run_in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
         """What goes from HBM to HBM in matrices that suit engines; None of other values."""
         values = (*self._beside.values(), self.value)
         is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG
@@ -168,20 +175,20 @@ class Evaluation(FusedComputation):
             self.leaves = {key: part.places[key] for key in self.leaves}
             self._places = {number: part.places[number] for number in results}
             for strip in self._strips(0, self.frame.columns):
-                self._cross(strip)
+                self._compute_strip(strip)
         for number, placed in results.items():
-            self.emission.placed[number] = [placed]
+            self.emission.places[number] = [placed]
         return results[self.value.number]
 
     def _is_last(self, value: Value) -> bool:
         """Whether the caller, and what is computed here, alone read a value."""
         facts = self.emission.facts
         readers = {node.result.number for node in facts.readers(value)}
-        return facts.is_returned(value) and readers <= self._values.keys()
+        return facts.is_output(value) and readers <= self._values.keys()
 
     def fill(self, result: TensorPlace) -> None:
         """Compute all of the value into a place of its frame."""
-        with self._named():
+        with self._name_stretch():
             self._places[self.value.number] = result
             self._run()
 
@@ -189,29 +196,29 @@ class Evaluation(FusedComputation):
         """The value's place, with it and what is kept beside it computed."""
         for value in (*self._beside.values(), self.value):
             if value.number not in self._places:
-                self._places[value.number] = self._room(value)
+                self._places[value.number] = self._allocate(value)
         for strip in self._strips(0, self.frame.columns):
-            self._cross(strip)
+            self._compute_strip(strip)
         for number in (*self._beside, self.value.number):
-            self.emission.placed[number] = [self._places[number]]
-        return self.emission.placed[self.value.number][0]
+            self.emission.places[number] = [self._places[number]]
+        return self.emission.places[self.value.number][0]
 
-    def _room(self, value: Value) -> TensorPlace:
-        if not self._leaves(value):
-            return self.emission.residents.room(self.frame, value)
+    def _allocate(self, value: Value) -> TensorPlace:
+        if not self._is_sent_to_hbm(value):
+            return self.emission.residents.allocate(self.frame, value)
         tensor = tiles.output(value.shape, value.dtype)
         return in_hbm(tensor, self.frame.shape)
 
-    def _leaves(self, value: Value) -> bool:
+    def _is_sent_to_hbm(self, value: Value) -> bool:
         """Whether the caller alone reads a value, and its rows in HBM run along the columns."""
         frame = self.frame
-        if frame.is_replicated or not self.emission.facts.is_last(value):
+        if frame.is_replicated or not self.emission.facts.is_output_only(value):
             return False
         long = [dim for dim, length in enumerate(value.shape) if length > 1]
         down = [dim for dim in frame.f_dims if value.shape[dim] > 1]
         return bool(down) and down[-1] == long[-1]
 
-    def _cross(self, strip: list[TileSpan]) -> None:
+    def _compute_strip(self, strip: list[TileSpan]) -> None:
         """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""
         self._strip, self._parts = merged_span(strip), {}
         joined = self._strip
@@ -223,28 +230,28 @@ class Evaluation(FusedComputation):
         for span in strip:
             self.tile(span)
         for number, placed in places.items():
-            write(placed, self.frame, joined, self._leaving[number])
+            write_span(placed, self.frame, joined, self._leaving[number])
         self._strip = None
 
-    def _put(self, value: Value, span: TileSpan) -> Tensor:
+    def _compute_stored(self, value: Value, span: TileSpan) -> Tensor:
         """Compute a value's tile where it belongs, or where it leaves from."""
         placed = self._places[value.number]
         if placed.is_on_chip:
-            return self._computed(value, (), span, slice_of(placed, self.frame, span))
+            return self._compute_tile(value, (), span, slice_of(placed, self.frame, span))
         if (self._strip or span) == span:
-            self._leaving[value.number] = self._written(value, span, placed.storage.dtype)
+            self._leaving[value.number] = self._output_tile(value, span, placed.storage.dtype)
             return self._leaving[value.number]
         at = span.start - (self._strip or span).start
         dst = self._leaving[value.number][:, :, at : at + span.columns]
-        return self._computed(value, (), span, dst)
+        return self._compute_tile(value, (), span, dst)
 
-    def _written(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
+    def _output_tile(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
         """A value's tile as it is written, which others read too."""
         shape = (span.partitions, span.blocks, span.columns)
-        node = self.emission.facts.maker.get(value.number)
+        node = self.emission.facts.producers.get(value.number)
         if node is not None and isinstance(node.operation, Convert):
-            return self._computed(value, (), span, new(shape, dtype))
-        tile = self._computed(value, (), span, None)
+            return self._compute_tile(value, (), span, new(shape, dtype))
+        tile = self._compute_tile(value, (), span, None)
         if tile.dtype == dtype and tile.shape[2] == span.columns and tile.buffer is nl.sbuf:
             tile = widened(tile, shape)
         else:
@@ -256,7 +263,7 @@ class Evaluation(FusedComputation):
         """Whether all that it begins from comes from HBM."""
         return not any(leaf.is_on_chip or leaf.is_pending for leaf in self.leaves.values())
 
-    def pending(self) -> list[PendingResult]:
+    def pending_leaves(self) -> list[PendingResult]:
         """The products among the leaves."""
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
@@ -267,78 +274,78 @@ class Evaluation(FusedComputation):
 
     def _strips(self, start: int, end: int) -> Iterator[list[TileSpan]]:
         """Spans of some columns, those together that transfers bring or take at once."""
-        pending = self.pending()
+        pending = self.pending_leaves()
         longest = 1 if pending else PIECE
         most = min((product.span_columns() for product in pending), default=PIECE)
         if self._rows:
             most = self.frame.columns
             longest = most if most >= _ALONE else PIECE
         if self._is_in_parts or self._rows:
-            longest = in_turn(self.frame, longest)
+            longest = pipelined_elements(self.frame, longest)
         chunk = min((product.chunk() for product in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
             count = min(chunk, end - first)
             for product in pending:
                 product.enter(first, count)
-            yield from strips(spans(self.frame, first, count, longest, most), together)
+            yield from group_spans(spans(self.frame, first, count, longest, most), together)
 
     def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
         self._memo.clear()
         if self._places:
-            return self._put(self.value, span)
+            return self._compute_stored(self.value, span)
         return self._tile_of(self.value, (), span, dst)
 
     # The operations
 
-    def _collect(self, value: Value, path: Path, *, is_root: bool = False) -> None:
+    def _collect_leaves(self, value: Value, path: Path, *, is_root: bool = False) -> None:
         """Find the leaves below a value."""
         emission = self.emission
-        node = emission.facts.maker.get(value.number)
+        node = emission.facts.producers.get(value.number)
         key = (value.number, path)
         self._values[value.number] = value
-        if value.number in emission.placed or node is None:
-            self.leaves[key] = self._leaf(value, path)
+        if value.number in emission.places or node is None:
+            self.leaves[key] = self._leaf_place(value, path)
         elif isinstance(node.operation, Constant):
             return
         elif (place := self._generated(value, is_root=is_root)) is not None:
-            self.leaves[key] = along(path, place) or self._in_order(*key)
-        elif is_passed(node) and self._inlined(node.values[0]):
-            self._collect(node.values[0], (node, *path))
+            self.leaves[key] = follow_path(path, place) or self._dense_leaf(*key)
+        elif is_passed(node) and self._is_inlined(node.values[0]):
+            self._collect_leaves(node.values[0], (node, *path))
         elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
             return
         elif node.kind is Kind.ELEMENTWISE and (
-            is_root or self._inlined(value) or self._is_beside(value, path)
+            is_root or self._is_inlined(value) or self._is_beside(value, path)
         ):
             for operand in node.values:
-                self._collect(operand, path)
+                self._collect_leaves(operand, path)
         else:
-            self.leaves[key] = self._leaf(value, path)
+            self.leaves[key] = self._leaf_place(value, path)
 
-    def _inlined(self, value: Value) -> bool:
+    def _is_inlined(self, value: Value) -> bool:
         """Whether a value is computed where it is read, and not before."""
         emission = self.emission
-        node = emission.facts.maker.get(value.number)
-        if node is None or value.number in emission.placed:
+        node = emission.facts.producers.get(value.number)
+        if node is None or value.number in emission.places:
             return False
         if is_passed(node):
-            return self._inlined(node.values[0])
+            return self._is_inlined(node.values[0])
         if node.kind is not Kind.ELEMENTWISE:
             return False
-        if widens(node):
+        if is_widening(node):
             return True
-        return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
+        return emission.facts.use_counts.get(value.number, 0) <= 1 or self._is_cheap(value)
 
     def _generated(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
         """A view of places or of random numbers that are made where they are read."""
-        node = self.emission.facts.maker.get(value.number)
-        if node is None or value.number in self.emission.placed:
+        node = self.emission.facts.producers.get(value.number)
+        if node is None or value.number in self.emission.places:
             return None
         if is_view(node):
             place = self._generated(node.values[0])
-            return None if place is None else view(node, place)
-        is_once = self.emission.facts.uses.get(value.number, 0) <= 1
+            return None if place is None else apply_view(node, place)
+        is_once = self.emission.facts.use_counts.get(value.number, 0) <= 1
         if isinstance(node.operation, Iota) or (
             isinstance(node.operation, Rng) and is_root | is_once
         ):
@@ -350,19 +357,19 @@ class Evaluation(FusedComputation):
         is_alike = self._joins and value.shape == self.value.shape
         if not is_alike or not isinstance(node.operation, BroadcastInDim):
             return False
-        waiting = below(self.emission, node)
+        waiting = deferred_reduction(self.emission, node)
         if waiting is None or waiting.values[0].shape != value.shape:
             return False
         is_new = value.number not in self._rows
         self._rows[value.number] = waiting
         if is_new:
-            self._collect(waiting.values[0], ())
+            self._collect_leaves(waiting.values[0], ())
         return True
 
     def _is_beside(self, value: Value, path: Path) -> bool:
         """Whether a value of this shape that others read too is computed on the way, and kept."""
         is_alike = self._joins and not path and value.shape == self.value.shape
-        if is_alike and value.number not in self.emission.waiting.later:
+        if is_alike and value.number not in self.emission.deferred.concatenations:
             self._beside[value.number] = value
             return True
         return False
@@ -370,19 +377,19 @@ class Evaluation(FusedComputation):
     def _is_cheap(self, value: Value) -> bool:
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
         emission = self.emission
-        node = emission.facts.maker[value.number]
-        if not _is_short(node, emission.facts.uses[value.number]):
+        node = emission.facts.producers[value.number]
+        if not _is_short(node, emission.facts.use_counts[value.number]):
             return False
         if isinstance(node.operation, Convert):
-            places = [emission.placed.get(operand.number) for operand in node.values]
+            places = [emission.places.get(operand.number) for operand in node.values]
             return all(place is not None and not place[0].is_pending for place in places)
         return all(self._is_at_hand(operand) for operand in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
         """Whether a value lies somewhere, as it is, converted, or repeated."""
         emission = self.emission
-        while value.number not in emission.placed:
-            node = emission.facts.maker.get(value.number)
+        while value.number not in emission.places:
+            node = emission.facts.producers.get(value.number)
             is_passed = node is not None and (
                 isinstance(node.operation, BroadcastInDim | Reshape)
                 or (isinstance(node.operation, Convert) and are_floats(node))
@@ -391,30 +398,30 @@ class Evaluation(FusedComputation):
                 is_iota = node is not None and isinstance(node.operation, Iota)
                 return is_iota or self._number(value) is not None
             value = node.values[0]
-        return not emission.placed[value.number][0].is_pending
+        return not emission.places[value.number][0].is_pending
 
-    def _leaf(self, value: Value, path: Path) -> TensorPlace:
+    def _leaf_place(self, value: Value, path: Path) -> TensorPlace:
         """Where a leaf lies, in the shape that is computed."""
         emission = self.emission
-        places = emission.places(value)
+        places = emission.find_places(value)
         if places[0].is_pending:
-            placed = along(path, places[0])
-            is_once = emission.facts.uses.get(value.number, 0) <= 1
-            if is_once and placed is not None and is_all(placed):
+            placed = follow_path(path, places[0])
+            is_once = emission.facts.use_counts.get(value.number, 0) <= 1
+            if is_once and placed is not None and covers_pending(placed):
                 return placed
-        for place in emission.settled(value):
-            placed = along(path, place)
+        for place in emission.materialize(value):
+            placed = follow_path(path, place)
             if placed is not None:
                 return placed
-        return self._in_order(value.number, path)
+        return self._dense_leaf(value.number, path)
 
-    def _settle_others(self) -> None:
+    def _materialize_others(self) -> None:
         """Compute what is pending in another frame, as its tiles are those of its own."""
         for (number, path), placed in list(self.leaves.items()):
             if placed.is_pending and frame_of(placed, self.value.shape) != self.frame:
                 value = self._values[number]
-                self.emission.settled(value)
-                self.leaves[number, path] = self._leaf(value, path)
+                self.emission.materialize(value)
+                self.leaves[number, path] = self._leaf_place(value, path)
 
     def _tile_of(
         self, value: Value, path: Path, span: TileSpan, dst: Tensor | None = None
@@ -424,30 +431,30 @@ class Evaluation(FusedComputation):
         if key in self._memo and dst is None:
             return self._memo[key]
         if path or value.number not in self._beside:
-            return self._computed(value, path, span, dst)
-        tile = self._put(value, span)
+            return self._compute_tile(value, path, span, dst)
+        tile = self._compute_stored(value, span)
         return tile if dst is None else copied(tile, dst.dtype, dst)
 
-    def _computed(self, value: Value, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
+    def _compute_tile(self, value: Value, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
         """The tile of a value, computed or fetched."""
         key = (value.number, path)
         number = self._number(value)
         if number is not None:
-            tile = filled_with(number, value.dtype, span.partitions)
+            tile = constant_tile(number, value.dtype, span.partitions)
         elif not path and value.number in self._rows:
-            tile = self._of_row(self.emission.facts.maker[value.number].values[0], span)
+            tile = self._row_value(self.emission.facts.producers[value.number].values[0], span)
         elif key in self.leaves:
-            tile = self.fetched(key, span)
+            tile = self.leaf_tile(key, span)
         else:
-            node = self.emission.facts.maker[value.number]
+            node = self.emission.facts.producers[value.number]
             if is_passed(node):
                 return self._tile_of(node.values[0], (node, *path), span, dst)
             is_elided = isinstance(node.operation, Convert) and self._is_elided(node)
             if dst is not None and is_elided and self._number(node.values[0]) is None:
                 return self._tile_of(node.values[0], path, span, dst)
-            tile = self._activated(node, path, span, dst)
+            tile = self._activation_tile(node, path, span, dst)
             if tile is None:
-                tile = self._joined(node, path, span, dst)
+                tile = self._fused_tile(node, path, span, dst)
             self._memo[key] = tile
             return tile
         if dst is not None:
@@ -455,38 +462,38 @@ class Evaluation(FusedComputation):
         self._memo[key] = tile
         return tile
 
-    def _of_row(self, value: Value, span: TileSpan) -> Any:
+    def _row_value(self, value: Value, span: TileSpan) -> Any:
         """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
         number = self._number(value)
         if number is not None:
             return number
         if (value.number, ()) not in self._memo:
-            node = self.emission.facts.maker[value.number]
-            if value.number in self.emission.waiting.folded:
-                column = self._reduced(node, span)
+            node = self.emission.facts.producers[value.number]
+            if value.number in self.emission.deferred.reductions:
+                column = self._reduce_span(node, span)
             elif node.kind is Kind.ELEMENTWISE:
-                matrix_parts = [
-                    self._of_row(operand, span) if isinstance(operand, Value) else operand
+                operands = [
+                    self._row_value(operand, span) if isinstance(operand, Value) else operand
                     for operand in node.operands
                 ]
-                column = apply(node, matrix_parts)
+                column = apply(node, operands)
             else:
-                column = self._of_row(node.values[0], span)
+                column = self._row_value(node.values[0], span)
             self._memo[value.number, ()] = column
         return self._memo[value.number, ()]
 
-    def _reduced(self, node: Node, span: TileSpan) -> Tensor:
+    def _reduce_span(self, node: Node, span: TileSpan) -> Tensor:
         """The reduction of each row of a span; squares and their sum are one instruction."""
         operation: Any = node.operation
         sums = new((span.partitions, span.blocks, 1))
         value = node.values[0]
-        inner, path = self._below(value, ())
+        inner, path = self._inner_operation(value, ())
         is_square = inner is not None and isinstance(inner.operation, Square)
         if inner is not None and is_square and operation.op == "add" and span.blocks == 1:
             data = self._operand(inner.values[0], path, span)
-            squares_reduced(data, sums)
+            reduce_squares(data, sums)
             return sums
-        reduced(self._tile_of(value, (), span), operation.op, sums)
+        reduce_rows(self._tile_of(value, (), span), operation.op, sums)
         return sums
 
 

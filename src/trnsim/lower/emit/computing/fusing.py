@@ -11,18 +11,18 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.compute import (
+    are_single_block,
+    as_scaled,
     compute_activated,
     compute_scaled,
     compute_shifted,
     compute_with,
     is_activation,
     is_binary,
-    scaled,
     sides,
-    suits,
-    with_a_tile,
+    with_tile_operand,
 )
-from trnsim.lower.emit.computing.leaves import Leaves, moves
+from trnsim.lower.emit.computing.leaves import Leaves, varies_along
 from trnsim.lower.emit.places.paths import Path, is_passed
 from trnsim.lower.emit.places.walk import TileSpan
 from trnsim.lower.kernels.elementwise import apply
@@ -48,12 +48,12 @@ class FusedComputation(Leaves):
         """The tile of a value in a span."""
         raise NotImplementedError
 
-    def _joined(self, node: Node, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
+    def _fused_tile(self, node: Node, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
         """A node's tile, its operand computed by the same instruction where one can."""
-        outer = scaled(node, partial(self._is_column, path=path))
+        outer = as_scaled(node, partial(self._is_column, path=path))
         if outer is not None:
-            inner, at = self._below(outer.data, path)
-            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+            inner, at = self._inner_operation(outer.data, path)
+            before = None if inner is None else as_scaled(inner, partial(self._is_column, path=at))
             if before is not None:
                 data = self._operand(before.data, at, span)
                 steps = [
@@ -63,21 +63,23 @@ class FusedComputation(Leaves):
                 return compute_scaled(node, data, steps, dst)
         elif is_binary(node):
             for data, other, is_reversed in sides(node):
-                inner, at = self._below(data, path)
-                before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+                inner, at = self._inner_operation(data, path)
+                before = (
+                    None if inner is None else as_scaled(inner, partial(self._is_column, path=at))
+                )
                 if before is not None:
                     first = self._operand(before.data, at, span)
                     step = before.op, self._operand(before.other, at, span), before.is_reversed
                     second = self._operand(other, path, span)
                     return compute_with(node, first, step, second, dst, is_reversed=is_reversed)
         if is_activation(node):
-            inner, at = self._below(node.values[0], path)
-            before = None if inner is None else scaled(inner, partial(self._is_column, path=at))
+            inner, at = self._inner_operation(node.values[0], path)
+            before = None if inner is None else as_scaled(inner, partial(self._is_column, path=at))
             if before is not None and before.is_shift:
                 data = self._operand(before.data, at, span)
                 return compute_shifted(node, data, self._operand(before.other, at, span), dst)
         operands = [self._operand(operand, path, span) for operand in node.operands]
-        operands = with_a_tile(node, operands, span.partitions)
+        operands = with_tile_operand(node, operands, span.partitions)
         if isinstance(node.operation, Convert) and are_floats(node) and not self._is_elided(node):
             rounded = copied(operands[0], dtype_of(node.result.dtype))
             return rounded if dst is None else copied(rounded, dst.dtype, dst)
@@ -93,18 +95,18 @@ class FusedComputation(Leaves):
         size = ITEM_BYTES[node.result.dtype]
         return size >= min(ITEM_BYTES[node.values[0].dtype], ITEM_BYTES[self.value.dtype])
 
-    def _activated(
+    def _activation_tile(
         self, node: Node, path: Path, span: TileSpan, dst: Tensor | None
     ) -> Tensor | None:
         """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
         if not (is_activation(node) or isinstance(node.operation, Relu)):
             return None
-        inner, at = self._below(node.values[0], path)
+        inner, at = self._inner_operation(node.values[0], path)
         operands = self._scale_and_shift(inner, at)
         if operands is None:
             return self._activated_sum(node, inner, at, span, dst)
         data, scale, shift = (self._operand(operand, at, span) for operand, at in operands)
-        if not suits([scale, shift]):
+        if not are_single_block([scale, shift]):
             return None
         return compute_activated(node, data, scale, shift, dst)
 
@@ -112,12 +114,12 @@ class FusedComputation(Leaves):
         """Data, scale and shift of ``data * scale + shift``, each with its path."""
         steps: list[tuple[Any, Path]] = []
         for operation in (Add, Multiply):
-            step = None if node is None else scaled(node, partial(self._is_column, path=path))
+            step = None if node is None else as_scaled(node, partial(self._is_column, path=path))
             if node is None or step is None or not isinstance(node.operation, operation):
                 return None
             steps.append((step.other, path))
             data, at = step.data, path
-            node, path = self._below(data, path)
+            node, path = self._inner_operation(data, path)
         return [(data, at), *steps[::-1]]
 
     def _activated_sum(
@@ -130,22 +132,22 @@ class FusedComputation(Leaves):
         if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
             return None
         for value, other, _ in sides(sum_):
-            operands = self._scale_and_shift(*self._below(value, path))
+            operands = self._scale_and_shift(*self._inner_operation(value, path))
             if operands is None or not isinstance(other, Value) or self._is_column(other, path):
                 continue
             data, scale, shift = (self._operand(operand, at, span) for operand, at in operands)
             second = self._operand(other, path, span)
-            if suits([scale, shift]) and tuple(second.shape) == tuple(data.shape):
+            if are_single_block([scale, shift]) and tuple(second.shape) == tuple(data.shape):
                 sums = new(data.shape)
                 compute_with(sum_, data, (nl.multiply, scale, False), second, sums)
                 return compute_activated(node, sums, 1.0, shift, dst)
         return None
 
-    def _below(self, value: Value, path: Path) -> tuple[Node | None, Path]:
+    def _inner_operation(self, value: Value, path: Path) -> tuple[Node | None, Path]:
         """The operation that computes a value here and for one reader alone, past conversions."""
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
-            node = self.emission.facts.maker.get(value.number)
-            if node is None or self.emission.facts.uses.get(value.number, 0) > 1:
+            node = self.emission.facts.producers.get(value.number)
+            if node is None or self.emission.facts.use_counts.get(value.number, 0) > 1:
                 break
             if is_passed(node):
                 value, path = node.values[0], (node, *path)
@@ -162,7 +164,7 @@ class FusedComputation(Leaves):
         placed = self.leaves.get((value.number, path))
         if placed is None or placed.is_pending or "float" not in value.dtype:
             return False
-        return not moves(placed, self.frame.f_dims)
+        return not varies_along(placed, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: TileSpan) -> Any:
         if not isinstance(value, Value):
@@ -172,7 +174,7 @@ class FusedComputation(Leaves):
 
     def _number(self, value: Value) -> float | None:
         """The number that a tensor repeats, if it is constant."""
-        return number_of(self.emission.facts.maker, value)
+        return number_of(self.emission.facts.producers, value)
 
 
 def are_floats(node: Node) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 
-def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
+def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
     """Sums over neighbouring partitions, which each of them then holds: a product with ones."""
     frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     block = frame.block
@@ -46,9 +46,9 @@ def sums_by_group(emission: Emission, node: Node, evaluation: Evaluation, dims: 
         operation: Any = reader.operation
         is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == remaining
         if is_back and reader.result.shape == frame.shape:
-            emission.placed[reader.result.number] = [placed]
+            emission.places[reader.result.number] = [placed]
     steps = tuple(placed.steps[dim] for dim in remaining)
-    emission.placed[node.result.number] = [
+    emission.places[node.result.number] = [
         TensorPlace(placed.storage, node.result.shape, steps, (0, 0))
     ]
 

@@ -15,13 +15,13 @@ from trnsim.lower.emit.places.turning import write_all
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
-    axes,
-    filled,
     is_aligned,
+    load_tile,
+    merged_axes,
     runs,
     slice_of,
     spans,
-    write,
+    write_span,
 )
 from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
@@ -35,7 +35,7 @@ _MOVED: Final = 1 << 14
 """Elements of a partition in one transfer."""
 
 
-def join(emission: Emission, node: Node) -> bool:
+def emit_image_concatenation(emission: Emission, node: Node) -> bool:
     """Emit a concatenation of images by channels; whether it is one."""
     operation: Any = node.operation
     shape = node.result.shape
@@ -44,25 +44,25 @@ def join(emission: Emission, node: Node) -> bool:
     if not all(node.result.shape) or not _is_of_images(emission, node):
         return False
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
-    joined = emission.residents.room(frame, node.result)
+    joined = emission.residents.allocate(frame, node.result)
     first = 0
     for value in node.values:
         starts = [first if dim == 1 else 0 for dim in range(len(shape))]
         target = joined.sliced(value.shape, starts, (1,) * len(shape))
-        _put(emission, value, target)
+        _place_operand(emission, value, target)
         first += value.shape[1]
-    emission.placed[node.result.number] = [joined]
+    emission.places[node.result.number] = [joined]
     return True
 
 
-def stack(emission: Emission, node: Node) -> bool:
+def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
     """Emit a concatenation that the graph returns; whether a part of it lies on the chip.
 
     Such a part goes to its place in the result at once, not to HBM and from there once more.
     """
-    if not emission.facts.is_returned(node.result) or not all(node.result.shape):
+    if not emission.facts.is_output(node.result) or not all(node.result.shape):
         return False
-    parts = [(value, emission.settled(value)[0]) for value in node.values if all(value.shape)]
+    parts = [(value, emission.materialize(value)[0]) for value in node.values if all(value.shape)]
     if not any(placed.is_on_chip for _, placed in parts):
         return False
     dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
@@ -72,7 +72,7 @@ def stack(emission: Emission, node: Node) -> bool:
         starts = [first if at == dim else 0 for at in range(len(value.shape))]
         write_all(placed, value, joined.sliced(value.shape, starts, (1,) * len(starts)))
         first += value.shape[dim]
-    emission.placed[node.result.number] = [joined]
+    emission.places[node.result.number] = [joined]
     return True
 
 
@@ -92,58 +92,60 @@ def _is_of_images(emission: Emission, node: Node) -> bool:
     return False
 
 
-def _put(emission: Emission, value: Value, target: TensorPlace) -> None:
+def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> None:
     """Have a value where it belongs: computed there, or moved from where it lies."""
     frame = Frame(value.shape, (1,), (0, *range(2, len(value.shape))))
-    if _is_computed(emission, value, target, frame):
+    if _try_compute_in_place(emission, value, target, frame):
         return
     source = _source(emission, value, frame)
     for span in spans(frame, 0, frame.columns, 1, _MOVED):
         if source.is_on_chip:
-            _from_chip(source, target, frame, span)
+            _copy_from_chip(source, target, frame, span)
         else:
-            _from_hbm(source, target, frame, span)
+            _copy_from_hbm(source, target, frame, span)
 
 
-def _is_computed(emission: Emission, value: Value, target: TensorPlace, frame: Frame) -> bool:
+def _try_compute_in_place(
+    emission: Emission, value: Value, target: TensorPlace, frame: Frame
+) -> bool:
     """Compute a value where it belongs, if nobody else reads it and it is computed by channels."""
-    places = emission.placed.get(value.number)
-    node = emission.facts.maker.get(value.number)
+    places = emission.places.get(value.number)
+    node = emission.facts.producers.get(value.number)
     if node is None or (places is not None and not places[0].is_pending):
         return False
-    is_shared = emission.facts.uses.get(value.number, 0) > 1
+    is_shared = emission.facts.use_counts.get(value.number, 0) > 1
     if is_shared or is_view(node) or (places is None and node.kind is not Kind.ELEMENTWISE):
         return False
-    if emission.unconverted(value) is not None:
+    if emission.unconverted_place(value) is not None:
         return False
     evaluation = Evaluation(emission, value, places[0] if places else None)
     is_whole = not target.is_on_chip or target.offset[0] % frame.block == 0
     if is_whole and evaluation.frame == frame:
         evaluation.fill(target)
         return True
-    emission.placed[value.number] = [evaluation.run()]
+    emission.places[value.number] = [evaluation.run()]
     return False
 
 
 def _source(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
     """Where a value lies by channels, or in HBM."""
-    unconverted = emission.unconverted(value)
+    unconverted = emission.unconverted_place(value)
     if unconverted is not None:
         return unconverted
-    for place in emission.settled(value):
+    for place in emission.materialize(value):
         if not place.is_on_chip or is_aligned(place, frame):
             return place
     return in_hbm(emission.dense(value), value.shape)
 
 
-def _from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
+def _copy_from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
     """A span from SBUF."""
     dtype = source.storage.tile.dtype
     part = slice_of(source, frame, span)
     if part is None or part.shape[2] != span.columns:
-        part = filled(source, frame, span, dtype)
+        part = load_tile(source, frame, span, dtype)
     if not target.is_on_chip:
-        write(target, frame, span, part)
+        write_span(target, frame, span, part)
         return
     first = span.block * frame.block
     for row, count, there in _places(target, first, span.partitions, span.start, span.columns):
@@ -154,10 +156,10 @@ def _from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span: Til
             nisa.dma_copy(dst=there, src=here)
 
 
-def _from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
+def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
     """A span from HBM, to HBM or to the chip."""
     first = span.block * frame.block
-    p_axes, f_axes = axes(source, frame.p_dims), axes(source, frame.f_dims)
+    p_axes, f_axes = merged_axes(source, frame.p_dims), merged_axes(source, frame.f_dims)
     for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
         for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
             begin = source.offset[0] + p_begin[0] + f_begin[0]

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.isa import FREE_DIMENSIONS
-from trnsim.lower.emit.places.framing import covers
-from trnsim.lower.emit.places.paths import Path, along, back
+from trnsim.lower.emit.places.framing import has_no_repeats
+from trnsim.lower.emit.places.paths import Path, follow_path, invert_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import is_straight
 from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,
     TileSpan,
-    axes,
-    filled,
+    count_transfers,
     is_aligned,
+    is_misaligned,
     is_movable,
-    is_scattered,
+    load_tile,
+    merged_axes,
     slice_of,
-    transfers,
 )
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import Tensor, new
@@ -64,20 +64,20 @@ class Leaves:
         """The layout in which it is computed."""
         raise NotImplementedError
 
-    def _in_order(self, number: int, path: Path) -> TensorPlace:
+    def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
         value = self._values[number]
-        placed = along(path, in_hbm(self.emission.dense(value), value.shape))
+        placed = follow_path(path, in_hbm(self.emission.dense(value), value.shape))
         if placed is None:
-            last = self.emission.facts.viewed(value, path)
+            last = self.emission.facts.follow_path(value, path)
             placed = in_hbm(self.emission.dense(last), last.shape)
         return placed
 
-    def fetched(self, key: tuple[int, Path], span: TileSpan) -> Tensor:
+    def leaf_tile(self, key: tuple[int, Path], span: TileSpan) -> Tensor:
         """A leaf's tile."""
         placed = self.leaves[key]
         if self._is_in_parts and not placed.is_generated and all(map(any, placed.steps)):
-            return loaded(placed, self.frame, span, placed.storage.dtype)
+            return load_span(placed, self.frame, span, placed.storage.dtype)
         return self._tile_in_frame(key, placed, span)
 
     def _tile_in_frame(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
@@ -87,7 +87,7 @@ class Leaves:
             generated: Tensor | None = placed.storage.tile(*at)
             if generated is not None:
                 return generated
-            self.leaves[key] = placed = self._in_order(*key)
+            self.leaves[key] = placed = self._dense_leaf(*key)
         if is_aligned(placed, self.frame):
             tile = slice_of(placed, self.frame, span)
             if tile is not None:
@@ -96,45 +96,45 @@ class Leaves:
         if period is not None:
             end = span.start + span.columns if period.shape[2] > 1 else 1
             return period[: span.partitions, :, min(span.start, end - 1) : end]
-        if not moves(placed, self.frame.f_dims):
-            return self._column(key, placed, span)
-        here = placed if self._is_in_parts else self._nearer(key, placed)
+        if not varies_along(placed, self.frame.f_dims):
+            return self._column_tile(key, placed, span)
+        here = placed if self._is_in_parts else self._bring_nearer(key, placed)
         if here == placed:
-            return self._filled(key, placed, span)
+            return self._load_leaf(key, placed, span)
         self.leaves[key] = here
-        return self.fetched(key, span)
+        return self.leaf_tile(key, span)
 
-    def _nearer(self, key: tuple[int, Path], placed: TensorPlace) -> TensorPlace:
+    def _bring_nearer(self, key: tuple[int, Path], placed: TensorPlace) -> TensorPlace:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        is_movable_across = covers(placed) and is_movable(placed, self.frame.flipped())
+        is_movable_across = has_no_repeats(placed) and is_movable(placed, self.frame.flipped())
         if not is_movable(placed, self.frame) and not is_movable_across:
-            return self._in_order(*key)
-        if is_scattered(placed, self.frame) or transfers(placed, self.frame) > MANY:
-            return self._in_order(*key)
-        if not covers(placed) or is_straight(placed, self.frame):
+            return self._dense_leaf(*key)
+        if is_misaligned(placed, self.frame) or count_transfers(placed, self.frame) > MANY:
+            return self._dense_leaf(*key)
+        if not has_no_repeats(placed) or is_straight(placed, self.frame):
             return placed
-        here = self.emission.residents.reframed(placed, self.frame)
-        self._reused(key, here)
+        here = self.emission.residents.reframe(placed, self.frame)
+        self._note_place(key, here)
         return here
 
-    def _reused(self, key: tuple[int, Path], placed: TensorPlace) -> None:
+    def _note_place(self, key: tuple[int, Path], placed: TensorPlace) -> None:
         """Note where a leaf now lies too."""
         number, path = key
         value = self._values[number]
         for node in reversed(path):
-            before = back(node, placed)
+            before = invert_view(node, placed)
             if before is None:
                 return
             placed = before
         self.emission.add_place(value, placed)
 
-    def _column(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
+    def _column_tile(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf that is one number to a partition, of all blocks at once."""
         if key not in self._columns:
             self._columns[key] = self.emission.constants.column(key[0], placed, self.frame)
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
 
-    def _filled(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
+    def _load_leaf(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf's elements moved by transfers; once where many spans read them."""
         is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
@@ -145,22 +145,22 @@ class Leaves:
         strip = self._strip
         if strip is not None and not is_row and strip.columns > span.columns:
             if key not in self._parts:
-                self._parts[key] = filled(placed, self.frame, strip, dtype)
+                self._parts[key] = load_tile(placed, self.frame, strip, dtype)
             part, at = self._parts[key], span.start - strip.start
             return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
         if not is_row and not placed.is_on_chip:
-            tile = self._of_chunk(key, placed, span)
+            tile = self._chunk_slice(key, placed, span)
             if tile is not None:
                 return tile
         if self._is_in_parts:
-            tile = loaded(placed, self.frame, span, dtype)
+            tile = load_span(placed, self.frame, span, dtype)
         else:
-            tile = filled(placed, self.frame, span, dtype)
+            tile = load_tile(placed, self.frame, span, dtype)
         if is_row:
             self._columns[short] = tile
         return tile
 
-    def _of_chunk(
+    def _chunk_slice(
         self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan
     ) -> Tensor | None:
         """A part of columns that are loaded with their neighbours, as longer rows come faster."""
@@ -173,7 +173,7 @@ class Leaves:
         first, tile = self._chunks.get((key, span.block), (-1, None))
         if first != start:
             chunk = replace(span, start=start, columns=count)
-            tile = filled(placed, self.frame, chunk, placed.storage.dtype)
+            tile = load_tile(placed, self.frame, chunk, placed.storage.dtype)
             if tile.shape[2] != count:
                 return None
             self._chunks[key, span.block] = start, tile
@@ -181,35 +181,37 @@ class Leaves:
         return tile[:, :, at : at + span.columns]
 
 
-def loaded(placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
+def load_span(placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
     """A span's elements in HBM, each by one transfer: what a row repeats is repeated on the chip.
 
     Elements that lie nearly beside each other come with what lies between them, as a transfer of
     single ones takes as long for each as for a run of hundreds of bytes.
     """
-    along = axes(placed, frame.f_dims)
-    if len(along) == 1 and along[0][1] == (1,):
-        return filled(placed, frame, span, dtype)
+    dims_along = merged_axes(placed, frame.f_dims)
+    if len(dims_along) == 1 and dims_along[0][1] == (1,):
+        return load_tile(placed, frame, span, dtype)
     moving = [dim for dim in frame.f_dims if any(placed.steps[dim])]
-    is_repeated = moving and len(along) < FREE_DIMENSIONS and not all(any(n) for _, n in along)
+    is_repeated = (
+        moving and len(dims_along) < FREE_DIMENSIONS and not all(any(n) for _, n in dims_along)
+    )
     if is_repeated and span.columns == frame.columns:
         dims = (*frame.p_dims, *moving)
-        once, thin = _chosen(placed, frame, dims)
-        tile = loaded(once, thin, replace(span, columns=thin.columns), dtype)
+        once, thin = _select_dims(placed, frame, dims)
+        tile = load_span(once, thin, replace(span, columns=thin.columns), dtype)
         shape = (span.partitions, span.blocks)
-        view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in along)))
-        repeated = copied(view, dtype, new((*shape, *(length for length, _ in along)), dtype))
+        view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in dims_along)))
+        repeated = copied(view, dtype, new((*shape, *(length for length, _ in dims_along)), dtype))
         return repeated.reshape((*shape, span.columns))
-    step = along[0][1][0] if len(along) == 1 else 1
+    step = dims_along[0][1][0] if len(dims_along) == 1 else 1
     reach = (span.columns - 1) * step + 1
     if not 1 < step <= NEAR or reach * dtype.itemsize > _REACH_BYTES:
-        return filled(placed, frame, span, dtype)
-    wide, frame_wide = _chosen(placed, frame, frame.p_dims, frame.columns * step)
-    near = filled(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)
+        return load_tile(placed, frame, span, dtype)
+    wide, frame_wide = _select_dims(placed, frame, frame.p_dims, frame.columns * step)
+    near = load_tile(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)
     return copied(near[:, :, ::step], dtype)
 
 
-def _chosen(
+def _select_dims(
     placed: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
 ) -> tuple[TensorPlace, Frame]:
     """Some dimensions of a place, and of its frame; beside those a run of so many elements."""
@@ -221,6 +223,6 @@ def _chosen(
     return TensorPlace(placed.storage, shape, steps, placed.offset), thin
 
 
-def moves(placed: TensorPlace, dims: tuple[int, ...]) -> bool:
+def varies_along(placed: TensorPlace, dims: tuple[int, ...]) -> bool:
     """Whether a leaf's elements differ along some dimensions."""
     return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)

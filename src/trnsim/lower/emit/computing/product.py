@@ -16,7 +16,7 @@ from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
-from trnsim.lower.emit.places.turning import is_straight, turned
+from trnsim.lower.emit.places.turning import is_straight, load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, slice_of
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
 from trnsim.lower.patterns.contractions import PANEL_BYTES
@@ -40,18 +40,22 @@ _PANEL_BYTES: Final = 16 * 1024
 @emitter(DotGeneral)
 def dot_general(emission: Emission, node: Node) -> None:
     """A product that is computed where it is read."""
-    if node.result.number in emission.facts.standing:
-        split = _split(emission, node)
-        if split is not None and emission.facts.uses[node.result.number] == 1:
+    if node.result.number in emission.facts.row_partition_products:
+        split = _batch_reshape(emission, node)
+        if split is not None and emission.facts.use_counts[node.result.number] == 1:
             standing = _Standing(emission, node, split)
             if standing.fits():
-                emission.placed[split.number] = [standing.placed()]
+                emission.places[split.number] = [standing.place()]
                 return
         if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
-            emission.placed[node.result.number] = [PendingProduct(emission, node, stays=0).placed()]
+            emission.places[node.result.number] = [
+                PendingProduct(emission, node, stationary_index=0).place()
+            ]
             return
-    stays = 0 if _lies_in_rows(emission, node) else 1
-    emission.placed[node.result.number] = [PendingProduct(emission, node, stays=stays).placed()]
+    stationary_index = 0 if _lies_in_rows(emission, node) else 1
+    emission.places[node.result.number] = [
+        PendingProduct(emission, node, stationary_index=stationary_index).place()
+    ]
 
 
 def _lies_in_rows(emission: Emission, node: Node) -> bool:
@@ -61,7 +65,7 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
     what was computed lies as the next product wants it. Few rows take the array less time as the
     side that passes, though what comes out is turned, 128 columns for each block of rows at a time.
     """
-    if not emission.facts.is_last(node.result):
+    if not emission.facts.is_output_only(node.result):
         return False
     inputs = {value.number for value in emission.facts.graph.inputs}
     origins = [_origin(emission, value) for value in node.values]
@@ -78,14 +82,14 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
 
 def _origin(emission: Emission, value: Value) -> int:
     """The number of the value that one is, as it is, converted, or seen otherwise."""
-    node = emission.facts.maker.get(value.number)
+    node = emission.facts.producers.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]
-        node = emission.facts.maker.get(value.number)
+        node = emission.facts.producers.get(value.number)
     return value.number
 
 
-def _split(emission: Emission, node: Node) -> Value | None:
+def _batch_reshape(emission: Emission, node: Node) -> Value | None:
     """The reshape of a product's rows into batches, if that is who reads it."""
     if len(node.result.shape) != 2:  # noqa: PLR2004  a matrix
         return None
@@ -100,19 +104,25 @@ def _split(emission: Emission, node: Node) -> Value | None:
 class PendingProduct(PendingResult):
     """A product that waits for its reader, who asks for it tile by tile."""
 
-    def __init__(self, emission: Emission, node: Node, *, stays: int = 1) -> None:
+    def __init__(self, emission: Emission, node: Node, *, stationary_index: int = 1) -> None:
         operation: Any = node.operation
         self.emission, self.node = emission, node
         self.name = node.name
         rank = len(node.result.shape)
         self.batch = tuple(range(rank - 2))
-        self._stays = _Side(emission, node.values[stays], operation.contracting[stays])
-        self._passes = _Side(emission, node.values[1 - stays], operation.contracting[1 - stays])
-        self._stays.spare_bytes = max(PANEL_BYTES // 2 - self._passes.total_bytes(), 0)
-        self._p_dim, self._f_dim = (rank - 1, rank - 2) if stays else (rank - 2, rank - 1)
+        self._stationary = _ProductOperand(
+            emission, node.values[stationary_index], operation.contracting[stationary_index]
+        )
+        self._moving = _ProductOperand(
+            emission, node.values[1 - stationary_index], operation.contracting[1 - stationary_index]
+        )
+        self._stationary.spare_bytes = max(PANEL_BYTES // 2 - self._moving.total_bytes(), 0)
+        self._p_dim, self._f_dim = (
+            (rank - 1, rank - 2) if stationary_index else (rank - 2, rank - 1)
+        )
         self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
 
-    def placed(self) -> TensorPlace:
+    def place(self) -> TensorPlace:
         """The result's place: here, until it is read."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
@@ -121,13 +131,13 @@ class PendingProduct(PendingResult):
 
         Of several matrices one at a time, where each has blocks of rows: they share what stays.
         """
-        chunk, own = self._passes.chunk(), int(self.frame.shape[self._f_dim])
-        is_apart = self.batch and self.frame.blocks > 1 and not self._stays.is_ready()
+        chunk, own = self._moving.chunk(), int(self.frame.shape[self._f_dim])
+        is_apart = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
         return own if is_apart and chunk > own else chunk
 
     def enter(self, start: int, columns: int) -> None:
         """Go to a range of columns."""
-        self._passes.enter(start, columns)
+        self._moving.enter(start, columns)
 
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
@@ -138,10 +148,10 @@ class PendingProduct(PendingResult):
             count = min(inner - at % inner, span.start + span.columns - at)
             number, first = at // inner if self.batch else 0, at - span.start
             dst = sums[:, 0, first : first + count]
-            panel = self._stays.panel(number, span)
-            for k in range(self._passes.blocks):
-                stationary = self._stays.stationary(panel, k, span)
-                moving = self._passes.moving(k, at, count)
+            panel = self._stationary.panel(number, span)
+            for k in range(self._moving.blocks):
+                stationary = self._stationary.stationary(panel, k, span)
+                moving = self._moving.moving(k, at, count)
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
             at += count
         return sums
@@ -154,13 +164,13 @@ class _Standing(PendingProduct):
     """
 
     def __init__(self, emission: Emission, node: Node, split: Value) -> None:
-        super().__init__(emission, node, stays=0)
+        super().__init__(emission, node, stationary_index=0)
         self.frame = Frame(split.shape, (1,), (0, 2))
 
     def fits(self) -> bool:
         """Whether all of the side that passes may be in SBUF."""
-        columns = self._stays.frame.columns
-        return self._passes.chunk() == self.frame.shape[2] and self._stays.chunk() == columns
+        columns = self._stationary.frame.columns
+        return self._moving.chunk() == self.frame.shape[2] and self._stationary.chunk() == columns
 
     def chunk(self) -> int:
         """All columns."""
@@ -169,8 +179,8 @@ class _Standing(PendingProduct):
     def enter(self, start: int, columns: int) -> None:
         """Have the side that passes in SBUF."""
         del start, columns
-        self._passes.enter(0, self.frame.shape[2])
-        self._stays.enter(0, self._stays.frame.columns)
+        self._moving.enter(0, self.frame.shape[2])
+        self._stationary.enter(0, self._stationary.frame.columns)
 
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
@@ -180,17 +190,17 @@ class _Standing(PendingProduct):
         while at < span.start + span.columns:
             count = min(N - at % N, span.start + span.columns - at)
             row = at // N * T + span.block * P
-            for k in range(self._passes.blocks):
+            for k in range(self._moving.blocks):
                 nisa.nc_matmul(
                     dst=sums[:, 0, at - span.start : at - span.start + count],
-                    stationary=self._stays.moving(k, row, span.partitions),
-                    moving=self._passes.moving(k, at % N, count),
+                    stationary=self._stationary.moving(k, row, span.partitions),
+                    moving=self._moving.moving(k, at % N, count),
                 )
             at += count
         return sums
 
 
-class _Side:
+class _ProductOperand:
     """One operand, its contraction along the partitions.
 
     Attributes:
@@ -212,12 +222,12 @@ class _Side:
 
     # The side that passes
 
-    def _ready(self) -> TensorPlace | None:
+    def _ready_place(self) -> TensorPlace | None:
         """A place in SBUF with the contraction along the partitions, if there is one."""
         if self._weight() is not None:
             return None
         dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
-        for place in self.emission.settled(self.value):
+        for place in self.emission.materialize(self.value):
             moves = self.length == 1 or any(place.steps[free])
             if moves and is_aligned(place, self.frame) and place.storage.tile.dtype == dtype:
                 return place
@@ -229,36 +239,38 @@ class _Side:
 
     def is_ready(self) -> bool:
         """Whether it lies in SBUF as a product reads it."""
-        return self._ready() is not None
+        return self._ready_place() is not None
 
     def chunk(self) -> int:
         """Columns that are in SBUF at once."""
-        if self._ready() is not None:
+        if self._ready_place() is not None:
             return int(self.frame.columns)
         size = dtype_of(self.value.dtype).itemsize * self.blocks
         most = PANEL_BYTES // size // BANK * BANK or max(PANEL_BYTES // size // P, 1) * P
         if most >= self.frame.columns and self._weight() is None:
-            self.emission.add_place(self.value, turned(self.emission, self.value, self.frame))
+            self.emission.add_place(
+                self.value, load_in_frame(self.emission, self.value, self.frame)
+            )
         return int(min(most, self.frame.columns))
 
     def enter(self, start: int, columns: int) -> None:
         """Have a range of columns in SBUF."""
-        self._here, self._start, self._is_part = self._ready(), 0, False
+        self._here, self._start, self._is_part = self._ready_place(), 0, False
         if self._here is None:
             self._is_part = True
             self._start = start
-            self._here = self._prepared(start, columns) or self._brought(start, columns)
+            self._here = self._load_weight(start, columns) or self._load_columns(start, columns)
 
-    def _brought(self, start: int, columns: int) -> TensorPlace:
+    def _load_columns(self, start: int, columns: int) -> TensorPlace:
         """A range of columns in SBUF, which the next product of them finds there."""
         key = self.value.number, self.frame, start, columns
         latest = self.emission.passing
         if latest is None or latest[0] != key:
-            placed = turned(self.emission, self.value, self.frame, start, columns)
+            placed = load_in_frame(self.emission, self.value, self.frame, start, columns)
             self.emission.passing = latest = key, placed
         return latest[1]
 
-    def _prepared(self, start: int, columns: int) -> TensorPlace | None:
+    def _load_weight(self, start: int, columns: int) -> TensorPlace | None:
         """A range of columns of a weight, in SBUF."""
         weight = self._weight()
         if weight is None:
@@ -297,7 +309,7 @@ class _Side:
     def panel(self, number: int, span: TileSpan) -> tuple[Tensor, int]:
         """Columns of the whole contraction in SBUF, a span's among them, and the first of them."""
         first = span.block * P
-        ready = self._ready()
+        ready = self._ready_place()
         if ready is not None:
             offset = number * self.length
             columns = slice_of(
@@ -308,26 +320,26 @@ class _Side:
             if columns is not None:
                 return columns, 0
         size = dtype_of(self.value.dtype).itemsize * self.blocks
-        width = max(self._held_bytes() // size // P, 1) * P
+        width = max(self._panel_bytes() // size // P, 1) * P
         start = first // width * width
         count = min(width, self.length - start)
         key = (number, start)
         if self._panel is None or self._panel[0] != key:
-            self._panel = key, self._loaded(number, start, count)
+            self._panel = key, self._load_panel(number, start, count)
         return self._panel[1], start
 
-    def _held_bytes(self) -> int:
+    def _panel_bytes(self) -> int:
         """Bytes of a partition for what is loaded at once: more where rows would be short."""
         if self._weight() is not None:
             return _PANEL_BYTES
         is_long = _HELD_BYTES // self.blocks >= _RUN_BYTES
-        if is_long or not is_straight(self.emission.settled(self.value)[0], self.frame):
+        if is_long or not is_straight(self.emission.materialize(self.value)[0], self.frame):
             return _HELD_BYTES
         return PANEL_BYTES + self.spare_bytes
 
     def _weight(self) -> tuple[int, Frame] | None:
         """The weight that this side is, as it is, converted, or by a view of all of it."""
-        for place in self.emission.stored(self.value):
+        for place in self.emission.convertible_places(self.value):
             number = self.emission.inputs.weight_of(place)
             if number is not None:
                 return number, self.frame
@@ -347,13 +359,13 @@ class _Side:
                 return number, frame
         return None
 
-    def _loaded(self, number: int, start: int, columns: int) -> Tensor:
+    def _load_panel(self, number: int, start: int, columns: int) -> Tensor:
         """Columns of the whole contraction, from where they lie."""
         weight, inputs = self._weight(), self.emission.inputs
         if weight is not None:
             source = inputs.prepare(*weight, number * self.length + start, columns)
-            tile = inputs.streamed(tuple(source.shape), dtype_of(self.value.dtype))
+            tile = inputs.ring_tile(tuple(source.shape), dtype_of(self.value.dtype))
             nisa.dma_copy(dst=tile, src=source)
             return tile
         at = number * self.length + start
-        return turned(self.emission, self.value, self.frame, at, columns).storage.tile
+        return load_in_frame(self.emission, self.value, self.frame, at, columns).storage.tile

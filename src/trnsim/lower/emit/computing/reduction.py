@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.emit.computing.compute import OPERATORS, reduced
+from trnsim.lower.emit.computing.compute import OPERATORS, reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
-from trnsim.lower.emit.computing.groups import sums_by_group
-from trnsim.lower.emit.computing.rows import waits
+from trnsim.lower.emit.computing.groups import emit_group_sums
+from trnsim.lower.emit.computing.rows import should_defer_reduction
 from trnsim.lower.emit.facts import TURNED_BYTES
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import turned
-from trnsim.lower.emit.places.walk import Frame, TileSpan, in_turn, natural, spans
+from trnsim.lower.emit.places.turning import load_in_frame
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    TileSpan,
+    pipelined_elements,
+    row_major_frame,
+    spans,
+)
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.columns import column_reduce
@@ -38,37 +44,39 @@ def reduce(emission: Emission, node: Node) -> None:
     """A reduction in the layout in which its operand is computed, if that suits."""
     operation: Any = node.operation
     (value,) = node.values
-    if waits(emission, node) and emission.waiting.fold(node):
+    if should_defer_reduction(emission, node) and emission.deferred.defer_reduction(node):
         return
     rank, last = len(value.shape), len(operation.dims)
     is_of_rows = tuple(sorted(operation.dims)) == tuple(range(rank - last, rank))
     is_float = value.type.is_floating and node.result.type.is_floating
     has_rows = bool(node.result.shape) or value.type.elements == max(value.shape, default=1)
-    if is_float and has_rows and _as_it_lies(emission, node, is_of_rows=is_of_rows):
+    if is_float and has_rows and _reduce_in_place(emission, node, is_of_rows=is_of_rows):
         return
     if not is_of_rows:
-        emission.by_kernel(column_reduce, node)
+        emission.run_kernel(column_reduce, node)
         return
     evaluation = Evaluation(emission, value, is_kept=False)
     is_in_hbm = evaluation.is_in_hbm()
     if not is_in_hbm:
         evaluation = Evaluation(emission, value, in_hbm(emission.dense(value), value.shape))
-    evaluation.frame = natural(value.shape, last)
-    _along(emission, node, evaluation, {dim for dim in operation.dims if value.shape[dim] > 1})
+    evaluation.frame = row_major_frame(value.shape, last)
+    _reduce_columns(
+        emission, node, evaluation, {dim for dim in operation.dims if value.shape[dim] > 1}
+    )
     if not is_in_hbm:  # who reads it has something else along the partitions
         place = in_hbm(emission.dense(node.result), node.result.shape)
-        emission.placed[node.result.number] = [place]
+        emission.places[node.result.number] = [place]
 
 
-def _as_it_lies(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
+def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
     """A reduction of floating point where its operand is computed; whether it suits."""
     operation: Any = node.operation
     (value,) = node.values
     evaluation = Evaluation(emission, value, is_kept=False)
-    if is_of_rows and emission.facts.is_last(node.result) and evaluation.is_in_hbm():
+    if is_of_rows and emission.facts.is_output_only(node.result) and evaluation.is_in_hbm():
         return False
-    if evaluation.pending() and not set(evaluation.frame.p_dims) <= set(operation.dims):
-        emission.settled(value)
+    if evaluation.pending_leaves() and not set(evaluation.frame.p_dims) <= set(operation.dims):
+        emission.materialize(value)
         evaluation = Evaluation(emission, value, is_kept=False)
     frame = evaluation.frame
     dims = {dim for dim in operation.dims if value.shape[dim] > 1}
@@ -76,24 +84,24 @@ def _as_it_lies(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
     is_across = bool(dims) and dims == set(standing) and not frame.is_replicated
     fits = frame.columns * nl.float32.itemsize <= emission.residents.most_bytes // 2
     if is_across and operation.op == "add" and fits:
-        _across(emission, node, evaluation)
+        _sum_partitions(emission, node, evaluation)
         return True
-    if is_across and _turns(emission, value, frame):
+    if is_across and _transpose_operand(emission, value, frame):
         evaluation = Evaluation(emission, value)
         frame = evaluation.frame
         standing = [dim for dim in frame.p_dims if value.shape[dim] > 1]
     is_part = 0 < len(dims) < len(standing) and dims == set(standing[-len(dims) :])
     if is_part and operation.op == "add" and frame.columns <= BANK:
-        sums_by_group(emission, node, evaluation, dims)
+        emit_group_sums(emission, node, evaluation, dims)
         return True
     long = [dim for dim in frame.f_dims if value.shape[dim] > 1]
-    if evaluation.pending() or dims != set(long[len(long) - len(dims) :]):
+    if evaluation.pending_leaves() or dims != set(long[len(long) - len(dims) :]):
         return False
-    _along(emission, node, evaluation, dims)
+    _reduce_columns(emission, node, evaluation, dims)
     return True
 
 
-def _turns(emission: Emission, value: Value, frame: Frame) -> bool:
+def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
     """Have what runs along the partitions along the columns, where that fits in SBUF.
 
     It stays so for those that read it next, as the rest of a softmax.
@@ -101,12 +109,12 @@ def _turns(emission: Emission, value: Value, frame: Frame) -> bool:
     across = Frame(frame.shape, frame.f_dims, frame.p_dims)
     if across.blocks * across.columns * ITEM_BYTES[value.dtype] > TURNED_BYTES:
         return False
-    emission.settled(value)
-    emission.placed[value.number].insert(0, turned(emission, value, across))
+    emission.materialize(value)
+    emission.places[value.number].insert(0, load_in_frame(emission, value, across))
     return True
 
 
-def _kept(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _result_dims(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dimensions of the result along the partitions, and along the columns."""
     operation: Any = node.operation
     left = [dim for dim in range(len(frame.shape)) if dim not in operation.dims]
@@ -117,10 +125,10 @@ def _kept(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return p_dims, f_dims
 
 
-def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
+def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> None:
     """Sums along the partitions, which every partition then holds."""
     frame = evaluation.frame
-    _, f_dims = _kept(frame, node)
+    _, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
     placed = result.matrix(nl.float32)
     dtype = nl.bfloat16 if emission.facts.is_narrow else nl.float32
@@ -133,8 +141,8 @@ def _across(emission: Emission, node: Node, evaluation: Evaluation) -> None:
             for number in range(span.blocks):
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
         nisa.tensor_copy(dst=placed.storage.tile[:, 0, start : start + columns], src=sums)
-    emission.placed[node.result.number] = [placed]
-    emission.residents.hold(node.result, placed)
+    emission.places[node.result.number] = [placed]
+    emission.residents.add(node.result, placed)
 
 
 def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
@@ -148,11 +156,11 @@ def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
     return evaluation.tile(span, new(shape, dtype))
 
 
-def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
+def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
     """Reductions along the columns."""
     operation: Any = node.operation
     frame, inner = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
-    p_dims, f_dims = _kept(frame, node)
+    p_dims, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
     placed = result.matrix(nl.float32)
     if inner > _LONGEST:
@@ -162,15 +170,15 @@ def _along(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int
         _at_once(evaluation, operation.op, inner, placed)
     if not node.result.type.is_floating:
         placed = _as_integers(placed, result, node.result.dtype)
-    emission.placed[node.result.number] = [placed]
-    emission.residents.hold(node.result, placed)
+    emission.places[node.result.number] = [placed]
+    emission.residents.add(node.result, placed)
 
 
 def _at_once(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -> None:
     """Reductions of so many neighbouring columns, of several by one instruction."""
     frame = evaluation.frame
     most = max(_LONGEST // 4 // inner, 1) * inner
-    longest = in_turn(frame, most) if evaluation.is_in_hbm() else most
+    longest = pipelined_elements(frame, most) if evaluation.is_in_hbm() else most
     for span in spans(frame, 0, frame.columns, longest, most):
         shape = (span.partitions, span.blocks, span.columns)
         tile = widened(evaluation.tile(span), shape)
@@ -206,6 +214,6 @@ def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace)
             for number, (at, count) in enumerate(pieces(inner, PIECE)):
                 tile = evaluation.tile(replace(rows, start=start + at, columns=count))
                 piece = widened(tile, (rows.partitions, 1, count))
-                reduced(piece, op, partials[:, :, number : number + 1])
+                reduce_rows(piece, op, partials[:, :, number : number + 1])
             block = slice(rows.block, rows.block + 1)
-            reduced(partials, op, result[: rows.partitions, block, group : group + 1])
+            reduce_rows(partials, op, result[: rows.partitions, block, group : group + 1])

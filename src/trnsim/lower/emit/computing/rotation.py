@@ -14,15 +14,18 @@ from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import match_node
-from trnsim.lower.emit.computing.joining import join, stack
+from trnsim.lower.emit.computing.joining import (
+    emit_image_concatenation,
+    emit_returned_concatenation,
+)
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
-    axes,
-    filled,
     frame_in_hbm,
     frame_of,
+    load_tile,
+    merged_axes,
     runs,
     slice_of,
 )
@@ -39,20 +42,20 @@ if TYPE_CHECKING:
 @emitter(Concatenate)
 def concatenate(emission: Emission, node: Node) -> None:
     """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
-    if join(emission, node):
+    if emit_image_concatenation(emission, node):
         return
-    match = match_node(ROTATION, node, Makers(emission.facts.maker))
+    match = match_node(ROTATION, node, Makers(emission.facts.producers))
     if match is not None:
         source = match["x"]
-        placed = emission.settled(source)[0]
+        placed = emission.materialize(source)[0]
         own = frame_of if placed.is_on_chip else frame_in_hbm
         frame = own(placed, source.shape)
         if _fits(placed, frame, len(source.shape) - 1):
             rotation = PendingRotation(emission, placed, frame)
-            emission.placed[node.result.number] = [rotation.placed()]
+            emission.places[node.result.number] = [rotation.place()]
             return
-    if not stack(emission, node):
-        emission.waiting.later.add(node.result.number)
+    if not emit_returned_concatenation(emission, node):
+        emission.deferred.concatenations.add(node.result.number)
 
 
 def _fits(placed: TensorPlace, frame: Frame, last: int) -> bool:
@@ -76,7 +79,7 @@ class PendingRotation(PendingResult):
         self.block = frame.block
         self.width = frame.shape[-1]
 
-    def placed(self) -> TensorPlace:
+    def place(self) -> TensorPlace:
         """The result's place: here, until it is read."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
@@ -90,7 +93,7 @@ class PendingRotation(PendingResult):
     def tile(self, span: TileSpan) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
-        columns = axes(self.source, self.frame.f_dims)
+        columns = merged_axes(self.source, self.frame.f_dims)
         for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
             moving = self._moving(replace(span, start=span.start + at, columns=length))
             turn = self._turn(moving.dtype)
@@ -104,7 +107,7 @@ class PendingRotation(PendingResult):
     def _moving(self, span: TileSpan) -> Tensor:
         """A block of the source, brought from HBM if it lies there."""
         if not self.source.is_on_chip:
-            return filled(self.source, self.frame, span, self.source.storage.dtype)
+            return load_tile(self.source, self.frame, span, self.source.storage.dtype)
         moving = slice_of(self.source, self.frame, span)
         if moving is None:
             raise InternalError(f"columns of {self.frame} do not lie evenly")

@@ -15,7 +15,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import Shape
-from trnsim.lower.emit.places.paths import widens
+from trnsim.lower.emit.places.paths import is_widening
 from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.emit.places.walk import Frame
 
@@ -28,7 +28,7 @@ _LONGEST: Final = 4096
 """Elements of a row: its tiles in float32 lie in SBUF together, and those of the next one."""
 
 
-def waits(emission: Emission, node: Node) -> bool:
+def should_defer_reduction(emission: Emission, node: Node) -> bool:
     """Whether a reduction is computed with who reads it: of whole rows that lie in HBM."""
     operation: Any = node.operation
     (value,) = node.values
@@ -37,14 +37,14 @@ def waits(emission: Emission, node: Node) -> bool:
     rows, width = prod(value.shape[:outer]), prod(value.shape[outer:])
     if not is_last or rows < _FEWEST or not 1 < width <= _LONGEST:
         return False
-    return _is_repeated(emission, node.result, value.shape, outer) and _streams(emission, value)
+    return _is_repeated(emission, node.result, value.shape, outer) and _is_streamed(emission, value)
 
 
 def _is_repeated(emission: Emission, value: Value, shape: Shape, outer: int) -> bool:
     """Whether all that is read of a reduction is repeated along the rows again."""
     while True:
         readers = emission.facts.readers(value)
-        if len(readers) != 1 or emission.facts.is_returned(value):
+        if len(readers) != 1 or emission.facts.is_output(value):
             return False
         (node,) = readers
         if isinstance(node.operation, BroadcastInDim):
@@ -69,10 +69,10 @@ def is_of_rows(node: Node, outer: int) -> bool:
 
 def is_constant(emission: Emission, value: Value) -> bool:
     """Whether a value is one number."""
-    return number_of(emission.facts.maker, value) is not None
+    return number_of(emission.facts.producers, value) is not None
 
 
-def _streams(emission: Emission, value: Value) -> bool:
+def _is_streamed(emission: Emission, value: Value) -> bool:
     """Whether what is reduced is computed of tensors that lie in HBM in order, and of rows."""
     waiting, visited, tensors = [value], set[int](), 0
     while waiting:
@@ -80,9 +80,9 @@ def _streams(emission: Emission, value: Value) -> bool:
         if source.number in visited:
             continue
         visited.add(source.number)
-        node = emission.facts.maker.get(source.number)
-        places = emission.placed.get(source.number)
-        if source.number in emission.facts.features or not source.type.is_floating:
+        node = emission.facts.producers.get(source.number)
+        places = emission.places.get(source.number)
+        if source.number in emission.facts.feature_values or not source.type.is_floating:
             return False
         if places is not None:
             if source.shape != value.shape or places[0] != in_hbm(places[0].storage, source.shape):
@@ -100,8 +100,8 @@ def _streams(emission: Emission, value: Value) -> bool:
 
 def _is_at_hand(emission: Emission, value: Value) -> bool:
     """Whether a value lies somewhere, is a number, or is computed of reductions that wait."""
-    while value.number not in emission.placed and value.number not in emission.waiting.folded:
-        node = emission.facts.maker[value.number]
+    while value.number not in emission.places and value.number not in emission.deferred.reductions:
+        node = emission.facts.producers[value.number]
         if isinstance(node.operation, Constant):
             return True
         tensors = [operand for operand in node.values if not is_constant(emission, operand)]
@@ -112,22 +112,22 @@ def _is_at_hand(emission: Emission, value: Value) -> bool:
     return True
 
 
-def below(emission: Emission, node: Node) -> Node | None:
+def deferred_reduction(emission: Emission, node: Node) -> Node | None:
     """The reduction that waits below a value repeated of it."""
     value = node.values[0]
-    while value.number not in emission.waiting.folded:
-        if value.number in emission.placed or value.number not in emission.facts.maker:
+    while value.number not in emission.deferred.reductions:
+        if value.number in emission.places or value.number not in emission.facts.producers:
             return None
-        maker = emission.facts.maker[value.number]
-        tensors = [operand for operand in maker.values if not is_constant(emission, operand)]
-        is_step = maker.kind is Kind.ELEMENTWISE or isinstance(maker.operation, Reshape)
+        producer = emission.facts.producers[value.number]
+        tensors = [operand for operand in producer.values if not is_constant(emission, operand)]
+        is_step = producer.kind is Kind.ELEMENTWISE or isinstance(producer.operation, Reshape)
         if len(tensors) != 1 or not is_step:
             return None
         value = tensors[0]
-    return emission.waiting.folded[value.number]
+    return emission.deferred.reductions[value.number]
 
 
-def stand(frame: Frame, shape: Shape, outer: int) -> bool:
+def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
     """Whether a frame has the first dimensions of a shape along the partitions, in their order."""
     long = [dim for dim, length in enumerate(shape) if length > 1]
     across = [dim for dim in frame.p_dims if shape[dim] > 1]
@@ -140,10 +140,10 @@ def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
     """Whether all that read a value are done, or computed here and nowhere else again."""
     for node in emission.facts.readers(value):
         number = node.result.number
-        if number in emission.placed:
+        if number in emission.places:
             continue
         if number not in inside:
             return False
-        if widens(node) and not is_inside(emission, node.result, inside):
+        if is_widening(node) and not is_inside(emission, node.result, inside):
             return False
-    return not emission.facts.is_returned(value)
+    return not emission.facts.is_output(value)

@@ -14,8 +14,8 @@ from math import prod
 from typing import Any, Final
 
 from trnsim.lower.emit.computing.leaves import NEAR
-from trnsim.lower.emit.places.tensor_place import TensorPlace, merged
-from trnsim.lower.emit.places.walk import MANY, Frame, axes, transfers
+from trnsim.lower.emit.places.tensor_place import TensorPlace, merge_axes
+from trnsim.lower.emit.places.walk import MANY, Frame, count_transfers, merged_axes
 from trnsim.lower.kernels.tiles import P
 
 _FEW_COLUMNS: Final = 512
@@ -47,7 +47,7 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
     shape = tensors[0].shape
     steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
     parts_: list[MatrixPart] = []
-    for rows, columns, first in _spaces(merged(shape, steps), piece):
+    for rows, columns, first in _spaces(merge_axes(shape, steps), piece):
         outer = _walked(rows, is_counted=any(tensor.is_generated for tensor in tensors))
         for index in product(*(range(length) for length, _ in rows[:outer])):
             moved = [
@@ -62,9 +62,9 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
     """Whether transfers find the elements of tensors beside each other, or nearly."""
     for placed in (part.places[key] for key in keys):
-        last = axes(placed, part.frame.f_dims)[-1:]
+        last = merged_axes(placed, part.frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR
-        if not placed.is_generated and (is_far or transfers(placed, part.frame) > MANY):
+        if not placed.is_generated and (is_far or count_transfers(placed, part.frame) > MANY):
             return False
     return True
 

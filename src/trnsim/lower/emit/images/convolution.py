@@ -15,10 +15,10 @@ from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.gaps import Gaps
-from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry, parts
+from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry, window_boxes
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
-from trnsim.lower.emit.places.turning import turned
+from trnsim.lower.emit.places.turning import load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
@@ -59,8 +59,8 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 def convolution(emission: Emission, node: Node) -> None:
     """A convolution that is computed where it is read."""
     convolved = PendingConvolution(emission, node)
-    convolved.image.settle()
-    emission.placed[node.result.number] = [convolved.placed()]
+    convolved.image.materialize()
+    emission.places[node.result.number] = [convolved.place()]
 
 
 def sight_of(node: Node) -> WindowGeometry:
@@ -108,7 +108,7 @@ class PendingConvolution(PendingResult):
         self._panels: dict[int, Tensor] = {}
         self._turned: Tensor | None = None
 
-    def placed(self) -> TensorPlace:
+    def place(self) -> TensorPlace:
         """The result's place: here, until it is read."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
@@ -136,7 +136,7 @@ class PendingConvolution(PendingResult):
 
     def chunk(self) -> int:
         """Columns of the result whose windows are in SBUF at once."""
-        if self._is_bare() and self.image.whole() is not None:
+        if self._is_bare() and self.image.resident_band() is not None:
             return int(self.frame.columns)
         sight, row_bytes = self.sight, self.image.row_bytes
         rows, columns = sight.places
@@ -155,12 +155,12 @@ class PendingConvolution(PendingResult):
 
     def enter(self, start: int, columns: int) -> None:
         """Have what the windows of a range of columns see in SBUF."""
-        band = self.image.whole() if self._is_bare() else None
+        band = self.image.resident_band() if self._is_bare() else None
         if band is not None:
             self._bands = [band]
             return
         taps, gaps = self.kernels.taps, self.gaps
-        boxes = parts(self.sight.places, start, columns)
+        boxes = window_boxes(self.sight.places, start, columns)
         seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
@@ -168,7 +168,7 @@ class PendingConvolution(PendingResult):
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         at = 0
-        for part in parts(self.sight.places, span.start, span.columns):
+        for part in window_boxes(self.sight.places, span.start, span.columns):
             dst = sums[:, 0, at : at + part.count]
             if self.gaps is not None:
                 self._add_phases(span, part, dst, self.gaps)
@@ -213,7 +213,7 @@ class PendingConvolution(PendingResult):
     # The side that stays
 
     def _weight(self) -> int | None:
-        for place in self.emission.settled(self.kernel):
+        for place in self.emission.materialize(self.kernel):
             number = self.emission.inputs.weight_of(place)
             if number is not None:
                 return number
@@ -242,7 +242,7 @@ class PendingConvolution(PendingResult):
                 tile = new(shape, source.dtype)
             else:
                 self._panels.clear()
-                tile = self.emission.inputs.streamed(shape, source.dtype)
+                tile = self.emission.inputs.ring_tile(shape, source.dtype)
             nisa.dma_copy(dst=tile, src=source)
             self._panels[block] = tile
         return self._panels[block]
@@ -259,10 +259,10 @@ class PendingConvolution(PendingResult):
             if at not in self._panels:
                 if len(self._panels) * count * column_bytes >= _PANELS_BYTES:
                     self._panels.clear()
-                columns = turned(self.emission, self.kernel, frame, at, count)
+                columns = load_in_frame(self.emission, self.kernel, frame, at, count)
                 self._panels[at] = columns.storage.tile
             return self._panels[at]
         kernels = self._turned
         if kernels is None:
-            kernels = self._turned = turned(self.emission, self.kernel, frame).storage.tile
+            kernels = self._turned = load_in_frame(self.emission, self.kernel, frame).storage.tile
         return kernels[:, :, at : at + count]

@@ -14,8 +14,8 @@ from trnsim.graph.rewriting import match_node
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import is_straight, turned
-from trnsim.lower.emit.places.walk import Frame, TileSpan, filled, is_aligned
+from trnsim.lower.emit.places.turning import is_straight, load_in_frame
+from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, load_tile
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.lower.patterns.enlarging import ENLARGING, times
@@ -163,7 +163,7 @@ class WindowBox:
         return self.images * self.rows * self.columns
 
 
-def parts(places: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
+def window_boxes(places: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
     """The boxes that a range of windows consists of, in order."""
     rows, columns = places
     while count:
@@ -192,27 +192,27 @@ class Image:
     ) -> None:
         """Images in blocks of channels, with a number around them and between their elements."""
         self.emission, self.sight, self.number = emission, sight, number
-        self.value, self.times = _copied(emission, value)
+        self.value, self.times = _enlarging_source(emission, value)
         shape = self.value.shape
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), block)
         self.width = sight.size[1] if sight.is_bare else sight.width
 
-    def settle(self) -> None:
+    def materialize(self) -> None:
         """Have the images somewhere."""
-        if self.emission.unconverted(self.value) is None:
-            self.emission.settled(self.value)
+        if self.emission.unconverted_place(self.value) is None:
+            self.emission.materialize(self.value)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a partition for a row of a band."""
         return self.frame.blocks * self.width * int(dtype_of(self.value.dtype).itemsize)
 
-    def whole(self) -> Band | None:
+    def resident_band(self) -> Band | None:
         """All images where they lie, if windows may see them so."""
         sight = self.sight
-        placed = self._placed()
+        placed = self._place()
         if self.times != (1, 1) or not (
-            sight.is_bare and _is_even(placed, _of_four_dims(self.frame))
+            sight.is_bare and _is_even(placed, _nchw_frame(self.frame))
         ):
             return None
         rows, columns = sight.size
@@ -236,7 +236,7 @@ class Image:
         self._fill(band, tile[:channels], length)
         is_bare = (rows, self.width) == sight.size and sight.is_bare and self.times == (1, 1)
         if is_bare and part.count == sight.images * sight.windows and taps.box == (1, 1):
-            self._keep(tile)
+            self._note_resident(tile)
         for place, shift in list(enumerate(shifts))[1:]:
             target = tile[place * channels : (place + 1) * channels]
             together = max(_PIECE, length * len(shifts) // _COPIES)
@@ -245,34 +245,34 @@ class Image:
                 nisa.dma_copy(dst=target[:, :, at : at + count], src=source)
         return band
 
-    def _keep(self, tile: Tensor) -> None:
+    def _note_resident(self, tile: Tensor) -> None:
         """Note that all images lie in SBUF now, as they are."""
         matrix = SbufMatrix(tile, self.frame.rows, self.frame.block)
         placed = TensorPlace(matrix, self.frame.shape, self.frame.steps(), (0, 0))
         self.emission.add_place(self.value, placed)
 
-    def _placed(self) -> TensorPlace:
+    def _place(self) -> TensorPlace:
         """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
-        wide = self.emission.unconverted(self.value)
+        wide = self.emission.unconverted_place(self.value)
         if wide is not None and is_straight(wide, self.frame):
-            return _of_four(wide)
-        places, dims = self.emission.settled(self.value), _of_four_dims(self.frame)
+            return _as_nchw(wide)
+        places, dims = self.emission.materialize(self.value), _nchw_frame(self.frame)
         for place in places:
-            if is_aligned(place, self.frame) and _is_even(_of_four(place), dims):
-                return _of_four(place)
+            if is_aligned(place, self.frame) and _is_even(_as_nchw(place), dims):
+                return _as_nchw(place)
         for place in places:
             if not place.is_on_chip and is_straight(place, self.frame):
-                return _of_four(place)
+                return _as_nchw(place)
         nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
         if nbytes > self.emission.residents.most_bytes // _SHARE:
-            return _of_four(in_hbm(self.emission.dense(self.value), self.value.shape))
-        placed = turned(self.emission, self.value, self.frame)
+            return _as_nchw(in_hbm(self.emission.dense(self.value), self.value.shape))
+        placed = load_in_frame(self.emission, self.value, self.frame)
         self.emission.add_place(self.value, placed)
-        return _of_four(placed)
+        return _as_nchw(placed)
 
     def _fill(self, band: Band, tile: Tensor, length: int) -> None:
         """The images' elements, and what stands around them."""
-        sight, placed = self.sight, self._placed()
+        sight, placed = self.sight, self._place()
         first, rows, top = sight.inside(0, band.start, band.rows)
         left, columns, side = sight.inside(1, 0, band.width)
         steps = [gap + 1 for gap in sight.gaps]
@@ -282,7 +282,7 @@ class Image:
                 nisa.memset(dst=tile[:channels, block, length:], value=self.number)
             shape = (channels, band.images, band.rows, band.width)
             padded = tile[:channels, block, :length].reshape(shape)
-            _surround(padded, (top, rows, steps[0]), (side, columns, steps[1]), self.number)
+            _fill_padding(padded, (top, rows, steps[0]), (side, columns, steps[1]), self.number)
             if not rows or not columns:
                 continue
             spots = tuple(
@@ -319,7 +319,7 @@ class Image:
             rows = ceil((box.row + at + count) / down) - first
             start = (box.image * high + first) * wide
             span = TileSpan(block, 1, target.shape[0], start, rows * wide)
-            part = filled(placed, _of_four_dims(self.frame), span, target.dtype)
+            part = load_tile(placed, _nchw_frame(self.frame), span, target.dtype)
             images = part[:, 0].reshape((target.shape[0], 1, rows, wide))
             piece = target[:, :, at : at + count]
             self._spread(images, piece, replace(box, row=box.row + at, rows=count), first)
@@ -328,8 +328,8 @@ class Image:
         """Rows from `start` on, each element as often as it is copied."""
         most = max(_PIECE // (box.images * images.shape[3]), 1)
         for down, across in product(*map(range, self.times)):
-            rows = _every(box.row, box.rows, self.times[0], down)
-            columns = _every(box.column, box.columns, self.times[1], across)
+            rows = _copies_in_range(box.row, box.rows, self.times[0], down)
+            columns = _copies_in_range(box.column, box.columns, self.times[1], across)
             if not rows.count or not columns.count:
                 continue
             for first, count in tiles.pieces(rows.count, most):
@@ -389,20 +389,20 @@ class _Copies:
         return slice(at, end, self.step), slice(self.source + start, self.source + start + count)
 
 
-def _every(start: int, count: int, times: int, number: int) -> _Copies:
+def _copies_in_range(start: int, count: int, times: int, number: int) -> _Copies:
     """The copies of one number in a range of elements, each of which is there so many times."""
     first = (number - start) % times
     return _Copies(first, times, (start + first) // times, max(ceil((count - first) / times), 0))
 
 
-def _copied(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
+def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
     """What images are copies of, and how often each row and column is there."""
-    node = emission.facts.maker.get(value.number)
-    match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.maker))
+    node = emission.facts.producers.get(value.number)
+    match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.producers))
     return (value, (1, 1)) if match is None else (match["images"], times(match))
 
 
-def _surround(
+def _fill_padding(
     padded: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], number: float
 ) -> None:
     """A number before, after and between the elements: (first, how many, step) of each axis."""
@@ -422,7 +422,7 @@ def _surround(
             nisa.memset(dst=view, value=number)
 
 
-def _of_four(placed: TensorPlace) -> TensorPlace:
+def _as_nchw(placed: TensorPlace) -> TensorPlace:
     """[N, C, W] as [N, C, 1, W]."""
     if len(placed.shape) > _LINE:
         return placed
@@ -436,7 +436,7 @@ def _of_four(placed: TensorPlace) -> TensorPlace:
     )
 
 
-def _of_four_dims(frame: Frame) -> Frame:
+def _nchw_frame(frame: Frame) -> Frame:
     """The frame of [N, C, H, W]."""
     shape = frame.shape
     if len(shape) == _LINE:

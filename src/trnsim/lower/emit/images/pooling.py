@@ -14,7 +14,7 @@ from trnsim.graph.ops.reductions import ReduceWindow, neutral
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry
 from trnsim.lower.emit.images.kernels import Taps
-from trnsim.lower.emit.places.walk import Frame, TileSpan, write
+from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
@@ -54,7 +54,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
     image = Image(emission, value, sight_of(node), number=float(neutral(operation.op, np.float32)))
     shape = node.result.shape
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
-    result = emission.residents.room(frame, node.result)
+    result = emission.residents.allocate(frame, node.result)
     rows = max(_rows(image), 1)
     for part in _bands(image.sight, rows):
         band = image.band(part, Taps((1, 1)))
@@ -68,17 +68,17 @@ def reduce_window(emission: Emission, node: Node) -> None:
             else:
                 tile = new((channels, 1, part.count), dtype_of(node.result.dtype))
                 _reduced(operation.op, image.sight, band, part, block, tile[:, 0])
-                write(result, frame, span, tile)
-    emission.placed[node.result.number] = [result]
+                write_span(result, frame, span, tile)
+    emission.places[node.result.number] = [result]
 
 
 def _unconverted(emission: Emission, value: Value) -> Value:
     """What a value was before it became wider: engines compute in float32 anyway."""
-    maker = emission.facts.maker.get(value.number)
-    is_widened = maker is not None and isinstance(maker.operation, Convert)
-    if maker is None or not is_widened or not maker.values[0].type.is_floating:
+    producer = emission.facts.producers.get(value.number)
+    is_widened = producer is not None and isinstance(producer.operation, Convert)
+    if producer is None or not is_widened or not producer.values[0].type.is_floating:
         return value
-    return maker.values[0] if value.dtype == "float32" else value
+    return producer.values[0] if value.dtype == "float32" else value
 
 
 def sight_of(node: Node) -> WindowGeometry:

@@ -12,7 +12,7 @@ from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.reductions import ReduceWindow
 from trnsim.lower.emit.places.tensor_place import TensorPlace
-from trnsim.lower.emit.places.walk import Frame, frame_in_hbm, frame_of, natural
+from trnsim.lower.emit.places.walk import Frame, frame_in_hbm, frame_of, row_major_frame
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
@@ -23,7 +23,7 @@ _MANY_FEATURES: Final = 256
 """Elements of the last dimension from which on few rows are turned, to fill the partitions."""
 
 
-def framed(
+def choose_frame(
     emission: Emission, value: Value, leaves: Iterable[TensorPlace], numbers: set[int]
 ) -> Frame:
     """The frame of the leaf that decides: a product, what is on the chip, else what is best read.
@@ -35,7 +35,7 @@ def framed(
         numbers: the operands' values.
     """
     shape, leaves = value.shape, list(leaves)
-    covering = [place for place in leaves if covers(place)]
+    covering = [place for place in leaves if has_no_repeats(place)]
     first = [place for place in covering if place.is_pending] + [
         place for place in covering if place.is_on_chip
     ]
@@ -44,18 +44,18 @@ def framed(
         first = [place for place in several if place.is_on_chip and place.storage.rows >= _FEW_ROWS]
     if first:
         return frame_of(first[0], shape)
-    frame = _of_channels(emission, value, leaves)
-    if frame is None and shape and numbers & emission.facts.features:
-        frame = _features(value)
-    return frame or _in_hbm(value, covering)
+    frame = _channel_frame(emission, value, leaves)
+    if frame is None and shape and numbers & emission.facts.feature_values:
+        frame = _feature_frame(value)
+    return frame or _hbm_frame(value, covering)
 
 
-def _of_channels(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
+def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
     """The frame of images and of numbers to a channel: channels along the partitions."""
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
-    if value.number in emission.facts.vectors_of_channels:
+    if value.number in emission.facts.channel_vectors:
         return Frame(shape, tuple(range(len(shape))), ())
     channels = [dim for dim in map(_channels_of, leaves) if dim is not None]
     if channels and len(shape) > 2:  # noqa: PLR2004  a matrix
@@ -64,22 +64,22 @@ def _of_channels(emission: Emission, value: Value, leaves: list[TensorPlace]) ->
     return None
 
 
-def _features(value: Value) -> Frame:
+def _feature_frame(value: Value) -> Frame:
     """The last dimension along the partitions."""
     last = len(value.shape) - 1
     return Frame(value.shape, (last,), tuple(range(last)))
 
 
-def _in_hbm(value: Value, places: list[TensorPlace]) -> Frame:
+def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
     """The frame of what lies in HBM: as it was computed, in order, or turned where rows are few."""
     shape = value.shape
     # What lies across in HBM was computed so: it stays so.
     frames = [frame_in_hbm(place, shape) for place in places]
     across = [frame for frame in frames if len(shape) - 1 in frame.p_dims]
-    frame = (across or frames or [natural(shape)])[0]
+    frame = (across or frames or [row_major_frame(shape)])[0]
     if frame.rows < _FEW_ROWS and value.type.is_floating and shape:
         is_wide = shape[-1] >= _MANY_FEATURES and frame.f_dims[-1:] == (len(shape) - 1,)
-        return _features(value) if is_wide else frame
+        return _feature_frame(value) if is_wide else frame
     return frame
 
 
@@ -96,7 +96,7 @@ def _channels_of(placed: TensorPlace) -> int | None:
     return moves[0] if is_single else None
 
 
-def vectors_of_channels(graph: Graph) -> frozenset[int]:
+def channel_vectors(graph: Graph) -> frozenset[int]:
     """The vectors that are repeated over what lies along columns: numbers to a channel."""
     readers: defaultdict[int, list[Node]] = defaultdict(list)
     for node in graph.nodes:
@@ -106,12 +106,12 @@ def vectors_of_channels(graph: Graph) -> frozenset[int]:
     results = [value for node in graph.nodes for value in node.results]
     for value in reversed([*graph.inputs, *results]):
         is_vector = prod(value.shape) == max(value.shape, default=0)
-        if is_vector and _is_of_channels(readers[value.number], vectors):
+        if is_vector and _is_channel_vector(readers[value.number], vectors):
             vectors.add(value.number)
     return frozenset(vectors)
 
 
-def _is_of_channels(readers: list[Node], vectors: set[int]) -> bool:
+def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
     """Whether the first reader that repeats a vector, or one computed from it, says so."""
     for node in readers:
         if isinstance(node.operation, BroadcastInDim):
@@ -122,6 +122,6 @@ def _is_of_channels(readers: list[Node], vectors: set[int]) -> bool:
     return False
 
 
-def covers(placed: TensorPlace) -> bool:
+def has_no_repeats(placed: TensorPlace) -> bool:
     """Whether every dimension of a leaf moves."""
     return all(any(step) for step, n in zip(placed.steps, placed.shape, strict=True) if n > 1)

@@ -17,7 +17,7 @@ def is_passed(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose)
 
 
-def along(path: Path, placed: TensorPlace) -> TensorPlace | None:
+def follow_path(path: Path, placed: TensorPlace) -> TensorPlace | None:
     """A place in the shape that views lead to, if steps can say it."""
     current: TensorPlace | None = placed
     for node in path:
@@ -28,7 +28,7 @@ def along(path: Path, placed: TensorPlace) -> TensorPlace | None:
     return current
 
 
-def back(node: Node, placed: TensorPlace) -> TensorPlace | None:
+def invert_view(node: Node, placed: TensorPlace) -> TensorPlace | None:
     """A place of a view's result as a place of its operand."""
     if isinstance(node.operation, Transpose):
         order = node.operation.permutation
@@ -36,7 +36,7 @@ def back(node: Node, placed: TensorPlace) -> TensorPlace | None:
     return placed.reshaped(node.values[0].shape)
 
 
-def view(node: Node, source: TensorPlace) -> TensorPlace | None:
+def apply_view(node: Node, source: TensorPlace) -> TensorPlace | None:
     """A view of what lies somewhere; None where steps cannot say it."""
     operation = node.operation
     if isinstance(operation, Reshape):
@@ -55,7 +55,7 @@ def is_view(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose | BroadcastInDim | Slice)
 
 
-def widens(node: Node) -> bool:
+def is_widening(node: Node) -> bool:
     """Whether it is its operand in a wider format of floating point, which every reader can do."""
     if not isinstance(node.operation, Convert):
         return False

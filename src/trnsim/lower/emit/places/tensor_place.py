@@ -160,7 +160,7 @@ class TensorPlace:
 
     def reshaped(self, shape: Shape) -> TensorPlace | None:
         """The same elements in row-major order; None where one step cannot say where they are."""
-        axes = merged(self.shape, self.steps)
+        axes = merge_axes(self.shape, self.steps)
         still = (0,) * len(self.offset)
         steps: list[Step] = []
         left = list(axes)[::-1]
@@ -179,7 +179,7 @@ class TensorPlace:
         return None if left else replace(self, shape=shape, steps=tuple(steps[::-1]))
 
 
-def merged(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
+def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
     """Lengths and steps with neighbours as one axis where they are evenly spaced."""
     axes: list[tuple[int, Step]] = []
     for length, step in zip(shape, steps, strict=True):

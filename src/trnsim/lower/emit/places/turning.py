@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.types import dense
-from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merged
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merge_axes
 from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,
     TileSpan,
-    axes,
-    fill,
-    filled,
+    count_transfers,
+    fill_tile,
     frame_of,
     is_aligned,
     is_movable,
-    is_wide,
+    load_tile,
+    merged_axes,
     slice_of,
     spans,
-    transfers,
-    write,
+    varies_along_columns,
+    write_span,
 )
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied, widened
@@ -47,28 +47,28 @@ _WRITTEN: Final = 4096
 """Elements of a partition that are written to HBM at once."""
 
 
-def turned(
+def load_in_frame(
     emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
 ) -> TensorPlace:
     """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
-    places = emission.settled(value)
+    places = emission.materialize(value)
     source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
     if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
         source = in_hbm(emission.dense(value), value.shape)
-    return framed(source, frame, start, columns, dtype_of(value.dtype))
+    return copy_in_frame(source, frame, start, columns, dtype_of(value.dtype))
 
 
-def framed(
+def copy_in_frame(
     source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
 ) -> TensorPlace:
     """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
     span = TileSpan(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
-    tile = stretch(source, frame, span, wanted)
+    tile = load_part(source, frame, span, wanted)
     matrix = SbufMatrix(tile, frame.rows, frame.block, frame.is_replicated)
     return TensorPlace(matrix, frame.shape, frame.steps(), (0, 0))
 
 
-def stretch(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = None) -> Tensor:
+def load_part(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = None) -> Tensor:
     """Some blocks and columns of what lies elsewhere, in SBUF: [partitions, blocks, columns].
 
     The last block of the frame may fill fewer partitions.
@@ -76,15 +76,15 @@ def stretch(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = Non
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     tile = new((part.partitions, part.blocks, part.columns), wanted or dtype)
     if frame.columns == 1 and part.blocks == frame.blocks and _is_line(source, frame):
-        _stand(source, frame, tile)
+        _fill_from_line(source, frame, tile)
     elif is_straight(source, frame) and not is_aligned(source, frame.flipped()):
-        _bring(source, frame, tile, part)
+        _fill_straight(source, frame, tile, part)
     else:
-        _turn(source, frame, tile, part)
+        _fill_transposed(source, frame, tile, part)
     return tile
 
 
-def _bring(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
+def _fill_straight(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
     """Fill a tile with blocks as they lie; transfers from HBM convert."""
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     full = min(part.blocks, frame.rows // frame.block - part.block)
@@ -93,10 +93,10 @@ def _bring(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> N
     for number, blocks, rows in groups:
         span = TileSpan(part.block + number, blocks, rows, part.start, part.columns)
         here = tile[:rows, number : number + blocks]
-        if not source.is_on_chip and is_wide(source, frame):
-            fill(here, source, frame, span)
+        if not source.is_on_chip and varies_along_columns(source, frame):
+            fill_tile(here, source, frame, span)
             continue
-        rows_tile = filled(source, frame, span, dtype)
+        rows_tile = load_tile(source, frame, span, dtype)
         nisa.tensor_copy(dst=here, src=widened(rows_tile, tuple(here.shape)))
 
 
@@ -105,17 +105,19 @@ def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
     wide = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
     frame_wide = Frame(wide.shape, (0,), dims, partitions)
-    return filled(wide, frame_wide, TileSpan(0, 1, partitions, 0, frame.columns), row.storage.dtype)
+    return load_tile(
+        wide, frame_wide, TileSpan(0, 1, partitions, 0, frame.columns), row.storage.dtype
+    )
 
 
 def _is_line(source: TensorPlace, frame: Frame) -> bool:
     """Whether a single column lies in order in HBM."""
-    line = axes(source, frame.p_dims)
+    line = merged_axes(source, frame.p_dims)
     is_whole = frame.block == P and P < frame.rows <= P * P
     return not source.is_on_chip and is_whole and len(line) == 1 and line[0][1] == (1,)
 
 
-def _stand(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
+def _fill_from_line(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
     """A line of HBM along the partitions: loaded block by block as rows, which are turned."""
     blocks, rest = divmod(frame.rows, P)
     rows = new((blocks, P), tile.dtype)
@@ -139,24 +141,26 @@ def is_straight(source: TensorPlace, frame: Frame) -> bool:
     return not inner or source.steps[inner[0]] in ((1,), (0,)) or frame.columns == 1
 
 
-def _turn(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
+def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
     """Fill a tile with blocks that are transposed, as many at once as are loaded at once."""
     across = frame.flipped()
     most = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
     if part.blocks > most and not frame.is_replicated:
         for at, blocks in tiles.pieces(part.blocks, most):
             here = replace(part, block=part.block + at, blocks=blocks)
-            _turn(source, frame, tile[:, at : at + blocks], here)
+            _fill_transposed(source, frame, tile[:, at : at + blocks], here)
         return
     begin = part.block * frame.block
     length = min(frame.rows - begin, part.blocks * frame.block)
     full, rest = divmod(length, frame.block)
     for at, width in tiles.pieces(part.columns, P):
         if frame.is_replicated:  # a column turns into the same row on every partition
-            lines = _lines(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
+            lines = _load_rows(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
             lines = widened(lines, (width, 1, frame.rows))
         else:
-            lines = _lines(source, across, TileSpan(0, 1, width, begin, length), part.start + at)
+            lines = _load_rows(
+                source, across, TileSpan(0, 1, width, begin, length), part.start + at
+            )
         together = max(1, _BANK_BYTES // lines.dtype.itemsize // width)
         groups = [(b, min(together, full - b), frame.block) for b in range(0, full, together)]
         groups += [(full, 1, rest)] if rest else []
@@ -169,29 +173,29 @@ def _turn(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> No
             nisa.tensor_copy(dst=target, src=flipped)
 
 
-def _lines(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
+def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
     """Some columns of a source's rows from `row` on, [rows, 1, columns], as they lie."""
     if row % P == 0 and is_aligned(source, across):
         lines_there = slice_of(source, across, replace(part, block=row // P))
         if lines_there is not None and lines_there.shape[2] == part.columns:
             return lines_there
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-    lines = filled(source, across, part, dtype, row)
+    lines = load_tile(source, across, part, dtype, row)
     if lines.shape[2] == part.columns:
         return lines
     return copied(lines, dtype, new((part.partitions, 1, part.columns), dtype))
 
 
-def is_scattered(placed: TensorPlace, value: Value) -> bool:
+def is_fragmented(placed: TensorPlace, value: Value) -> bool:
     """Whether a value lies on the chip in so many pieces that it leaves sooner as it lies."""
     if not placed.is_on_chip:
         return False
     frame = frame_of(placed, value.shape)
     target = TensorPlace(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
-    return max(transfers(placed, frame), transfers(target, frame)) > MANY
+    return max(count_transfers(placed, frame), count_transfers(target, frame)) > MANY
 
 
-def written(placed: TensorPlace, value: Value) -> Tensor:
+def write_dense(placed: TensorPlace, value: Value) -> Tensor:
     """A tensor in HBM with a value's elements in row-major order."""
     out = tiles.output(value.shape, value.dtype)
     write_all(placed, value, in_hbm(out, value.shape))
@@ -201,30 +205,30 @@ def written(placed: TensorPlace, value: Value) -> Tensor:
 def write_all(placed: TensorPlace, value: Value, target: TensorPlace) -> None:
     """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
     if not placed.is_on_chip:
-        _moved(placed, target)
+        _copy_in_hbm(placed, target)
         return
     frame = replace(frame_of(placed, value.shape), is_replicated=False)  # one row is enough
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
     inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
     if inner in frame.p_dims and frame.columns > 1:
         frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
-        _turned_out(placed, frame, target)
+        _write_transposed(placed, frame, target)
         return
-    if frame.columns == 1 and placed.is_on_chip and _lies_down(placed, frame, target):
+    if frame.columns == 1 and placed.is_on_chip and _write_as_line(placed, frame, target):
         return
     for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
         tile = slice_of(placed, frame, span) if is_aligned(placed, frame) else None
         if tile is None:
-            tile = filled(placed, frame, span, dtype_of(value.dtype))
+            tile = load_tile(placed, frame, span, dtype_of(value.dtype))
         if tile.shape[2] != span.columns:
             tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
-        write(target, frame, span, tile)
+        write_span(target, frame, span, tile)
 
 
-def _moved(placed: TensorPlace, target: TensorPlace) -> None:
+def _copy_in_hbm(placed: TensorPlace, target: TensorPlace) -> None:
     """Copy what lies in HBM: by one transfer, or turned where its runs lie across the target's."""
     both = [(*here, *there) for here, there in zip(placed.steps, target.steps, strict=True)]
-    along = merged(placed.shape, both) or [(1, (1, 1))]
+    along = merge_axes(placed.shape, both) or [(1, (1, 1))]
     runs_at = next((at for at, (_, (step, _)) in enumerate(along[:-1]) if step == 1), None)
     if runs_at is None or placed.storage.dtype.itemsize == 1:
         _copy(placed, target, along)
@@ -240,7 +244,7 @@ def _moved(placed: TensorPlace, target: TensorPlace) -> None:
         )
         here, there = (tuple((steps[side],) for _, steps in matrix) for side in (0, 1))
         source = TensorPlace(placed.storage, shape, here, (start,))
-        _turned_out(source, frame, TensorPlace(target.storage, shape, there, (goal,)))
+        _write_transposed(source, frame, TensorPlace(target.storage, shape, there, (goal,)))
 
 
 def _copy(placed: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]) -> None:
@@ -254,12 +258,12 @@ def _copy(placed: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]
     nisa.dma_copy(dst=goal, src=source)
 
 
-def _lies_down(placed: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
+def _write_as_line(placed: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
     """Write a single column of whole blocks as a line: turned, block by block a row of it."""
     blocks, rest = divmod(frame.rows, P)
     if frame.block != P or not 1 < blocks <= P or not is_aligned(placed, frame):
         return False
-    if axes(target, frame.p_dims) != [(frame.rows, (1,))]:
+    if merged_axes(target, frame.p_dims) != [(frame.rows, (1,))]:
         return False
     tile = slice_of(placed, frame, TileSpan(0, blocks, P, 0, 1))
     flipped = new((blocks, P), placed.storage.tile.dtype, nl.psum)
@@ -277,7 +281,7 @@ def _lies_down(placed: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
     return True
 
 
-def _turned_out(placed: TensorPlace, frame: Frame, target: TensorPlace) -> None:
+def _write_transposed(placed: TensorPlace, frame: Frame, target: TensorPlace) -> None:
     """Write what lies across, 128 rows of the frame at a time."""
     dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
     across = frame.flipped()
@@ -288,11 +292,13 @@ def _turned_out(placed: TensorPlace, frame: Frame, target: TensorPlace) -> None:
             at = first * across.block
             width = min(blocks * across.block, across.rows - at)
             tile = new((rows, 1, width), dtype)
-            _turn_rows(placed, across, tile, start, first)
-            write(target, frame, TileSpan(start // P, 1, rows, at, width), tile)
+            _transpose_columns(placed, across, tile, start, first)
+            write_span(target, frame, TileSpan(start // P, 1, rows, at, width), tile)
 
 
-def _turn_rows(source: TensorPlace, across: Frame, tile: Tensor, start: int, block: int) -> None:
+def _transpose_columns(
+    source: TensorPlace, across: Frame, tile: Tensor, start: int, block: int
+) -> None:
     """Columns of a matrix from `start` on as rows, of the blocks from `block` on."""
     rows, _, total = tile.shape
     together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
@@ -301,12 +307,12 @@ def _turn_rows(source: TensorPlace, across: Frame, tile: Tensor, start: int, blo
         flipped = new((rows, width), tile.dtype, nl.psum)
         for begin, partitions in tiles.pieces(width, across.block):
             number = block + (at + begin) // across.block
-            data = _columns(source, across, number, partitions, start, rows)
+            data = _load_columns(source, across, number, partitions, start, rows)
             nisa.nc_transpose(dst=flipped[:, begin : begin + partitions], data=data)
         nisa.tensor_copy(dst=tile[:, 0, at : at + width], src=flipped)
 
 
-def _columns(
+def _load_columns(
     source: TensorPlace, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
     """Columns of a block of a matrix, brought to SBUF if they are elsewhere."""
@@ -314,7 +320,7 @@ def _columns(
     data = slice_of(source, across, span) if is_aligned(source, across) else None
     if data is None or data.shape[2] != columns:
         dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
-        data = filled(source, across, span, dtype)
+        data = load_tile(source, across, span, dtype)
         if data.shape[2] != columns:
             data = copied(data, dtype, new((partitions, 1, columns), dtype))
     return data[:, 0]

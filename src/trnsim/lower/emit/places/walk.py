@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph.types import Shape
-from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, merged
+from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, merge_axes
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
@@ -99,15 +99,15 @@ def frame_of(placed: TensorPlace, shape: Shape) -> Frame:
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
 
-def is_all(pending: TensorPlace) -> bool:
+def covers_pending(pending: TensorPlace) -> bool:
     """Whether it is all of what is pending, row by row and column by column as that lies."""
     own, frame = pending.storage.frame, frame_of(pending, pending.shape)
-    columns = axes(pending, frame.f_dims)
+    columns = merged_axes(pending, frame.f_dims)
     return (
         not any(pending.offset)
         and (frame.rows, frame.columns) == (own.rows, own.columns)
-        and all(step[0] == 1 for _, step in axes(pending, frame.p_dims)[-1:])
-        and len(axes(pending, frame.p_dims)) <= 1
+        and all(step[0] == 1 for _, step in merged_axes(pending, frame.p_dims)[-1:])
+        and len(merged_axes(pending, frame.p_dims)) <= 1
         and (not columns or (len(columns) == 1 and columns[0][1][1] == 1))
     )
 
@@ -116,7 +116,7 @@ def frame_in_hbm(placed: TensorPlace, shape: Shape) -> Frame:
     """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
     storage = placed.storage
     if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
-        return natural(shape)
+        return row_major_frame(shape)
     columns = storage.shape[1]
     order = sorted(range(len(shape)), key=lambda dim: -placed.steps[dim][0])
     p_dims = [dim for dim in order if placed.steps[dim][0] >= columns and shape[dim] > 1]
@@ -124,7 +124,7 @@ def frame_in_hbm(placed: TensorPlace, shape: Shape) -> Frame:
     return Frame(shape, tuple(p_dims), tuple(f_dims))
 
 
-def natural(shape: Shape, columns: int = 1) -> Frame:
+def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
     """The frame of what lies in order in HBM: the last dimensions along the free dimension."""
     rank = len(shape)
     first = max(rank - columns, 0)
@@ -148,12 +148,12 @@ _TURNS: Final = 16
 """Spans of what comes from HBM, at the least: one is loaded while another is computed."""
 
 
-def in_turn(frame: Frame, longest: int) -> int:
+def pipelined_elements(frame: Frame, longest: int) -> int:
     """Elements of a partition in a span, fewer than `longest` where so few spans would remain."""
     return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
 
 
-def strips(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
+def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
     """Neighbours of one block, together up to so many columns."""
     strip: list[TileSpan] = []
     for span in pieces:
@@ -174,9 +174,9 @@ def merged_span(strip: list[TileSpan]) -> TileSpan:
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
-def axes(placed: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
+def merged_axes(placed: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
     """Lengths and steps of dimensions, neighbours merged."""
-    return merged(tuple(placed.shape[dim] for dim in dims), [placed.steps[dim] for dim in dims])
+    return merge_axes(tuple(placed.shape[dim] for dim in dims), [placed.steps[dim] for dim in dims])
 
 
 def runs(
@@ -205,11 +205,11 @@ MANY: Final = 1024
 """Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
 
 
-def transfers(placed: TensorPlace, frame: Frame) -> int:
+def count_transfers(placed: TensorPlace, frame: Frame) -> int:
     """How many evenly spaced pieces a frame's elements are, as they lie."""
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
-        pieces *= prod(length for length, _ in axes(placed, dims)[:-1])
+        pieces *= prod(length for length, _ in merged_axes(placed, dims)[:-1])
     return pieces
 
 
@@ -224,7 +224,7 @@ def is_aligned(placed: TensorPlace, frame: Frame) -> bool:
         return False
     if matrix.is_replicated:
         return True
-    row_axes = axes(placed, frame.p_dims)
+    row_axes = merged_axes(placed, frame.p_dims)
     if frame.is_replicated or matrix.block != frame.block or placed.offset[0] % frame.block:
         return False
     return (not row_axes and frame.rows == 1) or (len(row_axes) == 1 and row_axes[0][1][0] == 1)
@@ -237,7 +237,7 @@ def is_movable(placed: TensorPlace, frame: Frame) -> bool:
     )
 
 
-def is_scattered(placed: TensorPlace, frame: Frame) -> bool:
+def is_misaligned(placed: TensorPlace, frame: Frame) -> bool:
     """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
     return not is_movable(placed, frame) and not is_aligned(placed, frame.flipped())
 
@@ -252,7 +252,7 @@ def slice_of(placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None
     if not matrix.is_replicated:
         first = placed.offset[0] // matrix.block + span.block
         blocks = slice(first, first + span.blocks)
-    columns = list(runs(axes(placed, frame.f_dims), span.start, span.columns, 2))
+    columns = list(runs(merged_axes(placed, frame.f_dims), span.start, span.columns, 2))
     if len(columns) > 1:
         return None
     _, length, begin, step = columns[0]
@@ -262,27 +262,29 @@ def slice_of(placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None
     return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
 
 
-def filled(
+def load_tile(
     placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any, at_row: int = -1
 ) -> Tensor:
     """A new tile with the span's elements, moved by transfers: from HBM, or across partitions.
 
     A span of one block may begin at any row.
     """
-    columns = span.columns if is_wide(placed, frame) else 1
+    columns = span.columns if varies_along_columns(placed, frame) else 1
     tile = new((span.partitions, span.blocks, columns), dtype)
-    fill(tile, placed, frame, span, at_row)
+    fill_tile(tile, placed, frame, span, at_row)
     return tile
 
 
-def is_wide(placed: TensorPlace, frame: Frame) -> bool:
+def varies_along_columns(placed: TensorPlace, frame: Frame) -> bool:
     """Whether a tensor's elements differ along a frame's columns."""
-    return any(any(step) for _, step in axes(placed, frame.f_dims))
+    return any(any(step) for _, step in merged_axes(placed, frame.f_dims))
 
 
-def fill(tile: Tensor, placed: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1) -> None:
+def fill_tile(
+    tile: Tensor, placed: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1
+) -> None:
     """Move a span's elements into a tile, whose one column stands for all where they are equal."""
-    p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+    p_axes, f_axes = merged_axes(placed, frame.p_dims), merged_axes(placed, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
         f_axes = []
     columns = tile.shape[2]
@@ -290,7 +292,7 @@ def fill(tile: Tensor, placed: TensorPlace, frame: Frame, span: TileSpan, at_row
     if len(p_axes) == 1 and not placed.is_on_chip:
         even = (frame.block if at_row < 0 else 0, p_axes[0][1][0])
         begin_at = span if at_row < 0 else replace(span, block=at_row)
-        for group in _evenly(runs(f_axes, span.start, columns, width)):
+        for group in _group_evenly(runs(f_axes, span.start, columns, width)):
             _fill_blocks(tile, placed, even, begin_at, group)
         return
     for number in range(span.blocks):
@@ -326,7 +328,7 @@ def _fill_blocks(
             nisa.dma_copy(dst=part.reshape((span.partitions, blocks, count, length)), src=source)
 
 
-def repeated(tile: Tensor, partitions: int) -> Tensor:
+def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
     """A tile's rows again and again, in so many partitions: what is there is doubled."""
     rows, blocks, columns = tile.shape
     if rows == partitions:
@@ -362,13 +364,13 @@ def _sources(
         row += many
 
 
-def write(placed: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
+def write_span(placed: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
     """Store a span's tile in HBM."""
-    p_axes, f_axes = axes(placed, frame.p_dims), axes(placed, frame.f_dims)
+    p_axes, f_axes = merged_axes(placed, frame.p_dims), merged_axes(placed, frame.f_dims)
     for number in range(span.blocks):
         first = (span.block + number) * frame.block
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
-            for many, space, (at, length, f_begin, f_step) in _evenly(
+            for many, space, (at, length, f_begin, f_step) in _group_evenly(
                 runs(f_axes, span.start, span.columns, 1)
             ):
                 begin = placed.offset[0] + p_begin[0] + f_begin[0]
@@ -387,25 +389,25 @@ _Group = tuple[int, int, _Run]
 """How many runs, their distance, and the first."""
 
 
-def _evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
+def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
     """Runs in HBM of one length that begin evenly spaced: how many, their distance, the first."""
     group: list[_Run] = []
     for run in pieces:
         if group and not _continues(group, run):
-            yield _spaced(group)
+            yield _as_group(group)
             group = []
         group.append(run)
     if group:
-        yield _spaced(group)
+        yield _as_group(group)
 
 
 def _continues(group: list[_Run], run: _Run) -> bool:
     last = group[-1]
     space = run[2][0] - last[2][0]
-    is_even = len(group) == 1 or space == _spaced(group)[1]
+    is_even = len(group) == 1 or space == _as_group(group)[1]
     return is_even and (run[1], run[3]) == (last[1], last[3])
 
 
-def _spaced(group: list[_Run]) -> tuple[int, int, _Run]:
+def _as_group(group: list[_Run]) -> tuple[int, int, _Run]:
     space = group[1][2][0] - group[0][2][0] if len(group) > 1 else 0
     return len(group), space, group[0]
