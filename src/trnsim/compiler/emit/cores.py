@@ -46,16 +46,16 @@ _BLOCKS, _COLUMNS = 1, 2
 @emitter(CoreReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
     """Each core sends its sums to the other and adds those that it receives, in any layout."""
-    placed = emission.materialize(node.values[0])[0]
-    if placed.is_on_chip:
-        matrix = replace(placed.storage, tile=_summed(placed.storage.tile))
-        emission.add_place(node.result, replace(placed, storage=matrix))
+    place = emission.materialize(node.values[0])[0]
+    if place.is_on_chip:
+        matrix = replace(place.storage, tile=_summed(place.storage.tile))
+        emission.add_place(node.result, replace(place, storage=matrix))
         return
-    frame = frame_in_hbm(placed, placed.shape)
-    result = emission.residents.allocate_in_hbm(frame, placed.storage.dtype)
-    most = _LOADED_BYTES // placed.storage.dtype.itemsize
+    frame = frame_in_hbm(place, place.shape)
+    result = emission.residents.allocate_in_hbm(frame, place.storage.dtype)
+    most = _LOADED_BYTES // place.storage.dtype.itemsize
     for span in spans(frame, 0, frame.columns, most, most):
-        chunk = load_tile(placed, frame, span, placed.storage.dtype)
+        chunk = load_tile(place, frame, span, place.storage.dtype)
         write_span(result, frame, span, _summed(chunk))
     emission.places[node.result.number] = [result]
 
@@ -102,31 +102,31 @@ def all_gather(emission: Emission, node: Node) -> None:
     """Each core sends its half to the other and puts both side by side."""
     operation: Any = node.operation
     (value,), whole = node.values, node.result
-    placed = emission.materialize(value)[0]
-    axis = _axis(placed, value, operation.dim)
+    place = emission.materialize(value)[0]
+    axis = _axis(place, value, operation.dim)
     if axis:
-        half = frame_of(placed, placed.shape)
+        half = frame_of(place, place.shape)
         result = emission.residents.allocate(
             Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole
         )
     else:
         result = in_hbm(tiles.output(whole.shape, whole.dtype), whole.shape)
     if result.is_on_chip:
-        _side_by_side(placed.storage.tile, result.storage.tile, axis)
+        _side_by_side(place.storage.tile, result.storage.tile, axis)
     else:
-        _through_hbm(placed, value, result, operation.dim)
+        _through_hbm(place, value, result, operation.dim)
     emission.places[whole.number] = [result]
 
 
-def _axis(placed: TensorPlace, value: Value, dim: int) -> int:
+def _axis(place: TensorPlace, value: Value, dim: int) -> int:
     """The axis of a matrix along which halves of a dimension stand; 0 if they do not."""
-    if not placed.is_on_chip or placed.storage.is_replicated:
+    if not place.is_on_chip or place.storage.is_replicated:
         return 0
-    frame = frame_of(placed, value.shape)
+    frame = frame_of(place, value.shape)
     steps = [step for step, n in zip(frame.steps(), frame.shape, strict=True) if n > 1]
-    is_all = steps == [step for step, n in zip(placed.steps, frame.shape, strict=True) if n > 1]
+    is_all = steps == [step for step, n in zip(place.steps, frame.shape, strict=True) if n > 1]
     size = frame.blocks, frame.columns
-    if not is_all or any(placed.offset) or tuple(placed.storage.tile.shape[1:]) != size:
+    if not is_all or any(place.offset) or tuple(place.storage.tile.shape[1:]) != size:
         return 0
     outer = [f_dim for f_dim in frame.f_dims if value.shape[f_dim] > 1]
     if dim in frame.f_dims and outer[:1] in ([dim], []):
@@ -146,9 +146,9 @@ def _side_by_side(half: Tensor, whole: Tensor, axis: int) -> None:
         nisa.tensor_copy(dst=own[part], src=half[part])
 
 
-def _through_hbm(placed: TensorPlace, value: Value, whole: TensorPlace, dim: int) -> None:
+def _through_hbm(place: TensorPlace, value: Value, whole: TensorPlace, dim: int) -> None:
     """Both halves in HBM: each core writes its own, and waits for the other one."""
     starts = [0] * len(value.shape)
     starts[dim] = nl.program_id(0) * value.shape[dim]
-    turning.write_all(placed, value, whole.sliced(value.shape, starts, [1] * len(starts)))
+    turning.write_all(place, value, whole.sliced(value.shape, starts, [1] * len(starts)))
     nisa.core_barrier(data=whole.storage, cores=(0, 1))

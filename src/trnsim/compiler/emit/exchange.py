@@ -31,18 +31,16 @@ if TYPE_CHECKING:
 @emitter(AllReduce)
 def all_reduce(emission: Emission, node: Node) -> None:
     """The reduction of all ranks' elements at each place, whatever the layout."""
-    placed = emission.materialize(node.values[0])[0]
-    if not placed.is_on_chip or placed.storage.is_replicated:
+    place = emission.materialize(node.values[0])[0]
+    if not place.is_on_chip or place.storage.is_replicated:
         if emission.links is not None:
             exchange(emission, node)
             return
         emission.places[node.result.number] = [
-            in_hbm(emission.dense(node.values[0]), node.result.shape)
-            if placed.is_on_chip
-            else placed
+            in_hbm(emission.dense(node.values[0]), node.result.shape) if place.is_on_chip else place
         ]
         return
-    operand = placed.storage.tile
+    operand = place.storage.tile
     rows, blocks, columns = operand.shape
     shape = (rows, blocks * columns)
     sent = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
@@ -53,8 +51,8 @@ def all_reduce(emission: Emission, node: Node) -> None:
         returned = nl.ndarray(shape, dtype=operand.dtype, buffer=nl.shared_hbm)
         emission.links.issue(returned, sent, node)
     nisa.dma_copy(dst=received.reshape(shape), src=returned)
-    matrix = replace(placed.storage, tile=received)
-    emission.places[node.result.number] = [replace(placed, storage=matrix)]
+    matrix = replace(place.storage, tile=received)
+    emission.places[node.result.number] = [replace(place, storage=matrix)]
 
 
 @emitter(AllGather, ReduceScatter, AllToAll, CollectivePermute)

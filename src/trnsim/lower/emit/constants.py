@@ -40,20 +40,20 @@ class Constants:
 
         return self.once(("ones", dtype), make)
 
-    def periodic(self, number: int, placed: TensorPlace, frame: Frame) -> Tensor | None:
+    def periodic(self, number: int, place: TensorPlace, frame: Frame) -> Tensor | None:
         """One block of a tensor in HBM that all blocks repeat, [block, 1, columns]."""
-        outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(placed.steps[dim])]
+        outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(place.steps[dim])]
         inner = frame.p_dims[len(outer) :]
         length = prod(frame.shape[dim] for dim in inner)
         if not outer or frame.p_dims[: len(outer)] != tuple(outer) or frame.block % length:
             return None
-        key = ("periodic", number, frame, placed.steps, placed.offset)
+        key = ("periodic", number, frame, place.steps, place.offset)
         if key in self._tiles:
             return self._tiles[key]
-        moves = [dim for dim in frame.f_dims if any(placed.steps[dim])]
-        if any(not any(placed.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
+        moves = [dim for dim in frame.f_dims if any(place.steps[dim])]
+        if any(not any(place.steps[dim]) and frame.shape[dim] > 1 for dim in inner):
             return None
-        if moves and any(not any(placed.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
+        if moves and any(not any(place.steps[d]) and frame.shape[d] > 1 for d in frame.f_dims):
             return None
         dims = (*inner, *moves)
         thin = Frame(
@@ -64,25 +64,25 @@ class Constants:
         )
         if thin.columns * nl.float32.itemsize > self._most_bytes // 2:
             return None
-        steps = tuple(placed.steps[dim] for dim in dims)
-        own = TensorPlace(placed.storage, thin.shape, steps, placed.offset)
-        if length == 1 and not placed.is_on_chip:
+        steps = tuple(place.steps[dim] for dim in dims)
+        own = TensorPlace(place.storage, thin.shape, steps, place.offset)
+        if length == 1 and not place.is_on_chip:
             tile = turning.repeated(own, thin, frame.block)
         else:
             tile = repeat_partitions(turning.copy_in_frame(own, thin).storage.tile, frame.block)
         self._tiles[key] = tile
         return tile
 
-    def column(self, number: int, placed: TensorPlace, frame: Frame) -> Tensor:
+    def column(self, number: int, place: TensorPlace, frame: Frame) -> Tensor:
         """One number to a partition of a frame, [128, blocks, 1], loaded once."""
         dims = frame.p_dims
-        shape = tuple(placed.shape[dim] for dim in dims)
-        steps = tuple(placed.steps[dim] for dim in dims)
-        key = (number, shape, steps, placed.offset, frame.block, frame.is_replicated)
+        shape = tuple(place.shape[dim] for dim in dims)
+        steps = tuple(place.steps[dim] for dim in dims)
+        key = (number, shape, steps, place.offset, frame.block, frame.is_replicated)
         if key not in self._columns:
             order = tuple(range(len(dims)))
             thin = Frame(shape, order, (), frame.block, frame.is_replicated)
-            flat = TensorPlace(placed.storage, shape, steps, placed.offset)
+            flat = TensorPlace(place.storage, shape, steps, place.offset)
             weight = None if thin.is_replicated else self._inputs.weight_of(flat)
             if weight is not None:
                 source = self._inputs.prepare(weight, thin)

@@ -110,20 +110,20 @@ class Emission:
     def _compute_pending(self, value: Value) -> list[TensorPlace]:
         """The places of what was pending; what it was a view of is computed, if it has a place."""
         node = self.facts.producers[value.number]
-        (placed,) = self.places.pop(value.number)
+        (place,) = self.places.pop(value.number)
         if is_view(node) and node.values[0].number in self.places:
             self.materialize(node.values[0])
             return self.find_places(value)
-        self.places[value.number] = [Evaluation(self, value, placed).run()]
+        self.places[value.number] = [Evaluation(self, value, place).run()]
         return self.places[value.number]
 
-    def add_place(self, value: Value, placed: TensorPlace) -> None:
+    def add_place(self, value: Value, place: TensorPlace) -> None:
         """Another place of a value, and of what it is a reshape of."""
-        self.places.setdefault(value.number, []).append(placed)
-        self.residents.add(value, placed)
+        self.places.setdefault(value.number, []).append(place)
+        self.residents.add(value, place)
         producer = self.facts.producers.get(value.number)
         if producer is not None and isinstance(producer.operation, Reshape):
-            before = placed.reshaped(producer.values[0].shape)
+            before = place.reshaped(producer.values[0].shape)
             if before is not None:
                 self.add_place(producer.values[0], before)
 
@@ -206,16 +206,16 @@ class Emission:
         tiles.fill(tensor, value.type.elements, number_of(self.facts.producers, value) or 0.0)
         return tensor
 
-    def _write_view(self, node: Node, placed: TensorPlace) -> Tensor:
+    def _write_view(self, node: Node, place: TensorPlace) -> Tensor:
         """A view of what lies somewhere, in HBM in row-major order."""
         (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
-        if is_wide or turning.is_fragmented(placed, node.result):
-            placed = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or placed
-        if is_dense(placed):
-            return placed.storage
+        if is_wide or turning.is_fragmented(place, node.result):
+            place = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or place
+        if is_dense(place):
+            return place.storage
         if is_wide:  # by runs, where steps of 0 would be element by element
-            return Evaluation(self, node.result, placed).run_to_hbm().storage
-        return turning.write_dense(placed, node.result)
+            return Evaluation(self, node.result, place).run_to_hbm().storage
+        return turning.write_dense(place, node.result)
 
     def run_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
         """Run an operation from HBM to HBM."""

@@ -113,12 +113,12 @@ def _stored(matrix: SbufMatrix) -> Tensor:
     return out
 
 
-def _moved(placed: TensorPlace, copies: dict[int, Tensor]) -> TensorPlace | None:
+def _moved(place: TensorPlace, copies: dict[int, Tensor]) -> TensorPlace | None:
     """A place in HBM for one on the chip; None where another place of the same value is enough."""
-    tensor = copies.get(id(placed.storage))
+    tensor = copies.get(id(place.storage))
     if tensor is None:
         return None
-    columns = placed.storage.columns
-    steps = tuple((p * columns + f,) for p, f in placed.steps)
-    p, f = placed.offset
-    return TensorPlace(tensor, placed.shape, steps, (p * columns + f,))
+    columns = place.storage.columns
+    steps = tuple((p * columns + f,) for p, f in place.steps)
+    p, f = place.offset
+    return TensorPlace(tensor, place.shape, steps, (p * columns + f,))

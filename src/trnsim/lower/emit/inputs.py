@@ -43,10 +43,10 @@ class ProgramInputs:
         """Whether a tensor is the caller's."""
         return id(tensor) in self._numbers
 
-    def weight_of(self, placed: TensorPlace) -> int | None:
+    def weight_of(self, place: TensorPlace) -> int | None:
         """The weight that a place holds all of, in order, if it does."""
-        number = None if placed.is_on_chip else self._numbers.get(id(placed.storage))
-        return number if number in self.weights and is_dense(placed) else None
+        number = None if place.is_on_chip else self._numbers.get(id(place.storage))
+        return number if number in self.weights and is_dense(place) else None
 
     def ring_tile(self, shape: tuple[int, int, int], dtype: Any) -> Tensor:
         """A tile for what is loaded, read and forgotten: it takes the place of an earlier one."""
@@ -62,10 +62,10 @@ class ProgramInputs:
         return ring[:, at : at + size].reshape(shape)
 
 
-def is_dense(placed: TensorPlace) -> bool:
+def is_dense(place: TensorPlace) -> bool:
     """Whether it is all of a tensor in HBM, in order."""
     return (
-        not placed.is_on_chip
-        and placed == in_hbm(placed.storage, placed.shape)
-        and (prod(placed.storage.shape) == prod(placed.shape))
+        not place.is_on_chip
+        and place == in_hbm(place.storage, place.shape)
+        and (prod(place.storage.shape) == prod(place.shape))
     )

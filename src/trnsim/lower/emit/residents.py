@@ -38,11 +38,11 @@ class Residents:
     def __init__(
         self,
         facts: GraphFacts,
-        placed: dict[int, list[TensorPlace]],
+        places: dict[int, list[TensorPlace]],
         dense: Callable[[Value], Tensor],
         most_bytes: int,
     ) -> None:
-        self.facts, self.places, self.dense, self.most_bytes = facts, placed, dense, most_bytes
+        self.facts, self.places, self.dense, self.most_bytes = facts, places, dense, most_bytes
         self.spilled: list[Tensor] = []
         self.crowding = SbufDemand(self)
         self._residents: list[tuple[Value, int]] = []
@@ -52,9 +52,9 @@ class Residents:
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
         has_room = frame.is_replicated or self.free_bytes() >= nbytes
         if has_room or evict(self, value, nbytes):
-            placed = frame.matrix(dtype_of(value.dtype))
-            self.add(value, placed)
-            return placed
+            place = frame.matrix(dtype_of(value.dtype))
+            self.add(value, place)
+            return place
         spilled = self.allocate_in_hbm(frame, dtype_of(value.dtype))
         self.spilled.append(spilled.storage)
         self.crowding.add(value, spilled.storage, nbytes)
@@ -66,12 +66,12 @@ class Residents:
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
         return TensorPlace(tensor, frame.shape, steps, (0,))
 
-    def reframe(self, placed: TensorPlace, frame: Frame) -> TensorPlace:
+    def reframe(self, place: TensorPlace, frame: Frame) -> TensorPlace:
         """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
-        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+        dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
         size = frame.blocks * dtype.itemsize
         if frame.columns * size <= self.free_bytes():
-            return turning.copy_in_frame(placed, frame)
+            return turning.copy_in_frame(place, frame)
         result = self.allocate_in_hbm(frame, dtype)
         full, rest = divmod(frame.rows, frame.block)
         most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
@@ -80,13 +80,13 @@ class Residents:
         for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
             for block, blocks, rows in groups:
                 span = TileSpan(block, blocks, rows, start, columns)
-                write_span(result, frame, span, turning.load_part(placed, frame, span))
+                write_span(result, frame, span, turning.load_part(place, frame, span))
         return result
 
-    def add(self, value: Value, placed: TensorPlace) -> None:
+    def add(self, value: Value, place: TensorPlace) -> None:
         """Note that a value lies in SBUF, by a tile of its own."""
-        if placed.is_on_chip:
-            tile = placed.storage.tile
+        if place.is_on_chip:
+            tile = place.storage.tile
             self._residents.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
             self.crowding.add(value, tile, self._residents[-1][1])
 

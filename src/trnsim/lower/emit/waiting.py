@@ -29,11 +29,11 @@ class DeferredNodes:
     def __init__(
         self,
         facts: GraphFacts,
-        placed: Mapping[int, list[TensorPlace]],
+        places: Mapping[int, list[TensorPlace]],
         materialize: Callable[[Value], list[TensorPlace]],
     ) -> None:
         """Those of a graph whose values lie in places; `settled` computes one that waits."""
-        self._facts, self._places, self._materialize = facts, placed, materialize
+        self._facts, self._places, self._materialize = facts, places, materialize
         self.concatenations: set[int] = set()
         self.reductions: dict[int, Node] = {}
         self._offered: set[int] = set()
@@ -42,8 +42,8 @@ class DeferredNodes:
 
     def add(self, node: Node) -> None:
         """Leave an operation to its readers, but for one at the end of many that wait."""
-        placed = self._places
-        waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in placed]
+        places = self._places
+        waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in places]
         depth = 1 + max(waiting, default=0)
         self._make_room(node)
         if depth > _DEEPEST:
@@ -76,15 +76,15 @@ class DeferredNodes:
 
     def _panels_of(self, value: Value) -> dict[int, int]:
         """Bytes of a partition of each tensor that passes through the array for a value to come."""
-        placed = self._places
-        node, places = self._facts.producers.get(value.number), placed.get(value.number)
-        if node is None or (places is not None and not places[0].is_pending):
+        places = self._places
+        node, own_places = self._facts.producers.get(value.number), places.get(value.number)
+        if node is None or (own_places is not None and not own_places[0].is_pending):
             return {}
         if value.number not in self._panels:
             panels: dict[int, int] = {}
             if isinstance(node.operation, DotGeneral):
                 passes = node.values[0]
-                if not any(place.is_on_chip for place in placed.get(passes.number, ())):
+                if not any(place.is_on_chip for place in places.get(passes.number, ())):
                     panels = {passes.number: panel_bytes(node)}
             elif is_view(node):
                 panels = self._panels_of(node.values[0])

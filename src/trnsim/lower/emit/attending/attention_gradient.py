@@ -119,8 +119,8 @@ class AttentionGradient(AttentionEmitter):
                 in_hbm(tiles.output(value.shape, value.dtype), value.shape) for value in results
             ]
         frames = [
-            self.frame_of(value.shape, placed)
-            for value, placed in zip(results, (self.query, self.key, self.value), strict=True)
+            self.frame_of(value.shape, place)
+            for value, place in zip(results, (self.query, self.key, self.value), strict=True)
         ]
         return [
             emission.residents.allocate(frame, value)
@@ -141,12 +141,12 @@ class AttentionGradient(AttentionEmitter):
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
         places = self.emission.materialize(value)
-        placed = next((place for place in places if is_aligned(place, frame)), None)
-        if placed is None or placed.steps != frame.steps() or any(placed.offset):
-            placed = copy_in_frame(places[0], frame)
+        place = next((place for place in places if is_aligned(place, frame)), None)
+        if place is None or place.steps != frame.steps() or any(place.offset):
+            place = copy_in_frame(places[0], frame)
         logs = frame.matrix(nl.float32)
         nisa.tensor_scalar(
-            dst=logs.storage.tile, data=placed.storage.tile, op0=nl.multiply, operand0=-1.0
+            dst=logs.storage.tile, data=place.storage.tile, op0=nl.multiply, operand0=-1.0
         )
         return logs
 
@@ -155,31 +155,31 @@ class AttentionGradient(AttentionEmitter):
         column = sum(step[1] * at for step, at in zip(self.logs.steps, index, strict=False))
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
-    def _near(self, placed: TensorPlace, index: Index) -> TensorPlace:
+    def _near(self, place: TensorPlace, index: Index) -> TensorPlace:
         """A head's matrix; what lies in HBM is brought with its neighbours.
 
         What lies across is brought by whole blocks of partitions.
         """
-        matrix = head_place(placed, index)
+        matrix = head_place(place, index)
         if not lies_across(matrix):
-            near, _ = self.neighbours.near(placed, index)
+            near, _ = self.neighbours.near(place, index)
             return near if near.shape == matrix.shape else matrix
-        width = placed.shape[-1]
+        width = place.shape[-1]
         if width > P:
             return matrix
         block = P if P % width == 0 else P // width * width
-        frame = replace(frame_in_hbm(placed, placed.shape), block=block)
+        frame = replace(frame_in_hbm(place, place.shape), block=block)
         steps = frame.steps()
         number = sum(step[0] * at for step, at in zip(steps, index, strict=False)) // block
-        number_there, here = self._blocks.get(id(placed), (-1, placed))
+        number_there, here = self._blocks.get(id(place), (-1, place))
         if number_there != number:
             partitions = min(block, frame.rows - number * block)
             tile = load_tile(
-                placed, frame, TileSpan(number, 1, partitions, 0, frame.columns), self.dtype
+                place, frame, TileSpan(number, 1, partitions, 0, frame.columns), self.dtype
             )
             band = SbufMatrix(tile, partitions, block)
-            here = TensorPlace(band, placed.shape, steps, (-number * block, 0))
-            self._blocks[id(placed)] = number, here
+            here = TensorPlace(band, place.shape, steps, (-number * block, 0))
+            self._blocks[id(place)] = number, here
         return head_place(here, index)
 
     def _line(self, part: TensorPlace, start: int, count: int) -> Tensor:
@@ -231,41 +231,39 @@ class AttentionGradient(AttentionEmitter):
         for index in heads:
             places = [self._place(side, index, width) for side in (queries, keys)]
             if places[0] == places[1] >= 0:
-                for side, placed in zip(columns, (queries, keys), strict=True):
-                    side.append(self._standing(placed, index, places[0]))
+                for side, place in zip(columns, (queries, keys), strict=True):
+                    side.append(self._standing(place, index, places[0]))
                 continue
-            parts = [self._near(placed, index) for placed in (queries, keys)]
+            parts = [self._near(place, index) for place in (queries, keys)]
             firsts = {first_partition(part, width) for part in parts}
             from_ = firsts.pop() if len(firsts) == 1 else 0
             for side, part in zip(columns, parts, strict=True):
                 side.append(self._columns(part, from_))
         return columns
 
-    def _place(self, placed: TensorPlace, index: Index, width: int) -> int:
+    def _place(self, place: TensorPlace, index: Index, width: int) -> int:
         """The partition at which a head's columns begin, brought with others or where they lie."""
-        matrix = head_place(placed, index)
-        if placed.is_on_chip and matrix.steps[1] == (1, 0):
+        matrix = head_place(place, index)
+        if place.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
-        return self.neighbours.place(placed, index)
+        return self.neighbours.place(place, index)
 
-    def _standing(self, placed: TensorPlace, index: Index, from_: int) -> list[Tensor]:
+    def _standing(self, place: TensorPlace, index: Index, from_: int) -> list[Tensor]:
         """A head's columns at their `_place`."""
-        if placed.is_on_chip:
-            return self._columns(head_place(placed, index), from_)
-        return [self.neighbours.columns(placed, index)]
+        if place.is_on_chip:
+            return self._columns(head_place(place, index), from_)
+        return [self.neighbours.columns(place, index)]
 
     def _rows(
-        self, placed: TensorPlace, heads: list[Index], columns: list[list[Tensor]]
+        self, place: TensorPlace, heads: list[Index], columns: list[list[Tensor]]
     ) -> list[list[Tensor]]:
         """Rows of heads by 128: turned, those of all heads in one bank, or where they lie."""
-        length, width = placed.shape[-2:]
+        length, width = place.shape[-2:]
         rows: list[list[Tensor]] = []
-        is_across = placed.is_on_chip and placed.steps[-1] == (1, 0)
+        is_across = place.is_on_chip and place.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
-            if not is_across and not lies_across(head_place(placed, heads[0])):
-                rows.append(
-                    [self._line(self._near(placed, index), start, count) for index in heads]
-                )
+            if not is_across and not lies_across(head_place(place, heads[0])):
+                rows.append([self._line(self._near(place, index), start, count) for index in heads])
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
             for number, parts in enumerate(columns):

@@ -13,11 +13,11 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 
-def head_place(placed: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
+def head_place(place: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
     """One head's matrix [rows, width]."""
-    rank = len(placed.shape)
+    rank = len(place.shape)
     starts = (*index, 0, 0)
-    matrix = placed.sliced((*(1,) * (rank - 2), *placed.shape[-2:]), starts, (1,) * rank)
+    matrix = place.sliced((*(1,) * (rank - 2), *place.shape[-2:]), starts, (1,) * rank)
     return TensorPlace(matrix.storage, matrix.shape[-2:], matrix.steps[-2:], matrix.offset)
 
 
@@ -26,12 +26,12 @@ def cube(tile: Tensor) -> Tensor:
     return tile.reshape((tile.shape[0], 1, tile.shape[1]))
 
 
-def first_partition(placed: TensorPlace, width: int) -> int:
+def first_partition(place: TensorPlace, width: int) -> int:
     """The partition at which a head [rows, width] begins that lies with its width along them."""
-    if not placed.is_on_chip or placed.steps[1] != (1, 0) or placed.steps[0][0]:
+    if not place.is_on_chip or place.steps[1] != (1, 0) or place.steps[0][0]:
         return 0
-    first = placed.offset[0] % placed.storage.block
-    fits = first + width <= placed.storage.block and may_begin(first, width)
+    first = place.offset[0] % place.storage.block
+    fits = first + width <= place.storage.block and may_begin(first, width)
     return first if fits else 0
 
 
@@ -42,13 +42,13 @@ def may_begin(first: int, partitions: int) -> bool:
 
 
 def columns_of(
-    placed: TensorPlace, width: int, start: int, count: int, dtype: Any, partition: int = 0
+    place: TensorPlace, width: int, start: int, count: int, dtype: Any, partition: int = 0
 ) -> Tensor:
     """Rows of a head [rows, width] as [width, rows]: where they lie, moved, or turned.
 
     What lies from another partition on than that is moved.
     """
-    here = placed.sliced((count, width), (start, 0), (1, 1))
+    here = place.sliced((count, width), (start, 0), (1, 1))
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block
@@ -63,7 +63,7 @@ def columns_of(
         return _load_transposed(here, dtype)
     result = new((width, count), dtype)
     for at, rows in tiles.pieces(count, P):
-        lines = rows_of(placed, width, start + at, rows, dtype)
+        lines = rows_of(place, width, start + at, rows, dtype)
         flipped = new((width, rows), dtype, nl.psum)
         nisa.nc_transpose(dst=flipped, data=lines)
         copied(flipped, dtype, result[:, at : at + rows])
@@ -83,10 +83,10 @@ def _load_transposed(here: TensorPlace, dtype: Any) -> Tensor:
 
 
 def rows_of(
-    placed: TensorPlace, width: int, start: int, count: int, dtype: Any, column: int = 0
+    place: TensorPlace, width: int, start: int, count: int, dtype: Any, column: int = 0
 ) -> Tensor:
     """Rows of a head as [rows, width]: where they lie, moved, or turned."""
-    here = placed.sliced((count, width), (start, column), (1, 1))
+    here = place.sliced((count, width), (start, column), (1, 1))
     is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
     if width > P and (is_across or (not here.is_on_chip and lies_across(here))):
         own = here.storage.tile.dtype if here.is_on_chip else here.storage.dtype

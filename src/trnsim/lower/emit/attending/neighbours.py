@@ -25,9 +25,9 @@ _NARROW: Final = (32, 64)
 Index = tuple[int, ...]
 
 
-def lies_in_rows(placed: TensorPlace, width: int) -> bool:
+def lies_in_rows(place: TensorPlace, width: int) -> bool:
     """Whether a head's rows lie in HBM, each in one run."""
-    return not placed.is_on_chip and (width == 1 or placed.steps[1] == (1,))
+    return not place.is_on_chip and (width == 1 or place.steps[1] == (1,))
 
 
 class Neighbours:
@@ -39,18 +39,18 @@ class Neighbours:
         self._brought: dict[tuple[int, int], TensorPlace] = {}
         self._turned: dict[tuple[int, int, int], Tensor] = {}
 
-    def near(self, placed: TensorPlace, index: Index, row: int = 0) -> tuple[TensorPlace, int]:
+    def near(self, place: TensorPlace, index: Index, row: int = 0) -> tuple[TensorPlace, int]:
         """A head's matrix from some row on, and that row.
 
         What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
         """
-        matrix = head_place(placed, index)
+        matrix = head_place(place, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return matrix, 0
         most, first = _blocks_per_transfer(matrix), 0
         if length <= most * P:
-            group = self._group(placed, matrix)
+            group = self._group(place, matrix)
         else:
             first = row // (most * P) * most * P
             rows = min(most * P, length - first)
@@ -58,26 +58,26 @@ class Neighbours:
             group = [matrix.offset[0]]
         return self._from(matrix, group), first
 
-    def place(self, placed: TensorPlace, index: Index) -> int:
+    def place(self, place: TensorPlace, index: Index) -> int:
         """The partition at which a head lies that is turned with its neighbours; -1 if it is not.
 
         Narrow heads stand one below the other, as many as there is room for.
         """
-        matrix = head_place(placed, index)
+        matrix = head_place(place, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return -1
         if width not in _NARROW or length > _blocks_per_transfer(matrix) * P:
             return -1
-        return self._group(placed, matrix).index(matrix.offset[0]) % (P // width) * width
+        return self._group(place, matrix).index(matrix.offset[0]) % (P // width) * width
 
-    def columns(self, placed: TensorPlace, index: Index) -> Tensor:
+    def columns(self, place: TensorPlace, index: Index) -> Tensor:
         """A head as [width, rows], turned with its neighbours, at its `place`."""
-        matrix = head_place(placed, index)
+        matrix = head_place(place, index)
         rows, width = matrix.shape
-        group, dtype = self._group(placed, matrix), placed.storage.dtype
+        group, dtype = self._group(place, matrix), place.storage.dtype
         number, at = divmod(group.index(matrix.offset[0]), P // width)
-        key = id(placed.storage), group[0], number
+        key = id(place.storage), group[0], number
         if key not in self._turned:
             first = number * (P // width)
             many = min(P // width, len(group) - first)
@@ -93,13 +93,13 @@ class Neighbours:
             self._turned[key] = turned
         return self._turned[key][at * width : (at + 1) * width]
 
-    def _group(self, placed: TensorPlace, matrix: TensorPlace) -> list[int]:
+    def _group(self, place: TensorPlace, matrix: TensorPlace) -> list[int]:
         """Where the heads begin that come with a head: evenly spaced, as many as have room."""
-        if id(placed) not in self._groups:
+        if id(place) not in self._groups:
             most = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
-            starts = sorted({head_place(placed, index).offset[0] for index in self._heads})
-            self._groups[id(placed)] = _group_evenly(starts, most)
-        return next(group for group in self._groups[id(placed)] if matrix.offset[0] in group)
+            starts = sorted({head_place(place, index).offset[0] for index in self._heads})
+            self._groups[id(place)] = _group_evenly(starts, most)
+        return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 
     def _from(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
         """A head of those that begin at some places, brought once."""

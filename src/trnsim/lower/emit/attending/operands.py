@@ -131,16 +131,16 @@ class Operands:
             return [(self._readable_place(value), self.S)]
         parts: list[tuple[TensorPlace, int]] = []
         for operand in producer.values:
-            placed: TensorPlace | None = self._readable_place(operand)
+            place: TensorPlace | None = self._readable_place(operand)
             for view in views:
                 shape = (*view.result.shape[:-2], operand.shape[-2], view.result.shape[-1])
-                if placed is not None and isinstance(view.operation, BroadcastInDim):
-                    placed = placed.repeated(shape, view.operation.dims)
-                elif placed is not None:
-                    placed = placed.reshaped(shape)
-            if placed is None:
+                if place is not None and isinstance(view.operation, BroadcastInDim):
+                    place = place.repeated(shape, view.operation.dims)
+                elif place is not None:
+                    place = place.reshaped(shape)
+            if place is None:
                 return [(self._readable_place(value), self.S)]
-            parts.append((placed, operand.shape[-2]))
+            parts.append((place, operand.shape[-2]))
         return parts
 
     def _views_of(self, value: Value) -> tuple[list[Node], Any]:
@@ -205,10 +205,10 @@ class Operands:
         from_ = self._from(index) if is_alone else 0
         return self._columns_of(near, start - first, count, from_)
 
-    def _columns_of(self, placed: TensorPlace, start: int, count: int, from_: int) -> list[Tensor]:
+    def _columns_of(self, place: TensorPlace, start: int, count: int, from_: int) -> list[Tensor]:
         """Rows of a head [rows, E] as columns, by 128 of E."""
         parts = [
-            placed.sliced((placed.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
+            place.sliced((place.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
         ]
         return [columns_of(part, part.shape[1], start, count, self.dtype, from_) for part in parts]
 
@@ -311,11 +311,9 @@ class Operands:
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
         return near[side], both and self.bias is None and not self.is_causal
 
-    def _few(self, placed: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
+    def _few(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, brought with its neighbours; others where they lie."""
-        return (
-            self.neighbours.near(placed, index)[0] if length <= _FEW else head_place(placed, index)
-        )
+        return self.neighbours.near(place, index)[0] if length <= _FEW else head_place(place, index)
 
     def _with_ones(self, values: Tensor) -> Tensor:
         """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
@@ -325,13 +323,13 @@ class Operands:
         return widened
 
     def _lines(
-        self, placed: TensorPlace, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
+        self, place: TensorPlace, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
     ) -> Iterator[tuple[int, Tensor]]:
         """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
 
         Where the order of keys is free, a partition has neighbours, in one long run.
         """
-        step, start, count = placed.steps[0][0], stretch.start, stretch.count
+        step, start, count = place.steps[0][0], stretch.start, stretch.count
         for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
             blocks = many // P
             view = (
@@ -339,15 +337,15 @@ class Operands:
             )
             view.append((1, width))
             tile = self._tile((P, many // P, width), slot and (slot, at))
-            place = placed.offset[0] + (start + at) * step
-            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            offset = place.offset[0] + (start + at) * step
+            nisa.dma_copy(dst=tile, src=tiles.strided(place.storage, view, offset))
             yield at, tile
         at, rest = count // P * P, count % P
         if rest:
             tile = self._tile((rest, 1, width), slot and (slot, at))
-            place = placed.offset[0] + (start + at) * step
+            offset = place.offset[0] + (start + at) * step
             view = [(step, rest), (0, 1), (1, width)]
-            nisa.dma_copy(dst=tile, src=tiles.strided(placed.storage, view, place))
+            nisa.dma_copy(dst=tile, src=tiles.strided(place.storage, view, offset))
             yield at, tile
 
     def _tile(self, shape: tuple[int, ...], slot: Hashable) -> Tensor:

@@ -19,15 +19,15 @@ _BELOW_ONE: Final = 1 - 2.0**-24
 class IotaSource(TileSource):
     """A tensor whose element at place i holds i: its steps say what is counted."""
 
-    def tile(self, placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
+    def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
         """The places of a span's elements, if they step evenly along the partitions."""
-        rows, columns = merged_axes(placed, frame.p_dims), merged_axes(placed, frame.f_dims)
+        rows, columns = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
         is_part = span.columns < frame.columns and len(columns) > 1
         if len(rows) > 1 or len(columns) >= FREE_DIMENSIONS or is_part:
             return None
         row = rows[0][1][0] if rows else 0
         pattern = [[step, length] for length, (step,) in columns]
-        first = placed.offset[0] + span.block * frame.block * row
+        first = place.offset[0] + span.block * frame.block * row
         if len(pattern) <= 1:
             step = pattern[0][0] if pattern else 0
             pattern, first = [[step, span.columns]], first + span.start * step
@@ -43,9 +43,9 @@ class RandomSource(TileSource):
     Float32 would round the last few of them to 1, so these become the number before it.
     """
 
-    def tile(self, placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor:
+    def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor:
         """New numbers for the elements of a span."""
-        del placed, frame
+        del place, frame
         bits = new((span.partitions, span.blocks, span.columns), nl.uint32)
         nisa.rng(dst=bits)
         numbers = new(bits.shape)

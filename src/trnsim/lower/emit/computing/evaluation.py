@@ -176,8 +176,8 @@ class Evaluation(FusedComputation):
             self._places = {number: part.places[number] for number in results}
             for strip in self._strips(0, self.frame.columns):
                 self._compute_strip(strip)
-        for number, placed in results.items():
-            self.emission.places[number] = [placed]
+        for number, place in results.items():
+            self.emission.places[number] = [place]
         return results[self.value.number]
 
     def _is_last(self, value: Value) -> bool:
@@ -229,17 +229,17 @@ class Evaluation(FusedComputation):
             self._leaving = {number: new(shape, at.storage.dtype) for number, at in places.items()}
         for span in strip:
             self.tile(span)
-        for number, placed in places.items():
-            write_span(placed, self.frame, joined, self._leaving[number])
+        for number, place in places.items():
+            write_span(place, self.frame, joined, self._leaving[number])
         self._strip = None
 
     def _compute_stored(self, value: Value, span: TileSpan) -> Tensor:
         """Compute a value's tile where it belongs, or where it leaves from."""
-        placed = self._places[value.number]
-        if placed.is_on_chip:
-            return self._compute_tile(value, (), span, slice_of(placed, self.frame, span))
+        place = self._places[value.number]
+        if place.is_on_chip:
+            return self._compute_tile(value, (), span, slice_of(place, self.frame, span))
         if (self._strip or span) == span:
-            self._leaving[value.number] = self._output_tile(value, span, placed.storage.dtype)
+            self._leaving[value.number] = self._output_tile(value, span, place.storage.dtype)
             return self._leaving[value.number]
         at = span.start - (self._strip or span).start
         dst = self._leaving[value.number][:, :, at : at + span.columns]
@@ -405,20 +405,20 @@ class Evaluation(FusedComputation):
         emission = self.emission
         places = emission.find_places(value)
         if places[0].is_pending:
-            placed = follow_path(path, places[0])
+            view = follow_path(path, places[0])
             is_once = emission.facts.use_counts.get(value.number, 0) <= 1
-            if is_once and placed is not None and covers_pending(placed):
-                return placed
+            if is_once and view is not None and covers_pending(view):
+                return view
         for place in emission.materialize(value):
-            placed = follow_path(path, place)
-            if placed is not None:
-                return placed
+            view = follow_path(path, place)
+            if view is not None:
+                return view
         return self._dense_leaf(value.number, path)
 
     def _materialize_others(self) -> None:
         """Compute what is pending in another frame, as its tiles are those of its own."""
-        for (number, path), placed in list(self.leaves.items()):
-            if placed.is_pending and frame_of(placed, self.value.shape) != self.frame:
+        for (number, path), place in list(self.leaves.items()):
+            if place.is_pending and frame_of(place, self.value.shape) != self.frame:
                 value = self._values[number]
                 self.emission.materialize(value)
                 self.leaves[number, path] = self._leaf_place(value, path)

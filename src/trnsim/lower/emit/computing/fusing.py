@@ -161,10 +161,10 @@ class FusedComputation(Leaves):
         """Whether a value is a leaf with one number to a partition, or a constant."""
         if self._number(value) is not None or (not path and value.number in self._rows):
             return True
-        placed = self.leaves.get((value.number, path))
-        if placed is None or placed.is_pending or "float" not in value.dtype:
+        place = self.leaves.get((value.number, path))
+        if place is None or place.is_pending or "float" not in value.dtype:
             return False
-        return not varies_along(placed, self.frame.f_dims)
+        return not varies_along(place, self.frame.f_dims)
 
     def _operand(self, value: Value | float, path: Path, span: TileSpan) -> Any:
         if not isinstance(value, Value):

@@ -26,7 +26,7 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
     for span in evaluation.spans():
         tile = evaluation.tile(span, new((span.partitions, span.blocks, span.columns)))
         parts |= {span.block + number: tile[:, number] for number in range(span.blocks)}
-    placed = frame.matrix(nl.float32)
+    place = frame.matrix(nl.float32)
     for number, part in parts.items():
         rows = part.shape[0]
         sums = new((rows, frame.columns), nl.float32, nl.psum)
@@ -39,17 +39,17 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
                 partial(ones_by_group, size, block, source, number),
             )
             nisa.nc_matmul(dst=sums, stationary=ones[: moving.shape[0], :rows], moving=moving)
-        nisa.tensor_copy(dst=placed.storage.tile[:rows, number], src=sums)
+        nisa.tensor_copy(dst=place.storage.tile[:rows, number], src=sums)
     reduced: Any = node.operation
     remaining = [dim for dim in range(len(frame.shape)) if dim not in reduced.dims]
     for reader in emission.facts.readers(node.result):
         operation: Any = reader.operation
         is_back = isinstance(operation, BroadcastInDim) and list(operation.dims) == remaining
         if is_back and reader.result.shape == frame.shape:
-            emission.places[reader.result.number] = [placed]
-    steps = tuple(placed.steps[dim] for dim in remaining)
+            emission.places[reader.result.number] = [place]
+    steps = tuple(place.steps[dim] for dim in remaining)
     emission.places[node.result.number] = [
-        TensorPlace(placed.storage, node.result.shape, steps, (0, 0))
+        TensorPlace(place.storage, node.result.shape, steps, (0, 0))
     ]
 
 

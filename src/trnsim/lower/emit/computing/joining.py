@@ -63,14 +63,14 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
     if not emission.facts.is_output(node.result) or not all(node.result.shape):
         return False
     parts = [(value, emission.materialize(value)[0]) for value in node.values if all(value.shape)]
-    if not any(placed.is_on_chip for _, placed in parts):
+    if not any(place.is_on_chip for _, place in parts):
         return False
     dim = node.operation.dim if isinstance(node.operation, Concatenate) else 0
     output = tiles.output(node.result.shape, node.result.dtype)
     joined, first = in_hbm(output, node.result.shape), 0
-    for value, placed in parts:
+    for value, place in parts:
         starts = [first if at == dim else 0 for at in range(len(value.shape))]
-        write_all(placed, value, joined.sliced(value.shape, starts, (1,) * len(starts)))
+        write_all(place, value, joined.sliced(value.shape, starts, (1,) * len(starts)))
         first += value.shape[dim]
     emission.places[node.result.number] = [joined]
     return True

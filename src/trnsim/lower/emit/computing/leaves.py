@@ -67,113 +67,113 @@ class Leaves:
     def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
         value = self._values[number]
-        placed = follow_path(path, in_hbm(self.emission.dense(value), value.shape))
-        if placed is None:
+        place = follow_path(path, in_hbm(self.emission.dense(value), value.shape))
+        if place is None:
             last = self.emission.facts.follow_path(value, path)
-            placed = in_hbm(self.emission.dense(last), last.shape)
-        return placed
+            place = in_hbm(self.emission.dense(last), last.shape)
+        return place
 
     def leaf_tile(self, key: tuple[int, Path], span: TileSpan) -> Tensor:
         """A leaf's tile."""
-        placed = self.leaves[key]
-        if self._is_in_parts and not placed.is_generated and all(map(any, placed.steps)):
-            return load_span(placed, self.frame, span, placed.storage.dtype)
-        return self._tile_in_frame(key, placed, span)
+        place = self.leaves[key]
+        if self._is_in_parts and not place.is_generated and all(map(any, place.steps)):
+            return load_span(place, self.frame, span, place.storage.dtype)
+        return self._tile_in_frame(key, place, span)
 
-    def _tile_in_frame(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
+    def _tile_in_frame(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf's tile, made or moved if it does not lie in the frame."""
-        if placed.is_pending or placed.is_generated:
-            at = (span,) if placed.is_pending else (placed, self.frame, span)
-            generated: Tensor | None = placed.storage.tile(*at)
+        if place.is_pending or place.is_generated:
+            at = (span,) if place.is_pending else (place, self.frame, span)
+            generated: Tensor | None = place.storage.tile(*at)
             if generated is not None:
                 return generated
-            self.leaves[key] = placed = self._dense_leaf(*key)
-        if is_aligned(placed, self.frame):
-            tile = slice_of(placed, self.frame, span)
+            self.leaves[key] = place = self._dense_leaf(*key)
+        if is_aligned(place, self.frame):
+            tile = slice_of(place, self.frame, span)
             if tile is not None:
                 return tile
-        period = self.emission.constants.periodic(key[0], placed, self.frame)
+        period = self.emission.constants.periodic(key[0], place, self.frame)
         if period is not None:
             end = span.start + span.columns if period.shape[2] > 1 else 1
             return period[: span.partitions, :, min(span.start, end - 1) : end]
-        if not varies_along(placed, self.frame.f_dims):
-            return self._column_tile(key, placed, span)
-        here = placed if self._is_in_parts else self._bring_nearer(key, placed)
-        if here == placed:
-            return self._load_leaf(key, placed, span)
+        if not varies_along(place, self.frame.f_dims):
+            return self._column_tile(key, place, span)
+        here = place if self._is_in_parts else self._bring_nearer(key, place)
+        if here == place:
+            return self._load_leaf(key, place, span)
         self.leaves[key] = here
         return self.leaf_tile(key, span)
 
-    def _bring_nearer(self, key: tuple[int, Path], placed: TensorPlace) -> TensorPlace:
+    def _bring_nearer(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
         """A leaf where transfers find it in the frame: in order in HBM, or turned."""
-        is_movable_across = has_no_repeats(placed) and is_movable(placed, self.frame.flipped())
-        if not is_movable(placed, self.frame) and not is_movable_across:
+        is_movable_across = has_no_repeats(place) and is_movable(place, self.frame.flipped())
+        if not is_movable(place, self.frame) and not is_movable_across:
             return self._dense_leaf(*key)
-        if is_misaligned(placed, self.frame) or count_transfers(placed, self.frame) > MANY:
+        if is_misaligned(place, self.frame) or count_transfers(place, self.frame) > MANY:
             return self._dense_leaf(*key)
-        if not has_no_repeats(placed) or is_straight(placed, self.frame):
-            return placed
-        here = self.emission.residents.reframe(placed, self.frame)
+        if not has_no_repeats(place) or is_straight(place, self.frame):
+            return place
+        here = self.emission.residents.reframe(place, self.frame)
         self._note_place(key, here)
         return here
 
-    def _note_place(self, key: tuple[int, Path], placed: TensorPlace) -> None:
+    def _note_place(self, key: tuple[int, Path], place: TensorPlace) -> None:
         """Note where a leaf now lies too."""
         number, path = key
         value = self._values[number]
         for node in reversed(path):
-            before = invert_view(node, placed)
+            before = invert_view(node, place)
             if before is None:
                 return
-            placed = before
-        self.emission.add_place(value, placed)
+            place = before
+        self.emission.add_place(value, place)
 
-    def _column_tile(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
+    def _column_tile(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf that is one number to a partition, of all blocks at once."""
         if key not in self._columns:
-            self._columns[key] = self.emission.constants.column(key[0], placed, self.frame)
+            self._columns[key] = self.emission.constants.column(key[0], place, self.frame)
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
 
-    def _load_leaf(self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan) -> Tensor:
+    def _load_leaf(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
         """A leaf's elements moved by transfers; once where many spans read them."""
-        is_row = not any(any(placed.steps[dim]) for dim in self.frame.p_dims)
+        is_row = not any(any(place.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
-        short = (placed, self.frame, blocks, span.partitions, span.start, span.columns)
+        short = (place, self.frame, blocks, span.partitions, span.start, span.columns)
         if short in self._columns:
             return self._columns[short]
-        dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+        dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
         strip = self._strip
         if strip is not None and not is_row and strip.columns > span.columns:
             if key not in self._parts:
-                self._parts[key] = load_tile(placed, self.frame, strip, dtype)
+                self._parts[key] = load_tile(place, self.frame, strip, dtype)
             part, at = self._parts[key], span.start - strip.start
             return part if part.shape[2] == 1 else part[:, :, at : at + span.columns]
-        if not is_row and not placed.is_on_chip:
-            tile = self._chunk_slice(key, placed, span)
+        if not is_row and not place.is_on_chip:
+            tile = self._chunk_slice(key, place, span)
             if tile is not None:
                 return tile
         if self._is_in_parts:
-            tile = load_span(placed, self.frame, span, dtype)
+            tile = load_span(place, self.frame, span, dtype)
         else:
-            tile = load_tile(placed, self.frame, span, dtype)
+            tile = load_tile(place, self.frame, span, dtype)
         if is_row:
             self._columns[short] = tile
         return tile
 
     def _chunk_slice(
-        self, key: tuple[int, Path], placed: TensorPlace, span: TileSpan
+        self, key: tuple[int, Path], place: TensorPlace, span: TileSpan
     ) -> Tensor | None:
         """A part of columns that are loaded with their neighbours, as longer rows come faster."""
         start = span.start // _CHUNK * _CHUNK
         count = min(_CHUNK, self.frame.columns - start)
-        nbytes = self.frame.blocks * _CHUNK * placed.storage.dtype.itemsize
+        nbytes = self.frame.blocks * _CHUNK * place.storage.dtype.itemsize
         is_part = span.blocks == 1 and span.columns < count and nbytes <= _CHUNKS_BYTES
         if not is_part or span.start + span.columns > start + count:
             return None
         first, tile = self._chunks.get((key, span.block), (-1, None))
         if first != start:
             chunk = replace(span, start=start, columns=count)
-            tile = load_tile(placed, self.frame, chunk, placed.storage.dtype)
+            tile = load_tile(place, self.frame, chunk, place.storage.dtype)
             if tile.shape[2] != count:
                 return None
             self._chunks[key, span.block] = start, tile
@@ -181,22 +181,22 @@ class Leaves:
         return tile[:, :, at : at + span.columns]
 
 
-def load_span(placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
+def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
     """A span's elements in HBM, each by one transfer: what a row repeats is repeated on the chip.
 
     Elements that lie nearly beside each other come with what lies between them, as a transfer of
     single ones takes as long for each as for a run of hundreds of bytes.
     """
-    dims_along = merged_axes(placed, frame.f_dims)
+    dims_along = merged_axes(place, frame.f_dims)
     if len(dims_along) == 1 and dims_along[0][1] == (1,):
-        return load_tile(placed, frame, span, dtype)
-    moving = [dim for dim in frame.f_dims if any(placed.steps[dim])]
+        return load_tile(place, frame, span, dtype)
+    moving = [dim for dim in frame.f_dims if any(place.steps[dim])]
     is_repeated = (
         moving and len(dims_along) < FREE_DIMENSIONS and not all(any(n) for _, n in dims_along)
     )
     if is_repeated and span.columns == frame.columns:
         dims = (*frame.p_dims, *moving)
-        once, thin = _select_dims(placed, frame, dims)
+        once, thin = _select_dims(place, frame, dims)
         tile = load_span(once, thin, replace(span, columns=thin.columns), dtype)
         shape = (span.partitions, span.blocks)
         view = tile.reshape((*shape, *(n if any(step) else 1 for n, step in dims_along)))
@@ -205,24 +205,24 @@ def load_span(placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> 
     step = dims_along[0][1][0] if len(dims_along) == 1 else 1
     reach = (span.columns - 1) * step + 1
     if not 1 < step <= NEAR or reach * dtype.itemsize > _REACH_BYTES:
-        return load_tile(placed, frame, span, dtype)
-    wide, frame_wide = _select_dims(placed, frame, frame.p_dims, frame.columns * step)
+        return load_tile(place, frame, span, dtype)
+    wide, frame_wide = _select_dims(place, frame, frame.p_dims, frame.columns * step)
     near = load_tile(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)
     return copied(near[:, :, ::step], dtype)
 
 
 def _select_dims(
-    placed: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
+    place: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
 ) -> tuple[TensorPlace, Frame]:
     """Some dimensions of a place, and of its frame; beside those a run of so many elements."""
-    lengths = [(placed.shape[dim], placed.steps[dim]) for dim in dims]
+    lengths = [(place.shape[dim], place.steps[dim]) for dim in dims]
     lengths += [(reach, (1,))] if reach else []
     shape, steps = (tuple(column) for column in zip(*lengths, strict=True))
     rows = len(frame.p_dims)
     thin = Frame(shape, tuple(range(rows)), tuple(range(rows, len(shape))), frame.block)
-    return TensorPlace(placed.storage, shape, steps, placed.offset), thin
+    return TensorPlace(place.storage, shape, steps, place.offset), thin
 
 
-def varies_along(placed: TensorPlace, dims: tuple[int, ...]) -> bool:
+def varies_along(place: TensorPlace, dims: tuple[int, ...]) -> bool:
     """Whether a leaf's elements differ along some dimensions."""
-    return any(any(placed.steps[dim]) for dim in dims if placed.shape[dim] > 1)
+    return any(any(place.steps[dim]) for dim in dims if place.shape[dim] > 1)

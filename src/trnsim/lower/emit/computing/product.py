@@ -266,8 +266,8 @@ class _ProductOperand:
         key = self.value.number, self.frame, start, columns
         latest = self.emission.passing
         if latest is None or latest[0] != key:
-            placed = load_in_frame(self.emission, self.value, self.frame, start, columns)
-            self.emission.passing = latest = key, placed
+            place = load_in_frame(self.emission, self.value, self.frame, start, columns)
+            self.emission.passing = latest = key, place
         return latest[1]
 
     def _load_weight(self, start: int, columns: int) -> TensorPlace | None:

@@ -130,7 +130,7 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
     frame = evaluation.frame
     _, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
-    placed = result.matrix(nl.float32)
+    place = result.matrix(nl.float32)
     dtype = nl.bfloat16 if emission.facts.is_narrow else nl.float32
     ones = emission.constants.ones(dtype)
     for start in range(0, frame.columns, BANK):
@@ -140,9 +140,9 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
             tile = _tile(evaluation, span, dtype)
             for number in range(span.blocks):
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
-        nisa.tensor_copy(dst=placed.storage.tile[:, 0, start : start + columns], src=sums)
-    emission.places[node.result.number] = [placed]
-    emission.residents.add(node.result, placed)
+        nisa.tensor_copy(dst=place.storage.tile[:, 0, start : start + columns], src=sums)
+    emission.places[node.result.number] = [place]
+    emission.residents.add(node.result, place)
 
 
 def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
@@ -162,19 +162,19 @@ def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims
     frame, inner = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     p_dims, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
-    placed = result.matrix(nl.float32)
+    place = result.matrix(nl.float32)
     if inner > _LONGEST:
         with balanced():
-            _in_pieces(evaluation, operation.op, inner, placed)
+            _in_pieces(evaluation, operation.op, inner, place)
     else:
-        _at_once(evaluation, operation.op, inner, placed)
+        _at_once(evaluation, operation.op, inner, place)
     if not node.result.type.is_floating:
-        placed = _as_integers(placed, result, node.result.dtype)
-    emission.places[node.result.number] = [placed]
-    emission.residents.add(node.result, placed)
+        place = _as_integers(place, result, node.result.dtype)
+    emission.places[node.result.number] = [place]
+    emission.residents.add(node.result, place)
 
 
-def _at_once(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -> None:
+def _at_once(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reductions of so many neighbouring columns, of several by one instruction."""
     frame = evaluation.frame
     most = max(_LONGEST // 4 // inner, 1) * inner
@@ -184,7 +184,7 @@ def _at_once(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -
         tile = widened(evaluation.tile(span), shape)
         groups, first = span.columns // inner, span.start // inner
         blocks = slice(span.block, span.block + span.blocks)
-        dst = placed.storage.tile[: span.partitions, blocks, first : first + groups]
+        dst = place.storage.tile[: span.partitions, blocks, first : first + groups]
         for number in range(span.blocks):
             data = tile[:, number]
             if groups > 1:
@@ -193,20 +193,20 @@ def _at_once(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -
             nisa.tensor_reduce(dst=into, op=OPERATORS[op], data=data, axis=len(data.shape) - 1)
 
 
-def _as_integers(placed: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
+def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
     """Whole numbers in float32 as integers of a type, modulo what it holds."""
     cast = frame.matrix(dtype_of(dtype))
     for span in spans(frame, 0, frame.columns, P, frame.columns):
         here = slice(span.block, span.block + span.blocks)
-        part = placed.storage.tile[: span.partitions, here]
+        part = place.storage.tile[: span.partitions, here]
         target = cast.storage.tile[: span.partitions, here]
         copied(integers.wrapped(part, dtype), target.dtype, target)
     return cast
 
 
-def _in_pieces(evaluation: Evaluation, op: str, inner: int, placed: TensorPlace) -> None:
+def _in_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reductions of long runs of columns: of pieces, then of what those give."""
-    frame, result = evaluation.frame, placed.storage.tile
+    frame, result = evaluation.frame, place.storage.tile
     parts = -(-inner // PIECE)
     for group, start in enumerate(range(0, frame.columns, inner)):
         for rows in spans(frame, start, inner, 1, inner):

@@ -47,26 +47,26 @@ def concatenate(emission: Emission, node: Node) -> None:
     match = match_node(ROTATION, node, Makers(emission.facts.producers))
     if match is not None:
         source = match["x"]
-        placed = emission.materialize(source)[0]
-        own = frame_of if placed.is_on_chip else frame_in_hbm
-        frame = own(placed, source.shape)
-        if _fits(placed, frame, len(source.shape) - 1):
-            rotation = PendingRotation(emission, placed, frame)
+        place = emission.materialize(source)[0]
+        own = frame_of if place.is_on_chip else frame_in_hbm
+        frame = own(place, source.shape)
+        if _fits(place, frame, len(source.shape) - 1):
+            rotation = PendingRotation(emission, place, frame)
             emission.places[node.result.number] = [rotation.place()]
             return
     if not emit_returned_concatenation(emission, node):
         emission.deferred.concatenations.add(node.result.number)
 
 
-def _fits(placed: TensorPlace, frame: Frame, last: int) -> bool:
+def _fits(place: TensorPlace, frame: Frame, last: int) -> bool:
     """Whether the dimension is the innermost along the partitions, and straddles no block."""
     width = frame.shape[last]
     if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
         return False
-    if not placed.is_on_chip:
-        return placed.steps[last] != (1,)
-    is_whole = placed.offset[0] % frame.block == 0 and frame.rows == placed.storage.rows
-    return placed.steps[last] == (1, 0) and is_whole and not placed.storage.is_replicated
+    if not place.is_on_chip:
+        return place.steps[last] != (1,)
+    is_whole = place.offset[0] % frame.block == 0 and frame.rows == place.storage.rows
+    return place.steps[last] == (1, 0) and is_whole and not place.storage.is_replicated
 
 
 class PendingRotation(PendingResult):

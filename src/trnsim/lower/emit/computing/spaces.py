@@ -61,10 +61,10 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 
 def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
     """Whether transfers find the elements of tensors beside each other, or nearly."""
-    for placed in (part.places[key] for key in keys):
-        last = merged_axes(placed, part.frame.f_dims)[-1:]
+    for place in (part.places[key] for key in keys):
+        last = merged_axes(place, part.frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR
-        if not placed.is_generated and (is_far or count_transfers(placed, part.frame) > MANY):
+        if not place.is_generated and (is_far or count_transfers(place, part.frame) > MANY):
             return False
     return True
 

@@ -210,14 +210,12 @@ class Image:
     def resident_band(self) -> Band | None:
         """All images where they lie, if windows may see them so."""
         sight = self.sight
-        placed = self._place()
-        if self.times != (1, 1) or not (
-            sight.is_bare and _is_even(placed, _nchw_frame(self.frame))
-        ):
+        place = self._place()
+        if self.times != (1, 1) or not (sight.is_bare and _is_even(place, _nchw_frame(self.frame))):
             return None
         rows, columns = sight.size
-        first = placed.offset[0] // placed.storage.block
-        tile = placed.storage.tile[:, first : first + self.frame.blocks, placed.offset[1] :]
+        first = place.offset[0] // place.storage.block
+        tile = place.storage.tile[:, first : first + self.frame.blocks, place.offset[1] :]
         return Band(tile, 0, sight.images, 0, rows, columns, 0, sight.places[0])
 
     def band(self, part: WindowBox, taps: Taps) -> Band:
@@ -248,8 +246,8 @@ class Image:
     def _note_resident(self, tile: Tensor) -> None:
         """Note that all images lie in SBUF now, as they are."""
         matrix = SbufMatrix(tile, self.frame.rows, self.frame.block)
-        placed = TensorPlace(matrix, self.frame.shape, self.frame.steps(), (0, 0))
-        self.emission.add_place(self.value, placed)
+        place = TensorPlace(matrix, self.frame.shape, self.frame.steps(), (0, 0))
+        self.emission.add_place(self.value, place)
 
     def _place(self) -> TensorPlace:
         """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
@@ -266,13 +264,13 @@ class Image:
         nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
         if nbytes > self.emission.residents.most_bytes // _SHARE:
             return _as_nchw(in_hbm(self.emission.dense(self.value), self.value.shape))
-        placed = load_in_frame(self.emission, self.value, self.frame)
-        self.emission.add_place(self.value, placed)
-        return _as_nchw(placed)
+        place = load_in_frame(self.emission, self.value, self.frame)
+        self.emission.add_place(self.value, place)
+        return _as_nchw(place)
 
     def _fill(self, band: Band, tile: Tensor, length: int) -> None:
         """The images' elements, and what stands around them."""
-        sight, placed = self.sight, self._place()
+        sight, place = self.sight, self._place()
         first, rows, top = sight.inside(0, band.start, band.rows)
         left, columns, side = sight.inside(1, 0, band.width)
         steps = [gap + 1 for gap in sight.gaps]
@@ -290,12 +288,12 @@ class Image:
                 for at, count, step in zip((top, side), (rows, columns), steps, strict=True)
             )
             box = WindowBox(band.image, first, left, band.images, rows, columns)
-            self._copy(placed, block, padded[:, :, spots[0], spots[1]], box)
+            self._copy(place, block, padded[:, :, spots[0], spots[1]], box)
 
-    def _copy(self, placed: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
+    def _copy(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Elements of a block of channels: rows and columns of some images."""
-        if placed.is_on_chip:
-            images = self._on_chip(placed, block, target.shape[0])
+        if place.is_on_chip:
+            images = self._on_chip(place, block, target.shape[0])
             self._spread(images[:, box.image : box.image + box.images], target, box, 0)
             return
         is_whole = box.columns == self.sight.size[1] == self.width
@@ -305,11 +303,11 @@ class Image:
             some = replace(box, image=box.image + image, images=count)
             here = target[:, image : image + count]
             if is_direct:
-                nisa.dma_copy(dst=here, src=self._in_hbm(placed, block, some))
+                nisa.dma_copy(dst=here, src=self._in_hbm(place, block, some))
             else:
-                self._copy_loaded(placed, block, here, some)
+                self._copy_loaded(place, block, here, some)
 
-    def _copy_loaded(self, placed: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
+    def _copy_loaded(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Rows of one image, which transfers bring whole."""
         down = self.times[0]
         high, wide = self._size
@@ -319,7 +317,7 @@ class Image:
             rows = ceil((box.row + at + count) / down) - first
             start = (box.image * high + first) * wide
             span = TileSpan(block, 1, target.shape[0], start, rows * wide)
-            part = load_tile(placed, _nchw_frame(self.frame), span, target.dtype)
+            part = load_tile(place, _nchw_frame(self.frame), span, target.dtype)
             images = part[:, 0].reshape((target.shape[0], 1, rows, wide))
             piece = target[:, :, at : at + count]
             self._spread(images, piece, replace(box, row=box.row + at, rows=count), first)
@@ -345,25 +343,25 @@ class Image:
         high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
         return high, wide
 
-    def _on_chip(self, placed: TensorPlace, block: int, channels: int) -> Tensor:
+    def _on_chip(self, place: TensorPlace, block: int, channels: int) -> Tensor:
         """[channels, images, rows, columns] of a block in SBUF."""
         high, wide = self._size
-        at, start = placed.offset[0] // placed.storage.block + block, placed.offset[1]
+        at, start = place.offset[0] // place.storage.block + block, place.offset[1]
         count = self.sight.images * high * wide
-        flat = placed.storage.tile[:channels, at, start : start + count]
+        flat = place.storage.tile[:channels, at, start : start + count]
         return flat.reshape((channels, self.sight.images, high, wide))
 
-    def _in_hbm(self, placed: TensorPlace, block: int, box: WindowBox) -> Tensor:
+    def _in_hbm(self, place: TensorPlace, block: int, box: WindowBox) -> Tensor:
         """[channels, images, rows, columns] in HBM."""
         first = block * self.frame.block
         count = min(self.frame.block, self.frame.rows - first)
-        steps = [step for (step,) in placed.steps]
+        steps = [step for (step,) in place.steps]
         starts = (box.image, first, box.row, box.column)
-        offset = placed.offset[0] + sum(a * b for a, b in zip(steps, starts, strict=True))
+        offset = place.offset[0] + sum(a * b for a, b in zip(steps, starts, strict=True))
         order = (steps[1], steps[0], *steps[2:])
         counts = (count, box.images, box.rows, box.columns)
         pattern = [(step or 1, n) for step, n in zip(order, counts, strict=True)]
-        return tiles.strided(placed.storage, pattern, offset)
+        return tiles.strided(place.storage, pattern, offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,17 +420,17 @@ def _fill_padding(
             nisa.memset(dst=view, value=number)
 
 
-def _as_nchw(placed: TensorPlace) -> TensorPlace:
+def _as_nchw(place: TensorPlace) -> TensorPlace:
     """[N, C, W] as [N, C, 1, W]."""
-    if len(placed.shape) > _LINE:
-        return placed
-    still = (0,) * len(placed.offset)
-    shape, steps = placed.shape, placed.steps
+    if len(place.shape) > _LINE:
+        return place
+    still = (0,) * len(place.offset)
+    shape, steps = place.shape, place.steps
     return TensorPlace(
-        placed.storage,
+        place.storage,
         (*shape[:2], 1, shape[2]),
         (*steps[:2], still, steps[2]),
-        placed.offset,
+        place.offset,
     )
 
 
@@ -444,11 +442,11 @@ def _nchw_frame(frame: Frame) -> Frame:
     return Frame(shape, (1,), (0, 2, 3), frame.block)
 
 
-def _is_even(placed: TensorPlace, frame: Frame) -> bool:
+def _is_even(place: TensorPlace, frame: Frame) -> bool:
     """Whether images lie one after the other in SBUF, row by row."""
-    if not placed.is_on_chip or placed.storage.is_replicated or not is_aligned(placed, frame):
+    if not place.is_on_chip or place.storage.is_replicated or not is_aligned(place, frame):
         return False
     wanted = frame.steps()
     return all(
-        placed.steps[dim][1] == wanted[dim][1] for dim in frame.f_dims if placed.shape[dim] > 1
+        place.steps[dim][1] == wanted[dim][1] for dim in frame.f_dims if place.shape[dim] > 1
     )

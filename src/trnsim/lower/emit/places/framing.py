@@ -88,10 +88,10 @@ def is_by_channels(node: Node, value: Value) -> bool:
     return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
 
 
-def _channels_of(placed: TensorPlace) -> int | None:
+def _channels_of(place: TensorPlace) -> int | None:
     """The dimension, before the last one, along which alone a leaf's numbers differ."""
-    moves = [dim for dim, step in enumerate(placed.steps) if any(step)]
-    long = [dim for dim, length in enumerate(placed.shape) if length > 1]
+    moves = [dim for dim, step in enumerate(place.steps) if any(step)]
+    long = [dim for dim, length in enumerate(place.shape) if length > 1]
     is_single = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
     return moves[0] if is_single else None
 
@@ -122,6 +122,6 @@ def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
     return False
 
 
-def has_no_repeats(placed: TensorPlace) -> bool:
+def has_no_repeats(place: TensorPlace) -> bool:
     """Whether every dimension of a leaf moves."""
-    return all(any(step) for step, n in zip(placed.steps, placed.shape, strict=True) if n > 1)
+    return all(any(step) for step, n in zip(place.steps, place.shape, strict=True) if n > 1)

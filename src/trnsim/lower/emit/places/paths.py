@@ -17,9 +17,9 @@ def is_passed(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose)
 
 
-def follow_path(path: Path, placed: TensorPlace) -> TensorPlace | None:
+def follow_path(path: Path, place: TensorPlace) -> TensorPlace | None:
     """A place in the shape that views lead to, if steps can say it."""
-    current: TensorPlace | None = placed
+    current: TensorPlace | None = place
     for node in path:
         if current is not None and isinstance(node.operation, Transpose):
             current = current.transposed(node.operation.permutation)
@@ -28,12 +28,12 @@ def follow_path(path: Path, placed: TensorPlace) -> TensorPlace | None:
     return current
 
 
-def invert_view(node: Node, placed: TensorPlace) -> TensorPlace | None:
+def invert_view(node: Node, place: TensorPlace) -> TensorPlace | None:
     """A place of a view's result as a place of its operand."""
     if isinstance(node.operation, Transpose):
         order = node.operation.permutation
-        return placed.transposed([order.index(dim) for dim in range(len(order))])
-    return placed.reshaped(node.values[0].shape)
+        return place.transposed([order.index(dim) for dim in range(len(order))])
+    return place.reshaped(node.values[0].shape)
 
 
 def apply_view(node: Node, source: TensorPlace) -> TensorPlace | None:

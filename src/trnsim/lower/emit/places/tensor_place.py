@@ -83,7 +83,7 @@ class TileSource:
 
     dtype: Any
 
-    def tile(self, placed: Any, frame: Any, span: Any) -> Tensor | None:
+    def tile(self, place: Any, frame: Any, span: Any) -> Tensor | None:
         """The elements of a span; None where they must come from HBM."""
         raise NotImplementedError
 

@@ -186,52 +186,52 @@ def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> 
     return copied(lines, dtype, new((part.partitions, 1, part.columns), dtype))
 
 
-def is_fragmented(placed: TensorPlace, value: Value) -> bool:
+def is_fragmented(place: TensorPlace, value: Value) -> bool:
     """Whether a value lies on the chip in so many pieces that it leaves sooner as it lies."""
-    if not placed.is_on_chip:
+    if not place.is_on_chip:
         return False
-    frame = frame_of(placed, value.shape)
+    frame = frame_of(place, value.shape)
     target = TensorPlace(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
-    return max(count_transfers(placed, frame), count_transfers(target, frame)) > MANY
+    return max(count_transfers(place, frame), count_transfers(target, frame)) > MANY
 
 
-def write_dense(placed: TensorPlace, value: Value) -> Tensor:
+def write_dense(place: TensorPlace, value: Value) -> Tensor:
     """A tensor in HBM with a value's elements in row-major order."""
     out = tiles.output(value.shape, value.dtype)
-    write_all(placed, value, in_hbm(out, value.shape))
+    write_all(place, value, in_hbm(out, value.shape))
     return out
 
 
-def write_all(placed: TensorPlace, value: Value, target: TensorPlace) -> None:
+def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
     """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
-    if not placed.is_on_chip:
-        _copy_in_hbm(placed, target)
+    if not place.is_on_chip:
+        _copy_in_hbm(place, target)
         return
-    frame = replace(frame_of(placed, value.shape), is_replicated=False)  # one row is enough
+    frame = replace(frame_of(place, value.shape), is_replicated=False)  # one row is enough
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
     inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
     if inner in frame.p_dims and frame.columns > 1:
         frame = Frame(value.shape, frame.f_dims, tuple(sorted(frame.p_dims)))
-        _write_transposed(placed, frame, target)
+        _write_transposed(place, frame, target)
         return
-    if frame.columns == 1 and placed.is_on_chip and _write_as_line(placed, frame, target):
+    if frame.columns == 1 and place.is_on_chip and _write_as_line(place, frame, target):
         return
     for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
-        tile = slice_of(placed, frame, span) if is_aligned(placed, frame) else None
+        tile = slice_of(place, frame, span) if is_aligned(place, frame) else None
         if tile is None:
-            tile = load_tile(placed, frame, span, dtype_of(value.dtype))
+            tile = load_tile(place, frame, span, dtype_of(value.dtype))
         if tile.shape[2] != span.columns:
             tile = copied(tile, tile.dtype, new((span.partitions, 1, span.columns), tile.dtype))
         write_span(target, frame, span, tile)
 
 
-def _copy_in_hbm(placed: TensorPlace, target: TensorPlace) -> None:
+def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
     """Copy what lies in HBM: by one transfer, or turned where its runs lie across the target's."""
-    both = [(*here, *there) for here, there in zip(placed.steps, target.steps, strict=True)]
-    along = merge_axes(placed.shape, both) or [(1, (1, 1))]
+    both = [(*here, *there) for here, there in zip(place.steps, target.steps, strict=True)]
+    along = merge_axes(place.shape, both) or [(1, (1, 1))]
     runs_at = next((at for at, (_, (step, _)) in enumerate(along[:-1]) if step == 1), None)
-    if runs_at is None or placed.storage.dtype.itemsize == 1:
-        _copy(placed, target, along)
+    if runs_at is None or place.storage.dtype.itemsize == 1:
+        _copy(place, target, along)
         return
     matrix = along[runs_at], along[-1]
     others = [axis for at, axis in enumerate(along[:-1]) if at != runs_at]
@@ -240,33 +240,33 @@ def _copy_in_hbm(placed: TensorPlace, target: TensorPlace) -> None:
     for index in product(*(range(length) for length, _ in others)):
         start, goal = (
             first + sum(i * steps[side] for i, (_, steps) in zip(index, others, strict=True))
-            for side, first in enumerate((placed.offset[0], target.offset[0]))
+            for side, first in enumerate((place.offset[0], target.offset[0]))
         )
         here, there = (tuple((steps[side],) for _, steps in matrix) for side in (0, 1))
-        source = TensorPlace(placed.storage, shape, here, (start,))
+        source = TensorPlace(place.storage, shape, here, (start,))
         _write_transposed(source, frame, TensorPlace(target.storage, shape, there, (goal,)))
 
 
-def _copy(placed: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]) -> None:
+def _copy(place: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]) -> None:
     """HBM to HBM by one transfer, of axes with the steps on both sides."""
     source, goal = (
         tiles.strided(
             place.storage, [(steps[side], length) for length, steps in along], place.offset[0]
         )
-        for side, place in enumerate((placed, target))
+        for side, place in enumerate((place, target))
     )
     nisa.dma_copy(dst=goal, src=source)
 
 
-def _write_as_line(placed: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
+def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
     """Write a single column of whole blocks as a line: turned, block by block a row of it."""
     blocks, rest = divmod(frame.rows, P)
-    if frame.block != P or not 1 < blocks <= P or not is_aligned(placed, frame):
+    if frame.block != P or not 1 < blocks <= P or not is_aligned(place, frame):
         return False
     if merged_axes(target, frame.p_dims) != [(frame.rows, (1,))]:
         return False
-    tile = slice_of(placed, frame, TileSpan(0, blocks, P, 0, 1))
-    flipped = new((blocks, P), placed.storage.tile.dtype, nl.psum)
+    tile = slice_of(place, frame, TileSpan(0, blocks, P, 0, 1))
+    flipped = new((blocks, P), place.storage.tile.dtype, nl.psum)
     if tile is None:
         return False
     nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
@@ -274,16 +274,16 @@ def _write_as_line(placed: TensorPlace, frame: Frame, target: TensorPlace) -> bo
     start = target.offset[0]
     nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
     if rest:
-        last = slice_of(placed, frame, TileSpan(blocks, 1, rest, 0, 1))
+        last = slice_of(place, frame, TileSpan(blocks, 1, rest, 0, 1))
         if last is not None:
             view = tiles.strided(target.storage, [(1, rest), (1, 1)], start + blocks * P)
             nisa.dma_copy(dst=view, src=last[:, 0])
     return True
 
 
-def _write_transposed(placed: TensorPlace, frame: Frame, target: TensorPlace) -> None:
+def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> None:
     """Write what lies across, 128 rows of the frame at a time."""
-    dtype = placed.storage.tile.dtype if placed.is_on_chip else placed.storage.dtype
+    dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
     across = frame.flipped()
     most = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
     for start in range(0, frame.rows, P):
@@ -292,7 +292,7 @@ def _write_transposed(placed: TensorPlace, frame: Frame, target: TensorPlace) ->
             at = first * across.block
             width = min(blocks * across.block, across.rows - at)
             tile = new((rows, 1, width), dtype)
-            _transpose_columns(placed, across, tile, start, first)
+            _transpose_columns(place, across, tile, start, first)
             write_span(target, frame, TileSpan(start // P, 1, rows, at, width), tile)
 
 

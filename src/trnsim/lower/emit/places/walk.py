@@ -86,15 +86,15 @@ class TileSpan:
     columns: int
 
 
-def frame_of(placed: TensorPlace, shape: Shape) -> Frame:
+def frame_of(place: TensorPlace, shape: Shape) -> Frame:
     """The frame in which a tensor lies on chip; what it repeats runs along the free dimension."""
-    matrix = placed.storage
-    p_dims = [dim for dim, step in enumerate(placed.steps) if step[0] and shape[dim] > 1]
-    p_dims.sort(key=lambda dim: -placed.steps[dim][0])
+    matrix = place.storage
+    p_dims = [dim for dim, step in enumerate(place.steps) if step[0] and shape[dim] > 1]
+    p_dims.sort(key=lambda dim: -place.steps[dim][0])
     f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
     # What is repeated stays where it stands among its neighbours.
-    moves = [dim for dim in f_dims if placed.steps[dim][1]]
-    places = iter(sorted(moves, key=lambda dim: -placed.steps[dim][1]))
+    moves = [dim for dim in f_dims if place.steps[dim][1]]
+    places = iter(sorted(moves, key=lambda dim: -place.steps[dim][1]))
     f_dims = [next(places) if dim in moves else dim for dim in f_dims]
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
@@ -112,14 +112,14 @@ def covers_pending(pending: TensorPlace) -> bool:
     )
 
 
-def frame_in_hbm(placed: TensorPlace, shape: Shape) -> Frame:
+def frame_in_hbm(place: TensorPlace, shape: Shape) -> Frame:
     """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
-    storage = placed.storage
+    storage = place.storage
     if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
         return row_major_frame(shape)
     columns = storage.shape[1]
-    order = sorted(range(len(shape)), key=lambda dim: -placed.steps[dim][0])
-    p_dims = [dim for dim in order if placed.steps[dim][0] >= columns and shape[dim] > 1]
+    order = sorted(range(len(shape)), key=lambda dim: -place.steps[dim][0])
+    p_dims = [dim for dim in order if place.steps[dim][0] >= columns and shape[dim] > 1]
     f_dims = [dim for dim in order if dim not in p_dims]
     return Frame(shape, tuple(p_dims), tuple(f_dims))
 
@@ -174,9 +174,9 @@ def merged_span(strip: list[TileSpan]) -> TileSpan:
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
-def merged_axes(placed: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
+def merged_axes(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
     """Lengths and steps of dimensions, neighbours merged."""
-    return merge_axes(tuple(placed.shape[dim] for dim in dims), [placed.steps[dim] for dim in dims])
+    return merge_axes(tuple(place.shape[dim] for dim in dims), [place.steps[dim] for dim in dims])
 
 
 def runs(
@@ -205,108 +205,108 @@ MANY: Final = 1024
 """Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
 
 
-def count_transfers(placed: TensorPlace, frame: Frame) -> int:
+def count_transfers(place: TensorPlace, frame: Frame) -> int:
     """How many evenly spaced pieces a frame's elements are, as they lie."""
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
-        pieces *= prod(length for length, _ in merged_axes(placed, dims)[:-1])
+        pieces *= prod(length for length, _ in merged_axes(place, dims)[:-1])
     return pieces
 
 
-def is_aligned(placed: TensorPlace, frame: Frame) -> bool:
+def is_aligned(place: TensorPlace, frame: Frame) -> bool:
     """Whether each element of the frame lies in SBUF on the frame's own partition of a block."""
-    if not placed.is_on_chip:
+    if not place.is_on_chip:
         return False
-    matrix = placed.storage
-    if any(placed.steps[dim][0] for dim in frame.f_dims):
+    matrix = place.storage
+    if any(place.steps[dim][0] for dim in frame.f_dims):
         return False
-    if any(placed.steps[dim][1] for dim in frame.p_dims):
+    if any(place.steps[dim][1] for dim in frame.p_dims):
         return False
     if matrix.is_replicated:
         return True
-    row_axes = merged_axes(placed, frame.p_dims)
-    if frame.is_replicated or matrix.block != frame.block or placed.offset[0] % frame.block:
+    row_axes = merged_axes(place, frame.p_dims)
+    if frame.is_replicated or matrix.block != frame.block or place.offset[0] % frame.block:
         return False
     return (not row_axes and frame.rows == 1) or (len(row_axes) == 1 and row_axes[0][1][0] == 1)
 
 
-def is_movable(placed: TensorPlace, frame: Frame) -> bool:
+def is_movable(place: TensorPlace, frame: Frame) -> bool:
     """Whether transfers find the frame's columns along the columns of SBUF, or in HBM."""
-    return not placed.is_on_chip or not any(
-        placed.steps[dim][0] for dim in frame.f_dims if placed.shape[dim] > 1
+    return not place.is_on_chip or not any(
+        place.steps[dim][0] for dim in frame.f_dims if place.shape[dim] > 1
     )
 
 
-def is_misaligned(placed: TensorPlace, frame: Frame) -> bool:
+def is_misaligned(place: TensorPlace, frame: Frame) -> bool:
     """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
-    return not is_movable(placed, frame) and not is_aligned(placed, frame.flipped())
+    return not is_movable(place, frame) and not is_aligned(place, frame.flipped())
 
 
-def slice_of(placed: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
+def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
 
     None where its columns do not lie evenly.
     """
-    matrix = placed.storage
+    matrix = place.storage
     blocks = slice(0, 1)
     if not matrix.is_replicated:
-        first = placed.offset[0] // matrix.block + span.block
+        first = place.offset[0] // matrix.block + span.block
         blocks = slice(first, first + span.blocks)
-    columns = list(runs(merged_axes(placed, frame.f_dims), span.start, span.columns, 2))
+    columns = list(runs(merged_axes(place, frame.f_dims), span.start, span.columns, 2))
     if len(columns) > 1:
         return None
     _, length, begin, step = columns[0]
     length = length if step[1] else 1
-    at = placed.offset[1] + begin[1]
+    at = place.offset[1] + begin[1]
     end = at + (length - 1) * step[1] + 1
     return matrix.tile[: span.partitions, blocks, at : end : step[1] or 1]
 
 
 def load_tile(
-    placed: TensorPlace, frame: Frame, span: TileSpan, dtype: Any, at_row: int = -1
+    place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any, at_row: int = -1
 ) -> Tensor:
     """A new tile with the span's elements, moved by transfers: from HBM, or across partitions.
 
     A span of one block may begin at any row.
     """
-    columns = span.columns if varies_along_columns(placed, frame) else 1
+    columns = span.columns if varies_along_columns(place, frame) else 1
     tile = new((span.partitions, span.blocks, columns), dtype)
-    fill_tile(tile, placed, frame, span, at_row)
+    fill_tile(tile, place, frame, span, at_row)
     return tile
 
 
-def varies_along_columns(placed: TensorPlace, frame: Frame) -> bool:
+def varies_along_columns(place: TensorPlace, frame: Frame) -> bool:
     """Whether a tensor's elements differ along a frame's columns."""
-    return any(any(step) for _, step in merged_axes(placed, frame.f_dims))
+    return any(any(step) for _, step in merged_axes(place, frame.f_dims))
 
 
 def fill_tile(
-    tile: Tensor, placed: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1
+    tile: Tensor, place: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1
 ) -> None:
     """Move a span's elements into a tile, whose one column stands for all where they are equal."""
-    p_axes, f_axes = merged_axes(placed, frame.p_dims), merged_axes(placed, frame.f_dims)
+    p_axes, f_axes = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
         f_axes = []
     columns = tile.shape[2]
-    width = len(placed.offset)
-    if len(p_axes) == 1 and not placed.is_on_chip:
+    width = len(place.offset)
+    if len(p_axes) == 1 and not place.is_on_chip:
         even = (frame.block if at_row < 0 else 0, p_axes[0][1][0])
         begin_at = span if at_row < 0 else replace(span, block=at_row)
         for group in _group_evenly(runs(f_axes, span.start, columns, width)):
-            _fill_blocks(tile, placed, even, begin_at, group)
+            _fill_blocks(tile, place, even, begin_at, group)
         return
     for number in range(span.blocks):
         first = (span.block + number) * frame.block if at_row < 0 else at_row
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, width):
             for at, length, f_begin, f_step in runs(f_axes, span.start, columns, width):
-                begin = tuple(map(sum, zip(placed.offset, p_begin, f_begin, strict=True)))
+                begin = tuple(map(sum, zip(place.offset, p_begin, f_begin, strict=True)))
                 part = tile[row : row + rows, number, at : at + length]
-                for source, piece in _sources(placed, begin, (p_step, f_step), (rows, length)):
+                for source, piece in _sources(place, begin, (p_step, f_step), (rows, length)):
                     nisa.dma_copy(dst=part[piece], src=source)
 
 
 def _fill_blocks(
-    tile: Tensor, placed: TensorPlace, rows: tuple[int, int], span: TileSpan, group: _Group
+    tile: Tensor, place: TensorPlace, rows: tuple[int, int], span: TileSpan, group: _Group
 ) -> None:
     """Move evenly spaced rows of HBM, several blocks by one transfer where they are short.
 
@@ -314,7 +314,7 @@ def _fill_blocks(
     their step.
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
-    first = placed.offset[0] + begin[0] + span.block * (block or 1) * step
+    first = place.offset[0] + begin[0] + span.block * (block or 1) * step
     is_spread = length > 1 and inner[0] != 1  # each element moves alone: more wait for the last
     most = 1 if is_spread else max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
     for run, count in tiles.pieces(many, most):
@@ -322,7 +322,7 @@ def _fill_blocks(
             pattern = [(step, span.partitions), (block * step, blocks), (space, count)]
             pattern.append((inner[0] if length > 1 else 1, length))
             begin_at = first + run * space + at * block * step
-            source = tiles.strided(placed.storage, pattern, begin_at)
+            source = tiles.strided(place.storage, pattern, begin_at)
             start = column + run * length
             part = tile[: span.partitions, at : at + blocks, start : start + count * length]
             nisa.dma_copy(dst=part.reshape((span.partitions, blocks, count, length)), src=source)
@@ -343,17 +343,17 @@ def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
 
 
 def _sources(
-    placed: TensorPlace, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
+    place: TensorPlace, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
 ) -> Iterator[tuple[Tensor, slice]]:
     """Views of what lies evenly, and the rows of the tile that each fills."""
     (p_step, f_step), (rows, length) = steps, size
-    if not placed.is_on_chip:
+    if not place.is_on_chip:
         pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
-        yield tiles.strided(placed.storage, pattern, begin[0]), slice(0, rows)
+        yield tiles.strided(place.storage, pattern, begin[0]), slice(0, rows)
         return
     if f_step[0] and length > 1:
         raise InternalError("columns that lie along partitions are read as columns")
-    block, tile = placed.storage.block, placed.storage.tile
+    block, tile = place.storage.block, place.storage.tile
     row = 0
     while row < rows:
         p, at = (start + row * step for start, step in zip(begin, p_step, strict=True))
@@ -364,19 +364,19 @@ def _sources(
         row += many
 
 
-def write_span(placed: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
+def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
     """Store a span's tile in HBM."""
-    p_axes, f_axes = merged_axes(placed, frame.p_dims), merged_axes(placed, frame.f_dims)
+    p_axes, f_axes = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
     for number in range(span.blocks):
         first = (span.block + number) * frame.block
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
             for many, space, (at, length, f_begin, f_step) in _group_evenly(
                 runs(f_axes, span.start, span.columns, 1)
             ):
-                begin = placed.offset[0] + p_begin[0] + f_begin[0]
+                begin = place.offset[0] + p_begin[0] + f_begin[0]
                 step = f_step[0] if length > 1 else 1
                 pattern = [(p_step[0], rows), (space, many), (step, length)]
-                view = tiles.strided(placed.storage, pattern, begin)
+                view = tiles.strided(place.storage, pattern, begin)
                 if many == 1 and tuple(tile.shape) == (rows, 1, length):
                     nisa.dma_copy(dst=view, src=tile)
                     continue
