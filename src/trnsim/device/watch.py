@@ -109,14 +109,14 @@ class Work(Recording):
         # What times need is loaded with the first reader: a program alone does without.
         from trnsim.device.call_time import time_of  # noqa: PLC0415
         from trnsim.device.places import placed_time  # noqa: PLC0415
-        from trnsim.lower.lowering import added  # noqa: PLC0415
+        from trnsim.lower.lowering import weighted_sum  # noqa: PLC0415
 
         for (core, call), number in [*new.items()]:  # a call may be under way in another thread
             found = self._times.get(call)
             if found is None:
                 found = self._times[call] = time_of(call, target().name)
             self.flop[core] += number * found.flop
-            busy = added((1.0, kernel.busy_s) for kernel in found.kernels)
+            busy = weighted_sum((1.0, kernel.busy_s) for kernel in found.kernels)
             self._add(core, number, found.device_time_s, found.launch_s, busy)
         for one, number in [*exchanges.items()]:
             kind = kind_of(one.kind)
