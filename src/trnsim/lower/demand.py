@@ -205,10 +205,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     operation: Any = node.operation
     result, sums = boxes
     query, key = (value.shape for value in node.values[:2])
-    box = max(
-        (candidate for candidate in (result[:-1] if result else None, sums) if candidate),
-        key=elements,
-    )
+    box = max((side for side in (result[:-1] if result else None, sums) if side), key=elements)
     *batch, rows = box
     visible = np.ones(key[-2], np.bool_)
     if operation.is_causal:

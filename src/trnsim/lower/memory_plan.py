@@ -64,15 +64,15 @@ class MemoryPlan:
     @cached_property
     def input_bytes(self) -> int:
         """What the caller brings."""
-        return sum(tensor.type.nbytes for tensor in self.held if tensor.first < 0)
+        return sum(life.type.nbytes for life in self.held if life.first < 0)
 
     @cached_property
     def in_use_bytes(self) -> list[int]:
         """The bytes that are held while each kernel runs."""
         change = [0] * (len(self.kernels) + 1)
-        for tensor in self.held:
-            change[max(tensor.first, 0)] += tensor.type.nbytes
-            change[tensor.last + 1] -= tensor.type.nbytes
+        for life in self.held:
+            change[max(life.first, 0)] += life.type.nbytes
+            change[life.last + 1] -= life.type.nbytes
         return list(accumulate(change))[: len(self.kernels)]
 
     @property
@@ -85,17 +85,13 @@ class MemoryPlan:
     def at_peak(self) -> list[TensorLifetime]:
         """What is held then, the largest first."""
         place = self.peak_at
-        alive = [
-            tensor
-            for tensor in self.held
-            if tensor.first <= place <= tensor.last or not self.kernels
-        ]
-        return sorted(alive, key=lambda tensor: -tensor.type.nbytes)
+        alive = [life for life in self.held if life.first <= place <= life.last or not self.kernels]
+        return sorted(alive, key=lambda life: -life.type.nbytes)
 
     @cached_property
     def peak_bytes(self) -> int:
         """The most bytes at once, inputs included."""
-        return sum(tensor.type.nbytes for tensor in self.at_peak)
+        return sum(life.type.nbytes for life in self.at_peak)
 
     @property
     def fresh_bytes(self) -> int:
@@ -105,14 +101,12 @@ class MemoryPlan:
     @cached_property
     def inside(self) -> tuple[TensorLifetime, ...]:
         """What lives and dies inside the graph, in the order of the arena's offsets."""
-        return tuple(tensor for tensor in self.held if tensor.is_inside)
+        return tuple(life for life in self.held if life.is_inside)
 
     @cached_property
     def arena(self) -> Arena:
         """Where in one stretch of HBM each tensor of `inside` lies."""
-        return arena(
-            [Block(tensor.type.nbytes, tensor.first, tensor.last) for tensor in self.inside]
-        )
+        return arena([Block(life.type.nbytes, life.first, life.last) for life in self.inside])
 
     def arena_text(self) -> str:
         """The arena's size, and what no arena can do without."""
@@ -124,10 +118,10 @@ class MemoryPlan:
     def table(self) -> str:
         """What holds the memory at the peak: tensors alike are one row, the largest rows first."""
         alike: dict[tuple[str, str], tuple[int, int]] = {}
-        for tensor in self.at_peak:
-            key = (str(tensor.type), tensor.what if tensor.first >= 0 else "input")
+        for life in self.at_peak:
+            key = (str(life.type), life.what if life.first >= 0 else "input")
             number, nbytes = alike.get(key, (0, 0))
-            alike[key] = number + 1, nbytes + tensor.type.nbytes
+            alike[key] = number + 1, nbytes + life.type.nbytes
         rows = sorted(alike.items(), key=lambda row: -row[1][1])
         lines = [f"{'bytes':>12} {'tensors':>8}  type, and what wrote it"]
         lines += [

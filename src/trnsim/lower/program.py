@@ -213,7 +213,5 @@ def _resident_bytes(chip: arch.Target, schedule: SbufSchedule) -> int:
 def _lacks(emission: Emission, run: Run) -> frozenset[str]:
     """What a program lacked."""
     spilled = emission.residents.spilled
-    is_spilled = spilled or any(
-        instruction.is_spill for instruction in run.timeline.program.checked
-    )
+    is_spilled = spilled or any(entry.is_spill for entry in run.timeline.program.checked)
     return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.inputs.is_ring_full)

@@ -148,10 +148,8 @@ class Emission:
         if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None
         (source,) = node.values
-        is_alone = (
-            source.number not in self.places and self.facts.use_counts.get(source.number, 0) <= 1
-        )
-        is_long = self.facts.use_counts.get(value.number, 0) > _CONVERTING
+        is_alone = source.number not in self.places and self.facts.uses.get(source.number, 0) <= 1
+        is_long = self.facts.uses.get(value.number, 0) > _CONVERTING
         if is_alone or is_long or not source.type.is_floating:
             return None
         places = self.find_places(source)

@@ -30,23 +30,18 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
         nbytes: bytes of a partition that it needs.
     """
     latest = next_reader(residents, value)
-    candidates = [
-        (next_reader(residents, resident), resident, size) for resident, size in residents.unread()
-    ]
-    candidates = sorted(
-        (candidate for candidate in candidates if candidate[0] > latest),
-        key=lambda candidate: -candidate[0],
-    )
+    later = [(next_reader(residents, held), held, size) for held, size in residents.unread()]
+    later = sorted((entry for entry in later if entry[0] > latest), key=lambda entry: -entry[0])
     chosen: list[Value] = []
     missing = nbytes - residents.free_bytes()
-    for _, chosen_value, size in candidates:
+    for _, held, size in later:
         if missing <= 0:
             break
-        if _leave(residents, chosen_value):
-            chosen.append(chosen_value)
+        if _leave(residents, held):
+            chosen.append(held)
             missing -= size
-    for chosen_value in chosen:
-        _move(residents, chosen_value)
+    for held in chosen:
+        _move(residents, held)
     return missing <= 0
 
 

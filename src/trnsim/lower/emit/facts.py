@@ -26,7 +26,7 @@ class GraphFacts:
         graph: the graph.
         producers: the operation that gives each value, by the value's number.
         order: the place of that operation in the graph.
-        use_counts: how many operations read each value, looking through views.
+        uses: how many operations read each value, looking through views.
         is_narrow: whether neither an input nor an output is float32.
     """
 
@@ -34,7 +34,7 @@ class GraphFacts:
         self.graph = graph
         self.producers = {v.number: node for node in graph.nodes for v in node.results}
         self.order = {v.number: n for n, node in enumerate(graph.nodes) for v in node.results}
-        self.use_counts = use_counts(graph)
+        self.uses = use_counts(graph)
         ends = (*graph.inputs, *graph.outputs)
         self.is_narrow = not any(value.dtype == "float32" for value in ends)
         self._readers: dict[int, list[Node]] = {}
@@ -96,7 +96,7 @@ class GraphFacts:
             if isinstance(node.operation, DotGeneral):
                 standing.add(value.number)
             elif is_view(node) or (
-                node.kind is Kind.ELEMENTWISE and self.use_counts.get(value.number, 0) <= 1
+                node.kind is Kind.ELEMENTWISE and self.uses.get(value.number, 0) <= 1
             ):
                 waiting += node.values
         return standing

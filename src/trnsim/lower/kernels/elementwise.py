@@ -66,7 +66,7 @@ def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Ten
     if integers.is_exact(node):
         tile = integers.apply(node, operands, into)
     elif node.result.dtype == BOOL and not isinstance(node.operation, _TRUTHS):
-        tile = compute_binary(nl.not_equal, _compute(node, operands, new), 0.0, into)
+        tile = alu(nl.not_equal, _compute(node, operands, new), 0.0, into)
     else:
         tile = _compute(node, operands, into)
     return tile if dst is None or tile is dst else copied(tile, dst.dtype, dst)
@@ -91,10 +91,10 @@ def _compute(node: Node, operands: list[Operand], into: Into) -> Tensor:
     if not operation.alu:
         raise NotModelled(f"{operation.name} has no instructions yet", fix="run it on the CPU")
     second = operands[1] if operation.number is None else operation.number
-    return compute_binary(getattr(nl, operation.alu), operands[0], second, into)
+    return alu(getattr(nl, operation.alu), operands[0], second, into)
 
 
-def compute_binary(op: Any, left: Operand, right: Operand, into: Into = new) -> Tensor:
+def alu(op: Any, left: Operand, right: Operand, into: Into = new) -> Tensor:
     """``left <op> right`` in a tile of its own."""
     result = into(shape_of([left, right]))
     binary(result, op, left, right)
@@ -131,7 +131,7 @@ def _copy(node: Node, into: Into, tile: Tensor) -> Tensor:
     if "float" in source and "float" in node.result.dtype:
         return tile  # rounded when it is written
     if node.result.dtype == BOOL:
-        return compute_binary(nl.not_equal, tile, 0.0, into)
+        return alu(nl.not_equal, tile, 0.0, into)
     if "int" in node.result.dtype and "int" not in source:
         tile = nl.trunc(_float32(tile))
     result = into(tile.shape)
@@ -143,7 +143,7 @@ def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> 
     """Elements of `yes` where the mask is not zero, else of `no`."""
     del node
     result = into(shape_of([mask, yes, no]))
-    chosen = mask if mask.dtype == nl.uint8 else compute_binary(nl.not_equal, mask, 0.0, _bytes)
+    chosen = mask if mask.dtype == nl.uint8 else alu(nl.not_equal, mask, 0.0, _bytes)
     _fill(result, no)
     source = yes
     if is_number(yes) or yes.dtype != result.dtype:
@@ -167,7 +167,7 @@ def _fill(tile: Tensor, value: Operand) -> None:
 @on_tiles(comparison.Compare)
 def _compare(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     direction = node.operation.direction if isinstance(node.operation, comparison.Compare) else ""
-    return compute_binary(_DIRECTIONS[direction], left, right, into)
+    return alu(_DIRECTIONS[direction], left, right, into)
 
 
 @on_tiles(arithmetic.Divide)
@@ -181,8 +181,8 @@ def _divided(left: Operand, right: Operand, into: Into = new) -> Tensor:
     if is_number(right):
         with np.errstate(divide="ignore", over="ignore"):
             inverse_number = float(np.float32(1) / np.float32(right))
-        return compute_binary(nl.multiply, left, inverse_number, into)
-    return compute_binary(nl.multiply, left, _inverse(right), into)
+        return alu(nl.multiply, left, inverse_number, into)
+    return alu(nl.multiply, left, _inverse(right), into)
 
 
 @on_tiles(arithmetic.Power)
@@ -191,7 +191,7 @@ def _power(node: Node, into: Into, base: Operand, exponent: Operand) -> Tensor:
     if not (is_number(exponent) or is_number(base)):
         shape = shape_of([base, exponent])
         base, exponent = widened(base, shape), widened(exponent, shape)
-    return compute_binary(nl.power, base, exponent, into)
+    return alu(nl.power, base, exponent, into)
 
 
 @on_tiles(functions.ExponentialMinusOne)
@@ -203,13 +203,13 @@ def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     """
     del node, into
     power = _activation(nl.exp, tile)
-    less = compute_binary(nl.subtract, power, 1.0)
-    is_near = compute_binary(nl.less, _activation(nl.abs, tile), 0.5, _bytes)
+    less = alu(nl.subtract, power, 1.0)
+    is_near = alu(nl.less, _activation(nl.abs, tile), 0.5, _bytes)
     legal = new(tile.shape)
     nisa.memset(dst=legal, value=1.0)
     nisa.tensor_copy_predicated(dst=legal, src=power, predicate=is_near)
     log = _activation(nl.log, legal)
-    ratio = compute_binary(nl.multiply, less, compute_binary(nl.multiply, tile, _inverse(log)))
+    ratio = alu(nl.multiply, less, alu(nl.multiply, tile, _inverse(log)))
     return _where_small(tile, less, ratio, power)
 
 
@@ -220,10 +220,10 @@ def _log_plus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     Source: as above, problem 1.5.
     """
     del node, into
-    more = compute_binary(nl.add, tile, 1.0)
+    more = alu(nl.add, tile, 1.0)
     log = _activation(nl.log, more)
-    less = compute_binary(nl.subtract, more, 1.0)
-    ratio = compute_binary(nl.multiply, log, compute_binary(nl.multiply, tile, _inverse(less)))
+    less = alu(nl.subtract, more, 1.0)
+    ratio = alu(nl.multiply, log, alu(nl.multiply, tile, _inverse(less)))
     return _where_small(tile, log, ratio, more)
 
 
@@ -244,10 +244,10 @@ def _inverse(tile: Tensor, into: Into = new) -> Tensor:
 
 def _where_small(x: Tensor, large: Tensor, near: Tensor, unit: Tensor) -> Tensor:
     """`near` where the magnitude of `x` is below 1 / 2, and `x` itself where `unit` is 1."""
-    is_near = compute_binary(nl.less, _activation(nl.abs, x), 0.5, _bytes)
+    is_near = alu(nl.less, _activation(nl.abs, x), 0.5, _bytes)
     result = copied(large, nl.float32)
     nisa.tensor_copy_predicated(dst=result, src=near, predicate=is_near)
-    is_unit = compute_binary(nl.equal, unit, 1.0, _bytes)
+    is_unit = alu(nl.equal, unit, 1.0, _bytes)
     nisa.tensor_copy_predicated(dst=result, src=_float32(x), predicate=is_unit)
     return result
 
@@ -257,11 +257,11 @@ def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``e ** (log(x) / 3)``, and one step of Newton's method."""
     del node
     size = _within(_activation(nl.abs, tile), 2.0**-64, 2.0**64)
-    root = _activation(nl.exp, compute_binary(nl.multiply, _activation(nl.log, size), 1 / 3))
-    over = compute_binary(nl.multiply, size, _inverse(compute_binary(nl.multiply, root, root)))
-    step = compute_binary(nl.multiply, compute_binary(nl.subtract, over, root), 1 / 3)
-    root = compute_binary(nl.add, root, step)
-    return compute_binary(nl.multiply, root, _activation(nl.sign, tile), into)
+    root = _activation(nl.exp, alu(nl.multiply, _activation(nl.log, size), 1 / 3))
+    over = alu(nl.multiply, size, _inverse(alu(nl.multiply, root, root)))
+    step = alu(nl.multiply, alu(nl.subtract, over, root), 1 / 3)
+    root = alu(nl.add, root, step)
+    return alu(nl.multiply, root, _activation(nl.sign, tile), into)
 
 
 @on_tiles(rounding.BitcastConvert)
@@ -276,13 +276,13 @@ def _bitcast(node: Node, into: Into, tile: Tensor) -> Tensor:
 def _is_finite(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``x - x == 0``: of infinities and NaN it is NaN."""
     del node
-    return compute_binary(nl.equal, compute_binary(nl.subtract, tile, tile), 0.0, into)
+    return alu(nl.equal, alu(nl.subtract, tile, tile), 0.0, into)
 
 
 @on_tiles(arithmetic.Clamp)
 def _clamp(node: Node, into: Into, low: Operand, tile: Tensor, high: Operand) -> Tensor:
     del node
-    return compute_binary(nl.minimum, compute_binary(nl.maximum, tile, low), high, into)
+    return alu(nl.minimum, alu(nl.maximum, tile, low), high, into)
 
 
 @on_tiles(rounding.RoundNearestAfz)
@@ -290,11 +290,9 @@ def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``trunc(x)``, and one further where at least half is left."""
     del node
     integer = nl.trunc(_float32(tile))
-    rest = _activation(nl.abs, compute_binary(nl.subtract, tile, integer))
-    is_far = compute_binary(nl.greater_equal, rest, 0.5)
-    return compute_binary(
-        nl.add, integer, compute_binary(nl.multiply, is_far, _activation(nl.sign, tile)), into
-    )
+    rest = _activation(nl.abs, alu(nl.subtract, tile, integer))
+    is_far = alu(nl.greater_equal, rest, 0.5)
+    return alu(nl.add, integer, alu(nl.multiply, is_far, _activation(nl.sign, tile)), into)
 
 
 @on_tiles(rounding.ReducePrecision)
@@ -308,21 +306,21 @@ def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
     if not smallest:
         result = into(tile.shape)
         return copied(narrow, result.dtype, result)
-    is_kept = compute_binary(nl.greater_equal, _activation(nl.abs, tile), smallest)
-    return compute_binary(nl.multiply, copied(narrow, nl.float32), is_kept, into)
+    is_kept = alu(nl.greater_equal, _activation(nl.abs, tile), smallest)
+    return alu(nl.multiply, copied(narrow, nl.float32), is_kept, into)
 
 
 @on_tiles(bits.Not)
 def _not(node: Node, into: Into, tile: Tensor) -> Tensor:
     """Of truth values; of integers `integers` has it."""
     del node
-    return compute_binary(nl.equal, tile, 0.0, into)
+    return alu(nl.equal, tile, 0.0, into)
 
 
 @on_tiles(bits.And, bits.Or, bits.Xor)
 def _logic(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """Of truth values; of integers `integers` has it."""
-    return compute_binary(_LOGICAL[type(node.operation)], left, right, into)
+    return alu(_LOGICAL[type(node.operation)], left, right, into)
 
 
 @on_tiles(*_LANGUAGE)
@@ -345,7 +343,7 @@ def _rest(left: Operand, right: Operand) -> Tensor:
         if places:  # an infinite divisor has gone into nothing
             quotient = _within(quotient, -(2.0**12), 2.0**12)
         for half in _halves(divisor):
-            left = compute_binary(nl.subtract, left, compute_binary(nl.multiply, quotient, half))
+            left = alu(nl.subtract, left, alu(nl.multiply, quotient, half))
     return left
 
 
@@ -353,7 +351,7 @@ def _times(value: Operand, number: float) -> Operand:
     if is_number(value):
         with np.errstate(over="ignore"):
             return float(np.float32(value) * np.float32(number))
-    return value if number == 1 else compute_binary(nl.multiply, value, number)
+    return value if number == 1 else alu(nl.multiply, value, number)
 
 
 def _halves(value: Operand) -> tuple[Operand, Operand]:
@@ -381,7 +379,7 @@ def _halves(value: Operand) -> tuple[Operand, Operand]:
         op0=nl.bitwise_and,
         operand0=int(_UPPER_HALF),
     )
-    return upper, compute_binary(nl.subtract, clipped_tile, upper)
+    return upper, alu(nl.subtract, clipped_tile, upper)
 
 
 @on_tiles(arithmetic.Remainder)
@@ -391,11 +389,7 @@ def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     rest = _rest(left, right)
     sign = math.copysign(1.0, left) if is_number(left) else _activation(nl.sign, left)
     size = abs(right) if is_number(right) else _activation(nl.abs, right)
-    step = (
-        sign * size
-        if is_number(left) and is_number(right)
-        else compute_binary(nl.multiply, sign, size)
-    )
+    step = sign * size if is_number(left) and is_number(right) else alu(nl.multiply, sign, size)
     return _without_sign_change(rest, left, step)
 
 
@@ -408,8 +402,8 @@ def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> T
 
 def _without_sign_change(rest: Tensor, signed: Operand, step: Operand) -> Tensor:
     """`rest`, a `step` further where its sign is not that of `signed`."""
-    is_opposite = compute_binary(nl.less, compute_binary(nl.multiply, rest, signed), 0.0, _bytes)
-    further = compute_binary(nl.add, rest, step)
+    is_opposite = alu(nl.less, alu(nl.multiply, rest, signed), 0.0, _bytes)
+    further = alu(nl.add, rest, step)
     nisa.tensor_copy_predicated(dst=rest, src=further, predicate=is_opposite)
     return rest
 

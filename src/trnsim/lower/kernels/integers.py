@@ -309,11 +309,7 @@ def _shifted(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Ten
     is_in = _alu(nl.less, places, _like(places, _size(operation)))
     if places.dtype == nl.int32:
         is_in = _alu(nl.multiply, is_in, _alu(nl.greater_equal, places, _like(places, 0)))
-    return _select(
-        is_in,
-        _alu(op, tile, _alu(nl.multiply, places, is_in)),
-        _like(tile, 0),
-    )
+    return _select(is_in, _alu(op, tile, _alu(nl.multiply, places, is_in)), _like(tile, 0))
 
 
 def _size(operation: Operation) -> int:

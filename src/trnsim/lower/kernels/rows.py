@@ -64,8 +64,8 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """
     length, k = node.values[0].shape[-1], op.k
     parts = list(tiles.pieces(length, _LONGEST))
-    candidates = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
-    if len(parts) * candidates > _LONGEST and len(parts) > 1:
+    width = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
+    if len(parts) * width > _LONGEST and len(parts) > 1:
         raise NotModelled(
             f"the {k} largest of {length} elements; a search reads {_LONGEST} elements",
             fix="ask for fewer, or sort on the CPU",
@@ -73,19 +73,19 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
         values, places = (
-            new((rows, len(parts) * candidates)),
-            new((rows, len(parts) * candidates), nl.uint32),
+            new((rows, len(parts) * width)),
+            new((rows, len(parts) * width), nl.uint32),
         )
         for number, (column, columns) in enumerate(parts):
             view = [(length, rows), (1, columns)]
             tile = _searchable(source, view, start * length + column)
-            best, at = _largest(tile, candidates)
-            here = slice(number * candidates, number * candidates + candidates)
+            best, at = _largest(tile, width)
+            here = slice(number * width, number * width + width)
             nisa.tensor_copy(dst=values[:, here], src=best)
             nisa.tensor_scalar(dst=places[:, here], data=at, op0=nl.add, operand0=float(column))
         if len(parts) > 1:
-            _, at = _largest(values, candidates)
-            chosen = new((rows, candidates), nl.uint32)
+            _, at = _largest(values, width)
+            chosen = new((rows, width), nl.uint32)
             nisa.nc_n_gather(dst=chosen, data=places, indices=at)
             places = chosen
         integers = new((rows, k), nl.int32)

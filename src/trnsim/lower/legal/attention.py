@@ -45,19 +45,15 @@ def _sides(operation: AttentionBase) -> int:
 @legal(Attention, unless=_is_usual, name="usual_attention")
 def attention(b: Build, op: Attention, *operands: Value) -> tuple[Value, ...]:
     """Masks of windows are a bias, queries are scaled before, capped scores are spelled out."""
-    usual, usual_operands = _usual(b, op, operands)
-    return (
-        _spelled(b, usual, *usual_operands)
-        if op.cap
-        else b.graph.apply_to_all(usual, usual_operands)
-    )
+    usual, sides = _usual(b, op, operands)
+    return _spelled(b, usual, *sides) if op.cap else b.graph.apply_to_all(usual, sides)
 
 
 @legal(AttentionBackward, unless=_is_usual, name="usual_attention_backward")
 def attention_backward(b: Build, op: AttentionBackward, *operands: Value) -> tuple[Value, ...]:
     """Masks of windows are a bias, the gradient of queries that are scaled before is scaled."""
-    usual, usual_operands = _usual(b, op, operands)
-    to_query, *others = b.graph.apply_to_all(usual, usual_operands)
+    usual, sides = _usual(b, op, operands)
+    to_query, *others = b.graph.apply_to_all(usual, sides)
     if usual.scale != op.scale:
         to_query = b.ew("multiply", to_query, op.scale)
     pairs = zip((to_query, *others), operands[:3], strict=True)

@@ -231,12 +231,10 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
         wide = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
         numbers = b.ew("select", wide, numbers, float(height), dtype="int32")
         height += 1
-    rows_given = b.graph.transpose(
-        b.convert(updates, wanted.dtype), [*others, *op.update_window_dims]
-    )
-    rows_given = b.graph.reshape(rows_given, (count, *rows.within, width))
+    data = b.graph.transpose(b.convert(updates, wanted.dtype), [*others, *op.update_window_dims])
+    data = b.graph.reshape(data, (count, *rows.within, width))
     table = _table(b, operand, wanted, rows.table, height)
-    filled = b.graph.scatter(table, numbers, rows_given, op.op)
+    filled = b.graph.scatter(table, numbers, data, op.op)
     return b.graph.reshape(b.graph.slice(filled, (0, 0), rows.table), wanted.shape)
 
 

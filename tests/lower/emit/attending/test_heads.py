@@ -9,11 +9,11 @@ from trnsim import nki
 from trnsim.lower.emit.attending.heads import (
     columns_of,
     first_partition,
-    head_place,
+    head_of,
     is_next_head,
     may_begin,
     rows_of,
-    store_transposed,
+    store_head,
 )
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame
@@ -41,13 +41,13 @@ def test_engines_begin_where_the_instruction_set_says(first, partitions):
     ("width", "number", "wanted"), [(64, 1, 64), (32, 3, 96), (16, 1, 0), (48, 1, 0), (96, 1, 0)]
 )
 def test_a_head_begins_on_its_own_partition_where_engines_do(width, number, wanted):
-    assert first_partition(head_place(heads_on_chip(width), (number,)), width) == wanted
+    assert first_partition(head_of(heads_on_chip(width), (number,)), width) == wanted
 
 
 def test_a_head_in_hbm_begins_anywhere():
     placed = in_hbm(SimpleNamespace(shape=(3, 5, 32)), (3, 5, 32))
-    assert first_partition(head_place(placed, (2,)), 32) == 0
-    assert head_place(placed, (2,)).offset == (2 * 5 * 32,)
+    assert first_partition(head_of(placed, (2,)), 32) == 0
+    assert head_of(placed, (2,)).offset == (2 * 5 * 32,)
     assert not is_next_head(placed, (0,), (1,), 32)
 
 
@@ -73,12 +73,12 @@ def test_rows_and_columns_of_a_head_are_its_own(width, is_put):
             tile = nl.ndarray((width, 9), dtype=nl.float32, buffer=nl.sbuf)
             nisa.dma_copy(dst=tile, src=given[number].permute((1, 0)))
             if number * width // 128 == ((number + 1) * width - 1) // 128:
-                store_transposed(head_place(whole, (number,)), tile, nl.float32)
+                store_head(head_of(whole, (number,)), tile, nl.float32)
         for number in range(3):
             place = whole if is_put else in_hbm(given, source.shape)
             if is_put and number * width // 128 != ((number + 1) * width - 1) // 128:
                 place = in_hbm(given, source.shape)
-            one = head_place(place, (number,))
+            one = head_of(place, (number,))
             nisa.dma_copy(dst=rows[number], src=rows_of(one, width, 0, 9, nl.float32))
             nisa.dma_copy(dst=columns[number], src=columns_of(one, width, 0, 9, nl.float32))
         return rows, columns

@@ -16,10 +16,10 @@ from trnsim.isa import Engine
 from trnsim.lower.emit.attending.decoding import DecodingAttention, identity, pack_groups
 from trnsim.lower.emit.attending.heads import (
     copy_from_psum,
-    head_place,
+    head_of,
     is_next_head,
     rows_of,
-    store_transposed,
+    store_head,
 )
 from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
 from trnsim.lower.emit.attending.operands import Operands, QueryRows
@@ -115,7 +115,7 @@ class AttentionEmitter(Operands):
     def _make_logs(self) -> None:
         """Room for the logarithms of the sums, queries along the partitions, if they are read."""
         value = self.node.results[1]
-        if not self.emission.facts.use_counts.get(value.number, 0):
+        if not self.emission.facts.uses.get(value.number, 0):
             return
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
@@ -127,9 +127,7 @@ class AttentionEmitter(Operands):
 
     def store_head(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
         """The result of a head, [V, L], in its place."""
-        store_transposed(
-            head_place(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype
-        )
+        store_head(head_of(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
 
     # Computing
 
@@ -159,7 +157,7 @@ class AttentionEmitter(Operands):
         if self.bias is None:
             return
         (index, at, count), columns = place, sums.shape[1]
-        bias = head_place(self.bias, index)
+        bias = head_of(self.bias, index)
         is_row = not any(bias.steps[0])
         here = bias.sliced((1 if is_row else count, columns), (0 if is_row else at, first), (1, 1))
         key = ("bias", here.offset, here.shape)
@@ -320,13 +318,13 @@ class AttentionEmitter(Operands):
         """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
         queries, column = result.shape[0], 0
         places = [
-            head_place(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads
+            head_of(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads
         ]
         if lies_in_rows(places[0], self.V):
             store_rows(places, result.reshape((queries, len(heads), self.V)))
             return
         while heads:
-            here = head_place(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
+            here = head_of(out, heads[0]).sliced((queries, self.V), (start, 0), (1, 1))
             many = 1
             while many < len(heads) and is_next_head(out, heads[0], heads[many], many * self.V):
                 many += 1
@@ -334,7 +332,5 @@ class AttentionEmitter(Operands):
             for at, count in tiles.pieces(width, P):
                 flipped = new((count, queries), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=result[:, column + at : column + at + count])
-                store_transposed(
-                    here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype
-                )
+                store_head(here.sliced((queries, count), (0, at), (1, 1)), flipped, self.dtype)
             heads, column = heads[many:], column + width

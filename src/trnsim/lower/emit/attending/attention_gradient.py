@@ -22,10 +22,10 @@ from trnsim.lower.emit.attending.heads import (
     copy_from_psum,
     copy_scaled,
     first_partition,
-    head_place,
+    head_of,
     lies_across,
     rows_of,
-    store_transposed,
+    store_head,
 )
 from trnsim.lower.emit.attending.neighbours import store_rows
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
@@ -101,7 +101,7 @@ class AttentionGradient(AttentionEmitter):
         """Every head, as many side by side as a bank holds."""
         outs = self._allocate_outputs()
         heads = sorted(
-            product(*map(range, self.heads)), key=lambda index: head_place(outs[0], index).offset
+            product(*map(range, self.heads)), key=lambda index: head_of(outs[0], index).offset
         )
         with balance.balanced():
             for at, count in tiles.pieces(len(heads), self._heads_at_once_with_gradients()):
@@ -160,7 +160,7 @@ class AttentionGradient(AttentionEmitter):
 
         What lies across is brought by whole blocks of partitions.
         """
-        matrix = head_place(place, index)
+        matrix = head_of(place, index)
         if not lies_across(matrix):
             near, _ = self.neighbours.near(place, index)
             return near if near.shape == matrix.shape else matrix
@@ -180,7 +180,7 @@ class AttentionGradient(AttentionEmitter):
             band = SbufMatrix(tile, partitions, block)
             here = TensorPlace(band, place.shape, steps, (-number * block, 0))
             self._blocks[id(place)] = number, here
-        return head_place(here, index)
+        return head_of(here, index)
 
     def _line(self, part: TensorPlace, start: int, count: int) -> Tensor:
         """Rows of a head, loaded once for a unit."""
@@ -243,7 +243,7 @@ class AttentionGradient(AttentionEmitter):
 
     def _place(self, place: TensorPlace, index: Index, width: int) -> int:
         """The partition at which a head's columns begin, brought with others or where they lie."""
-        matrix = head_place(place, index)
+        matrix = head_of(place, index)
         if place.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
         return self.neighbours.place(place, index)
@@ -251,7 +251,7 @@ class AttentionGradient(AttentionEmitter):
     def _standing(self, place: TensorPlace, index: Index, from_: int) -> list[Tensor]:
         """A head's columns at their `_place`."""
         if place.is_on_chip:
-            return self._columns(head_place(place, index), from_)
+            return self._columns(head_of(place, index), from_)
         return [self.neighbours.columns(place, index)]
 
     def _rows(
@@ -262,7 +262,7 @@ class AttentionGradient(AttentionEmitter):
         rows: list[list[Tensor]] = []
         is_across = place.is_on_chip and place.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
-            if not is_across and not lies_across(head_place(place, heads[0])):
+            if not is_across and not lies_across(head_of(place, heads[0])):
                 rows.append([self._line(self._near(place, index), start, count) for index in heads])
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
@@ -441,7 +441,7 @@ class AttentionGradient(AttentionEmitter):
         self, out: TensorPlace, unit: _Unit, start: int, parts: list[Tensor], scale: float
     ) -> None:
         """Gradients times a number to their places, heads at once that lie in a line."""
-        places = [head_place(out, index) for index in unit.heads]
+        places = [head_of(out, index) for index in unit.heads]
         if self.is_in_rows:
             (part,) = parts
             store_rows(places, copy_scaled(new(part.shape, self.dtype), part, scale))
@@ -455,7 +455,7 @@ class AttentionGradient(AttentionEmitter):
                 width = part.shape[0]
                 here = places[first].sliced((rows, width), (start, number * P), (1, 1))
                 flat = part[:, first:end].reshape((width, (end - first) * rows))
-                store_transposed(here, flat, self.dtype, scale)
+                store_head(here, flat, self.dtype, scale)
             first = end
 
 

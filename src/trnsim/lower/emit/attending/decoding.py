@@ -102,7 +102,7 @@ class DecodingAttention:
         nisa.reciprocal(dst=inverse, data=self.total)
         done = new((self.attending.V, self.n), self.attending.dtype)
         nisa.tensor_tensor(
-            dst=done, data1=self.result, data2=self._spread_over_partitions(inverse), op=nl.multiply
+            dst=done, data1=self.result, data2=self._on_partitions(inverse), op=nl.multiply
         )
         for member in self.members:
             for place, head in enumerate(member.heads):
@@ -199,7 +199,7 @@ class DecodingAttention:
             if result.buffer is nl.psum:
                 result = copied(result, nl.float32, new(result.shape))
             nisa.tensor_tensor(
-                dst=before, data1=result, data2=self._spread_over_partitions(shrunk), op=nl.multiply
+                dst=before, data1=result, data2=self._on_partitions(shrunk), op=nl.multiply
             )
             nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
             total, sums = rescaled, added
@@ -207,7 +207,7 @@ class DecodingAttention:
             sums = copied(sums, nl.float32, new(sums.shape))
         self.largest, self.total, self.result = largest, total, sums
 
-    def _spread_over_partitions(self, column: Tensor) -> Tensor:
+    def _on_partitions(self, column: Tensor) -> Tensor:
         """A number to a query, [queries, 1], on every partition: [V, queries]."""
         diagonal = new((self.n, self.n))
         unit = self.attending.emission.constants.once(("identity",), identity)

@@ -13,7 +13,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 
-def head_place(place: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
+def head_of(place: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
     """One head's matrix [rows, width]."""
     rank = len(place.shape)
     starts = (*index, 0, 0)
@@ -141,12 +141,12 @@ def is_next_head(
     """Whether another head lies so many partitions after the first, in the same block."""
     if not out.is_on_chip:
         return False
-    (p, f), (q, g) = head_place(out, first).offset, head_place(out, second).offset
+    (p, f), (q, g) = head_of(out, first).offset, head_of(out, second).offset
     block = out.storage.block
     return q == p + rows and g == f and q // block == p // block
 
 
-def store_transposed(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
+def store_head(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
     """[V, queries] times a number to where they belong."""
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset

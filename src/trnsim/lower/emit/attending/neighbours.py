@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from trnsim.lower.emit.attending.heads import head_place
+from trnsim.lower.emit.attending.heads import head_of
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
@@ -44,7 +44,7 @@ class Neighbours:
 
         What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
         """
-        matrix = head_place(place, index)
+        matrix = head_of(place, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return matrix, 0
@@ -63,7 +63,7 @@ class Neighbours:
 
         Narrow heads stand one below the other, as many as there is room for.
         """
-        matrix = head_place(place, index)
+        matrix = head_of(place, index)
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return -1
@@ -73,7 +73,7 @@ class Neighbours:
 
     def columns(self, place: TensorPlace, index: Index) -> Tensor:
         """A head as [width, rows], turned with its neighbours, at its `place`."""
-        matrix = head_place(place, index)
+        matrix = head_of(place, index)
         rows, width = matrix.shape
         group, dtype = self._group(place, matrix), place.storage.dtype
         number, at = divmod(group.index(matrix.offset[0]), P // width)
@@ -97,7 +97,7 @@ class Neighbours:
         """Where the heads begin that come with a head: evenly spaced, as many as have room."""
         if id(place) not in self._groups:
             most = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
-            starts = sorted({head_place(place, index).offset[0] for index in self._heads})
+            starts = sorted({head_of(place, index).offset[0] for index in self._heads})
             self._groups[id(place)] = _group_evenly(starts, most)
         return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 

@@ -13,7 +13,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
 from trnsim.lower.emit.attending.heads import (
     columns_of,
     first_partition,
-    head_place,
+    head_of,
     rows_of,
 )
 from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
@@ -163,9 +163,7 @@ class Operands:
         return list(groups.values())
 
     def _key_of(self, index: tuple[int, ...]) -> Any:
-        return tuple(
-            tuple(head_place(side, index).offset for side in part[:2]) for part in self.parts
-        )
+        return tuple(tuple(head_of(side, index).offset for side in part[:2]) for part in self.parts)
 
     def tiles_of(self, heads: list[tuple[int, ...]]) -> list[QueryRows]:
         """The queries of heads that share keys, up to 128 together."""
@@ -224,8 +222,8 @@ class Operands:
 
     def _from(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin."""
-        query = first_partition(head_place(self.query, index), self.E)
-        keys = [first_partition(head_place(key, index), self.E) for key, _, _ in self.parts]
+        query = first_partition(head_of(self.query, index), self.E)
+        keys = [first_partition(head_of(key, index), self.E) for key, _, _ in self.parts]
         return query if all(first == query for first in keys) else 0
 
     def keys_of(self, heads: list[tuple[int, ...]]) -> list[KeyStretch]:
@@ -313,7 +311,7 @@ class Operands:
 
     def _few(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, brought with its neighbours; others where they lie."""
-        return self.neighbours.near(place, index)[0] if length <= _FEW else head_place(place, index)
+        return self.neighbours.near(place, index)[0] if length <= _FEW else head_of(place, index)
 
     def _with_ones(self, values: Tensor) -> Tensor:
         """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Engine
-from trnsim.lower.emit.attending.heads import copy_from_psum, head_place, store_transposed
+from trnsim.lower.emit.attending.heads import copy_from_psum, head_of, store_head
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
@@ -213,8 +213,8 @@ class StreamedAttention:
         nisa.nc_transpose(dst=flipped, data=result)
         column = 0
         for index, start, queries in rows.places:
-            here = head_place(out, index).sliced((queries, attending.V), (start, 0), (1, 1))
-            store_transposed(here, flipped[:, column : column + queries], attending.dtype)
+            here = head_of(out, index).sliced((queries, attending.V), (start, 0), (1, 1))
+            store_head(here, flipped[:, column : column + queries], attending.dtype)
             column += queries
 
     def _store_each(self, rows: QueryRows, result: Tensor, out: TensorPlace) -> None:

@@ -27,14 +27,7 @@ from trnsim.lower.emit.computing.rows import deferred_reduction, has_rows_on_par
 from trnsim.lower.emit.computing.spaces import is_near, matrix_parts
 from trnsim.lower.emit.naming import chain_name, chain_node
 from trnsim.lower.emit.places.framing import choose_frame
-from trnsim.lower.emit.places.paths import (
-    Path,
-    apply_view,
-    follow_path,
-    is_passed,
-    is_view,
-    is_widening,
-)
+from trnsim.lower.emit.places.paths import Path, apply_view, follow, is_passed, is_view, is_widening
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
@@ -43,8 +36,8 @@ from trnsim.lower.emit.places.walk import (
     frame_of,
     group_spans,
     merged_span,
-    pipelined_elements,
     slice_of,
+    span_elements,
     spans,
     write_span,
 )
@@ -281,7 +274,7 @@ class Evaluation(FusedComputation):
             most = self.frame.columns
             longest = most if most >= _ALONE else PIECE
         if self._is_in_parts or self._rows:
-            longest = pipelined_elements(self.frame, longest)
+            longest = span_elements(self.frame, longest)
         chunk = min((product.chunk() for product in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
@@ -310,7 +303,7 @@ class Evaluation(FusedComputation):
         elif isinstance(node.operation, Constant):
             return
         elif (place := self._generated(value, is_root=is_root)) is not None:
-            self.leaves[key] = follow_path(path, place) or self._dense_leaf(*key)
+            self.leaves[key] = follow(path, place) or self._dense_leaf(*key)
         elif is_passed(node) and self._is_inlined(node.values[0]):
             self._collect_leaves(node.values[0], (node, *path))
         elif not path and (value.number in self._beside or self._is_of_rows(value, node)):
@@ -335,7 +328,7 @@ class Evaluation(FusedComputation):
             return False
         if is_widening(node):
             return True
-        return emission.facts.use_counts.get(value.number, 0) <= 1 or self._is_cheap(value)
+        return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
     def _generated(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
         """A view of places or of random numbers that are made where they are read."""
@@ -345,7 +338,7 @@ class Evaluation(FusedComputation):
         if is_view(node):
             place = self._generated(node.values[0])
             return None if place is None else apply_view(node, place)
-        is_once = self.emission.facts.use_counts.get(value.number, 0) <= 1
+        is_once = self.emission.facts.uses.get(value.number, 0) <= 1
         if isinstance(node.operation, Iota) or (
             isinstance(node.operation, Rng) and is_root | is_once
         ):
@@ -378,7 +371,7 @@ class Evaluation(FusedComputation):
         """Whether a value is one operation on what lies somewhere: each reader repeats it."""
         emission = self.emission
         node = emission.facts.producers[value.number]
-        if not _is_short(node, emission.facts.use_counts[value.number]):
+        if not _is_short(node, emission.facts.uses[value.number]):
             return False
         if isinstance(node.operation, Convert):
             places = [emission.places.get(operand.number) for operand in node.values]
@@ -405,12 +398,12 @@ class Evaluation(FusedComputation):
         emission = self.emission
         places = emission.find_places(value)
         if places[0].is_pending:
-            view = follow_path(path, places[0])
-            is_once = emission.facts.use_counts.get(value.number, 0) <= 1
+            view = follow(path, places[0])
+            is_once = emission.facts.uses.get(value.number, 0) <= 1
             if is_once and view is not None and covers_pending(view):
                 return view
         for place in emission.materialize(value):
-            view = follow_path(path, place)
+            view = follow(path, place)
             if view is not None:
                 return view
         return self._dense_leaf(value.number, path)

@@ -147,7 +147,7 @@ class FusedComputation(Leaves):
         """The operation that computes a value here and for one reader alone, past conversions."""
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
             node = self.emission.facts.producers.get(value.number)
-            if node is None or self.emission.facts.use_counts.get(value.number, 0) > 1:
+            if node is None or self.emission.facts.uses.get(value.number, 0) > 1:
                 break
             if is_passed(node):
                 value, path = node.values[0], (node, *path)

@@ -113,7 +113,7 @@ def _try_compute_in_place(
     node = emission.facts.producers.get(value.number)
     if node is None or (places is not None and not places[0].is_pending):
         return False
-    is_shared = emission.facts.use_counts.get(value.number, 0) > 1
+    is_shared = emission.facts.uses.get(value.number, 0) > 1
     if is_shared or is_view(node) or (places is None and node.kind is not Kind.ELEMENTWISE):
         return False
     if emission.unconverted_place(value) is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.graph import Value
 from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.framing import has_no_repeats
-from trnsim.lower.emit.places.paths import Path, follow_path, invert_view
+from trnsim.lower.emit.places.paths import Path, follow, invert_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import is_straight
 from trnsim.lower.emit.places.walk import (
@@ -67,7 +67,7 @@ class Leaves:
     def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
         """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
         value = self._values[number]
-        place = follow_path(path, in_hbm(self.emission.dense(value), value.shape))
+        place = follow(path, in_hbm(self.emission.dense(value), value.shape))
         if place is None:
             last = self.emission.facts.follow_path(value, path)
             place = in_hbm(self.emission.dense(last), last.shape)

@@ -42,19 +42,19 @@ def dot_general(emission: Emission, node: Node) -> None:
     """A product that is computed where it is read."""
     if node.result.number in emission.facts.row_partition_products:
         split = _batch_reshape(emission, node)
-        if split is not None and emission.facts.use_counts[node.result.number] == 1:
+        if split is not None and emission.facts.uses[node.result.number] == 1:
             standing = _Standing(emission, node, split)
             if standing.fits():
                 emission.places[split.number] = [standing.place()]
                 return
         if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
             emission.places[node.result.number] = [
-                PendingProduct(emission, node, stationary_index=0).place()
+                PendingProduct(emission, node, stationary=0).place()
             ]
             return
-    stationary_index = 0 if _lies_in_rows(emission, node) else 1
+    stationary = 0 if _lies_in_rows(emission, node) else 1
     emission.places[node.result.number] = [
-        PendingProduct(emission, node, stationary_index=stationary_index).place()
+        PendingProduct(emission, node, stationary=stationary).place()
     ]
 
 
@@ -104,22 +104,20 @@ def _batch_reshape(emission: Emission, node: Node) -> Value | None:
 class PendingProduct(PendingResult):
     """A product that waits for its reader, who asks for it tile by tile."""
 
-    def __init__(self, emission: Emission, node: Node, *, stationary_index: int = 1) -> None:
+    def __init__(self, emission: Emission, node: Node, *, stationary: int = 1) -> None:
         operation: Any = node.operation
         self.emission, self.node = emission, node
         self.name = node.name
         rank = len(node.result.shape)
         self.batch = tuple(range(rank - 2))
         self._stationary = _ProductOperand(
-            emission, node.values[stationary_index], operation.contracting[stationary_index]
+            emission, node.values[stationary], operation.contracting[stationary]
         )
         self._moving = _ProductOperand(
-            emission, node.values[1 - stationary_index], operation.contracting[1 - stationary_index]
+            emission, node.values[1 - stationary], operation.contracting[1 - stationary]
         )
         self._stationary.spare_bytes = max(PANEL_BYTES // 2 - self._moving.total_bytes(), 0)
-        self._p_dim, self._f_dim = (
-            (rank - 1, rank - 2) if stationary_index else (rank - 2, rank - 1)
-        )
+        self._p_dim, self._f_dim = (rank - 1, rank - 2) if stationary else (rank - 2, rank - 1)
         self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
 
     def place(self) -> TensorPlace:
@@ -164,7 +162,7 @@ class _Standing(PendingProduct):
     """
 
     def __init__(self, emission: Emission, node: Node, split: Value) -> None:
-        super().__init__(emission, node, stationary_index=0)
+        super().__init__(emission, node, stationary=0)
         self.frame = Frame(split.shape, (1,), (0, 2))
 
     def fits(self) -> bool:

@@ -16,13 +16,7 @@ from trnsim.lower.emit.computing.rows import should_defer_reduction
 from trnsim.lower.emit.facts import TURNED_BYTES
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.turning import load_in_frame
-from trnsim.lower.emit.places.walk import (
-    Frame,
-    TileSpan,
-    pipelined_elements,
-    row_major_frame,
-    spans,
-)
+from trnsim.lower.emit.places.walk import Frame, TileSpan, row_major_frame, span_elements, spans
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.columns import column_reduce
@@ -178,7 +172,7 @@ def _at_once(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) ->
     """Reductions of so many neighbouring columns, of several by one instruction."""
     frame = evaluation.frame
     most = max(_LONGEST // 4 // inner, 1) * inner
-    longest = pipelined_elements(frame, most) if evaluation.is_in_hbm() else most
+    longest = span_elements(frame, most) if evaluation.is_in_hbm() else most
     for span in spans(frame, 0, frame.columns, longest, most):
         shape = (span.partitions, span.blocks, span.columns)
         tile = widened(evaluation.tile(span), shape)

@@ -17,7 +17,7 @@ def is_passed(node: Node) -> bool:
     return isinstance(node.operation, Reshape | Transpose)
 
 
-def follow_path(path: Path, place: TensorPlace) -> TensorPlace | None:
+def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
     """A place in the shape that views lead to, if steps can say it."""
     current: TensorPlace | None = place
     for node in path:

@@ -141,11 +141,9 @@ class TensorPlace:
         """``shape[d]`` elements of dimension d from ``starts[d]``, every ``strides[d]``-th one."""
         offset = self.offset
         for step, start in zip(self.steps, starts, strict=True):
-            offset = tuple(
-                at + start * component for at, component in zip(offset, step, strict=True)
-            )
+            offset = tuple(at + start * move for at, move in zip(offset, step, strict=True))
         steps = tuple(
-            tuple(component * stride for component in step)
+            tuple(move * stride for move in step)
             for step, stride in zip(self.steps, strides, strict=True)
         )
         return replace(self, shape=shape, steps=steps, offset=offset)
@@ -175,7 +173,7 @@ class TensorPlace:
                 return None
             steps.append(step)
             if extent > length:
-                left.insert(0, (extent // length, tuple(component * length for component in step)))
+                left.insert(0, (extent // length, tuple(move * length for move in step)))
         return None if left else replace(self, shape=shape, steps=tuple(steps[::-1]))
 
 
@@ -185,7 +183,7 @@ def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
     for length, step in zip(shape, steps, strict=True):
         if length == 1:
             continue
-        even = tuple(component * length for component in step)
+        even = tuple(move * length for move in step)
         if axes and axes[-1][1] == even:
             axes[-1] = (axes[-1][0] * length, step)
         else:

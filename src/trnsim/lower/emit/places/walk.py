@@ -148,7 +148,7 @@ _TURNS: Final = 16
 """Spans of what comes from HBM, at the least: one is loaded while another is computed."""
 
 
-def pipelined_elements(frame: Frame, longest: int) -> int:
+def span_elements(frame: Frame, longest: int) -> int:
     """Elements of a partition in a span, fewer than `longest` where so few spans would remain."""
     return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
 
