@@ -25,6 +25,7 @@ from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import report_of, write_report, write_traces
 from trnsim.workload.config import read_values
+from trnsim.workload.model_names import config_file
 from trnsim.workload.shape import ModelShape
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def compile_model(
     model: Annotated[
         Path,
         typer.Argument(
-            help="An exported program (.pt2), a config.json, a Python file (.py), or a program of "
-            "JAX: what jax.export wrote, or StableHLO (.mlir).",
+            parser=config_file,
+            help="An exported program (.pt2), a model's name (trnsim models) or config.json, a "
+            "Python file (.py), or a program of JAX: what jax.export wrote, or StableHLO (.mlir).",
             metavar="MODEL",
         ),
     ],
@@ -118,9 +120,9 @@ def compile_model(
 ) -> None:
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
-    The model is an exported program; a config.json, as it lies beside a model's weights, of which
-    one rank's graph in one phase is built; or a Python file: what it names model, on what it names
-    args; or a program of JAX. Nothing is computed: any weights do.
+    The model is an exported program; a name or a config.json, as it lies beside a model's weights,
+    of which one rank's graph in one phase is built; or a Python file: what it names model, on what
+    it names args; or a program of JAX. Nothing is computed: any weights do.
 
     To export a model: torch.export.save(torch.export.export(model.eval(), (x,)), "model.pt2").
     Shapes are those of x; another batch size is another program. Of a function of JAX, save the
@@ -130,7 +132,7 @@ def compile_model(
 
     trnsim compile model.pt2 --flags "--auto-cast=matmult -O1"
 
-    trnsim compile config.json --batch 8 --past 2047 --tp 32 --lnc 2 --report decode.html
+    trnsim compile llama-3.1-8b --batch 8 --past 2047 --tp 32 --lnc 2 --report decode.html
 
     trnsim compile step.jax --weights params --report out
 

@@ -21,6 +21,7 @@ from trnsim.place.machine import machine
 from trnsim.price import KINDS, Quote, quote
 from trnsim.system.holding import holding
 from trnsim.workload.config import read
+from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import cache_bytes, weights_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def instances(
     config: Annotated[
         Path | None,
         typer.Option(
-            "--for", help="A config.json: which instances hold it.", metavar="CONFIG.json"
+            "--for",
+            parser=config_file,
+            help="A model's name or config.json: which instances hold it.",
+            metavar="MODEL",
         ),
     ] = None,
     tokens: Annotated[
@@ -79,7 +83,7 @@ def instances(
     With --for: weights and the keys and values of the sequences, spread over the fewest instances.
     A price is on demand where there is one, else of a capacity block; the kind stands beside it.
 
-    Example: trnsim instances --for examples/llama-3.1-8b.json --tokens 8192 --sequences 16
+    Example: trnsim instances --for llama-3.1-8b --tokens 8192 --sequences 16
     """
     rows = own_rows(prices)
     day = day_of(as_of, rows)

@@ -19,6 +19,7 @@ from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.config import FAMILIES, from_config, longest, read_values
 from trnsim.workload.families.keys import Keys
+from trnsim.workload.model_names import model_name
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import Bits, bits_of
 from trnsim.workload.summary import captured_summaries
@@ -130,11 +131,11 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
     """
     if _CLASS in config:
         found = Keys(config, file).text(_CLASS)
-        return Captured(Path(file).stem, found, json.dumps(dict(config)), file)
+        return Captured(model_name(file), found, json.dumps(dict(config)), file)
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type in FAMILIES or config.get("auto_map"):
         return from_config(config, file)  # which refuses what has no model_type
-    return Captured(Path(file).stem, model_type, json.dumps(dict(config)), file)
+    return Captured(model_name(file), model_type, json.dumps(dict(config)), file)
 
 
 def summaries_of(model: Workload, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:

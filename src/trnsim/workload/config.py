@@ -17,9 +17,10 @@ from trnsim.workload.families import (
     texts_to_texts,
 )
 from trnsim.workload.families.keys import Keys
+from trnsim.workload.model_names import model_name
 from trnsim.workload.quantization import bits_of
 
-_FIX: Final = "give the path of a Hugging Face config.json, e.g. examples/llama-3.1-8b.json"
+_FIX: Final = "give a model's name, e.g. llama-3.1-8b, or the path of a Hugging Face config.json"
 
 FAMILIES: Final[dict[str, Callable[[Keys, str], tuple[Tower, ...]]]] = {
     **dict.fromkeys(decoders.NAMES, decoders.towers),
@@ -90,7 +91,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     bits = bits_of(keys, towers[-1].depth)
     positions, name = longest(keys, model_type)
     return Architecture(
-        Path(file).stem, model_type, towers, positions, **vars(bits), positions_key=name
+        model_name(file), model_type, towers, positions, **vars(bits), positions_key=name
     )
 
 

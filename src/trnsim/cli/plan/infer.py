@@ -25,6 +25,7 @@ from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes
+from trnsim.workload.model_names import config_file, displayed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,10 @@ class Options:
     config: Annotated[
         Path,
         typer.Argument(
-            help="A config.json, or a model_index.json of diffusers or its folder.",
-            metavar="CONFIG.json",
+            parser=config_file,
+            help="A model's name (trnsim models) or id on Hugging Face, a config.json, or a "
+            "model_index.json of diffusers or its folder.",
+            metavar="MODEL",
         ),
     ]
     batch: Annotated[int, whole("Items that go through a copy at once.", unit="items")] = 1
@@ -89,7 +92,7 @@ def infer(given: Options) -> Document:
     rows = own_rows(given.prices)
     found = _estimates(given, rows)
     said = beside([one.quote for one in found], rows)
-    title = f"{given.config}: batch {given.batch} a copy, {found[0].item}s"
+    title = f"{displayed(given.config)}: batch {given.batch} a copy, {found[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
         Section("", [_table(found, said.mark)]),

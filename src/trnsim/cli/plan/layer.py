@@ -43,7 +43,7 @@ def layer(
 ) -> Document:
     """The time of one layer on one rank, without exchanges, and where it comes from.
 
-    Example: trnsim plan layer examples/llama-3.1-8b.json --on trn1 --tensor-parallel-size 32
+    Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
     model, rank = read(config), machine(one_platform(on).name)
     given = _pass(phase, batch, sequence)

@@ -43,6 +43,7 @@ from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan, plan
 from trnsim.workload.config import read
+from trnsim.workload.model_names import config_file, hub_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +100,9 @@ class Asked:
     speculative_model: Annotated[
         Path | None,
         typer.Option(
-            help="The draft model's config.json; without, an EAGLE head.", metavar="CONFIG.json"
+            parser=config_file,
+            help="The draft model's name or config.json; without, an EAGLE head.",
+            metavar="MODEL",
         ),
     ] = None
     buckets: Annotated[
@@ -232,7 +235,7 @@ def serve(asked: Asked) -> Document | None:
     token budget on GPUs. Ranks and sequences that no option names are searched; with an SLO, the
     most load within it is told. Lengths are numbers, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA.
 
-    Example: trnsim plan serve examples/llama-3.1-8b.json --on trn2 --request-rate 4
+    Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4
     """
     model = read(asked.config)
     options, demand = asked.options(), asked.demand()
@@ -334,5 +337,8 @@ def _save(found: Sequence[ServingPlan], file: Path | None) -> None:
 
 
 def _served(config: Path) -> str:
-    """What vLLM serves: the folder of a config.json, else what the file is called."""
+    """What vLLM serves: an id, the folder of a config.json, else what the file is called."""
+    identity = hub_id(config)
+    if identity:
+        return identity
     return str(config.parent) if config.name == "config.json" else config.stem

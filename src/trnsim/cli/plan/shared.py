@@ -17,6 +17,7 @@ from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
 from trnsim.place.platform import platform
 from trnsim.price import KINDS, caveats
+from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import active_parameters, parameters
 
 if TYPE_CHECKING:
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
     from trnsim.price import Quote
     from trnsim.workload.architecture import Architecture
 
-Config = Annotated[Path, typer.Argument(help="A Hugging Face config.json.", metavar="CONFIG.json")]
+Config = Annotated[
+    Path,
+    typer.Argument(
+        parser=config_file,
+        help="A model's name (trnsim models) or id on Hugging Face, or a config.json.",
+        metavar="MODEL",
+    ),
+]
 On = Annotated[list[str] | None, on_option(enumerated(compared(), "and"))]
 MeasuredFile = Annotated[
     Path | None,

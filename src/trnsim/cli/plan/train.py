@@ -190,7 +190,7 @@ def train(given: Options) -> Document | None:
     Axes that no option names are searched; chips without work are refused. Failures, checkpoints
     and stragglers lengthen the run, not the step.
 
-    Example: trnsim plan train examples/llama-3.1-8b.json --on trn2 --instances 4 --tokens 10B
+    Example: trnsim plan train llama-3.1-8b --on trn2 --instances 4 --tokens 10B
     """
     model = read(given.config)
     rows = own_rows(given.prices)

@@ -18,6 +18,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import workload_of
 from trnsim.workload.config import read_values
+from trnsim.workload.model_names import hub_id, model_name
 from trnsim.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
@@ -191,7 +192,9 @@ def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: 
 
 
 def _name(place: Path) -> str:
-    """The file's name, or its folder's where files of all models have the same."""
+    """The model's name, the file's, or its folder's where files of all models have the same."""
+    if hub_id(place):
+        return model_name(place)
     is_common = place.name in (INDEX, "config.json")
     return place.resolve().parent.name if is_common else place.stem
 

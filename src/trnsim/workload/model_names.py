@@ -1,0 +1,197 @@
+"""Models by name: configurations that ship, and those in Hugging Face's cache.
+
+A path that exists is itself. Else ``org/name`` is looked for in the cache and then among the models
+that ship, and a name alone, such as llama-3.1-8b, among those that ship; case does not matter.
+
+Source of the cache's folders: https://huggingface.co/docs/huggingface_hub/guides/manage-cache:
+``models--ORG--NAME/snapshots/REVISION``, with the revision of a branch in ``refs/BRANCH``; its
+place is ``HF_HUB_CACHE``, else ``HF_HOME/hub``, else ``~/.cache/huggingface/hub``. Nothing is
+downloaded, and no package of Hugging Face is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trnsim import files
+from trnsim.errors import BadInput
+from trnsim.reader import Record, between, declared, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["ShippedModel", "config_file", "displayed", "hub_id", "model_name", "named_file"]
+__all__ += ["shipped"]
+
+FOLDER: Final = Path(__file__).parent / "models"
+_CONFIG: Final = "config.json"
+_PIPELINE: Final = "model_index.json"
+_PREFIX: Final = "models--"
+_PART: Final = r"[\w.-]+"
+_NAME: Final = re.compile(rf"({_PART}/)?{_PART}", re.ASCII)
+_FILES: Final = (".json", ".py", ".pt2", ".jax", ".mlir", ".mlirbc", ".stablehlo", ".yaml", ".yml")
+"""Endings of a path, which no model's name has."""
+_NEAR: Final = 3
+_SHOWN: Final = 100
+"""Characters of a name that is compared with known ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedModel(Record):
+    """A model whose configuration ships.
+
+    Attributes:
+        name: the short one, and of its file.
+        id: Hugging Face's.
+        family: models of one architecture.
+        parameters: the published number.
+        where: its source.
+        also: other names, of weights of the same shape.
+    """
+
+    name: str
+    id: str
+    family: str
+    parameters: float = between("the published number", 1, 1e15)
+    where: str
+    also: tuple[str, ...] = declared((), help="names of weights of the same shape")
+
+    @property
+    def file(self) -> Path:
+        """Its configuration."""
+        return FOLDER / f"{self.name}.json"
+
+    @property
+    def names(self) -> Iterator[str]:
+        """All of its names: with the organisation, and without."""
+        organisation, _, own = self.id.partition("/")
+        for name in (self.name, own, *self.also):
+            yield name
+            yield f"{organisation}/{name}"
+
+
+@cache
+def shipped() -> tuple[ShippedModel, ...]:
+    """The models that ship, by family."""
+    return tuple(read_rows(ShippedModel, FOLDER / "models.yaml"))
+
+
+@cache
+def _by_name() -> Mapping[str, ShippedModel]:
+    return {name.casefold(): model for model in shipped() for name in model.names}
+
+
+def config_file(stated: str) -> Path:
+    """The file that a path, a model's name or its id on Hugging Face stands for.
+
+    A path stays as it is, also of a file that is missing.
+
+    Raises:
+        BadInput: it is a name, and of no model that ships or was downloaded.
+    """
+    path = Path(stated)
+    if _exists(path):
+        return path / _CONFIG if _is_folder_of_model(path) else path
+    found = named_file(stated)
+    if found is not None:
+        return found
+    if path.suffix.lower() in _FILES or not _NAME.fullmatch(stated) or stated.startswith("."):
+        return path
+    raise BadInput(
+        f"{stated}: no such file, and no model of this name ships or lies in Hugging Face's cache",
+        fix=f"{_near(stated)}trnsim models lists the names; else give the path of a config.json",
+    )
+
+
+def named_file(stated: str) -> Path | None:
+    """The configuration of the model of a name or an id; None where none is known."""
+    if not _NAME.fullmatch(stated):
+        return None
+    model = _by_name().get(stated.casefold())
+    return _cached(stated) or (model and model.file)
+
+
+def model_name(file: str | Path) -> str:
+    """A model's name by its file: in the cache that of its folder, else what the file is called."""
+    identity = hub_id(Path(file))
+    is_shipped = Path(file).parent == FOLDER
+    return identity.rpartition("/")[2] if identity and not is_shipped else Path(file).stem
+
+
+def hub_id(file: Path) -> str:
+    """The id on Hugging Face of a file that ships or lies in the cache; "" for another file."""
+    if file.parent == FOLDER:
+        model = _by_name().get(file.stem.casefold())
+        return model.id if model else ""
+    folders = file.parts[-4:-2]
+    if len(folders) < 2 or folders[1] != "snapshots" or not folders[0].startswith(_PREFIX):  # noqa: PLR2004  the model's, and that of its revisions
+        return ""
+    return folders[0].removeprefix(_PREFIX).replace("--", "/")
+
+
+def displayed(file: Path) -> str:
+    """How text names a file: by the model's name where it ships or lies in the cache."""
+    return file.stem if file.parent == FOLDER else hub_id(file) or str(file)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a path that no file can have
+        return False
+
+
+def _is_folder_of_model(path: Path) -> bool:
+    return path.is_dir() and (path / _CONFIG).is_file() and not (path / _PIPELINE).is_file()
+
+
+def _hub() -> Path:
+    """The folder of Hugging Face's cache."""
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface"
+    )
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
+
+
+def _downloaded() -> Mapping[str, Path]:
+    """Folders of the models in the cache, by id in lower case."""
+    try:
+        folders = [folder for folder in _hub().iterdir() if folder.name.startswith(_PREFIX)]
+    except OSError:
+        return {}
+    return {folder.name[len(_PREFIX) :].replace("--", "/").casefold(): folder for folder in folders}
+
+
+def _cached(identity: str) -> Path | None:
+    """The file of a model in the cache: of the branch main, or of its only revision."""
+    folder = _downloaded().get(identity.casefold())
+    if folder is None:
+        return None
+    snapshot = _snapshot(folder)
+    names = (_CONFIG, _PIPELINE)
+    return next((snapshot / name for name in names if (snapshot / name).is_file()), None)
+
+
+def _snapshot(folder: Path) -> Path:
+    main = folder / "refs" / "main"
+    revisions = folder / "snapshots"
+    if main.is_file():
+        revision = files.read_text(main).strip()
+        if re.fullmatch(_PART, revision, re.ASCII) and revision not in (".", ".."):
+            return revisions / revision
+    known = sorted(revisions.iterdir()) if revisions.is_dir() else []
+    return known[0] if len(known) == 1 else revisions
+
+
+def _near(stated: str) -> str:
+    """Known names like another, with what joins them to a sentence."""
+    known = {name.casefold(): name for model in shipped() for name in (model.name, *model.names)}
+    known |= {name: name for name in _downloaded()}
+    near = get_close_matches(stated[:_SHOWN].casefold(), known, _NEAR)
+    return f"perhaps {' or '.join(known[name] for name in near)}; " if near else ""
