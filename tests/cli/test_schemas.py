@@ -31,6 +31,7 @@ ANSWERS = {
     "explain-prices/1": [["explain", "price"]],
     "instances/1": [["instances"], ["explain", "trn2.48xlarge"]],
     "instances-for/1": [["instances", "--for", LLAMA]],
+    "models/1": [["models"]],
     "plan-collective/1": [
         ["plan", "collective", "all_reduce", "--bytes", "1024", "--on", "trn2,p5.48xlarge"]
     ],
@@ -58,7 +59,7 @@ ANSWERS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow_but("chips/1", "instances/1", "plan-layer/1", "prices-compare/1")
+@pytest.mark.slow_but("chips/1", "instances/1", "models/1", "plan-layer/1", "prices-compare/1")
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_are_those_that_the_schema_describes(name, tmp_path):
     small = tmp_path / "small.json"

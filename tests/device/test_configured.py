@@ -8,6 +8,8 @@ from trnsim.device import configured
 from trnsim.device.answer import answer
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
+from trnsim.workload.config import read_values
+from trnsim.workload.model_names import shipped
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.shape import ModelShape
 
@@ -142,3 +144,14 @@ def test_heads_that_ranks_do_not_divide_are_made_up(tmp_path):
     shapes = {made.names[v.number]: v.type.shape for v in made.graph.inputs}
     assert shapes["layers.0.attention.output"] == (32, 64)  # two heads of 16: six of four
     assert shapes["layers.1.mlp.down"] == (43, 64)
+
+
+FRAMEWORK_BUILDS = {"gemma-3-4b", "gemma-3-12b", "gemma-3-27b", "gpt-oss-20b", "gpt-oss-120b"}
+FRAMEWORK_BUILDS |= {"vit-base", "vit-large", "t5-base", "t5-large", "flan-t5-xxl"}
+
+
+@pytest.mark.slow_cases("qwen3-235b-a22b", "mixtral-8x22b", "deepseek-v3", "llama-3.1-405b")
+@pytest.mark.parametrize("model", shipped(), ids=lambda model: model.name)
+def test_a_model_is_compiled_without_a_framework_or_named_here(model):
+    shape = ModelShape(configured.phase_of(read_values(model.file), 0))
+    assert (configured.of_config(model.file, shape) is None) == (model.name in FRAMEWORK_BUILDS)

@@ -191,7 +191,7 @@ def test_nan_is_no_number_of_a_file(tmp_path):
 
 
 def test_a_missing_file_says_what_to_give(tmp_path):
-    with pytest.raises(BadInput, match=r"none\.json: No such file or directory\n  fix: give the p"):
+    with pytest.raises(BadInput, match=r"none\.json: No such file or directory\n  fix: give a m"):
         read(tmp_path / "none.json")
 
 
@@ -234,6 +234,7 @@ def test_a_model_that_knows_distances_alone_has_no_longest_sequence():
     [
         ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
         ({"rope_type": "llama3", "factor": 8, "original_max_position_embeddings": 256}, 4096),
+        ({"rope_type": "llama3", "factor": 32, "original_max_position_embeddings": 8192}, 4096),
         ({"type": "linear", "factor": 4.0}, 4096),
     ],
 )

@@ -34,6 +34,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Models": {
         "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where "
         "it goes.",
+        "models": "List the models that commands take by name, with parameters, layers, heads and "
+        "context.",
     },
     "Plans and decisions": {
         "plan": "Estimate time and USD of training or serving a model, platform by platform.",

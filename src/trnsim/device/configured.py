@@ -14,6 +14,7 @@ from trnsim.place.machine import Machine
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import workload_of
 from trnsim.workload.config import read_values
+from trnsim.workload.model_names import displayed, hub_id
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
 from trnsim.workload.shape import ModelShape
@@ -99,10 +100,11 @@ def unknown_of(path: Path) -> str:
 
 
 def titled(model_type: str, path: Path, shape: ModelShape) -> str:
-    """What a model at a shape is called."""
+    """A model at a shape in words: what it is, its file or its name, phase and sizes."""
+    name = displayed(path) if hub_id(path) else path.name
     length = f"{shape.past:,} keys in the cache" if shape.past else f"{shape.sequence:,} tokens"
     ranks = f", one of {shape.ranks} ranks" if shape.ranks > 1 else ""
-    return f"{model_type} ({path.name}), {shape.phase}, batch {shape.batch}, {length}{ranks}"
+    return f"{model_type} ({name}), {shape.phase}, batch {shape.batch}, {length}{ranks}"
 
 
 def asked(subject: Subject, path: Path, shape: ModelShape, dtype: str) -> Subject:

@@ -132,6 +132,8 @@ def _stretched(keys: Keys) -> int:
     if name is None:
         return 0
     scaling = keys.nested(name)
+    if "llama3" in (scaling.text("rope_type"), scaling.text("type")):
+        return 0  # whose max_position_embeddings is the stretched length (Llama 3.2: 131,072)
     original = scaling.whole("original_max_position_embeddings", default=0, least=0)
     factor = scaling.config.get("factor")
     if not original or factor is None:

@@ -58,7 +58,7 @@ class ShippedModel(Record):
     name: str
     id: str
     family: str
-    parameters: float = between("the published number", 1, 1e15)
+    parameters: int = between("the published number", 1, 1e15)
     where: str
     also: tuple[str, ...] = declared((), help="names of weights of the same shape")
 
@@ -114,7 +114,7 @@ def named_file(stated: str) -> Path | None:
     if not _NAME.fullmatch(stated):
         return None
     model = _by_name().get(stated.casefold())
-    return _cached(stated) or (model and model.file)
+    return _cached(stated) or (None if model is None else model.file)
 
 
 def model_name(file: str | Path) -> str:

@@ -154,6 +154,14 @@ def test_the_example_is_read():
     assert names == ["nightly-pretraining", "weekly-tuning", "chat", "summaries"]
 
 
+def test_a_model_is_a_file_beside_the_inventory_or_a_name(tmp_path):
+    (workload,) = read(csv(tmp_path, {"model_config": "meta-llama/Llama-3.1-8B"}))
+    assert workload.model.name == workload.model_path.stem == "llama-3.1-8b"
+    (tmp_path / "gpt2").write_text((tmp_path / "model.json").read_text())
+    (workload,) = read(csv(tmp_path, {"model_config": "gpt2"}))
+    assert workload.model_path == tmp_path / "gpt2"
+
+
 def test_money_and_times_may_have_units(tmp_path):
     cells = {"usd_per_month": "$80k", "ttft_s": "500ms", "tpot_s": "30 ms", "input_len": "2Ki"}
     (workload,) = read(csv(tmp_path, cells))

@@ -67,6 +67,17 @@ def test_a_replica_is_planned_within_an_slo(scenario_of, planned):
     assert planned["demand"].longest == 144
 
 
+def test_a_model_is_named_or_lies_beside_the_scenario(scenario_of, planned, tmp_path):
+    asked = PLANNED.replace(str(ROOT / "examples" / "llama-3.1-8b.json"), "qwen3-8b")
+    scenario_of({RATE: asked})
+    assert planned["model"] == "qwen3-8b"
+    (tmp_path / "qwen3-8b").write_bytes((ROOT / "examples" / "llama-3.1-8b.json").read_bytes())
+    scenario_of({RATE: asked})
+    assert planned["model"] == "qwen3-8b"
+    with pytest.raises(BadInput, match=r"model is 'qwen3-9b': cannot read .*qwen3-9b"):
+        scenario_of({RATE: asked.replace("qwen3-8b", "qwen3-9b")})
+
+
 def test_an_slo_that_nothing_keeps_is_refused(scenario_of, planned):
     planned["most_per_s"] = 0.0
     with pytest.raises(BadInput, match="no layout on this instance keeps the SLO at any load"):

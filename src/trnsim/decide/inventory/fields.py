@@ -51,7 +51,8 @@ class InventoryRow(Record):
     workload: str = declared(help="name of the workload, which no other has", example="chat")
     model_config: str = declared(
         help="the model",
-        legal="path of a Hugging Face config.json in or below the inventory's folder",
+        legal="path of a Hugging Face config.json in or below the inventory's folder, or a name of "
+        "trnsim models",
         example="config.json",
     )
     kind: Kind = declared(help="what is done with the model", example="serve")

@@ -23,6 +23,7 @@ from trnsim.price.quotes import today
 from trnsim.reader import fault
 from trnsim.workload import config
 from trnsim.workload.architecture import Architecture
+from trnsim.workload.model_names import named_file
 
 _UNITS_OF: Final[dict[Kind, tuple[VolumeUnit, ...]]] = {
     "train": ("tokens_per_month", "gpu_hours"),
@@ -61,7 +62,7 @@ def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -
     """
     hardware = hardware or catalogue()
     volume, unit = _volume(row)
-    model_path = inside(path, row, "model_config", row.model_config)
+    model_path = _model_file(path, row)
     if row.as_of is not None and row.as_of > (latest := today(hardware)):
         raise row.refused("as_of", f"a day in the future; legal: up to {latest}")
     return Workload(
@@ -118,6 +119,18 @@ def inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
     if not exists:
         raise row.refused(field, f"no such file in {path.parent}", "paths are relative to it")
     return path.parent / text
+
+
+def _model_file(path: Path, row: InventoryRow) -> Path:
+    """The configuration that a row names: a file beside the inventory, else a model by its name.
+
+    Raises:
+        BadInput: there is neither.
+    """
+    named = named_file(row.model_config)
+    if named is not None and not (path.parent / row.model_config).exists():
+        return named
+    return inside(path, row, "model_config", row.model_config)
 
 
 def _model(row: InventoryRow, path: Path) -> Architecture:

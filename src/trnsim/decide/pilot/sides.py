@@ -24,6 +24,8 @@ from trnsim.facts import Interval, assumed
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
 from trnsim.system.train import launch as trainers
+from trnsim.workload.model_names import hub_id
+from trnsim.workload.model_names import model_name as model_name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,6 +158,8 @@ def pilot_sides(
 def model_name(workload: Workload) -> str:
     """The model's name in logs: that of its file, or of the folder of a config.json."""
     path = workload.model_path
+    if hub_id(path):
+        return model_name_of(path)
     return path.resolve().parent.name if path.stem == "config" else path.stem
 
 

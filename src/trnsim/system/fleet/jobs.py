@@ -116,7 +116,7 @@ def _table(fields: JobFields, widths: list[int]) -> dict[int, float]:
 
 def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> dict[int, float]:
     """Tokens a second of the best layout that a short search finds, at each width."""
-    model = read_config(setting.path(fields, "model"))
+    model = read_config(setting.model_file(fields))
     rates: dict[int, float] = {}
     for chips in widths:
         instances = chips // setting.fleet.instance_chips

@@ -78,7 +78,7 @@ def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, floa
     if not slo:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
     busy = busy_demand(fields.input_tokens, fields.output_tokens)
-    model = read_config(setting.path(fields, "model"))
+    model = read_config(setting.model_file(fields))
     best = plan(model, machine(setting.instance), ServerOptions(), busy, slo=slo)
     if not best.is_met or not best.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")

@@ -12,7 +12,9 @@ from trnsim.errors import BadInput
 from trnsim.files import check_readable
 from trnsim.reader import Record
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
+from trnsim.system.fleet.fields import JobFields, ServiceFields
 from trnsim.system.fleet.scenario import Fleet
+from trnsim.workload.model_names import named_file
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,17 @@ class Setting:
         except BadInput as error:
             raise fields.refused(field, error.reason, error.fix) from None
         return path
+
+    def model_file(self, fields: JobFields | ServiceFields) -> Path:
+        """The configuration of the model that a job or a service names.
+
+        Raises:
+            BadInput: there is none beside the scenario, and none of this name ships.
+        """
+        named = named_file(fields.model)
+        if named is not None and not (self.folder / fields.model).exists():
+            return named
+        return self.path(fields, "model")
 
     @property
     def steps(self) -> int:
