@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trnsim.cli.options import AsJson, parser
-from trnsim.cli.report_files import answer
+from trnsim.cli.options import parser
+from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.workload.config import read
@@ -26,7 +26,8 @@ _NOTES: Final = (
 
 
 @app.command()
-def models(*, as_json: AsJson = False) -> None:
+@answering
+def models() -> Document:
     """List the models that commands take by name, with parameters, layers, heads and context.
 
     Their configurations, sizes alone, ship with trnsim. Any other model is named by its id, where
@@ -39,7 +40,7 @@ def models(*, as_json: AsJson = False) -> None:
         Section("Models", [Table(_COLUMNS, [_row(value) for value in values])]),
         Section("", [Note(text) for text in _NOTES]),
     ]
-    answer(Document("Models", values, sections, schema="models/1"), as_json=as_json)
+    return Document("Models", values, sections, schema="models/1")
 
 
 def _values(model: ShippedModel) -> dict[str, Any]:
