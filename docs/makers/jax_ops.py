@@ -43,7 +43,7 @@ host and {refused} refused:
 - refused: a program for a NeuronCore cannot have it. The error names the operation, the reason, and
   the line of your program.
 
-The column AWS quotes AWS's known issues of JAX
+The column AWS is from AWS's known issues of JAX
 (`frameworks/jax/setup/jax-neuronx-known-issues.rst`).
 
 | operation | here | how, and which forms | AWS |

@@ -25,8 +25,8 @@ class Absent(NamedTuple):
 
 
 _NO_CALL: Final = (
-    "a graph calls kernels of the user's own alone, as Python functions; it has no custom call by "
-    "a target's name"
+    "a graph calls only the user's own kernels, as Python functions; it has no custom call by a "
+    "target's name"
 )
 _NO_QUANTIZE: Final = "no operation of a graph is the custom call QuantizeMX"
 _NO_SCALED: Final = "no operation of a graph is the custom call for a block-scaled product"
@@ -44,7 +44,7 @@ ABSENT: Final = (
         "NCC_EBVF030",
         "the program has too many instructions",
         _SHARD,
-        "it is NCC_EVRF007, found in a later stage; there is one stage here, which says that",
+        "a later stage of neuronx-cc reports it; trnsim has one stage, and reports NCC_EVRF007",
     ),
     Absent(
         "NCC_EHCA005",
@@ -56,13 +56,13 @@ ABSENT: Final = (
         "NCC_EOOM002",
         "the graph's tensors do not fit in HBM together",
         _SMALLER,
-        "it has the words of NCC_EOOM001, which is said",
+        "its message is that of NCC_EOOM001, which trnsim reports instead",
     ),
     Absent(
         "NCC_EUOC002",
         "the operator is not supported",
         "write it with other operators",
-        "it has the words of NCC_EVRF001, which is said",
+        "its message is that of NCC_EVRF001, which trnsim reports instead",
     ),
     Absent(
         "NCC_EVRF006",
@@ -79,7 +79,7 @@ ABSENT: Final = (
     Absent(
         "NCC_EVRF017",
         "windows that reduce cannot have gaps in their input",
-        "put the gaps in by hand, or do without",
+        "insert the gaps by hand, or avoid them",
         "reduce_window has no gaps in its input here, as no pooling of PyTorch has",
     ),
     Absent(
@@ -159,7 +159,7 @@ ABSENT: Final = (
         "NCC_EVRF064",
         "the graph breaks XLA's rules of shapes",
         "look in the compiler's log for the operation",
-        "a graph here cannot be built so: an operation is refused where it is added",
+        "such a graph cannot be built here: an operation is refused where it is added",
     ),
     Absent(
         "NCC_EVRF065",
@@ -171,6 +171,6 @@ ABSENT: Final = (
         "NCC_EXTP004",
         "the program has too many instructions",
         _SHARD,
-        "it is NCC_EVRF007, found in a later stage; there is one stage here, which says that",
+        "a later stage of neuronx-cc reports it; trnsim has one stage, and reports NCC_EVRF007",
     ),
 )

@@ -43,9 +43,9 @@ _LIMIT: Final = (
     "(aws-neuron-sdk issue 819, XTP002)."
 )
 _MEMORY: Final = (
-    "The four codes share their words. Here the first that holds is said: EVRF009 if inputs and "
-    "outputs alone exceed the HBM of the device, EXSP001 if what lives and dies inside does, "
-    "EOOM001 if both together do."
+    "The four codes share one message. trnsim reports the first that holds: EVRF009 if inputs and "
+    "outputs alone exceed the HBM of the device, EXSP001 if temporary tensors do, EOOM001 if both "
+    "together do."
 )
 _DEFAULT: Final = (
     "The page says that the default refuses; the reference of --implicit-integer-downcast says "
@@ -65,7 +65,7 @@ _ROWS: Final = (
         "every dimension of a tensor has a size when the graph is compiled",
         "torch.compile(dynamic=False), or pad inputs to a few fixed sizes",
         reading="A graph of `torch.compile` is compiled here for each size that occurs, and the "
-        "code is a warning; an exported program without sizes has no time, and it is an error.",
+        "code is a warning. An exported program without sizes has no time: it is an error.",
     ),
     NccError(
         "NCC_EOOM001",
@@ -83,22 +83,22 @@ _ROWS: Final = (
         "NCC_ESPP004",
         "no NeuronCore has the data type",
         "cast to a type that it has: float32, bfloat16, float16",
-        reading="The page names float4_e2m1fn. Of PyTorch's types it is said of those that AWS's "
-        "list of data types lacks: float64, float4, and quantized ones.",
+        reading="The page names float4_e2m1fn. trnsim reports it for the types of PyTorch that "
+        "AWS's list of data types lacks: float64, float4, and quantized ones.",
     ),
     NccError(
         "NCC_ESPP047",
         "no NeuronCore has this 8-bit floating point as a tensor's type",
         "cast it, for example to float16",
-        reading="The page's example is float8_e4m3fn without a chip; NCC_EVRF051, which names the "
-        "chips, is said of that. Here this code is left for float8_e8m0fnu.",
+        reading="The page's example is float8_e4m3fn without a chip. trnsim reports NCC_EVRF051 "
+        "for it, which names the chips, and this code for float8_e8m0fnu.",
     ),
     NccError(
         "NCC_EVRF001",
         "the operator is not supported",
         "write it with other operators, or compute it on the CPU",
-        reading="AWS's list (`neuronx-cc list-operators`) is not published. Here it is said of "
-        "operators without a lowering in trnsim, which are not the same ones.",
+        reading="AWS's list (`neuronx-cc list-operators`) is not published. trnsim reports it for "
+        "operators without a lowering of its own, which are not the same ones.",
     ),
     NccError(
         "NCC_EVRF004",
@@ -129,7 +129,7 @@ _ROWS: Final = (
         "NCC_EVRF011",
         "a convolution cannot have strides and gaps in its input",
         "do without strides or gaps, or sample up and down in operations of their own",
-        reading="No convolution of PyTorch, nor its gradients, is one; a graph can say it.",
+        reading="No convolution of PyTorch has this form, nor do its gradients; a graph can.",
     ),
     NccError(
         "NCC_EVRF013", "TopK takes no integers of 32 or 64 bits", "cast the tensor to float32 first"
@@ -139,8 +139,8 @@ _ROWS: Final = (
         "a scatter that reduces takes no integers and no truth values",
         "cast both tensors to a floating-point type first",
         reading="The page's example is `scatter_reduce` of int32; NCC_EVRF060, which is newer, "
-        "lets other scatters of 32- and 64-bit integers pass as a flag says. So this is said of "
-        "`scatter_reduce`, and of every scatter that combines shorter integers or truth values.",
+        "allows other scatters of 32- and 64-bit integers by a flag. So trnsim reports this for "
+        "`scatter_reduce`, and for every scatter that combines shorter integers or truth values.",
     ),
     NccError(
         "NCC_EVRF018",
