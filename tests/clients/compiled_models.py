@@ -233,26 +233,26 @@ def page(rows, tried):
 
 HEAD = """# Compiled models
 
-The architectures of [Models](models.md) as programs for {chip}: a tiny model of each, of
-transformers {version}, traced as torch.compile traces it, its forward and its backward graph each
-compiled with -O{level}, which tries one schedule alone, but for rows of which the list says another
-level. `tests/clients/compiled_models.py` writes this page. By commit there are:
+This page has the architectures of [Models](models.md) as programs for {chip}. A tiny model of each,
+of transformers {version}, is traced as torch.compile traces it, and its forward and its backward
+graph are each compiled with -O{level}, which tries one schedule alone, or with the level that the
+list of commits names. `tests/clients/compiled_models.py` writes this page. Rows by commit:
 {commits}.
 
 Of {tried} architectures, {known} were compiled so far. {whole} of these are one program for each
-pass; {split} are split, where values decide what runs or the host computes an operator, of which
-each part is a program; {kernels} have a part that is kernels one after another; {refused} are
-refused; {fails} fail or take too long.
+pass. {split} are split into several programs, because values decide what runs or the host computes
+an operator. {kernels} have a part that is kernels one after another; {refused} are refused; {fails}
+fail or take too long.
 
 Of the {timed} architectures with a time for every operator, {timed_known} were compiled so far, and
 {timed_whole} of them are one program for each pass.
 
-The values of {values}, one of {every} architectures, were computed by their programs, instruction
-by instruction, beside the reference of each operation at full precision: the difference is the
-largest of all outputs, gradients and tensors kept for them, relative to the largest number of its
-tensor, or to a thousandth of the graph's largest, if that is more. For {near} it is at most
-{limit:.0e}.{beyond} An operand outside the chip's defined range, such as the logarithm of a 0 that
-is not chosen afterwards, stops the computation, as it does in `exact`.
+For {values}, one in {every} architectures, the programs also computed values, instruction by
+instruction, which are compared with the reference of each operation at full precision. The
+difference is the largest of all outputs, gradients and tensors kept for them, relative to the
+largest number of its tensor, or to a thousandth of the graph's largest, if that is more. For {near}
+it is at most {limit:.0e}.{beyond} An operand outside the chip's defined range, such as the
+logarithm of a 0 that is not chosen afterwards, stops the computation, as it does in `exact`.
 """
 
 
@@ -263,7 +263,7 @@ def made_at(row):
 
 
 def beyond(rows, values):
-    """A sentence on the differences that are more, beside what one unit of the inputs changes."""
+    """A sentence on the larger differences, each with the effect of one unit of the inputs."""
     found = []
     for row in rows:
         if values.get(row["kind"], 0) > NEAR:
@@ -272,7 +272,7 @@ def beyond(rows, values):
     if not found:
         return ""
     return (
-        " The others, each with what the reference itself moves by where its inputs move by one "
+        " The others, each with the change of the reference itself if its inputs change by one "
         f"unit in the last place: {', '.join(found)}."
     )
 

@@ -167,8 +167,8 @@ def page(rows):
 
 HEAD = """# Models
 
-Every architecture of transformers {version} that has a model class, built tiny with random
-weights by rules over the names in its configuration, forward and backward on the device
+A tiny model of every architecture of transformers {version} that has a model class, with random
+weights, runs forward and backward on the device. Rules over the names in its configuration build it
 (`tests/clients/models.py` writes this page).
 
 Of {all} architectures, {runs} run, {whole} of them with a time for every operator; {missing} fail

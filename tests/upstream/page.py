@@ -116,12 +116,9 @@ def warnings(results):
     passed = [case for result in results for case in result.having("passed").values()]
     kinds = Counter(kind for case in passed for kind in {kind for kind, _ in case["warnings"]})
     counts = [f"{number} with {kind}" for kind, number in sorted(kinds.items())]
-    text = (
-        "\n## Warnings\n\ntrnsim's own, of every case; what the suites' other modules say is left "
-    )
-    text += (
-        f"out. Cases that passed: {len(passed)}; of them {', '.join(counts) or 'none warned'}.\n\n"
-    )
+    text = "\n## Warnings\n\nThese are trnsim's own, for every case; those of the suites' other "
+    text += f"modules are left out. Cases that passed: {len(passed)}; "
+    text += f"of them {', '.join(counts) or 'none warned'}.\n\n"
     text += "Warnings that no document explains:\n\n" + (rest or "None.\n")
     for reason, cases in explained.items():
         text += f"\n`{reason.message}`: {reason.why} Source: {reason.source}.\n\n"

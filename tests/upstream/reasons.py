@@ -83,8 +83,8 @@ WARNINGS = (
         "D5",
         r"test_cascaded_max_utils",
         "RaceWarning",
-        "Both cores zero the whole output in shared HBM, then each stores its rows, and no barrier "
-        "stands between.",
+        "Both cores zero the whole output in shared HBM, then each stores its rows, with no "
+        "barrier between.",
         "aws-neuron-sdk nki.isa.core_barrier; nki/get-started/about/lnc.rst",
     ),
     Reason(
@@ -99,7 +99,7 @@ WARNINGS = (
         "D5",
         r"",
         "SpillWarning",
-        "More lives in SBUF at a time than it holds; the compiler moves some to HBM and back.",
+        "Live tensors exceed SBUF; the compiler moves some to HBM and back.",
         "aws-neuron-sdk nki/get-started/about/memory-hierarchy-overview.rst, note on capacity",
     ),
 )
