@@ -1,11 +1,11 @@
-"""How many instances hold a model: its weights, and the keys and values of its sequences.
+"""The number of instances whose memory holds a model's weights and KV cache.
 
     needed by a rank = weights(tensor) / pipeline + sequences x cache(tensor) / pipeline
     instances        = ceil(tensor x pipeline / ranks of an instance)
 
 A layer's weights are spread over the tensor ranks of one instance, layers over the pipeline. Of all
-tensor degrees that divide an instance's ranks, the one with the fewest instances is taken. What a
-step needs besides is part of the reserve. Nothing here says how fast it is.
+tensor degrees that divide an instance's ranks, the one with the fewest instances is taken. Other
+memory of a step is part of the reserve. Speed is not considered.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Holding:
     """The smallest number of equal instances that hold a model.
 
     Attributes:
-        instances: how many.
+        instances: number of instances.
         tensor: ranks that share a layer.
         pipeline: parts into which the layers are cut.
-        needed_bytes: of the fullest rank.
-        usable_bytes: of a rank, less the reserve.
+        needed_bytes: bytes that the fullest rank needs.
+        usable_bytes: memory of a rank, less the reserve.
     """
 
     instances: int
@@ -50,7 +50,7 @@ def holding(
 
     Args:
         model: an architecture.
-        where: an instance type; its count is no matter.
+        where: an instance type; its count is ignored.
         tokens: of each sequence, whose keys and values are kept; a model that makes no tokens
             keeps none.
         sequences: in memory at one time.

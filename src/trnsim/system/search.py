@@ -1,9 +1,9 @@
-"""Many points of one function: searches, files of rows, draws, scenarios of fleets.
+"""Evaluation of a function at many points, in processes or on Ray, with a cache on disk.
 
-Points are dealt to processes of this machine, or to a Ray cluster that exists, in chunks. A chunk
-that is done is kept on disk, by the version of the sources and its inputs, so that a search goes on
-where it was interrupted. Placement and repetition on a cluster are Ray's. Results are what JSON
-has, so that those from disk equal new ones.
+Points go in chunks to processes of this machine or to an existing Ray cluster. A finished chunk is
+cached on disk under the version of the sources and its inputs, so that an interrupted search
+resumes. Ray places its tasks and retries them. Results are JSON values, so that cached ones equal
+new ones.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     Chunk = tuple[int, list[Any]]
 
 CHUNK: Final = 16
-"""Points that a process does at a time."""
+"""Points that a process evaluates at a time."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _FEW: Final = 2 * CHUNK
-"""Points that are not worth a process."""
+"""Number of points up to which no process is started."""
 _TRIES: Final = 3
 _ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
 
@@ -54,10 +54,10 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     """``[function(point) for point in points]``; None for points that a deadline left out.
 
     Args:
-        function: of a module, or a `functools.partial` of one; gives what JSON has.
-        points: what JSON has, each.
+        function: a module's function, or a `functools.partial` of one; its result is a JSON value.
+        points: JSON values.
         ray: address of a Ray cluster ("auto" for the one of this machine); "" for processes.
-        processes: of this machine; as many as it has cores by default.
+        processes: number of processes; by default the number of cores.
         deadline_s: seconds after which no further chunk is begun.
         tell: called with the number of points that are done.
 
@@ -106,7 +106,7 @@ def _results(function: Function, points: list[Any]) -> list[Any]:
 def _in_processes(
     function: Function, left: list[Chunk], count: int, until_s: float
 ) -> Iterator[tuple[Chunk, list[Any]]]:
-    """Chunks in processes; those of a process that died are done again by new ones.
+    """Run chunks in processes; chunks of a process that died are run again in new ones.
 
     Raises:
         BrokenProcessPool: processes died three times without a chunk done between.
@@ -143,7 +143,7 @@ def _in_pool(
 def _on_ray(
     function: Function, left: list[Chunk], address: str, until_s: float
 ) -> Iterator[tuple[Chunk, list[Any]]]:
-    """Chunks as Ray's tasks, which it places and does again where a worker dies.
+    """Run chunks as Ray tasks, which Ray places, and retries where a worker dies.
 
     Raises:
         BadInput: Ray is not installed, or no cluster is at the address.
@@ -157,9 +157,9 @@ def _on_ray(
 
 @contextmanager
 def _output_on_stderr() -> Generator[None]:
-    """What is written to descriptor 1, as raylet and its C++ do past Python, goes to stderr.
+    """Redirect file descriptor 1, to which raylet and its C++ write past Python, to stderr.
 
-    Processes that are started meanwhile keep that, so standard output has the answer alone.
+    Processes started meanwhile inherit that, so standard output has the answer alone.
     """
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -202,7 +202,7 @@ def _cache_key(function: Function, points: list[Any]) -> tuple[str, ...]:
 
 
 def _function_name(function: Function) -> str:
-    """A function, and what a partial of it was given, in words."""
+    """Qualified name of a function, with the arguments of a `partial`."""
     if isinstance(function, partial):
         keywords = sorted(function.keywords.items())
         return f"{_function_name(function.func)} {function.args!r} {keywords!r}"

@@ -1,4 +1,4 @@
-"""What four documents claim of these chips in figures, recomputed.
+"""Figures that four documents claim of these chips, recomputed.
 
 The documents: 000, 002 and 003 are one note, "AWS Trainium AI Accelerator Chips", in German,
 English and Spanish; 001 is "Amazon Trainium und Inferentia", a guide of 2025-12-11. Their sentences
@@ -29,6 +29,6 @@ def claims(rows: Catalogue | None = None) -> list[Claim]:
 
 
 def counts(listed: Iterable[Claim]) -> dict[ClaimVerdict, int]:
-    """How many claims have each verdict."""
+    """Number of claims by verdict."""
     verdicts = [claim.verdict for claim in listed]
     return {verdict: verdicts.count(verdict) for verdict in ClaimVerdict}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Grade(Enum):
-    """What a figure rests on, from the weakest input to the strongest."""
+    """The kind of an input of a figure, from the weakest to the strongest."""
 
     ASSUMED = "assumed"
     MODEL = "planner's model"
@@ -30,19 +30,19 @@ class Grade(Enum):
 
 
 class Absent(BadInput):
-    """An input that is not known: a row, a price, a published figure. Named, never guessed."""
+    """An input that is unknown: a row, a price, a published figure. It is named, never guessed."""
 
 
 @dataclass(frozen=True)
 class Citation:
-    """Where one input comes from.
+    """The source of one input.
 
     Attributes:
         kind: of input.
         row: key of the catalogue's row, such as ``chips/trainium2``; "" where it is in none.
         day: on which it was read or held, as its source gives it; "" where none is stated.
         source: the document, or the model.
-        doubt: why a figure from it may illustrate and never support; "" where it may.
+        doubt: why a figure from it may only illustrate a claim; "" if it may support one.
     """
 
     kind: Grade
@@ -98,7 +98,7 @@ def more_than(ours: Amount, theirs: Amount) -> Amount:
 
 
 def citations(origins: Iterable[Citation]) -> tuple[Citation, ...]:
-    """`origins`, each once, in order."""
+    """`origins` without duplicates, in order."""
     return tuple(dict.fromkeys(origins))
 
 

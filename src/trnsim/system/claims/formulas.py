@@ -58,7 +58,7 @@ def value_of(formula: str, rows: RowReader) -> Amount | Word:
     """The value of a formula.
 
     Raises:
-        Absent: an input is not known.
+        Absent: an input is unknown.
     """
     value = _value(_parsed(formula), rows)
     if not isinstance(value, Amount | Word):
@@ -104,7 +104,7 @@ def _peak_per_watt(rows: RowReader, chip: str, dtype: str) -> Amount:
 
 
 def _generations(rows: RowReader, prefix: str) -> Amount:
-    """How many chips there are whose name begins so."""
+    """Number of chips whose name begins with `prefix`."""
     names = [name for name in rows.catalogue.chips if name.startswith(prefix)]
     if not names:
         raise Absent(f"rows of {prefix}")
@@ -122,7 +122,7 @@ def _price(rows: RowReader, instance: str, kind: str) -> Amount:
 
 
 def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
-    """How much less an hour costs since a day than before, per cent."""
+    """Per cent by which an hour costs less since a day than before."""
     since = date.fromisoformat(day)
     prices = rows.prices(instance, kind)
     after = [price for price in prices if price.first_seen >= since]
@@ -133,7 +133,7 @@ def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
 
 
 def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> Word:
-    """Whether an hour of a chip of one instance costs less than of another's: "less"."""
+    """The word "less" if an hour of a chip of one instance costs less than of another's."""
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
         raise Absent(f"{kind} prices of {ours} and {theirs}")
@@ -143,7 +143,7 @@ def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> Word:
 
 
 def _new_format(rows: RowReader, new: str, old: str, field: str, dtype: str) -> Word:
-    """Whether one chip has a peak in a format and another has none: "new"."""
+    """The word "new" if one chip has a peak in a format and another has none."""
     origins = rows.of_chip(new, field, dtype).origins + rows.memory(old).origins
     peaks = getattr(rows.chip(old), field)
     is_new = not peaks if field.startswith("peak_sparse") else dtype not in peaks
@@ -151,7 +151,7 @@ def _new_format(rows: RowReader, new: str, old: str, field: str, dtype: str) -> 
 
 
 def _has_format(rows: RowReader, chip: str, dtype: str) -> Word:
-    """Whether a chip has a peak in a format: "yes"."""
+    """The word "yes" if a chip has a peak in a format."""
     is_known = any(name.startswith(dtype) for name in rows.chip(chip).peak_flop_per_s)
     return Word("yes" if is_known else "no", rows.memory(chip).origins)
 
@@ -175,21 +175,21 @@ def _release(rows: RowReader, version: str, of: str) -> Word:
 
 
 def _compared(ours: Amount, theirs: Amount) -> Word:
-    """Whether the first is "more", "less", or "as much"."""
+    """Comparison of two amounts: "more", "less", or "as much"."""
     ratio = ours / theirs
     is_equal = ratio.value == 1
     return Word("as much" if is_equal else "more" if ratio.value > 1 else "less", ratio.origins)
 
 
 def _has_feature(target: str, name: str, day: str) -> Word:
-    """Whether a NeuronCore has a feature, by the documents of a day: "yes"."""
+    """The word "yes" if a NeuronCore has a feature, by the documents of a day."""
     flag: Flag = getattr(TARGETS[target].core.features, name)
     origin = Citation(Grade.DOCUMENT, "", day, flag.provenance.source)
     return Word("yes" if flag else "no", (origin,))
 
 
 def _fact(name: str) -> Amount:
-    """What a document states, as a number."""
+    """A document's figure as a number."""
     return FACTS[name].amount
 
 
@@ -199,7 +199,7 @@ def _migration_threshold(saving: float) -> Amount:
 
 
 def _migration_return(usd_per_month: float, saving: float) -> Amount:
-    """What a year saves, over the assumed cost of a migration."""
+    """Savings of a year over the assumed cost of a migration."""
     return Amount(usd_per_month * saving * _MONTHS / MIGRATION_USD, (_MIGRATION,))
 
 
@@ -229,7 +229,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Amount | Word]]] = {
     "site": RowReader.site,
     "system": RowReader.system,
 }
-"""What is asked of the rows of a catalogue."""
+"""Functions of the rows of a catalogue, by name in formulas."""
 FIGURES: Final[Mapping[str, Callable[..., Amount | Word]]] = {
     "compared": _compared,
     "fact": _fact,
@@ -238,4 +238,4 @@ FIGURES: Final[Mapping[str, Callable[..., Amount | Word]]] = {
     "migration_threshold": _migration_threshold,
     "more_than": more_than,
 }
-"""What is asked of other figures, of documents and of assumptions."""
+"""Functions of other figures, of documents and of assumptions, by name in formulas."""

@@ -1,4 +1,4 @@
-"""What documents state that are no rows of the catalogue, of ``facts.yaml``: dates, sums, tables.
+"""Figures of documents outside the catalogue, from ``facts.yaml``: dates, sums, tables.
 
 None of them is one of the four documents whose claims are judged.
 """
@@ -18,7 +18,7 @@ from trnsim.system.claims.verdict import BasisOrGap, ClaimBasis
 
 @cache
 def yaml_data(name: str) -> Any:
-    """What a YAML file beside this one holds."""
+    """The content of a YAML file beside this module."""
     text = (resources.files("trnsim.system.claims") / name).read_text(encoding="utf-8")
     # libyaml's loader, where PyYAML has it, is ten times as fast as Python's.
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
@@ -30,10 +30,11 @@ class Published:
 
     Attributes:
         value: as stated.
-        day: on which the document was written or what it tells of happened.
+        day: on which the document was written, or the event that it tells of happened.
         source: the document.
         kind: whether it was measured or merely stated.
-        is_own_word: whether whom it is about says it, or one unnamed person: it may support.
+        is_own_word: whether it is the word of an interested party or of one unnamed person: a
+            stand-in.
     """
 
     value: float | str
@@ -44,17 +45,17 @@ class Published:
 
     @property
     def origin(self) -> Citation:
-        """As an input of a figure."""
+        """The source of the figure."""
         return Citation(self.kind, "", self.day, self.source)
 
     @property
     def amount(self) -> Amount:
-        """As a number."""
+        """The figure as a number."""
         return Amount(float(self.value), (self.origin,))
 
 
 def _table(name: str) -> dict[str, tuple[Published, Published]]:
-    """A table by the names of its rows: what is measured of Inferentia1, and of Inferentia2."""
+    """A table by the names of its rows: measurements of Inferentia1 and of Inferentia2."""
     tables = yaml_data("facts.yaml")["tables"]
     day, documents = tables["day"], tables["documents"]
     rows = {}
@@ -68,12 +69,12 @@ def _table(name: str) -> dict[str, tuple[Published, Published]]:
 
 
 FACTS: Final = {name: Published(**fact) for name, fact in yaml_data("facts.yaml")["facts"].items()}
-"""Figures by what they are of."""
+"""Figures by their subject."""
 TABLES: Final = {name: _table(name) for name in ("throughput", "latency")}
 """Inferences a second, and median milliseconds."""
 
 
 def stated_basis(name: str, text: str = "") -> BasisOrGap:
-    """What a document states, as a basis."""
+    """A document's figure as a basis."""
     fact = FACTS[name]
     return ClaimBasis(text or name, fact.value, (fact.origin,), is_stand_in=fact.is_own_word)

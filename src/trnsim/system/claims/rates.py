@@ -1,8 +1,7 @@
-"""How much of each of the ten workloads an instance does, as kept in ``rates.json``.
+"""Rates of instances in each of the ten workloads, stored in ``rates.json``.
 
-The planner's models take a minute for all of them, so that their answers are kept;
-``bench/system/claims.py`` writes them anew. They are of the catalogue that ships with trnsim: of a
-row that was changed there is no rate.
+The planner takes a minute for all of them, so its answers are stored; ``bench/system/claims.py``
+writes them anew. They hold for the catalogue that ships with trnsim: a changed row has no rate.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SOURCES: Final = {
 
 @cache
 def stored_rates() -> dict[str, Any]:
-    """``rates.json``: by workload and instance, what the planner gave (bench/system/claims.py)."""
+    """``rates.json``: the planner's answers by workload and instance (bench/system/claims.py)."""
     text = (resources.files("trnsim.system.claims") / "rates.json").read_text(encoding="utf-8")
     rates: dict[str, Any] = json.loads(text)
     return rates

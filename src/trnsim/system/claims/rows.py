@@ -42,18 +42,18 @@ class Pair:
 
     @property
     def text(self) -> str:
-        """Both instances, and where they are sold at these prices."""
+        """Both instances with the regions of these prices."""
         ours, theirs = self.ours, self.theirs
         return f"{ours.instance} ({ours.region}) against {theirs.instance} ({theirs.region})"
 
     @property
     def is_mixed(self) -> bool:
-        """Whether they are of two kinds of purchase."""
+        """True if they are of two kinds of purchase."""
         return self.ours.kind != self.theirs.kind
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What must be said beside a figure that compares them (`trnsim.price.caveats`)."""
+        """Caveats of a figure that compares them (`trnsim.price.caveats`)."""
         quotes = [Quote(row.instance, row.kind, WRITTEN, row) for row in (self.ours, self.theirs)]
         return caveats(quotes, is_mixed_on_purpose=True)
 
@@ -200,7 +200,7 @@ class RowReader:
     def pairs(
         self, ours: str, theirs: str, kinds: Sequence[str], their_kinds: Sequence[str] = ()
     ) -> Iterator[Pair]:
-        """Pairs of prices: of the document's day first, then each of theirs with ours nearest it.
+        """Pairs of prices, each of theirs with the nearest of ours; the document's day first.
 
         Args:
             ours: an instance with AWS's chips.
@@ -239,7 +239,7 @@ def _chip_row(name: str, *, is_neuron: bool = True) -> str:
 
 
 def _far(price: Price) -> int:
-    """Days from the document's to one on which the price held."""
+    """Days between the document and the nearest day on which the price held."""
     return max((price.first_seen - WRITTEN).days, (WRITTEN - price.last_seen).days, 0)
 
 

@@ -1,4 +1,4 @@
-"""The claims' file as claims: each sentence with its documents, its parts and their figures."""
+"""Claims from ``claims.yaml``: each sentence with its documents, its parts and their figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _part(part: Mapping[str, Any], rows: RowReader) -> ClaimPart:
 
 
 def _figures(listed: Sequence[Mapping[str, Any]], rows: RowReader) -> Iterator[BasisOrGap]:
-    """Our values, and names of inputs that are not known."""
+    """Our values, and names of unknown inputs."""
     for entry in listed:
         (first, option), *_ = entry.items()
         if first in SERIES:

@@ -1,4 +1,4 @@
-"""Several figures of one sort: peak per USD at every price, work per USD of every workload, prices.
+"""Series of figures of one sort: peak per USD at every price, work per USD by workload, prices.
 
 A comparison has one kind of purchase; prices more than 90 days apart stand with both days. Those of
 two kinds are shown where the claim itself mixes them, and support nothing. `SERIES` has each sort
@@ -52,7 +52,7 @@ def _cost(rows: RowReader, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Am
 
 
 def _of_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
-    """What is claimed, of USD per peak FLOP."""
+    """The claimed comparison, of USD per peak FLOP."""
     peaks = [
         rows.instance_peak(price.instance, dtype)
         for price, dtype in zip((pair.ours, pair.theirs), dtypes, strict=True)
@@ -61,7 +61,7 @@ def _of_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) 
 
 
 def _per_peak(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> BasisOrGap:
-    """It as a figure that stands in for work."""
+    """Comparison of peak per USD, as a stand-in for work per USD."""
     text = f"peak {dtypes[1].upper()} per USD, {pair.text}"
     compute = partial(_of_peaks, rows, pair, dtypes, compare)
     return stand_in(text, compute, caveats=pair.caveats)
@@ -92,14 +92,14 @@ def mixed_peaks(
 
 
 def workload_names(of: str = "") -> list[str]:
-    """Names of the workloads that are meant."""
+    """Names of the workloads that `of` selects."""
     return [name for name in stored_rates() if not of or of in (name, name.partition(" ")[0])]
 
 
 def workloads(
     rows: RowReader, ours: str, theirs: str, kind: str, compare: str, of: str = ""
 ) -> Iterator[BasisOrGap]:
-    """What is claimed, of USD for workloads at the documents' day: of all, then of each."""
+    """The claimed comparison, of USD for workloads at the documents' day: of all, then of each."""
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
         yield f"{kind} prices of {ours} and {theirs}"
@@ -147,7 +147,7 @@ def measured(rows: RowReader, of: str, text: str) -> Iterator[BasisOrGap]:
 def hourly(
     rows: RowReader, ours: str, theirs: str, kind: str, times: float, text: str
 ) -> Iterator[BasisOrGap]:
-    """How much less an hour costs, at `times` the throughput."""
+    """Per cent by which an hour costs less, at `times` the throughput."""
 
     def saved(pair: Pair) -> Amount:
         return less_than(rows.usd(pair.ours), rows.usd(pair.theirs) * times)
@@ -157,7 +157,7 @@ def hourly(
 
 
 def table(rows: RowReader, name: str) -> Iterator[BasisOrGap]:
-    """The second document over the first of each row of a table: of times, the first over it."""
+    """Gain of each row of a table, second document over first; inverse for times."""
     del rows
 
     def ratio(pair: tuple[Published, Published]) -> Amount:
@@ -200,7 +200,7 @@ def peak_prices(
     text: str,
     or_missing: str,
 ) -> Iterator[BasisOrGap]:
-    """How much less a peak FLOP costs, at every price of one kind of purchase."""
+    """Per cent by which a peak FLOP costs less, at every price of one kind of purchase."""
     pairs = [pair for kind in kinds for pair in rows.pairs(ours, theirs, [kind])]
     for pair in pairs:
         compute = partial(_of_peaks, rows, pair, dtypes, "less_than")
@@ -212,7 +212,7 @@ def peak_prices(
 def wanted(
     rows: RowReader, instance: str, kind: str, parts: Sequence[float]
 ) -> Iterator[BasisOrGap]:
-    """Parts of an instance's price, which a claim asks for."""
+    """Prices reduced to a part, which a claim names as conditions."""
 
     def usd(price: Price, part: float) -> Amount:
         return rows.usd(price) * part

@@ -30,7 +30,7 @@ TOLERANCE: Final = 0.10
 
 
 class ClaimVerdict(Enum):
-    """From the strongest to the weakest."""
+    """Verdicts on a claim, from the strongest to the weakest."""
 
     REPRODUCED = "reproduced"
     DEPENDS_ON_BASIS = "depends on basis"
@@ -48,10 +48,10 @@ class ClaimBasis:
 
     Attributes:
         text: the rows and the arithmetic, in words.
-        value: ours, in the claim's unit.
+        value: our value, in the claim's unit.
         origins: of every input.
-        is_stand_in: whether it takes the place of the quantity that was claimed.
-        caveats: what must be said beside it.
+        is_stand_in: whether it replaces the claimed quantity.
+        caveats: remarks that belong to it.
     """
 
     text: str
@@ -62,13 +62,13 @@ class ClaimBasis:
 
     @property
     def kind(self) -> Grade:
-        """Of its weakest input."""
+        """Kind of its weakest input."""
         kinds = {origin.kind for origin in self.origins}
         return next((kind for kind in Grade if kind in kinds), Grade.ASSUMED)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why it may illustrate and never support; none where it may."""
+        """Reasons that it may only illustrate the claim; none if it may support it."""
         return tuple(dict.fromkeys(origin.doubt for origin in self.origins if origin.doubt))
 
     @property
@@ -78,7 +78,7 @@ class ClaimBasis:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """Of its prices where it has any, else of all its inputs."""
+        """Days of its prices if it has any, else of all its inputs."""
         prices = _each(origin.day for origin in self.origins if origin.kind is Grade.PRICE)
         return prices or _each(origin.day for origin in self.origins)
 
@@ -98,7 +98,7 @@ class ClaimPart:
 
     Attributes:
         bases: our values, the one of the document's date first.
-        missing: inputs that are not known.
+        missing: unknown inputs.
         is_varied: whether direct figures are of different workloads or quantities.
     """
 
@@ -111,7 +111,7 @@ class ClaimPart:
     is_varied: bool = False
 
     def matches(self, basis: ClaimBasis) -> bool:
-        """Whether `basis` agrees with the claim, by the rule at the top of this module."""
+        """True if `basis` agrees with the claim, by the rule at the top of this module."""
         low, high, value = self.low, self.high, basis.value
         if isinstance(low, str) or isinstance(high, str) or isinstance(value, str):
             return value == low
@@ -134,7 +134,7 @@ class ClaimPart:
         return ClaimVerdict.WRONG if direct else ClaimVerdict.NOT_CHECKABLE
 
     def _is_between(self, direct: list[ClaimBasis]) -> bool:
-        """Whether varied figures lie on both sides of what was claimed."""
+        """True if varied figures lie on both sides of the claimed number."""
         values = [basis.value for basis in direct if not isinstance(basis.value, str)]
         if not self.is_varied or not values or isinstance(self.low, str):
             return False
@@ -157,7 +157,7 @@ class Claim:
         quote: a short quotation, in the language of the first document that makes it.
         says: the claim in our words.
         besides: further figures, which are not judged.
-        notes: what must be known besides.
+        notes: further remarks.
     """
 
     id: str
@@ -185,9 +185,9 @@ class Claim:
 
 
 Computation = Callable[[], Amount | Word]
-"""Computes a figure; raises `Absent` where an input is not known."""
+"""Computes a figure; raises `Absent` if an input is unknown."""
 BasisOrGap = ClaimBasis | str
-"""A basis, or the name of an input that is not known."""
+"""A basis, or the name of an unknown input."""
 
 
 def figure(
@@ -197,7 +197,7 @@ def figure(
     is_stand_in: bool = False,
     caveats: tuple[str, ...] = (),
 ) -> BasisOrGap:
-    """The basis that `found` computes, or the name of the input that it lacks."""
+    """The basis from the value of `compute`, or the name of the input that it lacks."""
     try:
         ours = compute()
     except Absent as absent:
@@ -206,12 +206,12 @@ def figure(
 
 
 def stand_in(text: str, compute: Computation, *, caveats: tuple[str, ...] = ()) -> BasisOrGap:
-    """A figure that takes the place of the quantity that was claimed."""
+    """A figure that replaces the claimed quantity."""
     return figure(text, compute, is_stand_in=True, caveats=caveats)
 
 
 def besides(*figures: BasisOrGap) -> tuple[ClaimBasis, ...]:
-    """Further figures, as far as their inputs are known."""
+    """Further figures whose inputs are known."""
     return tuple(basis for basis in figures if isinstance(basis, ClaimBasis))
 
 

@@ -1,4 +1,4 @@
-"""A fleet of chips that serves and trains: who has which chips in each hour, and what that brings.
+"""A fleet of chips that serves and trains: allocation of chips by the hour, and its returns.
 
 What it does not do: requests one by one (system/serve), steps of training (system/train).
 """

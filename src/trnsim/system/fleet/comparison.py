@@ -23,12 +23,12 @@ DRAWS: Final = 20
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """A policy's plan and what it brings.
+    """A policy's plan and its outcomes.
 
     Attributes:
-        plan: who has which blocks.
-        outcome: under draws of demand and failures.
-        expected: with the demand that was planned for, and the mean of failures.
+        plan: allocation of blocks.
+        outcome: outcome under draws of demand and failures.
+        expected: outcome with the demand that was planned for, and the mean of failures.
         own: whether the plan is the policy's own; False where the solver's was no better than
             the threshold policy's, which is then taken.
     """
@@ -42,10 +42,10 @@ class PolicyResult:
 def policy_plan(
     scenario: Scenario, policy: str, tell: Callable[[str], None]
 ) -> tuple[FleetPlan, bool]:
-    """The plan of a policy, and whether it is its own.
+    """The plan of a policy, and False if the plan is another policy's.
 
     Raises:
-        BadInput: the policy is not known, or highspy is not installed.
+        BadInput: the policy is unknown, or highspy is not installed.
     """
     if policy == "separate":
         return separate(scenario), True
@@ -83,14 +83,14 @@ def compare(
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, PolicyResult]:
-    """Each policy's plan under the same draws.
+    """Outcomes of each policy's plan under the same draws.
 
     Args:
         scenario: the fleet and its work.
         policies: among `POLICIES`.
-        draws: of demand and failures.
+        draws: number of draws of demand and failures.
         seed: of the draws.
-        tell: called with what is done.
+        tell: called with a line on progress.
 
     Raises:
         BadInput: a policy is not known, or highspy is not installed.

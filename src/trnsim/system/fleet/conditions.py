@@ -1,4 +1,4 @@
-"""What a plan meets: demand by step, and UltraServers that failed and have no spare."""
+"""Conditions of a simulation: demand by step, and failed UltraServers without a spare."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Draws of what happens.
+    """Draws of demand and failures.
 
     Attributes:
         demand: requests a second of each service ``[draws, steps]``.
@@ -34,7 +34,7 @@ class Conditions:
 
     @property
     def draws(self) -> int:
-        """How many."""
+        """Number of draws."""
         return len(self.short)
 
 

@@ -1,6 +1,6 @@
 """Demand curves: requests a second in steps of 5 minutes, as P10, P50 and P90, and draws of them.
 
-What lies between P10, P50 and P90 is a normal distribution in two pieces, cut off at zero.
+P10, P50 and P90 define a normal distribution in two pieces, cut off at zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOURS: Final[tuple[float, ...]] = (
     *(0.42, 0.36, 0.32, 0.30, 0.30, 0.33, 0.40, 0.52, 0.68, 0.84, 0.95, 0.99),
     *(0.97, 0.99, 1.00, 0.99, 0.96, 0.91, 0.86, 0.82, 0.78, 0.70, 0.60, 0.50),
 )
-"""A day's shape, hour by hour, beside its peak. Assumed: an assistant used at work."""
+"""A day's shape, hour by hour, over its peak. Assumed: an assistant used at work."""
 WEEKDAYS: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
 """A week's shape from Monday on. Assumed: likewise."""
 
@@ -66,11 +66,11 @@ def shaped_curve(
 
     Args:
         start: of the first step, with its time zone: shapes follow local clocks.
-        steps: how many.
-        peak_requests_per_s: where both shapes are one.
+        steps: number of steps.
+        peak_requests_per_s: the median where both shapes are 1.
         hours: the shape of a day at each hour, from midnight on.
         weekdays: the shape of a week, from Monday on.
-        spread: P10 and P90 beside P50.
+        spread: P10 and P90 over P50.
     """
     level = np.array([_level(at, hours, weekdays) for at in _local(start, steps // HOUR_STEPS + 1)])
     at = np.arange(steps) / HOUR_STEPS
@@ -92,7 +92,7 @@ def _local(start: datetime, hours: int) -> list[datetime]:
 
 
 def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
-    """Standard normal scores ``[draws, steps]``, held for an hour and like those of hours before.
+    """Standard normal scores ``[draws, steps]``, constant in an hour, correlated between hours.
 
     The correlation of two hours is ``exp(-hours apart / CORRELATION_HOURS)``.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
 YEARS: Final = range(1970, 2101)
 _MOST: Final = 1e12
-"""Requests a second that nothing has."""
+"""Requests a second above which a row is refused."""
 
 
 def _time(text: str) -> datetime:
@@ -56,11 +56,11 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
         path: with the columns time, requests_per_s (the median), and p10 and p90 or neither.
         zone: of times without an offset, and which offsets must agree with.
         start: the first step, with its time zone.
-        steps: how many.
+        steps: number of steps.
 
     Raises:
         BadInput: gaps, rows twice or out of order, mixed or wrong time zones, local times that
-            clocks leap over or pass twice, numbers that cannot be, or a span that is not covered.
+            clocks leap over or pass twice, numbers out of range, or a span that is not covered.
     """
     rows = read_rows(DemandRow, path)
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
@@ -78,7 +78,7 @@ def _times(rows: Sequence[DemandRow], zone: ZoneInfo) -> list[datetime]:
     """Each row's time in UTC.
 
     Raises:
-        BadInput: a text that is no time, mixed time zones, or a time that is not one time.
+        BadInput: a text that is no time, mixed time zones, or an ambiguous local time.
     """
     times = [row.time for row in rows]
     has_offset = times[0].tzinfo is not None

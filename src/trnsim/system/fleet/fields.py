@@ -1,4 +1,4 @@
-"""The file of a scenario: a fleet, its services and jobs, the time that is looked at."""
+"""The fields of a scenario's file: a fleet, its services and jobs, and a period of time."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class ShapeFields(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceFields(Record):
-    """A service; its replicas are given, or planned for a model within an SLO."""
+    """A service; its replicas are set, or planned for a model within an SLO."""
 
     replica_chips: int | None = between(
         "chips of a replica, in place of model", 1, _MOST_REPLICA_CHIPS, None

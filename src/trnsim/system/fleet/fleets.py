@@ -57,7 +57,7 @@ def _buildings(fields: FleetFields) -> dict[str, int]:
 
 
 def _spares(fields: FleetFields, buildings: dict[str, int], repaired: float) -> dict[str, int]:
-    """Spare UltraServers by building: given, or as many as are under repair nine times in ten.
+    """Spare UltraServers by building: as set, or the 90th percentile of those under repair.
 
     Args:
         fields: of the fleet.
@@ -73,7 +73,7 @@ def _spares(fields: FleetFields, buildings: dict[str, int], repaired: float) -> 
 
 
 def _price(fields: FleetFields, name: str, chips: int) -> tuple[float, str]:
-    """USD of a chip for an hour, and where that is from.
+    """USD of a chip for an hour, and its source.
 
     Raises:
         BadInput: a price is given twice, or neither it nor a kind with a public price.

@@ -1,4 +1,4 @@
-"""Training jobs of a scenario: widths, tokens a second at each, what a change of width costs."""
+"""Training jobs of a scenario: widths, tokens a second at each, the cost of a change of width."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
     """The job that `fields` describe, in widths of whole blocks.
 
     Raises:
-        BadInput: a field is missing or not what is legal.
+        BadInput: a field is missing or illegal.
     """
     widths = _widths(fields, block_chips, setting.fleet.chips)
     rates, basis = _rates(name, fields, widths, setting)
@@ -85,7 +85,7 @@ def _widths(fields: JobFields, block: int, most: int) -> list[int]:
 def _rates(
     name: str, fields: JobFields, widths: list[int], setting: Setting
 ) -> tuple[list[float], str]:
-    """Tokens a second at each width, with straight lines between those that are known.
+    """Tokens a second at each width, interpolated linearly.
 
     Raises:
         BadInput: both a table and a model are given, or neither, or the table does not reach.
@@ -127,7 +127,7 @@ def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> di
 
 
 def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
-    """USD of a token: given, or what it costs on chips of its own at the cheapest width."""
+    """USD of a token: as set, or its cost on chips of its own at the cheapest width."""
     if fields.usd_per_million_tokens is not None:
         return fields.usd_per_million_tokens / _MILLION
     hourly = setting.fleet.usd_per_chip_hour + setting.fleet.energy_usd_per_chip_hour("training")

@@ -1,4 +1,4 @@
-"""What services need: blocks by hour that serve a demand, starts included."""
+"""Needs of services: blocks by hour that serve a demand, with the time of starts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from trnsim.system.fleet.scenario import Scenario, Service
 
 _ROUNDING = 1e-9
-"""Of a block, which a quotient may be off by."""
+"""Part of a block by which a quotient may exceed a whole number."""
 
 
 def ready_steps(scenario: Scenario, service: Service) -> int:
-    """Steps of an hour in which a block given to a service does not serve yet."""
+    """Steps of an hour in which a block that a service receives does not serve yet."""
     return min(math.ceil(scenario.ready_s(service) / STEP_S), HOUR_STEPS)
 
 
 def needs(scenario: Scenario, quantile: str) -> Counts:
     """Blocks ``[hours, services]`` that serve a percentile of the forecast without a miss.
 
-    In an hour those of its busiest step, and of the steps of the next hour for which blocks given
-    then come too late.
+    An hour needs those of its busiest step, and of the steps of the next hour for which blocks that
+    are received then come too late.
     """
     columns = [
         _need(scenario, service, getattr(service.curve, quantile).reshape(-1, HOUR_STEPS))
@@ -46,7 +46,7 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
 
 
 def allotment(scenario: Scenario, wanted: Counts) -> Counts:
-    """What can be given of what is wanted ``[hours, services]``: in the order of the scenario."""
+    """Blocks ``[hours, services]`` that services get of `wanted`, in the scenario's order."""
     left = np.full(len(wanted), scenario.blocks, np.int64)
     counts = np.zeros_like(wanted)
     for at in range(wanted.shape[1]):

@@ -1,4 +1,4 @@
-"""Which building has which blocks: homes of jobs, and room for services in what is left."""
+"""Placement of blocks in buildings: homes of jobs, and services in the rest."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def homes(jobs: Sequence[JobKind], blocks: Mapping[str, int]) -> dict[str, list[
 
 
 def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str, dict[str, int]]:
-    """Blocks of each building in an hour, by who has them: services and jobs by name.
+    """Blocks of each building in an hour, by the name of the service or job that has them.
 
     Jobs that live in a building come first; all others take what is left, building by building.
     """

@@ -18,12 +18,12 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """Who has which blocks.
+    """An allocation of blocks.
 
     Attributes:
-        policy: who made it.
+        policy: name of the policy that made it.
         services: blocks ``[hours, services]``.
-        jobs: of each kind of job, how many run at each level ``[hours, levels]``.
+        jobs: for each kind of job, the number at each level ``[hours, levels]``.
     """
 
     policy: str
@@ -40,7 +40,7 @@ class FleetPlan:
 
 
 def level_changes(counts: Counts) -> Counts:
-    """How many equal jobs change to each level at each hour; none at the first, where all begin.
+    """Number of equal jobs that change to each level at each hour; none at the first hour.
 
     The fewest changes that lead from one hour's counts to the next.
     """

@@ -107,5 +107,5 @@ def _widened(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
 
 
 def _widest(job: JobKind, blocks: int) -> int:
-    """The last level with room in `blocks`; 0, waiting, where none has."""
+    """The last level that fits in `blocks`; 0, waiting, if none does."""
     return max((at for at, level in enumerate(job.levels) if level.blocks <= blocks), default=0)

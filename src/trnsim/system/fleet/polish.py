@@ -1,4 +1,4 @@
-"""A plan made better: each job in turn takes the best widths for what all others leave.
+"""Improvement of a plan: each job in turn takes the best widths for the blocks that others leave.
 
 The best widths of one job over all hours are found exactly, from the last hour to the first:
 
@@ -24,7 +24,7 @@ _ROUNDS: Final = 8
 
 
 def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
-    """`plan` with widths of jobs that no single job can better; services as they are."""
+    """`plan` with widths that no single job can improve; services as they are."""
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
     room = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
@@ -50,7 +50,7 @@ _EQUAL: Final = 1e-9
 
 
 def best_path(usd: Array, cost: Array, blocks: Counts, room: Counts) -> Counts:
-    """The level of one job in each hour that is worth the most, where it has `room` blocks."""
+    """The most valuable level of one job in each hour, with `room` blocks to fit in."""
     hours, levels = len(room), len(usd)
     stays = np.zeros((hours, levels), bool)
     moves = np.zeros(hours, np.int64)

@@ -28,10 +28,10 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
 
     Args:
         path: the file; files that it names lie beside it.
-        tell: called with what is computed.
+        tell: called with a line on what is computed.
 
     Raises:
-        BadInput: a field is unknown, missing or not what is legal.
+        BadInput: a field is unknown, missing or illegal.
     """
     top = read_record(ScenarioFields, path)
     start = datetime.combine(top.start, time(), tzinfo=top.timezone)

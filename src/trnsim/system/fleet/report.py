@@ -1,4 +1,4 @@
-"""Results as JSON: figures by policy, and hour by hour who has which chips."""
+"""Results as JSON: figures by policy, and the allocation of chips by hour."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DECIMALS: Final = 6
 
 
 def values(scenario: Scenario, results: dict[str, PolicyResult], seed: int) -> dict[str, Any]:
-    """All that a page of the fleet's day needs, in SI units, chips and USD."""
+    """All values of a comparison, in SI units, chips and USD."""
     fleet = scenario.fleet
     return {
         "name": scenario.name,

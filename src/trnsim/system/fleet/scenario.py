@@ -17,7 +17,7 @@ _WATTS: Final = 1000
 
 @dataclass(frozen=True)
 class Watts:
-    """Power of a chip with its share of all else, by what it does."""
+    """Power of a chip with its share of the rest of a server, by activity."""
 
     serving: float
     training: float
@@ -31,14 +31,14 @@ class Fleet:
     Attributes:
         ultraserver_chips: chips of an UltraServer.
         instance_chips: chips of an instance, of which an UltraServer has several.
-        ultraservers: how many, by building.
+        ultraservers: number of UltraServers by building.
         spares: UltraServers that wait to replace others, by building.
-        chip_mtbf_s: mean seconds between failures of one chip and its share of all else.
+        chip_mtbf_s: mean seconds between failures of one chip and its share of a server.
         repair_s: seconds until an UltraServer that failed is there again.
         usd_per_chip_hour: paid whether the chip is used or not.
         usd_per_kwh: of energy; 0 where it is part of the chip's price.
-        watts: None where power is not known.
-        price: where the price is from.
+        watts: power of a chip; None if unknown.
+        price: source of the price.
     """
 
     ultraserver_chips: int
@@ -71,12 +71,12 @@ class Service:
     Attributes:
         name: its field in the scenario.
         replica_chips: chips of one replica.
-        requests_per_s: what a replica serves within the SLO.
+        requests_per_s: rate of a replica within the SLO.
         drain_s: until a replica that takes no new request has answered those it has.
-        start_s: until chips given to it serve: weights, then programs from the compile cache.
+        start_s: until chips that it receives serve: weights, then programs from the compile cache.
         usd_per_missed_request: of a request outside the SLO.
         curve: demand by step.
-        basis: where replica and rate are from.
+        basis: source of replica and rate.
     """
 
     name: str
@@ -94,8 +94,8 @@ class Level:
     """A width at which a job runs.
 
     Attributes:
-        chips: how many; 0 while it waits.
-        blocks: how many.
+        chips: number of chips; 0 while it waits.
+        blocks: number of blocks.
         tokens_per_s: while nothing fails; all wait for the slowest.
         kept: the part of the time that failures, checkpoints and recovery leave.
     """
@@ -117,13 +117,13 @@ class JobKind:
 
     Attributes:
         name: its field in the scenario.
-        count: how many.
+        count: number of jobs.
         is_in_building: whether each must stay within one building.
         levels: widths, from waiting (0) to the largest.
         save_s: seconds of a checkpoint before the width changes.
         restore_s: seconds to load it, and programs of the new width.
-        usd_per_token: what a trained token is worth.
-        basis: where the tokens a second are from.
+        usd_per_token: worth of a trained token.
+        basis: source of the tokens a second.
     """
 
     name: str
@@ -142,8 +142,8 @@ class Planning:
 
     Attributes:
         demand: the percentile of the forecast that is planned for: "p50" or "p90".
-        horizon_hours: how far a plan looks.
-        replan_hours: after how many it is made again.
+        horizon_hours: hours that a plan covers.
+        replan_hours: hours between plans.
     """
 
     demand: str = "p90"
@@ -153,14 +153,14 @@ class Planning:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A fleet, its work, and the time that is looked at.
+    """A fleet, its work, and a period of time.
 
     Attributes:
-        name: what it is called.
+        name: name of the scenario.
         start: its first hour, with the time zone of its clocks.
         days: of 24 hours each, whatever clocks do.
         fleet: the chips.
-        services: in the order in which they are given chips where these do not suffice.
+        services: in the order in which they receive chips when these do not suffice.
         jobs: likewise.
         planning: how plans are made.
         block_ultraservers: UltraServers of a block.
@@ -187,7 +187,7 @@ class Scenario:
 
     @property
     def block_chips(self) -> int:
-        """Chips of a block, which changes hands as a whole."""
+        """Chips of a block, the unit of allocation."""
         return self.block_ultraservers * self.fleet.ultraserver_chips
 
     @cached_property
@@ -211,7 +211,7 @@ class Scenario:
         return max(drains + [job.save_s for job in self.jobs], default=0.0)
 
     def ready_s(self, service: Service) -> float:
-        """Seconds from the hour in which a block is given to a service until it serves."""
+        """Seconds from the hour in which a service receives a block until it serves."""
         return self.handover_s + service.start_s
 
     def stop_s(self, job: JobKind) -> float:
@@ -219,7 +219,7 @@ class Scenario:
         return self.handover_s + job.restore_s
 
     def block_requests_per_s(self, service: Service) -> float:
-        """What a block of a service serves: less the mean of what failures take until restart."""
+        """Requests a second of a service's block, less the mean loss to restarts after failures."""
         rate = self.block_chips / service.replica_chips * service.requests_per_s
         return rate * (1.0 - self.failed_part(service))
 
@@ -235,16 +235,16 @@ class Scenario:
 
 _SPARES: Final = 0.9
 _MANY: Final = 500.0
-"""Above this mean the distribution is as good as normal, and its first term nearly no number."""
+"""Mean above which the distribution is nearly normal, and its first term underflows."""
 
 
 def spares_for(ultraservers: int, repaired: float) -> int:
-    """UltraServers under repair at once, nine times in ten: a percentile of Poisson's distribution.
+    """90th percentile of the UltraServers under repair at once, by Poisson's distribution.
 
     At most one less than there are.
 
     Args:
-        ultraservers: how many there are.
+        ultraservers: number of UltraServers.
         repaired: the mean part of them under repair.
     """
     mean = ultraservers * repaired

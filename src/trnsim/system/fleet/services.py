@@ -1,4 +1,4 @@
-"""Services of a scenario: replicas and their rate, given or planned; demand; seconds to start."""
+"""Services of a scenario: replicas and their rate, set or planned; demand; seconds to start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def service_of(name: str, fields: ServiceFields, setting: Setting) -> Service:
     """The service that `fields` describe.
 
     Raises:
-        BadInput: a field is missing or not what is legal.
+        BadInput: a field is missing or illegal.
     """
     chips, per_s, basis = _replica(name, fields, setting)
     server = setting.fleet.ultraserver_chips
@@ -48,7 +48,7 @@ def service_of(name: str, fields: ServiceFields, setting: Setting) -> Service:
 
 
 def _replica(name: str, fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
-    """Chips of a replica, its requests a second, and where they are from.
+    """Chips of a replica, its requests a second, and their source.
 
     Raises:
         BadInput: both are given and planned, or neither.

@@ -1,4 +1,4 @@
-"""What fields of services and jobs are read with: the fleet, the time, the file's folder."""
+"""The context in which fields of services and jobs are read: fleet, time, the file's folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trnsim.workload.model_names import named_file
 
 @dataclass(frozen=True)
 class Setting:
-    """The fleet, the time that is looked at, and where files lie.
+    """The fleet, the period of time, and the folder of the files.
 
     Attributes:
         fleet: the chips.
@@ -27,8 +27,8 @@ class Setting:
         folder: of the scenario, where the files lie that it names.
         zone: of local times.
         start: the first hour.
-        days: how many.
-        tell: called with what is computed.
+        days: number of days.
+        tell: called with a line on what is computed.
     """
 
     fleet: Fleet

@@ -1,7 +1,7 @@
-"""A plan in steps of 5 minutes: what is served and trained, and what it costs.
+"""Simulation of a plan in steps of 5 minutes: requests served, tokens trained, and cost.
 
-Equal UltraServers are counts, so a year of half a million chips is a few arrays. A request above
-what its service can serve in its step misses its SLO; none waits for the next step.
+Equal UltraServers are counts, so a year of half a million chips is a few arrays. A request beyond
+its service's capacity in a step misses its SLO; none waits for the next step.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _KWH: Final = 1000.0
 _FAILURES: Final = 1_000_003
-"""Sets draws of failures apart from those of demand."""
+"""Part of the seed that separates draws of failures from those of demand."""
 
 
 @dataclass(frozen=True)
 class FleetOutcome:
-    """What a plan brings, by draw.
+    """Requests, tokens and USD of a plan, by draw.
 
     Attributes:
         requests: of each service ``[services, draws, hours]``.
@@ -39,8 +39,8 @@ class FleetOutcome:
         chip_hours: of all chips.
         usd: chips, energy and missed requests, less the worth of tokens ``[draws]``.
         cost_usd: likewise, without the worth of tokens.
-        energy_kwh: None where watts are not known.
-        days: how many.
+        energy_kwh: energy of all chips; None if watts are unknown.
+        days: number of days.
     """
 
     requests: Array
@@ -73,7 +73,7 @@ class FleetOutcome:
 
 
 def simulate(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> FleetOutcome:
-    """What `plan` brings under `conditions`."""
+    """The outcome of `plan` under `conditions`."""
     lost = _failed_blocks(scenario, plan, conditions)
     generator = (
         None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURES])
@@ -105,7 +105,7 @@ def _by_hour(steps: Array) -> Array:
 def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> list[Array]:
     """Blocks that failures take of each service, then of each kind of job ``[draws, steps]``.
 
-    What is idle goes first, then the last jobs, then the last services.
+    Idle blocks fail first, then those of the last jobs, then of the last services.
     """
     left = np.ceil(conditions.short / scenario.block_ultraservers)
     blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
@@ -129,7 +129,7 @@ def _capacity(
 ) -> Array:
     """Requests a second that a service can serve ``[draws, steps]``.
 
-    Blocks given in an hour serve once they have started, those taken serve no more at once.
+    Blocks received in an hour serve once they have started; blocks given up stop at once.
     """
     serving = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
     late = ready_steps(scenario, service)
@@ -154,8 +154,8 @@ def _training(
 ) -> tuple[Array, Array]:
     """Tokens of a kind of job ``[draws, steps]``, and useful chip-hours ``[draws]``.
 
-    A failure costs its mean: all that is lost over a long time, shared by its failures. Then work
-    since the last checkpoint counts as lost, so a step may have less than none.
+    Each failure costs the mean loss of a failure, work since the last checkpoint included, so that
+    a step may have negative tokens.
     """
     job, counts = scenario.jobs[at], plan.jobs[at]
     rates = np.array([level.kept_tokens_per_s for level in job.levels])
@@ -164,7 +164,7 @@ def _training(
     changed = level_changes(counts)
 
     def running(amounts: Array) -> Array:
-        """A sum over jobs by step ``[1, steps]``, without those that stand still."""
+        """A sum over jobs by step ``[1, steps]``, without those that are changing width."""
         by_hour = (counts @ amounts)[:, None] - (changed @ amounts)[:, None] * stopped
         by_step: Array = by_hour.reshape(1, -1)
         return by_step
@@ -177,7 +177,7 @@ def _training(
 
 
 def _step_blocks(job: JobKind) -> int:
-    """Blocks by which a job is narrower where it lacks one; where it has one width, all of them."""
+    """Blocks that a job loses with one block: a step of width, or all where it has one width."""
     widths = [level.blocks for level in job.levels[1:]]
     return max((wide - narrow for narrow, wide in pairwise(widths)), default=widths[-1])
 
@@ -189,7 +189,7 @@ def _deviation(
     shape: tuple[int, ...],
     generator: np.random.Generator,
 ) -> Array:
-    """What failures of a step take or leave beside their mean, as a part of what is kept."""
+    """Deviation of a step's failures from their mean, as a part of the tokens that are kept."""
     job, counts = scenario.jobs[at], plan.jobs[at]
     chips = np.repeat(counts @ np.array([level.chips for level in job.levels]), HOUR_STEPS)
     rates = np.array([level.tokens_per_s for level in job.levels])

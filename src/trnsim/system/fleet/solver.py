@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from trnsim.system.fleet.scenario import Scenario
 
 _WHOLE: Final = 1e-6
-"""What a whole number may be off by."""
+"""Tolerance of a whole number."""
 
 
 def solver_plan(scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> FleetPlan:
-    """The plan of a rolling horizon: what services need, and the widths that are worth the most.
+    """The plan of a rolling horizon: the needs of services, and the most valuable widths of jobs.
 
     Raises:
         BadInput: highspy is not installed.
@@ -69,7 +69,7 @@ def solver_plan(scenario: Scenario, tell: Callable[[str], None] = lambda _: None
 
 
 class PlanWindow:
-    """The problem of a number of hours, which is solved for other free blocks and other starts."""
+    """The linear program of a number of hours, solved again for other free blocks and starts."""
 
     def __init__(self, scenario: Scenario, hours: int) -> None:
         self._hours = hours
@@ -87,11 +87,11 @@ class PlanWindow:
 
         Args:
             free: blocks that services leave, by hour.
-            before: jobs by level in the hour before; None where all may begin as they like.
-            fixed: hours whose plan is kept.
+            before: jobs by level in the hour before; None at the start.
+            fixed: hours whose plan is final.
 
         Raises:
-            InternalError: HiGHS found none, though all jobs may wait.
+            InternalError: HiGHS found no plan, though all jobs may wait.
         """
         levels = len(self._usd)
         begun = self._count[self._kind] if before is None else before
@@ -112,7 +112,7 @@ class PlanWindow:
         self._highs.changeColsBounds(len(columns), columns.astype(np.int32), lower, upper)
 
     def _dive(self, size: int) -> Array:
-        """The first `size` columns, all whole: the nearest to whole is rounded up, or else down.
+        """The first `size` columns in whole numbers: the largest fraction is rounded up, or down.
 
         Raises:
             InternalError: there is no plan.
@@ -134,14 +134,14 @@ class PlanWindow:
         raise InternalError(f"HiGHS: {self._highs.getModelStatus()} of a plan of jobs")
 
     def _relaxation(self) -> Array | None:
-        """All columns, with parts of jobs; None where there is no plan."""
+        """All columns, with fractions of jobs; None if there is no plan."""
         self._highs.run()
         if self._highs.getModelStatus() != import_module("highspy").HighsModelStatus.kOptimal:
             return None
         return np.array(self._highs.getSolution().col_value)
 
     def _pass(self) -> None:
-        """Give the problem to HiGHS: columns jobs, then entered, each by hour and level.
+        """Pass the problem to HiGHS: columns are jobs, then changes, each by hour and level.
 
         The first rows are those whose bounds change: entering in the first hour, then free blocks.
         """

@@ -1,4 +1,4 @@
-"""One job on many chips against many jobs on a part each: what failures leave of the time.
+"""Goodput under failures of one job on many chips against many jobs on a part each.
 
 A failure stops its whole job, so a job of all chips is stopped by the failure of any.
 """
@@ -21,9 +21,9 @@ class FleetSplit:
     """Equal jobs that share a fleet.
 
     Attributes:
-        jobs: how many.
-        chips: of each.
-        lost: its goodput.
+        jobs: number of jobs.
+        chips: chips of each job.
+        lost: goodput of each job.
     """
 
     jobs: int

@@ -1,4 +1,4 @@
-"""What jobs are worth by the hour, and the most that perfect sharing would bring."""
+"""Worth of jobs by the hour, and the bound that perfect sharing would reach."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def hourly_usd(scenario: Scenario, job: JobKind) -> Array:
 
 
 def entering_usd(scenario: Scenario, job: JobKind) -> Array:
-    """USD of tokens that are not trained while a job changes to each level; to wait costs none."""
+    """USD of the tokens lost while a job changes to each level; waiting costs none."""
     stop_s = min(scenario.stop_s(job), HOUR_S)
     return np.array([stop_s * level.kept_tokens_per_s * job.usd_per_token for level in job.levels])
 
 
 def planned_usd(scenario: Scenario, plan: FleetPlan) -> float:
-    """USD of training by a plan, less those of its changes."""
+    """USD of training by a plan, less the losses of its changes."""
     return sum(
         float((counts @ hourly_usd(scenario, job)).sum())
         - float((level_changes(counts) @ entering_usd(scenario, job)).sum())

@@ -1,1 +1,1 @@
-"""Inference of what makes no tokens: encoders, images, pairs of both, diffusion."""
+"""Inference of models that generate no tokens: encoders, images, pairs of both, diffusion."""

@@ -1,10 +1,10 @@
 """Latency, items a second and USD of an inference on one instance.
 
-    latency = sum over parts of times x (sum over parts of a layer's time)
+    latency = sum over parts of times x (sum of the times of its layers)
     items a second = copies batch / latency
 
 Each copy of the model has a rank (a logical NeuronCore, or a GPU) of its own, or two that share
-the predictions of a guided step; copies know nothing of each other. Ranks that no copy fills idle.
+the predictions of a guided step; copies are independent. Ranks without a copy idle.
 
 Source: data parallelism and guided steps on two cores, aws-neuron-sdk, torch_neuronx.DataParallel
 and its samples of Stable Diffusion.
@@ -47,14 +47,14 @@ _FIRST: Final = "inferentia1"
 
 @dataclass(frozen=True)
 class PartTime:
-    """What one part of an inference takes.
+    """Time and memory of one part of an inference.
 
     Attributes:
-        name: the part's.
-        model: the model's.
-        times: how often it runs.
-        time_s: median seconds of all of these.
-        weight_bytes: that a rank holds.
+        name: name of the part.
+        model: name of the model.
+        times: number of runs.
+        time_s: median seconds of all runs.
+        weight_bytes: bytes of weights on a rank.
     """
 
     name: str
@@ -69,17 +69,17 @@ class InferenceEstimate:
     """An inference on one instance.
 
     Attributes:
-        platform: the name that was asked for.
-        instance: the type.
-        item: what is counted.
+        platform: the name in the question.
+        instance: the instance type.
+        item: the unit of throughput.
         batch: items that go through a copy at once.
         cores: ranks in use.
-        copies: of the model.
-        rank_name: what a rank is.
-        estimate: of a batch, all parts one after another.
-        items_per_s: of the whole instance.
-        parts: of the inference.
-        memory_bytes: that a rank needs: weights of all parts, and activations.
+        copies: copies of the model.
+        rank_name: the hardware of a rank, in words.
+        estimate: time of a batch, all parts one after another.
+        items_per_s: throughput of the instance.
+        parts: parts of the inference.
+        memory_bytes: bytes that a rank needs: weights of all parts, and activations.
         quote: the price of the instance.
         notes: caveats.
     """
@@ -133,18 +133,18 @@ def estimate(
     Args:
         path: a model's configuration, or a pipeline's index or folder.
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
-        sizes: what goes through the model.
+        sizes: sizes of the input.
         cores: ranks in use; all of the instance's by default.
         dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.
-        measured: a user's times of layers, which win.
+        measured: a user's times of layers, which take precedence.
         kind: purchase kind of the price.
         as_of: day of the price; today by default.
         rows: the catalogue; the built-in one by default.
 
     Raises:
-        BadInput: the model has no such input, the platform is not known or has no such cores, a
+        BadInput: the model has no such input, the platform is unknown or has fewer cores, a
             measured table of another model.
-        NotModelled: no form is known for the model.
+        NotModelled: the model's architecture is unknown.
         OutOfMemory: weights and activations exceed a rank's memory.
     """
     where = machine(on, rows=rows)
@@ -178,7 +178,7 @@ def estimate(
 
 
 class _PassTime:
-    """The parts of a pass and what they take."""
+    """The layers of one part of an inference, with their time."""
 
     def __init__(
         self, part: InferencePart, where: Machine, dtype: str, ranks: int, measured: Measured | None
@@ -199,8 +199,8 @@ class _PassTime:
     def activation_bytes(self) -> float:
         """Bytes of the largest product's input and result, which exist at once.
 
-        Twice the result: a convolution's rows are made of an input that is about as large. Scores
-        are left out, which pass in tiles.
+        Twice the result: a convolution's input is about as large. Scores are left out, as they are
+        computed in tiles.
         """
         elements = [
             2 * product.m * product.n * product.times
@@ -212,10 +212,10 @@ class _PassTime:
 
 
 def _total(timed: Sequence[_PassTime], measured: Measured | None) -> Estimate:
-    """All parts, one after another.
+    """Time of all parts, one after another.
 
     Raises:
-        BadInput: a measured table from which no time comes.
+        BadInput: no time comes from the measured table.
     """
     first, *others = (part.estimate for part in timed)
     total = sum(others, start=first)
@@ -228,7 +228,7 @@ def _total(timed: Sequence[_PassTime], measured: Measured | None) -> Estimate:
 
 
 def _check_measured(table: Measured, plan: Inference, where: Machine) -> None:
-    """Refuse a table where no part has layers, or that is of none of them.
+    """Refuse a measured table if no part has layers, or if it covers none of them.
 
     Raises:
         BadInput: naming the model, or the line.
@@ -249,7 +249,7 @@ def count_of(summary: Summary) -> float:
 
 
 def _usual_dtype(where: Machine) -> str:
-    """bf16, or fp16 on a chip that does not multiply that."""
+    """bf16, or fp16 on a chip without bf16."""
     return "bf16" if "bf16" in where.chip.peak_flop_per_s else "fp16"
 
 
@@ -279,7 +279,7 @@ def _check_memory(parts: Iterable[_PassTime], where: Machine) -> float:
     """Bytes that a rank needs.
 
     Raises:
-        OutOfMemory: more than it has.
+        OutOfMemory: they exceed its memory.
     """
     timed = list(parts)
     weights = sum(part.time.weight_bytes for part in timed)

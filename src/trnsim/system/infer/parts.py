@@ -1,8 +1,8 @@
-"""What one inference computes: models, what goes through each, and how often.
+"""The parts of an inference: models, the pass through each, and the number of runs.
 
-An encoder, a tower of images or a pair is one part. Diffusion encodes the text once, takes a
-denoiser's step as often as asked, and decodes once: its parts lie beside diffusers'
-``model_index.json``; a denoiser's own ``config.json`` is its steps alone.
+An encoder, a tower of images or a pair is one part. Diffusion encodes the text once, runs a number
+of denoiser steps, and decodes once: its parts lie beside diffusers' ``model_index.json``; a
+denoiser's own ``config.json`` is its steps alone.
 
 Guidance without a classifier (arXiv:2207.12598) takes each step with the text and without it.
 """
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 INDEX: Final = "model_index.json"
 SEQUENCE: Final = 128
-"""Tokens of a text, unless told, where the model knows as many."""
+"""Default tokens of a text, or the model's limit if that is lower."""
 TEXT_TOKENS: Final = 77
-"""Tokens of a text of diffusion, unless told or known: CLIP's."""
+"""Default tokens of a text of diffusion, if the model has no limit: CLIP's."""
 STEPS: Final = 50
-"""Of a denoiser, unless told: that of diffusers' StableDiffusionPipeline."""
+"""Default steps of a denoiser: those of diffusers' StableDiffusionPipeline."""
 GUIDED: Final = 2
 """Predictions of a step with guidance: with the text, and without it."""
 _CLASS: Final = "_class_name"
@@ -46,7 +46,7 @@ _TEXT_KEYS: Final = ("vocab_size", "text_config")
 
 @dataclass(frozen=True)
 class InputSizes:
-    """What an inference is asked to take.
+    """Sizes of the input of an inference.
 
     Attributes:
         batch: items that go through a copy of the model at once: texts, images, or pairs.
@@ -80,10 +80,10 @@ class InferencePart:
 
     Attributes:
         name: "model", "text encoder", "denoiser", "decoder".
-        model: what it is.
-        given: what goes through it at once.
-        times: how often in one inference.
-        guided: predictions of each item in `given`, which cores may share.
+        model: the architecture, or a captured model.
+        model_pass: the pass through it.
+        times: runs in one inference.
+        guided: predictions of each item in `model_pass`, which cores may share.
     """
 
     name: str
@@ -98,10 +98,10 @@ class Inference:
     """All parts of an inference.
 
     Attributes:
-        name: the model's.
+        name: name of the model.
         parts: in the order in which they run.
-        item: what is counted: "sequence", "image" or "pair".
-        left_out: what a pipeline has besides, whose time is not counted.
+        item: the unit of throughput: "sequence", "image" or "pair".
+        left_out: other models of the pipeline, whose time is not counted.
     """
 
     name: str
@@ -115,7 +115,7 @@ def inference(path: str | Path, sizes: InputSizes, dtype: str = "bf16") -> Infer
 
     Raises:
         BadInput: the file cannot be read, or the model has no such input.
-        NotModelled: a model, or a part of it, that no form is known for.
+        NotModelled: the architecture of the model or of a part is unknown.
     """
     place = Path(path)
     if place.is_dir():
@@ -192,7 +192,7 @@ def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: 
 
 
 def _name(place: Path) -> str:
-    """The model's name, the file's, or its folder's where files of all models have the same."""
+    """The model's name on the hub, the file's name, or its folder's if the file name is common."""
     if hub_id(place):
         return model_name(place)
     is_common = place.name in (INDEX, "config.json")
@@ -252,7 +252,7 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
 
 
 def _sized(values: Mapping[str, Any], image: int) -> dict[str, Any]:
-    """The configuration for images of `image` pixels a side, whose places are stretched."""
+    """The configuration for images of `image` pixels a side, with stretched positions."""
     inside = values.get("vision_config")
     if isinstance(inside, Mapping):
         return {**values, "vision_config": {**inside, "image_size": image}}
@@ -260,7 +260,7 @@ def _sized(values: Mapping[str, Any], image: int) -> dict[str, Any]:
 
 
 def _inputs(model: Workload) -> tuple[bool, bool]:
-    """Whether it reads images, and texts."""
+    """True for each of images and texts that the model reads."""
     if isinstance(model, Architecture):
         images = [bool(tower.tokens) for tower in model.towers]
         return any(images), not all(images)
@@ -272,7 +272,7 @@ _KEYS: Final = (_IMAGE_KEYS, _TEXT_KEYS)
 
 
 def _tokens(model: Workload, sizes: InputSizes) -> int:
-    """Tokens of a text: as many as asked, else the usual number, if the model knows as many."""
+    """Tokens of a text: as requested, or the default within the model's limit."""
     if sizes.sequence is None:
         return min(SEQUENCE, model.max_positions or SEQUENCE)
     model.check_length(sizes.sequence)
@@ -280,7 +280,7 @@ def _tokens(model: Workload, sizes: InputSizes) -> int:
 
 
 def _text_tokens(model: Workload, sizes: InputSizes) -> int:
-    """Tokens of a text of diffusion, which is made as long as its encoder knows places."""
+    """Tokens of a text of diffusion, padded to the limit of its encoder."""
     if sizes.sequence is None:
         return model.max_positions or TEXT_TOKENS
     return min(sizes.sequence, model.max_positions or sizes.sequence)

@@ -1,1 +1,1 @@
-"""Serving: what requests wait for, iteration by iteration, on replicas behind a router."""
+"""Serving: a simulation of requests, iteration by iteration, on replicas behind a router."""

@@ -1,4 +1,4 @@
-"""What serving takes for granted: times of the host, of loading and compiling."""
+"""Constants of serving: times of the host, of loading and of compiling."""
 
 from __future__ import annotations
 

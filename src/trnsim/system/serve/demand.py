@@ -1,4 +1,4 @@
-"""Demands: what is to be served, and what users are promised."""
+"""Demands on a server: the requests, and the SLO."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WAVES: Final = 4
 _LEAST: Final = 64
 """Requests of such a load at least."""
 _RAMP: Final = 1.5
-"""Times of a request in which such clients start: a slow deployment has no queue then, either."""
+"""Durations of a request over which such clients start: no deployment begins with a queue."""
 _TAIL: Final = 3.1
 """Sigmas within which 99.9 % of lognormal lengths lie."""
 
 
 @dataclass(frozen=True)
 class Slo:
-    """What users are promised, at P99.
+    """Limits of latency at P99 that users are promised.
 
     Attributes:
         ttft_s: seconds to the first token; None without a promise.
@@ -45,7 +45,7 @@ class Slo:
         return self.ttft_s is not None or self.tpot_s is not None
 
     def is_met(self, figures: RunFigures) -> bool:
-        """Whether a run keeps it."""
+        """True if a run keeps the limits."""
         limits = {"ttft_p99_s": self.ttft_s, "tpot_p99_s": self.tpot_s}
         return all(
             limit is None or figures.values.get(name, 0.0) <= limit
@@ -54,7 +54,7 @@ class Slo:
 
 
 def request_s(deployment: Deployment, drawn: Synthetic) -> float:
-    """Seconds of a request on a replica that is kept busy: all prompts of a batch, and decodes."""
+    """Seconds of a request on a saturated replica: all prompts of a batch, and its decodes."""
     engine, steps = deployment.engine, deployment.steps
     inputs = min(math.ceil(drawn.inputs.mean) + drawn.prefix_tokens, engine.max_model_len)
     outputs = drawn.outputs.mean
@@ -65,14 +65,14 @@ def request_s(deployment: Deployment, drawn: Synthetic) -> float:
 
 @dataclass(frozen=True)
 class Demand:
-    """What is to be served: a trace, a load to draw, or as much as a deployment can.
+    """The load of a deployment: a trace, a distribution, or saturation.
 
     Attributes:
-        trace: requests that are given; None where they are drawn.
+        trace: the user's requests; None where they are drawn.
         drawn: the load to draw, or its lengths where a deployment is kept busy.
-        is_busy: whether each sequence of a deployment has a client of its own.
+        is_busy: whether the deployment is saturated: a client for each of its sequences.
         router: how requests are placed.
-        is_saved: whether the load is to be kept: then every replica is run.
+        is_saved: whether the user saves the load as a trace: then every replica is run.
     """
 
     trace: Load | None
@@ -83,7 +83,7 @@ class Demand:
 
     @property
     def longest(self) -> int:
-        """Tokens of its longest sequence; of lengths without limit, of 99.9 % of them."""
+        """Tokens of the longest sequence; of unlimited lengths, the 99.9th percentile."""
         if self.trace is not None:
             return max(request.tokens for request in self.trace)
         limits = [
@@ -93,7 +93,7 @@ class Demand:
         return sum(limits) + self.drawn.prefix_tokens
 
     def busy(self, deployment: Deployment) -> Load:
-        """A client for each sequence; they begin one after another, as they are after a while."""
+        """A client for each sequence; they begin one after another, as in a steady state."""
         clients = deployment.engine.max_num_seqs * len(deployment.decoding)
         drawn = replace(
             self.drawn,
@@ -106,6 +106,6 @@ class Demand:
 
 
 def busy_demand(inputs: int = 2048, outputs: int = 256) -> Demand:
-    """As many requests of one kind as a deployment can serve."""
+    """Saturation with requests of one size."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
     return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)

@@ -31,7 +31,7 @@ _BITS: Final = 4
 
 
 class Role(StrEnum):
-    """What a replica does."""
+    """The phases that a replica runs."""
 
     BOTH = "both"
     PREFILL = "prefill"
@@ -44,21 +44,21 @@ class StepCosts(Protocol):
     """Seconds of a replica's steps."""
 
     def prefill(self, prompts: int, tokens: int, past: int) -> float:
-        """A step of `prompts` prompts of `tokens` tokens, each behind `past` that are there."""
+        """A step of `prompts` prompts of `tokens` tokens, each behind `past` cached ones."""
         ...
 
     def decode(self, batch: int, length: int) -> float:
-        """A step that gives `batch` sequences of `length` tokens their next."""
+        """A step that gives `batch` sequences of `length` tokens their next token."""
         ...
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
-        """A step of both."""
+        """A step of prompts and decodes together."""
         ...
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How a replica schedules.
+    """The rules by which a replica schedules.
 
     Attributes:
         is_compiled: whether steps have compiled shapes.
@@ -139,9 +139,9 @@ class Engine:
 
 
 def near(count: int) -> int:
-    """`count` to four significant bits: at most a sixteenth off, and not on the average.
+    """`count` rounded to four significant bits: at most a sixteenth off, without bias.
 
-    Steps that mix prompts and decodes have too many shapes to price each.
+    Steps that mix prompts and decodes have too many shapes to estimate each.
     """
     step = 1 << max(count.bit_length() - _BITS, 0)
     return (count + step // 2) // step * step
@@ -158,7 +158,7 @@ def powers_of_two(first: int, last: int) -> tuple[int, ...]:
 
 
 def checked_buckets(name: str, sizes: Sequence[int], last: int, held: str) -> tuple[int, ...]:
-    """`given` as compiled sizes, the largest of which has to be `last`.
+    """`sizes` as compiled sizes, the largest of which has to hold `last`.
 
     Raises:
         BadInput: they do not ascend from 1, or the largest does not hold `last`.

@@ -29,23 +29,23 @@ _DRAFTS: Final = 7  # the stream of draws of accepted drafts
 
 
 class Router(StrEnum):
-    """Which replica takes a request."""
+    """The rule by which a request is placed on a replica."""
 
     ROUND_ROBIN = "round-robin"
     LEAST_WORK = "least-work"
-    """The one with the fewest tokens of requests that have not ended."""
+    """The replica with the fewest tokens of requests that have not ended."""
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What happened to each request, by its place in the load.
+    """Times of each request, by its place in the load.
 
     Attributes:
-        arrival_s: when it came.
+        arrival_s: when it arrived.
         start_s: when its first step began.
-        first_s: when its first token was there.
-        end_s: when its last was.
-        replicas: the replicas with what they counted.
+        first_s: when its first token was produced.
+        end_s: when its last token was.
+        replicas: the replicas with their counters.
     """
 
     arrival_s: list[float]
@@ -108,7 +108,7 @@ class _Run:
         self.number = {id(replica): place for place, replica in enumerate(self.replicas)}
 
     def outcome(self) -> RunOutcome:
-        """Run until nothing is left."""
+        """Run until no event is left."""
         for place, request in enumerate(self.load):
             if request.after is None:
                 self.heap.append((request.arrival_s, _ARRIVE, place, place, 0))
@@ -129,12 +129,12 @@ class _Run:
         return RunOutcome(self.arrival_s, self.start_s, self.first_s, self.end_s, self.replicas)
 
     def push(self, time_s: float, event: int, place: int, detail: int = 0) -> None:
-        """An event to come; of equal ones the first that was pushed is the first."""
+        """Add a future event; of simultaneous ones the first that was pushed comes first."""
         self.serial += 1
         heappush(self.heap, (time_s, event, self.serial, place, detail))
 
     def arrive(self, now_s: float, place: int, stage: int) -> None:
-        """A request comes to a stage: 0 with its prompt, 1 with its keys."""
+        """Place a request that comes to a stage: 0 with its prompt, 1 with its keys."""
         if stage == 0:
             self.arrival_s[place] = now_s
         replica = self.choose(stage)
@@ -157,7 +157,7 @@ class _Run:
         return among[(self.turns[stage] - 1) % len(among)]
 
     def wake(self, now_s: float, number: int) -> None:
-        """Have a replica plan once all that comes at this moment has come."""
+        """Let a replica plan once all events of this moment have happened."""
         if not (self.heap and self.heap[0][0] <= now_s):
             self.plan(now_s, number)
         elif not self.is_planned[number]:
@@ -165,7 +165,7 @@ class _Run:
             self.push(now_s, _PLAN, number)
 
     def plan(self, now_s: float, number: int) -> None:
-        """A replica begins its next steps."""
+        """Begin the next steps of a replica."""
         replica = self.replicas[number]
         if not replica.is_idle:
             return
@@ -180,7 +180,7 @@ class _Run:
         self.push(end_s, _END, number, self.version[number])
 
     def end(self, now_s: float, number: int) -> None:
-        """A replica's steps are done."""
+        """End a replica's steps."""
         replica = self.replicas[number]
         first, ended = replica.complete(now_s)
         if replica.engine.role is Role.PREFILL:
@@ -195,12 +195,12 @@ class _Run:
         self.wake(now_s, number)
 
     def hand_over(self, now_s: float, place: int) -> None:
-        """Keys and values go to a replica that decodes."""
+        """Send keys and values to a replica that decodes."""
         delay_s = self.transfer(self.load[place]) if self.transfer else 0.0
         self.push(now_s + delay_s, _ARRIVE, place, 1)
 
     def finish(self, now_s: float, place: int) -> None:
-        """A request has ended; those that waited for its end come."""
+        """End a request; those that wait for its end arrive."""
         self.end_s[place] = now_s
         for follower in self.followers.get(place, ()):
             self.push(now_s, _ARRIVE, follower)

@@ -1,4 +1,4 @@
-"""Figures of a run: latencies by percentile, throughput, use, and where each ms of a token goes."""
+"""Figures of a run: latency percentiles, throughput, utilisation, and a token's time by cause."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _SUMS: Final = (
 )
 """Figures that grow with the replicas."""
 _LEAST_SHARE: Final = 0.25
-"""Of a run, the least part over which throughput is counted."""
+"""Least part of a run over which throughput is counted."""
 WAITING: Final = "prompts of others"
-"""What a token waits for while prompts are computed between two decodes, or with them."""
+"""Cause of the time of a token in which prompts are computed between two decodes, or with them."""
 
 
 @dataclass(frozen=True)
 class RunFigures:
-    """What a run was like.
+    """Figures of one run.
 
     Attributes:
         values: by name, in SI units: ``ttft_p50_s``, ``output_tokens_per_s``.
@@ -56,9 +56,9 @@ class ServingResult:
     """A deployment under a load.
 
     Attributes:
-        figures: each as an interval of what the model does not know.
+        figures: by name, as intervals of the model's uncertainty.
         parts_s: seconds of a token between tokens, by cause, of the median run.
-        outcome: the median run.
+        outcome: times of requests in the median run.
     """
 
     figures: Mapping[str, Interval]
@@ -66,7 +66,7 @@ class ServingResult:
     outcome: RunOutcome
 
     def times(self, count: float) -> ServingResult:
-        """The figures of `count` times as many replicas, each like these."""
+        """The figures of `count` times as many replicas."""
         figures = {
             name: x.scaled(count) if name in _SUMS else x for name, x in self.figures.items()
         }
@@ -172,7 +172,7 @@ def _percentiles(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _uses(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
-    """How much of time, of batches and of prompts was of use."""
+    """Utilisation of time and of batches, preemptions, and prompts from the cache."""
     steps = sum(sum(replica.decodes.values()) for replica in replicas)
     places = sum(n * batch for replica in replicas for (batch, _), n in replica.decodes.items())
     live = sum(replica.sequence_steps for replica in replicas)

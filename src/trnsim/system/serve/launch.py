@@ -47,7 +47,7 @@ def vllm(deployment: Deployment, model: str) -> str:
 
 
 def _command(deployment: Deployment, model: str, replicas: int, role: Role) -> str:
-    """One command; above it what no option says."""
+    """One command, with remarks above it for what has no option."""
     options, machine = deployment.options, deployment.machine
     lines = _remarks(deployment)
     words = [
@@ -66,7 +66,7 @@ def _command(deployment: Deployment, model: str, replicas: int, role: Role) -> s
 
 
 def _remarks(deployment: Deployment) -> list[str]:
-    """What stands above the command."""
+    """Remarks and exports above the command."""
     options, machine = deployment.options, deployment.machine
     lines = []
     if machine.is_neuron:
@@ -136,7 +136,7 @@ def _speculation(deployment: Deployment) -> dict[str, object]:
 
 
 def _neuron(deployment: Deployment) -> dict[str, object]:
-    """The programs that are compiled."""
+    """Neuron's options: the shapes that are compiled."""
     engine, options = deployment.engine, deployment.options
     most = _step_tokens(deployment)
     lengths = [size for size in engine.buckets if size < engine.max_model_len and size % _TILE == 0]

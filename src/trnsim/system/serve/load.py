@@ -1,7 +1,8 @@
-"""Loads: the requests that a deployment is asked to serve, drawn by seed.
+"""Loads: the requests that a deployment has to serve, drawn by seed.
 
-A load is open (requests come when they come) or closed (clients send one request after another:
-a request comes when another has ended). A trace of either kind is in `trnsim.system.serve.trace`.
+A load is open (requests come at times of their own) or closed (clients send one request after
+another: a request comes when another has ended). A trace of either kind is in
+`trnsim.system.serve.trace`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class Request:
     """One request.
 
     Attributes:
-        arrival_s: seconds at which it comes; of no effect where `after` is given.
+        arrival_s: seconds at which it comes; of no effect with `after`.
         input_tokens: tokens of its prompt.
-        output_tokens: tokens that it is answered with.
-        prefix: which prefix its prompt begins with; "" for one of its own.
+        output_tokens: tokens of its answer.
+        prefix: name of the shared prefix of its prompt; "" for none.
         prefix_tokens: tokens of that prefix.
-        after: the request, by its place in the load, whose end brings this one.
+        after: place in the load of the request at whose end this one comes.
     """
 
     arrival_s: float
@@ -75,14 +76,14 @@ class Lengths:
 
     @property
     def mean(self) -> float:
-        """The mean of what is drawn, where no limit cuts it."""
+        """The mean of the distribution, without the limit of `draw`."""
         if self.kind == "uniform":
             return (self.first + self.second) / 2
         return self.first * math.exp(self.second**2 / 2) if self.second else self.first
 
     @property
     def longest(self) -> int | None:
-        """The longest that can be drawn; None where there is no limit."""
+        """The longest that can be drawn; None if unlimited."""
         return {"fixed": int(self.first), "uniform": int(self.second)}.get(self.kind)
 
 
@@ -109,7 +110,7 @@ def lengths(text: str, option: str) -> Lengths:
 
 
 def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
-    """Refuse lengths that no request has.
+    """Refuse lengths that no request can have.
 
     Raises:
         BadInput: below one token, not in order, or no number.
@@ -123,7 +124,7 @@ def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A load to be drawn.
+    """The distribution of a load.
 
     Attributes:
         inputs: tokens of prompts.
@@ -136,7 +137,7 @@ class Synthetic:
         burstiness: shape of the gamma distribution of the time between two requests: 1 for a
             Poisson process, less for bursts, more for even arrivals.
         prefix_tokens: tokens that prompts share, in front of `inputs`.
-        prefixes: how many different prefixes there are.
+        prefixes: number of different prefixes.
         seed: seed of all draws.
     """
 
@@ -169,7 +170,7 @@ class Synthetic:
             raise BadInput(f"--burstiness is {self.burstiness}; legal: a positive number")
 
     def at_rate(self, rate_per_s: float) -> Synthetic:
-        """The same load at another rate; at one rate draws are those of another, closer together.
+        """The same load at another rate: the same draws, closer together or further apart.
 
         Raises:
             BadInput: for a rate that is not positive.
@@ -227,12 +228,12 @@ def _check(name: str, value: int, least: int) -> None:
 
 
 def is_closed(load: Load) -> bool:
-    """Whether requests wait for others to end."""
+    """True if requests wait for others to end."""
     return any(request.after is not None for request in load)
 
 
 def part(load: Load, count: int, most: int) -> tuple[Load, int]:
-    """What one of `count` replicas gets of the beginning of a load, and how many get as much.
+    """One of `count` replicas' share of the beginning of a load, and the number of equal shares.
 
     Of an open load every `count`-th request, as round robin gives it; of a closed one every
     `count`-th client with all that it sends. `most` requests are enough.
@@ -257,7 +258,7 @@ def part(load: Load, count: int, most: int) -> tuple[Load, int]:
 
 
 def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1) -> Load:
-    """At least `least` requests like those of `load`, again and again, at a rate.
+    """At least `least` requests at a rate: those of `load`, repeated.
 
     Their order in time is that of the load; of a closed one, and of one that comes all at once, a
     Poisson process drawn by `seed`. Of these, each `every`-th is returned, the first among them.

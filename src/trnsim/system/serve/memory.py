@@ -1,4 +1,4 @@
-"""Memory of a rank that serves: weights, keys and values, what a step needs besides.
+"""Memory of a rank that serves: weights, keys and values, and activations of a step.
 
     blocks = (memory x utilization - weights - draft - activations) / bytes of a block
 
@@ -28,10 +28,10 @@ class RankMemory:
     """Bytes of one rank.
 
     Attributes:
-        total_bytes: what it has.
+        total_bytes: memory of the rank.
         utilization: the part of it that the server may use.
         weights_bytes: parameters.
-        draft_bytes: parameters of what drafts tokens.
+        draft_bytes: parameters of the draft model.
         activations_bytes: inputs and results of the largest product of a step.
         sequence_bytes: keys and values of a sequence of the greatest length.
         longest: that length, in tokens.
@@ -47,7 +47,7 @@ class RankMemory:
 
     @property
     def free_bytes(self) -> float:
-        """What is left for keys and values."""
+        """Bytes left for keys and values."""
         used = self.weights_bytes + self.draft_bytes + self.activations_bytes
         return self.total_bytes * self.utilization - used
 
@@ -60,7 +60,7 @@ class RankMemory:
         """Refuse a server whose `sequences` of the greatest length do not fit.
 
         Raises:
-            OutOfMemory: by what.
+            OutOfMemory: lists the bytes of each part.
         """
         kv_bytes = sequences * self.sequence_bytes
         if kv_bytes <= self.free_bytes:

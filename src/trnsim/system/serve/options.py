@@ -1,4 +1,4 @@
-"""What a user sets of a server; each attribute has an option of the command line."""
+"""A user's settings of a server; each attribute has an option of the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KV_DTYPES: Final = {"auto": 0, "fp8": 8}
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """What a user sets; None for what is to be found or has a default.
+    """A user's settings; None for a default, or for a value that a search chooses.
 
     Attributes:
         tensor: ranks that share heads and columns.
@@ -49,7 +49,7 @@ class ServerOptions:
         has_prefix_cache: whether equal prefixes are computed once.
         is_chunked: whether steps mix decodes and chunks of prompts, on GPUs.
         draft_tokens: tokens drafted for a step.
-        acceptance: probability with which one is accepted.
+        acceptance: probability with which a drafted token is accepted.
         draft: the model that drafts; None for a head.
         buckets: compiled lengths.
         batches: compiled batches of decode steps.

@@ -1,4 +1,4 @@
-"""Plans: the layout and batch that serve a load for the least, and the most load within an SLO."""
+"""Plans: the cheapest layout and batch for a load, and the highest load within an SLO."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class ServingPlan:
         quote: price of an instance.
         usd_per_million_tokens: USD for a million output tokens, prompts included; None without a
             public price.
-        most_per_s: requests a second within the SLO; None without one.
-        is_met: whether the demand itself is served within it.
+        most_per_s: most requests a second within the SLO; None without one.
+        is_met: whether the demand itself is served within the SLO.
         tried: layouts that were compared.
-        fewer: fewer tensor ranks that are not slower than those that were asked for, or None.
+        fewer: fewer tensor ranks that are not slower than the requested ones, or None.
     """
 
     deployment: Deployment
@@ -78,7 +78,7 @@ def plan(
     """The best deployment of `model` for `demand`, where `options` leave a choice.
 
     The best costs the least for a token among those that keep the SLO; of equal ones, the faster.
-    A user's `measured` times of layers win over `times`, which are the project's own by default.
+    A user's `measured` times of layers replace `times`, which are the project's own by default.
 
     Raises:
         BadInput: options that no deployment can have, a measured table of another model.
@@ -128,7 +128,7 @@ def _usd(shown: ServingResult, usd_per_s: float) -> Interval:
 def _check_measured(
     table: Measured, model: Architecture, machine: Machine, options: ServerOptions
 ) -> None:
-    """Refuse a table that is of none of the layouts that a search may take."""
+    """Refuse a measured table that covers none of the layouts of the search."""
     tensors = [options.tensor] if options.tensor else legal_tensors(model, machine)
     splits = [Split(tensor, options.expert) for tensor in tensors]
     models = [served_model(model, options, machine)] + ([options.draft] if options.draft else [])
@@ -139,9 +139,9 @@ def _check_measured(
 def _shown(
     demand: Demand, requests: Load | None, slo: Slo, trial: Trial
 ) -> tuple[Load, Trial, ServingResult]:
-    """The load that is shown and its figures: the demand; with an SLO and none, the most within it.
+    """The load of the final run and its figures: the demand, or else the most within the SLO.
 
-    What a short run of one replica has found is lowered until a long one of all keeps it as well.
+    The rate that a short run of one replica keeps is lowered until a long run of all keeps it.
     """
     deployment, seed = trial.deployment, demand.drawn.seed
     if requests is None and slo:

@@ -1,7 +1,7 @@
 """One replica: its queue, its sequences, their blocks, and the step that it makes next.
 
-Equal decode steps are made at once: until a sequence ends, a bucket or a block is full, or a
-request comes that could begin. Their number is exact, so nothing depends on it but speed.
+Equal decode steps are simulated as one event: until a sequence ends, a bucket or a block is full,
+or a request comes that could begin. Their number is exact, so results do not depend on it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ class Sequence:
     Attributes:
         place: its place in the load.
         request: the request.
-        prompt: tokens whose keys and values a prefill makes.
+        prompt: tokens that a prefill computes.
         steps: decode steps that it still needs.
-        base: tokens that it has, less those that all have got since (growth times steps).
+        base: its tokens, less the growth of every running sequence (growth times the replica's
+            steps).
         shared: tokens of its prefix that lie in the cache.
-        filled: tokens of `prompt` that are done.
+        filled: tokens of `prompt` that are computed.
         ends: the step of the replica at which it ends.
         is_running: whether it decodes.
     """
@@ -59,10 +60,10 @@ class Sequence:
 
 
 class PrefixCache:
-    """Prefixes whose keys and values are kept, the least used first.
+    """Cache of the keys and values of prefixes, the least recently used first.
 
     Attributes:
-        tokens: tokens that they have.
+        tokens: tokens in the cache.
     """
 
     def __init__(self, block_tokens: int) -> None:
@@ -71,12 +72,12 @@ class PrefixCache:
         self.tokens = 0
 
     def _prefix_tokens(self, sequence: Sequence) -> int:
-        """Whole blocks of its prefix, in tokens; one token at least is computed."""
+        """Tokens in full blocks of a prefix; at least one token of a prompt is computed."""
         most = min(sequence.request.prefix_tokens, sequence.prompt - 1)
         return most // self._block * self._block
 
     def take(self, sequence: Sequence) -> int:
-        """Tokens of its prefix that are there, which it now uses."""
+        """Take the cached prefix of a sequence into use; return its tokens."""
         entry = self._entries.get(sequence.request.prefix)
         if entry is None or not sequence.request.prefix:
             return 0
@@ -88,7 +89,7 @@ class PrefixCache:
         return tokens
 
     def keep(self, sequence: Sequence, room: float) -> None:
-        """Keep the prefix of a sequence whose prompt is done, where `room` tokens hold it."""
+        """Cache the prefix of a sequence whose prompt is computed, if `room` tokens hold it."""
         name, tokens = sequence.request.prefix, self._prefix_tokens(sequence)
         if not name or not tokens or sequence.shared:
             return
@@ -102,13 +103,13 @@ class PrefixCache:
         entry[1] += 1
 
     def release(self, sequence: Sequence) -> None:
-        """A sequence ends or goes: its prefix has one user less."""
+        """Release the prefix of a sequence that ends or is preempted."""
         if sequence.shared:
             self._entries[sequence.request.prefix][1] -= 1
             sequence.shared = 0
 
     def evict(self, tokens: float) -> bool:
-        """Drop prefixes that nobody uses until `tokens` are free; whether they are."""
+        """Drop unused prefixes until `tokens` are free; True if they are."""
         for name in [name for name, (_, users) in self._entries.items() if not users]:
             if tokens <= 0:
                 break
@@ -125,12 +126,12 @@ class Replica:
         engine: its rules.
         waiting: sequences that have not begun.
         busy_s: seconds of steps.
-        outstanding: tokens of requests that it has and has not ended: what a router weighs.
+        outstanding: tokens of its requests that have not ended, by which a router weighs it.
         decodes: decode steps by (compiled batch, length).
         sequence_steps: decode steps times the live sequences of each.
         prefills: prefill steps by (prompts, tokens, past).
-        preempted: how often a sequence had to go.
-        cached_tokens: tokens of prompts that were not computed again.
+        preempted: number of preemptions.
+        cached_tokens: tokens of prompts that came from the cache.
     """
 
     def __init__(self, engine: Engine, costs: StepCosts) -> None:
@@ -160,11 +161,11 @@ class Replica:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no step is under way."""
+        """True if no step is under way."""
         return self._action is None
 
     def add(self, sequence: Sequence) -> None:
-        """A request comes."""
+        """Add a request to the queue."""
         self.waiting.append(sequence)
         self.outstanding += sequence.request.tokens
 
@@ -199,7 +200,7 @@ class Replica:
         return start_s + steps * duration_s
 
     def complete(self, now_s: float) -> tuple[list[tuple[Sequence, float]], list[Sequence]]:
-        """Steps end: who got a first token and when, and who ended."""
+        """End the steps; return first tokens with their times, and the sequences that ended."""
         if self._action is None:
             raise InternalError("a replica ends a step that it did not begin")
         kind, start_s, duration_s, count = self._action
@@ -220,7 +221,7 @@ class Replica:
     # Prompts.
 
     def _admit(self) -> list[Sequence]:
-        """Begin what waits while there is a place and memory for it."""
+        """Begin waiting sequences while there is a place and memory for them."""
         begun: list[Sequence] = []
         while self.waiting and self._has_place(len(begun)) and self._fits(self.waiting[0]):
             sequence = self.waiting.popleft()
@@ -256,7 +257,7 @@ class Replica:
         return engine.max_num_batched_tokens - len(self._running) * (1 + engine.draft_tokens)
 
     def _fits_in_step(self) -> bool:
-        """Whether the next prompt can go with those that are chosen for a compiled step."""
+        """True if the next prompt fits in a compiled step with the chosen ones."""
         if not self._filling:
             return True
         filling = [*self._filling, self.waiting[0]]
@@ -265,7 +266,7 @@ class Replica:
         return prompts * longest <= self.engine.max_num_batched_tokens
 
     def _fill(self) -> float:
-        """Seconds of the next step with prompts, whose chunks are noted."""
+        """Seconds of the next step with prompts, whose chunks are recorded."""
         return self._fill_compiled() if self.engine.is_compiled else self._fill_dynamic()
 
     def _fill_compiled(self) -> float:
@@ -310,7 +311,7 @@ class Replica:
         return self._costs.mixed(count, tokens, past, near(batch), near(length))
 
     def _whole_prompts(self, ended: list[Sequence]) -> list[Sequence]:
-        """The chunks of a step are done: prompts that are whole, which begin to decode."""
+        """Mark the chunks of a step as computed; return the finished prompts."""
         first: list[Sequence] = []
         for sequence, tokens in self._chunks:
             sequence.filled += tokens
@@ -331,7 +332,7 @@ class Replica:
         return first
 
     def _room_for_cache(self) -> float:
-        """Tokens that a compiled engine has for prefixes; a dynamic one shares its blocks."""
+        """Tokens of a compiled engine's memory for prefixes; a dynamic one shares blocks."""
         engine = self.engine
         if not engine.is_compiled:
             return math.inf
@@ -341,7 +342,7 @@ class Replica:
     # Decodes.
 
     def _join(self, sequence: Sequence) -> None:
-        """A sequence begins to decode."""
+        """Add a sequence to those that decode."""
         sequence.base = sequence.prompt - self._growth * self._steps
         sequence.ends = self._steps + sequence.steps
         sequence.is_running = True
@@ -352,7 +353,7 @@ class Replica:
             heappush(self._longest, (-sequence.base, sequence.place, sequence))
 
     def _leave(self, sequence: Sequence) -> None:
-        """A sequence decodes no more."""
+        """Remove a sequence from those that decode."""
         sequence.is_running = False
         self._bases -= sequence.base
         del self._running[sequence.place]
@@ -365,7 +366,7 @@ class Replica:
         self._cache.release(sequence)
 
     def _ended_sequences(self) -> list[Sequence]:
-        """Sequences whose last step is done."""
+        """Remove and return the sequences whose last step is done."""
         ended: list[Sequence] = []
         heap = self._ends
         while heap and (heap[0][0] <= self._steps or not _is_live(heap[0])):
@@ -376,7 +377,7 @@ class Replica:
         return ended
 
     def _steps_at_once(self) -> int:
-        """Decode steps that are all alike."""
+        """Number of the next decode steps that are all alike."""
         heap = self._ends
         while not _is_live(heap[0]):
             heappop(heap)
@@ -392,7 +393,7 @@ class Replica:
         )
 
     def _longest_keys(self) -> float:
-        """Keys that the longest sequence meets in the next step."""
+        """Keys that the longest sequence attends to in the next step."""
         heap = self._longest
         while not heap[0][2].is_running or -heap[0][0] != heap[0][2].base:
             heappop(heap)
@@ -402,7 +403,7 @@ class Replica:
         return self._bases / len(self._running) + self._growth * self._steps
 
     def _length(self) -> int:
-        """The length for which a decode step is priced."""
+        """The length for which a decode step is estimated."""
         if self.engine.is_compiled:
             return self.engine.bucket(self._longest_keys())
         middle = int(self._mean() // GRANULE) * GRANULE + GRANULE // 2
@@ -416,7 +417,7 @@ class Replica:
         return self._costs.decode(*self._last)
 
     def _count_decodes(self, count: int) -> None:
-        """Note `count` more steps like the last, fewer where it is negative."""
+        """Count `count` more steps like the last; fewer if negative."""
         self.decodes[self._last] += count
         self.sequence_steps += count * len(self._running)
 
@@ -429,7 +430,7 @@ class Replica:
         return running + filling - self._shared + self._cache.tokens
 
     def _used_blocks(self, steps: int) -> int:
-        """Blocks that are used after `steps` more steps, exactly."""
+        """Exact number of blocks in use after `steps` more steps."""
         block, more = self.engine.block_tokens, self._growth * (self._steps + steps)
         running = sum(
             math.ceil((sequence.base + more - sequence.shared) / block)
@@ -440,7 +441,7 @@ class Replica:
         return running + filling + self._cache.tokens // block
 
     def _fits(self, sequence: Sequence) -> bool:
-        """Whether there are blocks for its prompt; prefixes that nobody uses make place."""
+        """True if there are blocks for its prompt, after unused prefixes are evicted."""
         engine = self.engine
         if engine.is_compiled:
             return True  # each of `max_num_seqs` has its own
@@ -452,7 +453,7 @@ class Replica:
         return over <= 0 or self._cache.evict(over * block)
 
     def _make_room(self, count: int) -> int:
-        """Of `count` steps, those for which there are blocks; the last to begin go if none is."""
+        """Number of the next `count` steps with blocks; preempts the last to begin for one."""
         engine = self.engine
         while True:
             live = len(self._running)
@@ -467,7 +468,7 @@ class Replica:
             self._preempt()
 
     def _preempt(self) -> None:
-        """The sequence that began last goes back to the queue, and its prompt grows by its answer.
+        """Requeue the sequence that began last; its prompt grows by its answer so far.
 
         Source: vLLM's documentation, Optimization and Tuning, Preemption: recomputed in V1.
         """
@@ -482,5 +483,5 @@ class Replica:
 
 
 def _is_live(entry: tuple[int, int, Sequence]) -> bool:
-    """Whether an entry of the heap of ends still holds."""
+    """True if an entry of the heap of ends is still valid."""
     return entry[2].is_running and entry[2].ends == entry[0]

@@ -1,4 +1,4 @@
-"""A plan as plain values: what `--json` prints, with SI units in the names."""
+"""A plan as the plain values that `--json` prints, with SI units in the names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Shape = TypeVar("_Shape", bound=tuple[int, ...])
 
 
 def values(plan: ServingPlan) -> dict[str, Any]:
-    """All that a plan says."""
+    """All values of a plan."""
     deployment = plan.deployment
     machine = deployment.machine
     return {
@@ -129,7 +129,7 @@ def startup_s(deployment: Deployment) -> dict[str, Interval]:
     """Seconds until a replica serves: weights loaded, and on AWS's chips programs compiled.
 
     Programs: a prefill for each bucket and number of prompts, a decode for each bucket and batch.
-    Compiled ones are kept, so that only a first start waits for them.
+    Compiled programs are cached, so that only a first start waits for them.
     """
     nbytes = deployment.memory.weights_bytes * deployment.ranks
     times = {"load": _around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
@@ -162,17 +162,17 @@ def _fewer(plan: ServingPlan) -> dict[str, float] | None:
 
 
 def times_source(deployment: Deployment) -> str:
-    """Where the times of layers come from."""
+    """Source of the times of layers."""
     return deployment.steps.source
 
 
 def times_sources(deployment: Deployment) -> dict[str, str]:
-    """Where the times of layers come from in each phase that was run."""
+    """Sources of the times of layers, by phase that was run."""
     return deployment.steps.sources
 
 
 def extrapolations(deployment: Deployment) -> tuple[str, ...]:
-    """In what full steps lie outside the rows behind their times, prompts first."""
+    """The ways in which full steps exceed the measured rows behind their times, prompts first."""
     engine, lnc = deployment.engine, deployment.machine.lnc
     longest = engine.max_model_len
     full = {
@@ -192,7 +192,7 @@ def idle(plan: ServingPlan) -> int:
 
 
 def assumed(deployment: Deployment) -> list[str]:
-    """Facts behind the times that nobody published, each with its reason."""
+    """Assumed facts behind the times, each with its reason."""
     facts = layer_facts(deployment.machine, Phase.DECODE)
     if deployment.options.host_s is None:
         facts["host s"] = host_s(deployment.machine)
@@ -204,6 +204,6 @@ def assumed(deployment: Deployment) -> list[str]:
 
 
 def is_validated(deployment: Deployment) -> bool:
-    """Whether times of layers rest on published decodes of this chip."""
+    """True if the times of layers rest on published decodes of this chip."""
     facts = layer_facts(deployment.machine, Phase.DECODE).values()
     return all(fact.provenance.kind is not Evidence.ASSUMED for fact in facts)

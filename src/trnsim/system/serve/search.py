@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 
 _MOST_SEQUENCES: Final = 256
 _NEAR: Final = 1.25
-"""How far the guessed cost of a deployment may be above the best for a run to tell them apart."""
+"""Ratio of guessed costs to the best up to which a run decides between deployments."""
 _TRIED: Final = 256
 """Requests of a run of the search."""
 _MEASURED: Final = 768
-"""Requests of a run whose P99 is looked at."""
+"""Requests of a run whose P99 is compared with the SLO."""
 _BISECTIONS: Final = 12
 _PROMPTS: Final = 1
 """Prompts of a step where the batch is searched: with all of a static batch at once none begins
 until all have ended. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, 1 Prefill."""
 _EQUAL: Final = 1.02
-"""Costs whose ratio is below this are equal; then the faster one is taken."""
+"""Ratio below which costs count as equal; then the faster deployment is taken."""
 _MOST_STAGES: Final = 64
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A deployment that was tried.
+    """A deployment with the results of a short run.
 
     Attributes:
-        cost: what a token costs, in instance-seconds.
+        cost: instance-seconds of an output token.
         e2e_s: seconds of a request.
         busy_per_s: requests a second of the run.
         is_met: whether the demand is served within the SLO.
-        most_per_s: requests a second within the SLO.
+        most_per_s: most requests a second within the SLO.
         tried: deployments that were tried in all.
     """
 
@@ -64,7 +64,7 @@ class Trial:
     tried: int = 1
 
     def is_better(self, other: Trial | None) -> bool:
-        """Whether it is to be taken rather than `other`."""
+        """True if this deployment is to be preferred to `other`."""
         if other is None or self.is_met != other.is_met:
             return self.is_met or other is None
         if max(self.cost, other.cost) < _EQUAL * min(self.cost, other.cost):
@@ -79,7 +79,7 @@ class SmallerSplit:
     Attributes:
         tensor: ranks of a layer.
         e2e_s: seconds of a request on them, in a short run.
-        asked_e2e_s: of the same run on as many as were asked for.
+        asked_e2e_s: of the same run on the requested number.
     """
 
     tensor: int
@@ -139,9 +139,9 @@ class Search:
         return fitting
 
     def fewer(self, trial: Trial) -> SmallerSplit | None:
-        """The fewest tensor ranks on which a request takes no longer, of those that were asked for.
+        """The fewest tensor ranks, below the requested number, on which a request takes no longer.
 
-        None where they were searched, as the search looks at all, and where none are.
+        None if the number was searched, since a search tries all, or if there are none.
         """
         deployment = trial.deployment
         if self.options.tensor is None:
@@ -167,7 +167,7 @@ class Search:
         return None
 
     def _cheapest(self, fitting: list[Deployment]) -> Trial:
-        """The deployment that costs the least; of those kept busy, the ones that may are run."""
+        """The cheapest deployment; at saturation only those of a low guessed cost are run."""
         limit = math.inf if self.requests is not None else _NEAR * self._guess(fitting[0])
         best: Trial | None = None
         for deployment in fitting:
@@ -182,8 +182,8 @@ class Search:
     def _best_within(self, fitting: list[Deployment]) -> Trial:
         """The deployment that serves the most for its cost within the SLO.
 
-        Kept busy it serves at least as much as within an SLO, so the cheapest are looked at first
-        and those that cannot be the best are not.
+        A saturated deployment serves at least as much as one within an SLO, so the cheapest are
+        tried first and those that cannot be the best are skipped.
         """
         best: Trial | None = None
         for deployment in fitting:
@@ -199,13 +199,13 @@ class Search:
         return best
 
     def _guess(self, deployment: Deployment) -> float:
-        """The cost of a token of a deployment that is kept busy, without waiting for anything."""
+        """The guessed cost of a token of a saturated deployment, without any queueing."""
         drawn = self.demand.drawn
         tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
         return deployment.instances * request_s(deployment, drawn) / tokens
 
     def _choices(self) -> Iterator[ServerOptions]:
-        """What is set, with each choice of what is not."""
+        """The options, with each choice of those that are not set."""
         options = self.options
         if options.tensor is not None:
             yield from self._batches(options)
@@ -224,7 +224,7 @@ class Search:
             yield from self._batches(self._spread(replace(options, tensor=max(tensors))))
 
     def _fits(self, options: ServerOptions) -> bool:
-        """Whether a replica holds one sequence."""
+        """True if a replica holds one sequence."""
         try:
             deploy(self.model, self.machine, _single_sequence(options), self.times)
         except (BadInput, OutOfMemory):
@@ -232,7 +232,7 @@ class Search:
         return True
 
     def _spread(self, options: ServerOptions) -> ServerOptions:
-        """The fewest stages, each an instance, that hold the model; one if none do."""
+        """The options with the fewest stages, each an instance, that hold the model."""
         if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options
         for stages in range(2, _MOST_STAGES + 1):
@@ -296,7 +296,7 @@ class Search:
         return least
 
     def _is_met(self, deployment: Deployment, rate_per_s: float) -> bool:
-        """Whether requests like the demand's at another rate are served within the SLO.
+        """True if requests like the demand's at this rate are served within the SLO.
 
         Of gamma arrivals every n-th are gamma arrivals whose shape is n times as large.
         """
@@ -313,7 +313,7 @@ class Search:
 
 
 def _sequences(requests: Load | None, replicas: int) -> int:
-    """Sequences that a replica has at once, at most."""
+    """Most sequences that a replica has at once."""
     if requests is None or not is_closed(requests):
         return _MOST_SEQUENCES
     clients = sum(request.after is None for request in requests)
@@ -321,5 +321,5 @@ def _sequences(requests: Load | None, replicas: int) -> int:
 
 
 def _single_sequence(options: ServerOptions) -> ServerOptions:
-    """The same with one sequence at a time, to see whether the weights fit."""
+    """The options with one sequence at a time, to check that the weights fit."""
     return replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())

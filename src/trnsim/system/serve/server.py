@@ -1,6 +1,6 @@
-"""A server: what a user sets, and the deployment that follows from it on a machine.
+"""A server: the deployment that follows from a user's options on a machine.
 
-What is not set has a default of the server that runs there: NxD Inference and vLLM-Neuron on AWS's
+Options that are not set have the defaults of the server: NxD Inference and vLLM-Neuron on AWS's
 chips, vLLM on GPUs.
 """
 
@@ -45,9 +45,9 @@ class Deployment:
     """Replicas on instances.
 
     Attributes:
-        model: the architecture in the bits that it is served in.
+        model: the architecture, quantized as it is served.
         machine: the instance type.
-        options: what was set, with what was found.
+        options: the user's settings, with the values that the search chose.
         engine: rules of a replica that decodes.
         steps: times of its steps.
         memory: memory of a rank.
@@ -90,7 +90,7 @@ class Deployment:
 
 
 def served_model(model: Architecture, options: ServerOptions, machine: Machine) -> Architecture:
-    """The architecture in the bits of `options`.
+    """The architecture, quantized as `options` say.
 
     Raises:
         BadInput: a quantization that its servers do not have, or sequences longer than its
@@ -139,8 +139,8 @@ def deploy(
     """The deployment of `options`, whose tensor ranks, sequences and length are set.
 
     Raises:
-        BadInput: what cannot be set so.
-        OutOfMemory: what does not fit, by what.
+        BadInput: an option is illegal.
+        OutOfMemory: the model does not fit; lists the bytes of each part.
     """
     model = served_model(model, options, machine)
     tensor, sequences, longest = options.tensor, options.max_num_seqs, options.max_model_len
@@ -190,7 +190,7 @@ def _ranks(options: ServerOptions) -> int:
 
 
 def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
-    """Replicas and instances: what is set, or as many replicas as fit on the fewest instances.
+    """Numbers of replicas and instances: as set, or the replicas that the fewest instances hold.
 
     Raises:
         BadInput: more replicas than instances hold, or none left to decode.
@@ -226,7 +226,7 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
 
 
 def check_split(model: Architecture, machine: Machine, options: ServerOptions) -> None:
-    """Refuse ranks that a machine does not have or a model cannot use.
+    """Refuse numbers of ranks that a machine does not have or a model cannot use.
 
     Raises:
         BadInput: naming the option and what is legal.
@@ -265,7 +265,7 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
 
 
 def _check_side(machine: Machine, options: ServerOptions) -> None:
-    """Refuse what only the servers of other chips have.
+    """Refuse options that only the servers of other chips have.
 
     Raises:
         BadInput: naming the option.
@@ -304,15 +304,15 @@ def _check_reach(machine: Machine) -> None:
 
 
 def _heads(model: Architecture) -> int:
-    """The heads of the decoder."""
+    """The fewest heads of the decoder's attentions."""
     attentions = (attention for layer in model.decoder.layers for attention in layer.attentions)
     return min((attention.heads for attention in attentions), default=1)
 
 
 def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
-    """Tensor ranks that a search tries: powers of two, an instance and its half.
+    """Tensor degrees that a search tries: powers of two, an instance and its half.
 
-    NxD Inference makes heads up to a multiple of the ranks, vLLM wants a divisor.
+    NxD Inference pads heads to a multiple of the ranks, vLLM requires a divisor.
     """
     heads, ranks = _heads(model), machine.ranks
     powers = {1 << place for place in range(ranks.bit_length())}
@@ -327,7 +327,7 @@ def _limits(
     """Tokens and prompts of a prefill step.
 
     Raises:
-        BadInput: a step too small for what it must hold.
+        BadInput: a step too small for its sequences or a prompt.
     """
     prompts = min(options.prompts_at_once or sequences, sequences)
     tokens = options.max_num_batched_tokens

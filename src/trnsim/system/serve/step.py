@@ -54,15 +54,15 @@ class ReplicaSteps:
     """The steps of one replica.
 
     Attributes:
-        model: the architecture, with the bits that it is served in.
-        machine: where it runs.
+        model: the architecture, quantized as it is served.
+        machine: the instance type.
         split: ranks of a layer.
         pipeline: stages.
         times: times of layers.
         host_s: seconds of the host between two steps.
         host_spread: one sigma of the logarithm of those.
-        speculation: how tokens are drafted.
-        imbalance: tokens of the busiest expert rank over the mean; 0 for what even routing gives.
+        speculation: number and source of drafted tokens.
+        imbalance: tokens of the busiest expert rank over the mean; 0 for that of even routing.
     """
 
     model: Architecture
@@ -78,22 +78,22 @@ class ReplicaSteps:
 
     @cached_property
     def rank(self) -> Rank:
-        """The rank that stands for all that share a layer."""
+        """The rank that represents all that share a layer."""
         return Rank(self.machine, self.times, self.split)
 
     @property
     def source(self) -> str:
-        """Where the times of its layers come from."""
+        """Source of the times of layers."""
         model_pass = Pass(Phase.DECODE, 1, 1)
         return self.times.of(summaries(self.model, model_pass, self.split)[1], model_pass).source
 
     @property
     def sources(self) -> dict[str, str]:
-        """Where the times of all steps until now come from, by phase."""
+        """Sources of the times of all steps so far, by phase."""
         return self.rank.seen.words()
 
     def prefill(self, prompts: int, tokens: int, past: int) -> Estimate:
-        """A step of `prompts` prompts of `tokens` tokens behind `past` that are there."""
+        """A step of `prompts` prompts of `tokens` tokens behind `past` cached ones."""
         key = (prompts, tokens, past)
         if key not in self._estimates:
             group, stages = self._group_size(prompts), self.pipeline
@@ -105,7 +105,7 @@ class ReplicaSteps:
         return self._estimates[key]
 
     def decode(self, batch: int, length: int) -> Estimate:
-        """A step that gives `batch` sequences of `length` tokens their next ones."""
+        """A step that gives `batch` sequences of `length` tokens their next tokens."""
         key = (batch, length)
         if key not in self._estimates:
             model_pass = self._decode_pass(batch, length)
@@ -131,7 +131,7 @@ class ReplicaSteps:
         return self._estimates[key]
 
     def _group_size(self, sequences: int) -> int:
-        """Sequences of a group of ranks that share experts alone."""
+        """Sequences of each group of tensor ranks, which share experts alone."""
         return -(-sequences // self.split.expert)
 
     def _decode_pass(self, batch: int, length: int) -> Pass:
@@ -154,9 +154,9 @@ class ReplicaSteps:
     def _step(
         self, estimate: Estimate, model_pass: Pass, draft_s: float = 0.0, times: float = 1.0
     ) -> Estimate:
-        """`times` passes as a step, between two of which the host works.
+        """The estimate of a step of `times` passes, with the host's time.
 
-        A draft errs as the model does.
+        A draft has the relative error of the model.
         """
         hops_s = self._hops_s(model_pass)
         estimate = estimate.times(times).plus(_EXCHANGES, hops_s)
@@ -172,7 +172,7 @@ class ReplicaSteps:
         return [self._busiest_part(part, model_pass) for part in parts]
 
     def _busiest_part(self, summary: Summary, model_pass: Pass) -> Summary:
-        """The part as the busiest rank of its experts has it."""
+        """The part's summary on the busiest rank of its experts."""
         if self.split.expert == 1:
             return summary
         factor = self.imbalance or even_imbalance(model_pass.rows, self.split.expert)
@@ -201,7 +201,7 @@ class ReplicaSteps:
 
 
 def even_imbalance(tokens: int, ranks: int) -> float:
-    """``1 + sqrt(2 ln(ranks) / tokens a rank)``: the most of `ranks` that even chance fills.
+    """``1 + sqrt(2 ln(ranks) / tokens a rank)``: load of the busiest of `ranks` under even routing.
 
     The maximum of as many normal variables of variance and mean ``tokens / ranks``, and at most
     all tokens on one rank.
@@ -210,12 +210,12 @@ def even_imbalance(tokens: int, ranks: int) -> float:
 
 
 def _single_layer(summary: Summary) -> Summary:
-    """One of equal layers."""
+    """The summary of one of equal layers."""
     return replace(summary, times=min(summary.times, 1))
 
 
 def _merged_passes(prompts: Summary, decodes: Summary) -> Summary:
-    """Two passes through the same layers at once."""
+    """The summary of two passes through the same layer at once."""
     return replace(
         prompts,
         products=_products(prompts.products, decodes.products),
@@ -232,7 +232,7 @@ def _merged_passes(prompts: Summary, decodes: Summary) -> Summary:
 
 
 def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[Product, ...]:
-    """Products of equal weights once, with the rows of both; all others beside each other."""
+    """Products of the same weights merged, with the rows of both; all others of both unchanged."""
     weighted = {product.name: product for product in prompts if product.weight_bits}
     apart = [product for product in (*prompts, *decodes) if not product.weight_bits]
     for added in decodes:
@@ -249,12 +249,12 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
 
 
 def _weightless(part: Elementwise) -> Elementwise:
-    """What a second pass adds: its elements, but no parameters again."""
+    """The elementwise part of a second pass, which reads no parameters again."""
     return replace(part, weight_bytes=0.0)
 
 
 class QuantileCosts:
-    """Costs of steps at a quantile of what the model knows.
+    """Costs of steps at a quantile of the model's uncertainty.
 
     Attributes:
         steps: the steps.

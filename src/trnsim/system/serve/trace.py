@@ -1,4 +1,4 @@
-"""Traces: a load as a file, JSON lines or CSV, one request a line.
+"""Traces: files of a load, JSON lines or CSV, one request a line.
 
 A line has the fields of `TraceRow`. `write` gives JSON lines that `read` gives back bit for bit.
 """
@@ -72,7 +72,7 @@ def read(path: str | Path) -> Load:
     """The load that the file at `path` holds.
 
     Raises:
-        BadInput: the file cannot be read, or a line of it is broken: which, and what is legal.
+        BadInput: the file cannot be read, or a line of it is illegal.
     """
     requests: list[Request] = []
     before_s = 0.0
@@ -85,7 +85,7 @@ def read(path: str | Path) -> Load:
 
 
 def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
-    """Write `load` as JSON lines, each with when it came in a run.
+    """Write `load` as JSON lines, with the arrivals of a run.
 
     Raises:
         BadInput: the file cannot be written.
@@ -106,7 +106,7 @@ def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
 
 
 def _with_shared(requests: Sequence[Request]) -> Load:
-    """The requests, where a prefix without a length is as long as its shortest prompt."""
+    """The requests; a prefix without a length gets that of its shortest prompt."""
     shortest: dict[str, int] = {}
     for request in requests:
         if request.prefix_tokens < 0:

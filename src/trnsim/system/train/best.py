@@ -1,4 +1,4 @@
-"""The best layouts of a machine: all are looked at roughly, the most promising ones are timed."""
+"""Search for the layout of the shortest step: all are ranked roughly, the first ones timed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from trnsim.workload.architecture import Architecture
 
 BUDGET: Final = 48
-"""Layouts that are timed, unless told."""
+"""Default number of layouts that are timed."""
 _AS_GOOD: Final = 1.005
-"""Steps nearer than this are the same; the plainer layout is taken."""
+"""Ratio below which two steps are equally fast; then the plainer layout is taken."""
 _HALVINGS: Final = 6
 _ROUGHLY: Final = 4
 """Layouts that are timed on other numbers of instances."""
@@ -34,16 +34,16 @@ _ROUGHLY: Final = 4
 
 @dataclass(frozen=True)
 class Effort:
-    """What a search may take.
+    """Limits of a search.
 
     Attributes:
         budget: layouts that are timed.
-        deadline_s: seconds after which no further one is.
+        deadline_s: seconds after which no further layout is timed.
         ray: address of a Ray cluster, or "".
-        processes: of this machine; 0 for as many as it has cores: then a script needs the guard
+        processes: number of processes; 0 for the number of cores: then a script needs the guard
             ``if __name__ == "__main__"``.
-        doublings: of the smallest number of instances, which are looked at besides.
-        tell: called with what is done.
+        doublings: how often the smallest number of instances is doubled for comparison.
+        tell: called with a line on progress.
     """
 
     budget: int = BUDGET
@@ -56,15 +56,15 @@ class Effort:
 
 @dataclass(frozen=True)
 class Best:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
-        machine: where.
+        machine: the instances.
         step: the shortest step.
-        others: of every number of instances that was looked at, its shortest step, with its own.
+        others: each number of instances that was looked at, this one too, with its shortest step.
         looked_at: legal layouts.
-        fitting: those that HBM has room for.
-        timed: those that were timed.
+        fitting: legal layouts that fit in HBM.
+        timed: layouts that were timed.
     """
 
     machine: Machine
@@ -87,16 +87,16 @@ def best(
     """The best layout on instances of the type, or target, called `name`.
 
     Args:
-        model: what is trained.
-        name: the type.
-        instances: how many; the smallest number that has a layout with room, where it is None.
-        request: what is not searched.
-        effort: what the search may take.
-        measured: a user's times of layers, which win.
+        model: the architecture that is trained.
+        name: instance type or target.
+        instances: number of instances; None for the smallest number with a layout that fits.
+        request: the fixed axes; the search chooses the others.
+        effort: limits of the search.
+        measured: a user's times of layers, which take precedence.
 
     Raises:
-        BadInput: no layout is legal, with the reason for one that was asked.
-        OutOfMemory: none has room, with the stage of the smallest one.
+        BadInput: no layout is legal; gives the reason for the requested one.
+        OutOfMemory: no layout fits; names the fullest stage of the smallest one.
     """
     looking = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
     if instances is None:
@@ -112,7 +112,7 @@ def best_on(
     request: LayoutRequest,
     effort: Effort | None = None,
 ) -> Best:
-    """The best layout on exactly `instances`, without a look at fewer.
+    """The best layout on exactly `instances`, without comparison with fewer.
 
     Raises:
         BadInput: no layout is legal.
@@ -137,7 +137,7 @@ class _Search:
     begun_s: float
 
     def on_fewest_instances(self) -> Best:
-        """On the smallest number of instances with room: powers of two, or what was asked."""
+        """Best layout on the fewest instances with room; their number doubles from the least."""
         request = self.request
         plain = request.plain(machine(self.name))
         needed = plain.tensor * plain.pipeline * plain.context * (request.data or 1)
@@ -155,12 +155,12 @@ class _Search:
                 count *= 2
 
     def _most_ranks(self) -> int:
-        """Ranks beyond which a sequence, a layer and a head each have one."""
+        """Ranks beyond which some have no work: sequences x layers x tokens."""
         depth = sum(tower.depth for tower in self.model.towers)
         return self.request.global_batch * depth * self.request.sequence
 
     def on(self, where: Machine) -> Best:
-        """On all ranks of a machine."""
+        """Best layout on all ranks of a machine."""
         model = self.model
         candidates = layouts(model, where, self.request)
         if not candidates:
@@ -181,7 +181,7 @@ class _Search:
         return Best(where, step, ((where, step),), len(candidates), len(fits), timed)
 
     def _refuse(self, where: Machine) -> NoReturn:
-        """Say why no layout is legal."""
+        """Raise the reason for which no layout is legal."""
         request = self.request
         plain = request.plain(where)
         if request.data is None and request.global_batch > 0:  # the number of data ranks follows
@@ -197,7 +197,7 @@ class _Search:
         return TrainingSteps(self.model, where, measured=self.measured)
 
     def _fastest_layout(self, where: Machine, ranked: Sequence[Layout]) -> Layout | None:
-        """The layout with the shortest step of the first ones, or None where none has room."""
+        """Of the first layouts in `ranked`, the one of the shortest step; None if none has room."""
         effort = self.effort
         function = partial(
             layout_step_s,
@@ -228,7 +228,7 @@ class _Search:
         return min((first[at] for time_s, at in pairs if time_s <= quick_s), key=_plainness)
 
     def with_fewer_instances(self, result: Best) -> Best:
-        """What was found beside fewer instances: half as many, a quarter, and so on."""
+        """The result, with the steps on half as many instances, a quarter, and so on."""
         others, count = list(result.others), result.machine.count
         for _ in range(_HALVINGS):
             count //= 2
@@ -237,7 +237,7 @@ class _Search:
         return replace(result, others=tuple(others))
 
     def with_more_instances(self, result: Best) -> Best:
-        """What was found beside more instances, where these can exchange."""
+        """The result, with the steps on more instances if these have a network."""
         others, count = list(result.others), result.machine.count
         if result.machine.instance.efa_bytes_per_s:
             for power in range(1, self.effort.doublings + 1):
@@ -256,7 +256,7 @@ class _Search:
 
 
 def _plainness(layout: Layout) -> tuple[int, ...]:
-    """What comes first among layouts that are as good: less moved, fewer axes, fewer ranks each."""
+    """Sort key of equally fast layouts: a lower ZeRO stage, fewer axes, fewer ranks on each."""
     axes = (layout.context, layout.virtual, layout.pipeline, layout.expert, layout.tensor)
     return (layout.zero, sum(size > 1 for size in axes), *axes, layout.micro_batch)
 
@@ -274,7 +274,7 @@ def layout_step_s(
     lnc: int,
     measured: Measured | None = None,
 ) -> Any:
-    """Seconds of a step of a layout, which is given as its fields; "memory" where it has no room.
+    """Seconds of a step of the layout with these fields; "memory" if it has no room.
 
     A point of `trnsim.system.search.map`.
     """
@@ -292,7 +292,7 @@ def _steps(
 
 
 def front(points: Sequence[tuple[float, ...]]) -> list[int]:
-    """Places of the points that no other one is as good as in everything and better in something.
+    """Indices of the Pareto front: no other point is as good in all and better in one quantity.
 
     Each point has the same quantities, of which less is better.
     """

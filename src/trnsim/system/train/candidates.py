@@ -1,8 +1,8 @@
-"""The layouts that a search looks at, and which of them HBM has room for.
+"""The layouts that a search considers, and which of them fit in HBM.
 
-What was asked for stays; every other axis takes the sizes that divide what it shares. The memory of
-all of them is one formula over arrays, with the layers' average; the exact one judges those that
-are timed.
+Requested axes are fixed; every other axis takes the sizes that divide what it shares. One formula
+over arrays, with the layers' average, estimates the memory of all layouts; the exact one
+(`memory.stages`) checks those that are timed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LEAST_TOKENS: Final = 1024
 _MOST_TOKENS: Final = 65536
 """Tokens of a micro batch beyond which a larger one gains nothing."""
 _SLACK: Final = 1.05
-"""How much above its room the average formula may lie before a layout is left out."""
+"""Factor by which the average formula may exceed HBM's room before a layout is left out."""
 
 
 @dataclass(frozen=True)
 class LayoutRequest:
-    """What a user asks of a layout; None where a search decides.
+    """A user's requirements of a layout; None where the search decides.
 
     Attributes are those of `Layout`.
     """
@@ -59,7 +59,7 @@ class LayoutRequest:
 
     @property
     def fixed_fields(self) -> dict[str, Any]:
-        """What was asked for, by the names of `Layout`."""
+        """The fields that were requested, by the names of `Layout`."""
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -67,7 +67,7 @@ class LayoutRequest:
         }
 
     def plain(self, machine: Machine) -> Layout:
-        """A layout with what was asked, one rank on every other axis, and data for the rest."""
+        """The requested layout, with one rank on every other axis and data ranks for the rest."""
         layout = replace(Layout(recompute="selective"), **self.fixed_fields)
         if self.data is not None:
             return layout
@@ -77,7 +77,7 @@ class LayoutRequest:
 
 
 def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> list[Layout]:
-    """Every legal layout of all ranks of a machine with what was asked."""
+    """Every legal layout of all ranks of a machine that meets the request."""
     return [
         layout for layout in _splits(model, machine, request) if is_legal(layout, model, machine)
     ]
@@ -106,7 +106,7 @@ def _splits(model: Architecture, machine: Machine, request: LayoutRequest) -> It
 def _axes(
     model: Architecture, request: LayoutRequest, data: int, depth: int
 ) -> Iterator[dict[str, Any]]:
-    """The axes that share nothing with the number of ranks."""
+    """Values of the fields that leave the number of ranks as it is."""
     experts = model.experts.count if model.experts else 1
     virtual = [n for n in _VIRTUAL if depth % n == 0 and request.schedule == "1f1b"]
     zeros = [1, 3] if data > 1 else [1]
@@ -163,7 +163,7 @@ Array = npt.NDArray[np.float64]
 
 
 def roomy_layouts(model: Architecture, machine: Machine, candidates: list[Layout]) -> list[Layout]:
-    """Those that HBM has room for, by the average of the layers."""
+    """The candidates that fit in HBM, by the average of the layers."""
     if not candidates:
         return []
     needed = _needed(model, candidates)
@@ -218,7 +218,7 @@ def _sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[float, ...]:
-    """What all layers hold and keep together, and what lies before and behind them."""
+    """Parameters and activations of all layers together, and of the parts around them."""
     layout = Layout(**dict(zip(_KEYS, key, strict=True)), pipeline=pipeline)
     parts = all_parts(model, layout)
     layers = [part for part in parts if part.is_layer]

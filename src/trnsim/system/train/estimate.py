@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trnsim.workload.architecture import Architecture
 
 BATCH_TOKENS: Final = 4 * 2**20
-"""Tokens of a step, unless told: Llama 3's first batch (its paper, 3.4.1)."""
+"""Default tokens of a step: Llama 3's first batch (its paper, 3.4.1)."""
 SEQUENCE: Final = 8192
 _HOUR_S: Final = 3600.0
 _NEVER: Final = Interval(math.inf, math.inf, math.inf)
@@ -46,7 +46,7 @@ SHAPELESS: Final = (
 
 
 _SAME: Final = 1.02
-"""Runs nearer than this are as long as each other."""
+"""Ratio below which two runs are equally long."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,19 @@ class Size:
 
 @dataclass(frozen=True)
 class TrainingEstimate(Size):
-    """Training on one platform: the run that was asked for, and what is to be said of it.
+    """Training on one platform: the requested run, its price, its sources, and other sizes.
 
     Attributes:
-        model: what is trained.
-        platform: the name that was asked for.
-        best: the layout that was found, and what was looked at.
+        model: the architecture that is trained.
+        platform: the name in the question.
+        best: result of the search of layouts.
         tokens: of the whole run.
         quote: the price of an instance.
         basis: provenance of the inputs.
-        assumed: assumed inputs, and what times of few constants on AWS's chips take no account of.
+        assumed: assumed inputs, and effects that times of few constants on AWS's chips leave out.
         sizes: the run on every number of instances that was looked at, the fewest first.
         smaller: the fewest instances on which the run is not longer; None where none are.
-        front: sizes that no other is as fast, as cheap and as small as, the most first.
+        front: Pareto front of sizes in time, USD and chips, the most instances first.
     """
 
     model: Architecture
@@ -114,20 +114,20 @@ def estimate(
     """Time and USD to train `model` on `tokens` tokens.
 
     Args:
-        model: what is trained.
+        model: the architecture that is trained.
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
         tokens: of the whole run.
-        request: what a search of layouts takes as given; `usual_request` by default.
-        instances: how many; the smallest number with a layout that has room by default.
-        reliability: what interrupts the run.
-        effort: what the search may take.
-        measured: a user's times of layers, which win.
+        request: fixed axes of the layout; `usual_request` by default.
+        instances: number of instances; by default the smallest with a layout that has room.
+        reliability: failures and stragglers of the run.
+        effort: limits of the search.
+        measured: a user's times of layers, which take precedence.
         kind: purchase kind of the price.
         as_of: day of the price; today by default.
         rows: the catalogue of prices; the built-in one by default.
 
     Raises:
-        BadInput: a number that cannot be, an unknown platform, no legal layout, a measured table of
+        BadInput: a number out of range, an unknown platform, no legal layout, a measured table of
             another model.
         OutOfMemory: no layout has room.
     """
@@ -159,12 +159,12 @@ def estimate(
 
 
 def _pass_words(step: TrainingStep) -> str:
-    """What passes through a layer at once, in words."""
+    """A micro batch in words, for errors."""
     return f"train of {step.layout.micro_batch} x {step.layout.sequence} tokens"
 
 
 def _shapeless(result: Best) -> tuple[str, ...]:
-    """That times on AWS's chips take no account of shapes, where few constants gave them."""
+    """`SHAPELESS` if the times are those of few constants on AWS's chips."""
     sources = result.step.estimate.sources.values()
     is_few = any(source.startswith("few constants") for source in sources)
     return (SHAPELESS,) if result.machine.lnc and is_few else ()
@@ -173,7 +173,7 @@ def _shapeless(result: Best) -> tuple[str, ...]:
 def _check_measured(
     table: Measured, model: Architecture, where: Machine, request: LayoutRequest
 ) -> None:
-    """Refuse a table that is of none of the layouts that a search may take."""
+    """Refuse a measured table that covers none of the layouts of the search."""
     splits = {(layout.split, layout.dtype) for layout in layouts(model, where, request)}
     if splits:  # without one, the search says why
         cases = [(trained_model(model, dtype), split) for split, dtype in splits]
@@ -195,7 +195,7 @@ def _size(
 
 
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
-    """A run beside others of the same platform on other numbers of instances."""
+    """The run with the sizes of its platform that it is compared with."""
     ordered = tuple(sorted(sizes, key=lambda size: size.machine.count))
     fewer = [
         size
@@ -220,9 +220,9 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
 
 
 def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
-    """Runs of one platform, each beside the numbers of instances that any of them looked at.
+    """Runs of one platform, each compared with the sizes of all of them.
 
-    Of one number the shortest step counts, whichever search found it.
+    For each number of instances, the shortest step of any search counts.
     """
     shortest: dict[int, Size] = {}
     for size in (size for run in runs for size in run.sizes):
@@ -235,7 +235,7 @@ def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
 def usual_request(
     model: Architecture, where: Machine, sequence: int | None = None
 ) -> LayoutRequest:
-    """What is trained unless told: sequences of a usual length, a batch of a usual size."""
+    """The default request: sequences of a usual length, a batch of a usual size."""
     length = sequence or model.usual_length(SEQUENCE)
     return LayoutRequest(usual_batch(where, length), length)
 
@@ -251,7 +251,7 @@ def usual_batch(where: Machine, sequence: int) -> int:
 
 
 def _basis(result: Best) -> Basis:
-    """The inputs that decided it, with the provenance of each."""
+    """The inputs of a result, with the provenance of each."""
     where, dtype = result.machine, result.step.layout.dtype
     facts: dict[str, Rate] = {
         f"peak FLOP/s ({dtype})": where.peak(dtype),

@@ -1,4 +1,4 @@
-"""Exchanges of a layout's ranks on one machine."""
+"""Times of exchanges between a layout's ranks on one machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files that start a layout on a cluster: for torchrun, Slurm or Kubernetes.
 
-They carry the sizes of the layout under the names of NeMo and Megatron's options; what reads them
-is the user's training script.
+They carry the sizes of the layout under the names of NeMo and Megatron's options, which the user's
+training script reads.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PORT: Final = 29500
 
 
 def check(kind: str) -> None:
-    """Refuse a kind that is not known.
+    """Refuse an unknown kind of file.
 
     Raises:
-        BadInput: with those that are.
+        BadInput: lists the legal kinds.
     """
     if kind not in KINDS:
         raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
@@ -34,7 +34,7 @@ def text(kind: str, machine: Machine, layout: Layout, more: Sequence[str] = ()) 
     """The file of a kind that starts the layout; `more` are further words of the command.
 
     Raises:
-        BadInput: for a kind that is not known.
+        BadInput: the kind is unknown.
     """
     check(kind)
     writer = {"torchrun": _torchrun, "sbatch": _sbatch, "k8s": _kubernetes}[kind]
@@ -64,7 +64,7 @@ def _arguments(layout: Layout) -> list[str]:
 
 
 def _environment(machine: Machine) -> dict[str, str]:
-    """What ranks need to find each other and their cores."""
+    """Environment variables by which ranks find each other and their cores."""
     variables = {"FI_PROVIDER": "efa", "FI_EFA_FORK_SAFE": "1"} if machine.count > 1 else {}
     if machine.lnc:
         variables |= {"NEURON_RT_NUM_CORES": "1", "NEURON_LOGICAL_NC_CONFIG": str(machine.lnc)}

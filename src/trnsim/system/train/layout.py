@@ -30,7 +30,7 @@ _UNTRAINED: Final = "inferentia1"
 
 
 class Misfit(NamedTuple):
-    """Why a layout cannot be, with what is legal, and what to do."""
+    """The reason that a layout is illegal, with the legal values, and a remedy."""
 
     message: str
     fix: str
@@ -153,7 +153,7 @@ def check(layout: Layout, model: Architecture, machine: Machine) -> None:
 
 
 def is_legal(layout: Layout, model: Architecture, machine: Machine) -> bool:
-    """Whether a machine and a model can have it."""
+    """True if the machine and the model can have the layout."""
     try:
         check(layout, model, machine)
     except BadInput:

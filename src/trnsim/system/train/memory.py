@@ -41,7 +41,7 @@ _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores 
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
 GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
 _NAMED_BYTES: Final = 1 << 27
-"""What an error names."""
+"""Least bytes of a part that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class StageMemory:
         optimizer: moments, and weights in FP32 beside ones of fewer bits.
         activations: kept for backward, of all micro batches in flight.
         logits: of the last stage.
-        buffers: what exchanges gather.
+        buffers: results of exchanges that gather.
     """
 
     weights: float
@@ -66,7 +66,7 @@ class StageMemory:
 
     @property
     def total(self) -> float:
-        """All."""
+        """Sum of all parts."""
         return float(sum(getattr(self, field.name) for field in fields(self)))
 
 
@@ -99,14 +99,14 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
 
 
 def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
-    """Bytes of a weight, of its gradient, and of what the optimizer keeps for it."""
+    """Bytes of a weight, of its gradient, and of its optimizer state."""
     optimizer = OPTIMIZERS[layout.optimizer]
     master = optimizer.master_bytes if layout.dtype != "fp32" else 0.0
     return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, optimizer.moment_bytes + master
 
 
 def in_flight(layout: Layout, at: int) -> float:
-    """Chunks whose activations stage `at` keeps at most, of its `virtual` ones."""
+    """Most pairs of a chunk and a micro batch whose activations stage `at` keeps at once."""
     stages, parts = layout.pipeline, layout.virtual
     after = stages - at - 1
     if parts > 1:
@@ -121,7 +121,7 @@ def in_flight(layout: Layout, at: int) -> float:
 
 
 def kept_bytes(part: StagePart, layout: Layout) -> float:
-    """Bytes that one layer keeps of a micro batch."""
+    """Bytes of activations that one layer keeps of a micro batch."""
     return _activations(part, layout, Recompute(layout.recompute))
 
 
@@ -141,14 +141,14 @@ def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float
 
 
 def working_bytes(part: StagePart, layout: Layout) -> float:
-    """Bytes of what exists for one layer at a time: all of it, where backward computes it again."""
+    """Bytes of the activations that backward computes again, for one layer at a time."""
     if layout.recompute != Recompute.FULL:
         return 0.0
     return _activations(part, layout, Recompute.SELECTIVE)
 
 
 def logit_bytes(part: StagePart) -> float:
-    """Bytes of scores of words, and of these in FP32 for the loss."""
+    """Bytes of the logits, and of their FP32 copy for the loss."""
     return _LOGIT_BYTES * sum(
         product.m * product.n * product.times
         for product in part.summary.products
@@ -172,7 +172,7 @@ def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
     """Refuse a layout that HBM has no room for.
 
     Raises:
-        OutOfMemory: names the stage that needs the most, and what of.
+        OutOfMemory: names the stage that needs the most, and its largest parts.
     """
     at = max(range(len(needed)), key=lambda index: needed[index].total)
     need, has = needed[at].total, room(machine)

@@ -27,12 +27,12 @@ FORWARD, BACKWARD, WEIGHTS = range(3)
 KINDS: Final = ("forward", "backward", "weight gradients")
 
 Operation = tuple[int, int, int]
-"""What a stage does: its kind, the part of the model (counted in the order in which a micro batch
-meets them), and the micro batch."""
+"""An operation of a stage: its kind, the part of the model (counted in the order in which a micro
+batch meets them), and the micro batch."""
 
 
 class StageSpan(NamedTuple):
-    """When an operation ran."""
+    """Start and end of an operation."""
 
     operation: Operation
     start_s: float
@@ -58,7 +58,7 @@ class StageCosts:
 
 @dataclass(frozen=True)
 class StepSchedule:
-    """A step of a pipeline.
+    """The timed operations of a step.
 
     Attributes:
         stages: the spans of each stage.
@@ -142,7 +142,7 @@ def _interleaved(at: int, stages: int, parts: int, micro_batches: int) -> list[O
 
 
 def run(stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> StepSchedule:
-    """When each operation of the stages begins and ends."""
+    """The schedule: start and end of each operation of the stages."""
     run = _Run(stage_orders, costs)
     run.finish()
     return StepSchedule(
@@ -194,7 +194,7 @@ class _Run:
             raise InternalError(f"stages wait for each other: {next(iter(self._waiting))}")
 
     def _advance(self, stage: int) -> list[int]:
-        """Run a stage until it waits; the stages that waited for what it did."""
+        """Run a stage until it waits; return the stages that waited for its results."""
         ends, order, over, waiting = self.ends[stage], self._plans[stage], self._over, self._waiting
         free_s = ends[-1] if ends else 0.0
         woken: list[int] = []
@@ -214,7 +214,7 @@ class _Run:
         return woken
 
     def _needs(self, operation: Operation) -> tuple[Operation | None, float]:
-        """What an operation waits for, and the seconds until that is here.
+        """The operation that this one waits for, and the seconds of the transfer between them.
 
         Gradients of weights need what the same stage did before.
         """
@@ -227,7 +227,7 @@ class _Run:
 
 
 _MOST_OPERATIONS: Final = 1 << 14
-"""A schedule with more is folded."""
+"""Operations beyond which a schedule is folded."""
 _ROUNDS: Final = (2, 8)
 """Fewest and most rounds of `stages` micro batches after which rounds are taken to be equal."""
 

@@ -6,7 +6,7 @@ between checkpoints, a part
 
     goodput = t / (M exp(R / M) (exp((t + d) / M) - 1))
 
-of the time is work that is kept; ``t`` is chosen for the most.
+of the time is work that is kept; ``t`` is chosen to maximise it.
 
 Source: Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart dumps",
 equation 13; the failure rate, the Llama 3 paper (arXiv:2407.21783), section 3.3.4.
@@ -40,16 +40,16 @@ STRAGGLER_SPREAD: Final = assumed(
 _NEVER: Final = 1e-3
 """A job that keeps less of its time would take a thousand times as long: it never finishes."""
 _LITTLE: Final = 0.5
-"""A job that loses more of its time than it keeps is told why."""
+"""Goodput below which `Goodput.why` gives the reason."""
 _RARE: Final = 0.01
-"""A part of failures without a spare that more spares do not make much smaller."""
+"""Part of failures without a spare below which more spares help little."""
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _ROUNDS: Final = 80
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """What interrupts and slows a run.
+    """Failures, checkpoints and stragglers of a run.
 
     Attributes:
         chip_mtbf_s: mean seconds between failures of one chip and its share of all else.
@@ -77,7 +77,7 @@ class Reliability:
 
 
 def _check(name: str, value: float, *, is_positive: bool) -> None:
-    """Refuse a number that cannot be.
+    """Refuse a number out of range.
 
     Raises:
         BadInput: it is negative, infinite or no number; or zero where that cannot be.
@@ -89,16 +89,16 @@ def _check(name: str, value: float, *, is_positive: bool) -> None:
 
 @dataclass(frozen=True)
 class Goodput:
-    """What part of a run's time is work that is kept.
+    """The part of a run's time that is productive, and where the rest goes.
 
     Attributes:
         mtbf_s: mean seconds between failures of the whole job.
         interval_s: seconds of work between checkpoints.
         kept: the part of the time that failures, checkpoints and recovery leave.
-        straggling: the time of a step, beside that of instances which are all alike.
+        straggling: the time of a step over that on instances of equal speed.
         recovery_s: mean seconds from a failure until training goes on.
         unspared: the part of failures that find no spare.
-        why: where most of the time is lost, and the options that help; else nothing.
+        why: where most of the time is lost, and the options that help; "" for a fair goodput.
     """
 
     mtbf_s: float
@@ -116,7 +116,7 @@ class Goodput:
 
     @property
     def is_ending(self) -> bool:
-        """Whether a run comes to its end in a time that means anything."""
+        """True if a run comes to its end in a realistic time."""
         return self.goodput >= _NEVER
 
 
@@ -124,7 +124,7 @@ def goodput(chips: int, instances: int, reliability: Reliability | None = None) 
     """The goodput of a job on all of `chips`.
 
     Raises:
-        BadInput: for numbers that cannot be.
+        BadInput: a number is out of range.
     """
     reliability = reliability or Reliability()
     mtbf_s = reliability.chip_mtbf_s / chips
@@ -154,9 +154,9 @@ def kept_part(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s:
 
 
 _LARGEST: Final = 700.0
-"""A power of e that a double has."""
+"""Largest exponent whose exponential is a finite double."""
 _SHORTEST: Final = 1e-3
-"""Of the mean time between failures: an interval without a stall to pay for."""
+"""Shortest interval between checkpoints, over the mean time between failures."""
 
 
 def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:

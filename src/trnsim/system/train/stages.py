@@ -1,4 +1,4 @@
-"""What a stage of a pipeline computes and holds: its parts, and the parameters of one rank.
+"""The stages of a pipeline: their layers, tables and heads, and the parameters of one rank.
 
 Layers are dealt out in their order, equally many to each part of each stage; tables lie with the
 first layers, the product of the vocabulary with the last ones.
@@ -32,15 +32,15 @@ PRODUCT_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8}
 
 @dataclass(frozen=True)
 class StagePart:
-    """Equal layers of a stage, or what lies before or behind all layers.
+    """Equal layers of a stage, or the table before or the head behind all layers.
 
     Attributes:
-        summary: one of them in a forward pass.
-        times: how many the stage has; of an average stage, a part of one.
-        tower: whose they are.
-        layer: what they are; None outside the layers.
-        dense: parameters of one that one rank holds, outside experts.
-        experts: parameters of one's experts that one rank holds.
+        summary: forward pass of one of the layers.
+        times: number of the layers; a fraction for an average stage.
+        tower: the tower that they belong to.
+        layer: sizes of the layer; None for a table or head.
+        dense: parameters of one layer on one rank, outside experts.
+        experts: parameters of one layer's experts on one rank.
     """
 
     summary: Summary
@@ -52,7 +52,7 @@ class StagePart:
 
     @property
     def is_layer(self) -> bool:
-        """Whether it is a layer: not a table, not the product of the vocabulary."""
+        """True for layers, False for a table or the product of the vocabulary."""
         return self.layer is not None
 
 
@@ -67,12 +67,12 @@ def trained_model(model: Architecture, dtype: str) -> Architecture:
 
 
 def training_pass(layout: Layout) -> Pass:
-    """A micro batch."""
+    """The pass of a micro batch."""
     return Pass(Phase.TRAIN, layout.micro_batch, layout.sequence)
 
 
 def all_parts(model: Architecture, layout: Layout) -> tuple[StagePart, ...]:
-    """The parts of the whole model."""
+    """All parts of the model."""
     return _parts(model, _key(layout), layout.pipeline == 1)
 
 
@@ -102,7 +102,7 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
 
 
 def _key(layout: Layout) -> Layout:
-    """The layout with what a layer's parts depend on, all else as by default."""
+    """The layout reduced to the fields that a layer's parts depend on."""
     return type(layout)(
         tensor=layout.tensor,
         data=layout.expert,
@@ -153,7 +153,7 @@ def imbalance(tokens: float, ranks: int) -> float:
 
 
 def _busiest_summary(summary: Summary, layout: Layout, mlp: Experts) -> Summary:
-    """The part of the expert rank with the most tokens, for which all others wait."""
+    """The summary of the expert rank with the most tokens, for which all others wait."""
     rows = layout.micro_batch * layout.sequence / layout.context
     factor = imbalance(rows * mlp.per_token, layout.expert)
     products = tuple(

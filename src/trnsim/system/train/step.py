@@ -44,7 +44,7 @@ _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"
 )
 AXES: Final = ("tensor", "context", "expert", "data")
-"""Parts of a step that are exchanges, by what the ranks share."""
+"""Parts of a step that are exchanges, by axis of the layout."""
 _GRADIENT_PASSES: Final = 3
 """Forward and two gradients, each with as many multiplications."""
 
@@ -63,7 +63,7 @@ class TrainingStep:
         data_hidden_s: seconds of exchanges of gradients and weights behind computing.
         memory: of a rank of each stage.
         flop: useful FLOPs of a step, masked and repeated ones left out.
-        mfu: these beside what the chips could do in that time.
+        mfu: these over the peak FLOPs of all chips in that time.
         sequences_per_s: ``global batch / step``.
         tokens_per_s_per_chip: ``global batch sequence / (step chips)``.
     """
@@ -86,7 +86,7 @@ def _inverse(time_s: Interval, count: float) -> Interval:
 
 @dataclass(frozen=True)
 class _Sync:
-    """What a stage exchanges once a step among ranks that have the same parameters."""
+    """Seconds of a stage's reduction of gradients and gathering of weights, once a step."""
 
     reduced_s: float
     gathered_s: float
@@ -183,7 +183,7 @@ class TrainingSteps:
     def rough_s(self, layout: Layout) -> float:
         """Seconds of a step by the bubble's closed form, with equal stages but for the last.
 
-        No schedule is run: a search takes it to choose which layouts it times.
+        No schedule is run: a search ranks layouts by it.
         """
         parts = all_parts(self.model, layout)
         layers = [_repeated(self._part(part, layout), part.times) for part in parts]
@@ -200,7 +200,7 @@ class TrainingSteps:
         return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
 
     def costs(self, work: list[list[Passes]], layout: Layout) -> pipeline.StageCosts:
-        """The seconds of each part's operations, and of what stages hand on."""
+        """The seconds of each part's operations, and of the transfers between stages."""
         is_split = layout.schedule != "1f1b"
         weights = [sum(layer.weights_s for layer in chunk) if is_split else 0.0 for chunk in work]
         return pipeline.StageCosts(
@@ -236,7 +236,7 @@ class TrainingSteps:
         return [_repeated(self._part(part, layout), part.times) for part in chunk]
 
     def _part(self, part: StagePart, layout: Layout) -> Passes:
-        """The work of one of a part's layers, found once for all layouts that share it."""
+        """The work of one of a part's layers, computed once for all layouts that share it."""
         key = (
             id(part.summary),
             layout.recompute,
@@ -251,7 +251,7 @@ class TrainingSteps:
         return self._passes[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
-        """Seconds of what a stage hands to the next one: each tensor rank its share.
+        """Seconds in which a stage sends activations to the next, each tensor rank its share.
 
         Source: Narayanan et al. 2021 (arXiv:2104.04473), section 4.1, scatter and gather.
         """
@@ -266,7 +266,7 @@ class TrainingSteps:
         return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
 
     def _sync(self, held: list[Chunk], work: StageWork, layout: Layout) -> _Sync:
-        """What a stage exchanges once a step, and what of it computing hides."""
+        """The exchanges of a stage once a step, and the part that computing hides."""
         parts = [part for chunk in held for part in chunk]
         total = _merged_part(parts)
         layers = sum(part.times for part in parts if part.is_layer)
@@ -305,9 +305,9 @@ def _causes(work: Iterable[Passes], micro_batches: int) -> dict[str, float]:
 
 
 def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
-    """One sigma in seconds: computing errs as a whole, and exchanges with it or by themselves.
+    """One sigma in seconds, by source: of computing, and of exchanges with it or on their own.
 
-    A bubble errs as what it waits for.
+    A bubble has the relative error of the work that it waits for.
     """
     moved_s = sum(parts_s[axis] for axis in AXES)
     computed_s = sum(parts_s.values()) - moved_s - parts_s["bubble"] - parts_s[HOST]
@@ -321,7 +321,7 @@ def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
 
 
 def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
-    """Where the times of both passes come from, by part where these differ."""
+    """Sources of the times of both passes, by part where these differ."""
     sources = Sources()
     for chunk, passed in zip(pipe, work, strict=True):
         for part, layer in zip(chunk, passed, strict=True):

@@ -53,7 +53,7 @@ def _named_span(span: pipeline.StageSpan, stages: int, parts: int) -> NamedSpan:
 
 
 def _transfers(schedule: pipeline.StepSchedule, transfer_s: float, parts: int) -> list[NamedSpan]:
-    """What stages hand on: results ahead, gradients back."""
+    """Transfers between stages: results ahead, gradients back."""
     transfers = []
     for spans in schedule.stages:
         for span in spans:

@@ -1,4 +1,4 @@
-"""What one micro batch costs a rank of a stage: seconds of computing and of each exchange."""
+"""Seconds of computing and of exchanges of one micro batch on a rank of a stage."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class StageWork:
 
     @property
     def total_s(self) -> float:
-        """All of it: these exchanges wait for results and are waited for."""
+        """Sum of all: these exchanges wait for results and are waited for."""
         return self.compute_s + self.tensor_s + self.context_s + self.expert_s + self.data_s
 
     def times(self, count: float) -> StageWork:
-        """It, `count` times."""
+        """The work `count` times."""
         return StageWork(
             count * self.compute_s,
             count * self.tensor_s,
@@ -77,9 +77,9 @@ class Passes:
         backward: of both gradients, and of what is computed again before.
         weights_s: seconds of `backward` that the gradients of weights take.
         spread: one sigma of the logarithm of (true / estimate) of computing.
-        source: where its times come from.
+        source: source of the times of the forward pass.
         has_exchanges: whether the spread is of exchanges too.
-        backward_source: where those of its gradients come from.
+        backward_source: source of the times of gradients.
         causes_s: seconds of computing of one of equal layers, by cause.
         count: equal layers that it stands for.
     """
@@ -147,18 +147,18 @@ def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[flo
 
 
 GRADIENT_BYTES: Final = 4
-"""Of a gradient, summed in FP32."""
+"""Bytes of a gradient, summed in FP32."""
 
 
 def shared_s(
     kind: str, part: StagePart, element_bytes: float, layout: Layout, exchanges: Exchanges
 ) -> float:
-    """Seconds of a collective of one layer's parameters among ranks that have the same."""
+    """Seconds of a collective of one layer's parameters among ranks that hold the same ones."""
     spreads = layout.spreads
     dense_s = exchanges.time_s(kind, element_bytes * part.dense, spreads["data"])
     return dense_s + exchanges.time_s(kind, element_bytes * part.experts, spreads["expert data"])
 
 
 def _with_movement(work: StageWork, moved_s: float) -> StageWork:
-    """The work with what moves beside it: the time by which that exceeds computing."""
+    """The work with transfers that overlap it: only their excess over computing counts."""
     return work + StageWork(data_s=max(moved_s - work.compute_s, 0.0))
