@@ -24,7 +24,7 @@ from trnsim.estimate.few import elements
 from trnsim.estimate.fused import fused
 from trnsim.place.machine import machine
 from trnsim.system.infer.parts import InputSizes, inference
-from trnsim.workload.captured import Captured, summaries_of
+from trnsim.workload.captured import CapturedModel, summaries_of
 from trnsim.workload.summary import captured_summaries
 
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ def network(row):
             part.model_pass, batch=part.model_pass.batch * math.ceil(part.guided / guided)
         )
         made = summaries_of(part.model, given)
-        if isinstance(part.model, Captured):
+        if isinstance(part.model, CapturedModel):
             graphs.append({"times": part.times, "blocks": [block(one) for one in made]})
         else:
             each_s = sum(one.times * times.of(one, given).time_s for one in made)

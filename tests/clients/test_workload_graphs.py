@@ -15,7 +15,7 @@ from published_models import COUNTS
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.models import ModelShape, model_graph
 from trnsim.torch.models.config import config_of
-from trnsim.workload.captured import Captured, summaries_of, workload_of
+from trnsim.workload.captured import CapturedModel, summaries_of, workload_of
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
@@ -132,7 +132,7 @@ def test_a_training_pass_is_three_forward_ones():
 def captured(values, one, split=None):
     """A captured model, and its blocks."""
     found = workload_of(values, "mine.json")
-    assert isinstance(found, Captured)
+    assert isinstance(found, CapturedModel)
     return found, summaries_of(found, one, split or Split())
 
 

@@ -12,7 +12,7 @@ import transformers
 
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.whole import whole
+from trnsim.workload.whole import whole_graph
 
 BATCH, TOKENS, WORDS = 2, 9, 41
 
@@ -44,7 +44,7 @@ def built(values, kind=None):
 def graph_of(values, phase, tokens, past=0):
     """The graph of a pass in float32."""
     model = from_config({**values, "torch_dtype": "float32"}, "tiny.json")
-    return whole(model, Pass(Phase(phase), BATCH, tokens, past)), model
+    return whole_graph(model, Pass(Phase(phase), BATCH, tokens, past)), model
 
 
 class Weights:

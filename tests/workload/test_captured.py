@@ -9,7 +9,7 @@ from published_models import COUNTS, VIT, llama
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import captured, passes
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import Captured, summaries_of, workload, workload_of
+from trnsim.workload.captured import CapturedModel, summaries_of, workload, workload_of
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.resident import parameters
 
@@ -31,7 +31,7 @@ def test_any_other_model_is_captured(tmp_path, config, kind):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     found = workload(path)
-    assert isinstance(found, Captured)
+    assert isinstance(found, CapturedModel)
     assert (found.name, found.model_type) == ("config", kind)
     assert hash(found) == hash(workload(path))
 

@@ -6,11 +6,11 @@ from workload_sizes import GROUPED, experts, layer_of, model
 from trnsim.workload.architecture import PLAIN, Attention, Layer, Mlp, Tower
 from trnsim.workload.gradients import (
     OPTIMIZERS,
-    Kept,
+    KeepPolicy,
     Recompute,
     activation_bytes,
     backward,
-    recomputed,
+    recomputation,
 )
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.passes import summaries
@@ -59,12 +59,12 @@ def test_gradients_are_exchanged_as_values_were():
 
 def test_recomputation_repeats_nothing_the_core_or_all():
     forward = layer(Split(tensor=2))
-    assert recomputed(forward, Recompute.NONE).flop == 0
-    core = recomputed(forward, Recompute.SELECTIVE)
+    assert recomputation(forward, Recompute.NONE).flop == 0
+    core = recomputation(forward, Recompute.SELECTIVE)
     assert core.flop == 2 * (2 * 2 * 4 * 8 * 4 * 8)
     assert core.weight_bytes == 0
     assert core.exchanges == ()
-    whole = recomputed(forward, Recompute.FULL)
+    whole = recomputation(forward, Recompute.FULL)
     assert whole.flop == forward.flop
     assert whole.exchanges == forward.exchanges
 
@@ -89,7 +89,9 @@ SCORES = 5 * HEADS * SEQUENCE / HIDDEN
 )
 def test_a_layer_of_gpt3_keeps_what_the_paper_says(t, recompute, is_sequence, expected):
     split = Split(tensor=t, is_sequence=is_sequence)
-    found = activation_bytes(GPT3, GPT3_LAYER, SEQUENCE, split, Kept(recompute, has_dropout=True))
+    found = activation_bytes(
+        GPT3, GPT3_LAYER, SEQUENCE, split, KeepPolicy(recompute, has_dropout=True)
+    )
     assert found == pytest.approx(HIDDEN * expected(t))
 
 
@@ -101,17 +103,17 @@ def test_a_gated_layer_without_dropout_keeps_its_own_sizes():
     one = Layer(1, (GROUPED,), Mlp(50), 64)
     queries, results, keys_and_values, between = 32, 32, 16, 3 * 50
     elements = 4 * 32 + queries + results + keys_and_values + between
-    assert of(one, Kept(Recompute.SELECTIVE)) == 2 * elements
-    assert of(one, Kept()) == 2 * elements + 2 * 8 * 8
-    assert of(one, Kept(bits=32)) == 2 * of(one, Kept())
+    assert of(one, KeepPolicy(Recompute.SELECTIVE)) == 2 * elements
+    assert of(one, KeepPolicy()) == 2 * elements + 2 * 8 * 8
+    assert of(one, KeepPolicy(bits=32)) == 2 * of(one, KeepPolicy())
     routed = replace(one, mlp=experts())
     per_token = 2 * (2 * 32 + 3 * 10)
-    assert of(routed, Kept(Recompute.SELECTIVE)) == 2 * (elements - between + per_token)
+    assert of(routed, KeepPolicy(Recompute.SELECTIVE)) == 2 * (elements - between + per_token)
 
 
 def test_a_parallel_layer_keeps_one_input():
     one = Layer(1, (GROUPED,), Mlp(50), 64)
-    saved = of(one, Kept()) - of(replace(one, is_parallel=True), Kept())
+    saved = of(one, KeepPolicy()) - of(replace(one, is_parallel=True), KeepPolicy())
     assert saved == 2 * 2 * 32
 
 

@@ -5,7 +5,7 @@ from parameter_formulas import multiplied, of_layer, of_model
 from published_models import COUNTS
 from workload_sizes import GROUPED, LATENT, experts, layer_of, model, named
 
-from trnsim.workload.architecture import PLAIN, Matrix, Mlp
+from trnsim.workload.architecture import PLAIN, Mlp, Projection
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.passes import passes, summaries
@@ -146,14 +146,14 @@ def test_short_weights_are_read_short_and_say_what_multiplies():
 
 def test_towers_of_images_have_their_own_tokens():
     one = model()
-    patches = Matrix("patches", 48, 32, 32)
+    patches = Projection("patches", 48, 32, 32)
     images = replace(
         one.towers[0],
         name="images",
         looked_up=0,
         outputs=0,
         before=(patches,),
-        behind=(Matrix("classes", 32, 7, is_each_token=False),),
+        behind=(Projection("classes", 32, 7, is_each_token=False),),
         tokens=17,
     )
     alone = replace(one, towers=(images,))
@@ -181,7 +181,7 @@ def test_layers_of_shared_weights_are_held_once_and_read_each_time():
 def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
     one = model()
     (tower,) = one.towers
-    pooled = replace(tower, outputs=0, behind=(Matrix("dense", 32, 32, is_each_token=False),))
+    pooled = replace(tower, outputs=0, behind=(Projection("dense", 32, 32, is_each_token=False),))
     head = summaries(replace(one, towers=(pooled,)), Pass(Phase.ENCODE, 2, 10))[-1]
     assert sum(operator.elements for operator in head.elementwise) == 2 * 2 * 10 * 32
     assert named(head, "dense").m == 2

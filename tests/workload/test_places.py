@@ -31,9 +31,9 @@ def turned(x, angles, is_paired):
 def test_heads_are_turned_by_the_angles_of_their_places(width, is_paired):
     rank, rotary = RankGraph(bits=32), Rotary(width, is_paired, factor=2.0)
     places.angles(rank, BATCH * TOKENS, rotary)
-    rank.given |= rank.made
+    rank.named_inputs |= rank.named_outputs
     heads = rank.graph.input((BATCH, HEADS, TOKENS, WIDTH), "float32")
-    rank.graph.outputs.append(places.rotated(rank, heads, rotary))
+    rank.graph.outputs.append(places.rotated_heads(rank, heads, rotary))
     rng = np.random.default_rng(0)
     frequencies = rng.random(width // 2).astype(np.float32)
     numbers = rng.integers(0, 50, BATCH * TOKENS).astype(np.int32)
@@ -48,7 +48,7 @@ def test_heads_are_turned_by_the_angles_of_their_places(width, is_paired):
 def test_heads_without_a_rotation_stay():
     rank = RankGraph()
     heads = rank.input(1, 2, 3, 4)
-    assert places.rotated(rank, heads, None) is heads
+    assert places.rotated_heads(rank, heads, None) is heads
     assert places.rotations(model().towers[0]) == ()
 
 
@@ -56,7 +56,7 @@ def test_heads_without_a_rotation_stay():
 def test_rows_of_a_table_are_added_at_their_places(first):
     rank = RankGraph(bits=32)
     x, table = rank.input(3, 4), rank.input(9, 4)
-    rank.graph.outputs.append(places.learned(rank, x, table, first))
+    rank.graph.outputs.append(places.with_learned_places(rank, x, table, first))
     rows, values = np.ones((3, 4), np.float32), np.arange(36, dtype=np.float32).reshape(9, 4)
     (found,) = rank.graph.reference([rows, values, np.array([4, 0, 6], np.int32)])
     assert (found == rows + values[np.array([4, 0, 6]) + first]).all()
@@ -65,7 +65,7 @@ def test_rows_of_a_table_are_added_at_their_places(first):
 def test_scores_grow_with_the_key_by_a_number_of_each_head():
     rank = RankGraph(bits=32)
     places.slopes(rank, 2, 4)
-    rank.graph.outputs.append(rank.made["bias"])
+    rank.graph.outputs.append(rank.named_outputs["bias"])
     (found,) = rank.graph.reference([np.array([0.5, 2], np.float32)])
     assert found.tolist() == [[0, 0.5, 1, 1.5], [0, 2, 4, 6]]
 
@@ -74,7 +74,7 @@ def test_padding_is_hidden_from_all_queries():
     rank = RankGraph(bits=32)
     places.hidden_tokens(rank, 1, 3)
     query = rank.graph.input((1, 2, 3, 4), "float32")
-    rank.given["bias"] = rank.made["bias"]
+    rank.named_inputs["bias"] = rank.named_outputs["bias"]
     rank.graph.outputs.append(places.bias(rank, query, 3, of_heads=False))
     given = [np.array([[1, 1, 0]], np.int32), np.zeros((1, 2, 3, 4), np.float32)]
     (found,) = rank.graph.reference(given)

@@ -3,14 +3,14 @@ import re
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.quantization import METHODS, bits_of
 
 LAYERS = 2
 
 
 def of(**given):
-    return bits_of(Keys(given, "mine.json"), LAYERS)
+    return bits_of(ConfigKeys(given, "mine.json"), LAYERS)
 
 
 def quantized(**given):

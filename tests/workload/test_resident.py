@@ -5,7 +5,7 @@ from parameter_formulas import multiplied, of_attention, of_mlp, of_model
 from test_attending import with_cross
 from workload_sizes import GROUPED, LATENT, experts, model
 
-from trnsim.workload.architecture import PLAIN, Attention, Matrix, Mlp
+from trnsim.workload.architecture import PLAIN, Attention, Mlp, Projection
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import active_parameters, cache_bytes, parameters, weights_bytes
 
@@ -67,7 +67,7 @@ def test_graphs_have_the_parameters_of_the_formulas(attention, mlp, is_tied):
 
 def test_products_outside_the_layers_count():
     one = model()
-    more = {"before": (Matrix("patches", 5, 32, 32),), "positions": 9, "extra": 4}
+    more = {"before": (Projection("patches", 5, 32, 32),), "positions": 9, "extra": 4}
     larger = replace(one, towers=(replace(one.towers[0], **more),))
     assert parameters(larger) - parameters(one) == 5 * 32 + 32 + 9 * 32 + 4
     assert multiplied(larger) - multiplied(one) == 5 * 32 + 32

@@ -4,7 +4,7 @@ import pytest
 from trnsim.graph.ops.reductions import TopK
 from trnsim.workload.architecture import Experts, Mlp, Routing
 from trnsim.workload.rank_graph import RankGraph
-from trnsim.workload.routing import Routed
+from trnsim.workload.routing import ExpertRows
 
 TOKENS, COUNT, EACH, HIDDEN = 7, 6, 2, 4
 SCORES = np.random.default_rng(0).normal(size=(TOKENS, COUNT)).astype(np.float32)
@@ -25,7 +25,7 @@ def found(routing, correction=None, *, is_whole=True):
     rank = RankGraph(bits=32)
     scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
     mlp = Experts(COUNT, EACH, Mlp(3), routing=routing)
-    routed = Routed(rank, mlp, scores, is_wired=True, is_whole=is_whole)
+    routed = ExpertRows(rank, mlp, scores, is_wired=True, is_whole=is_whole)
     taken = routed.taken(rows)
     rank.graph.outputs = [routed.chosen.experts, taken, routed.put_together(taken, rows.shape)]
     given = [SCORES, ROWS, *([] if correction is None else [correction])]
@@ -82,7 +82,7 @@ def test_experts_of_the_best_groups_are_left():
 def test_routers_of_which_sizes_are_known_alone_choose_and_do_not_weigh():
     rank = RankGraph()
     scores = rank.input(TOKENS, COUNT)
-    routed = Routed(rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True)
+    routed = ExpertRows(rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True)
     assert routed.weights is None
     assert isinstance(rank.graph.nodes[0].operation, TopK)
 
@@ -92,7 +92,7 @@ def test_corrections_that_are_parameters_are_added_in_float32():
     scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
     routing = Routing("logistic", is_corrected=True)
     mlp = Experts(COUNT, EACH, Mlp(3), router_biases=COUNT, routing=routing)
-    Routed(rank, mlp, scores, is_wired=True, is_whole=True).taken(rows)
+    ExpertRows(rank, mlp, scores, is_wired=True, is_whole=True).taken(rows)
     (bias,) = (value for value in rank.graph.inputs if value.number in rank.weights)
     readers = [node for node in rank.graph.nodes if bias in node.values]
     assert bias.dtype == "bfloat16"

@@ -8,7 +8,7 @@ from trnsim.graph.graph import reference_of
 from trnsim.graph.operation import Kind
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.whole import is_known, whole
+from trnsim.workload.whole import is_known, whole_graph
 
 SIZES = {
     "vocab_size": 40,
@@ -51,13 +51,13 @@ def values(made, given, cache=()):
 )
 def test_a_prompt_and_a_step_give_what_all_tokens_at_once_do(model_type, given):
     one, tokens = named(model_type, **given), [3, 1, 4, 1, 5, 9]
-    every = whole(one, Pass(Phase.ENCODE, 1, 6))
+    every = whole_graph(one, Pass(Phase.ENCODE, 1, 6))
     (scores,) = values(every, {"words": tokens, "places": range(6)})
-    prompt = whole(one, Pass(Phase.PREFILL, 1, 5))
+    prompt = whole_graph(one, Pass(Phase.PREFILL, 1, 5))
     last, *cache = values(prompt, {"words": tokens[:5], "places": range(5)})
     np.testing.assert_allclose(last[0], scores[4], atol=1e-4)
     assert len(cache) == 2 * 3
-    step = whole(one, Pass(Phase.DECODE, 1, 1, 5))
+    step = whole_graph(one, Pass(Phase.DECODE, 1, 1, 5))
     found, *_ = values(step, {"words": tokens[5:], "places": [5]}, cache)
     np.testing.assert_allclose(found[0], scores[5], atol=1e-4)
     for made in (every, prompt, step):
@@ -66,7 +66,7 @@ def test_a_prompt_and_a_step_give_what_all_tokens_at_once_do(model_type, given):
 
 def test_layers_come_in_the_order_of_the_model():
     one = named("gemma2", sliding_window=3, head_dim=4)
-    made = whole(one, Pass(Phase.PREFILL, 1, 8))
+    made = whole_graph(one, Pass(Phase.PREFILL, 1, 8))
     windows = [getattr(node.operation, "window", None) for node in made.graph.nodes]
     assert [window for window in windows if window is not None] == [3, 0, 3]
     modules = dict.fromkeys(node.origin.module for node in made.graph.nodes)
@@ -76,14 +76,17 @@ def test_layers_come_in_the_order_of_the_model():
 def test_a_tied_table_is_one_input():
     tied, own = (named(tie_word_embeddings=flag) for flag in (True, False))
     counts = [
-        sum(value.shape == (40, 24) for value in whole(one, Pass(Phase.ENCODE, 1, 4)).graph.inputs)
+        sum(
+            value.shape == (40, 24)
+            for value in whole_graph(one, Pass(Phase.ENCODE, 1, 4)).graph.inputs
+        )
         for one in (tied, own)
     ]
     assert counts == [1, 2]
 
 
 def test_ranks_have_their_share_of_weights_and_meet_in_exchanges():
-    made = whole(named(), Pass(Phase.PREFILL, 1, 4), Split(tensor=2))
+    made = whole_graph(named(), Pass(Phase.PREFILL, 1, 4), Split(tensor=2))
     shapes = {made.names[value.number]: value.shape for value in made.graph.inputs}
     assert shapes["layers.0.attention.query"] == (24, 12)
     assert shapes["layers.0.mlp.down"] == (18, 24)
@@ -92,7 +95,7 @@ def test_ranks_have_their_share_of_weights_and_meet_in_exchanges():
 
 
 def test_weights_are_what_stays_from_step_to_step():
-    made = whole(named(), Pass(Phase.DECODE, 1, 1, 3))
+    made = whole_graph(named(), Pass(Phase.DECODE, 1, 1, 3))
     steps = {made.names[v.number] for v in made.graph.inputs if v.number not in made.weights}
     assert steps == {"words", "places", *(f"layers.{n}.cache" for n in range(3))}
 
@@ -101,10 +104,10 @@ def test_a_model_of_which_sizes_are_known_alone_has_no_graph():
     assert is_known(named())
     assert not is_known(model())
     with pytest.raises(NotModelled, match=r"^the graph of llama: only its sizes are known"):
-        whole(model(), Pass(Phase.ENCODE, 1, 4))
+        whole_graph(model(), Pass(Phase.ENCODE, 1, 4))
     narrow = named("opt", ffn_dim=36, word_embed_proj_dim=10, max_position_embeddings=9)
     with pytest.raises(NotModelled, match=r"^2 tensor ranks of opt, whose table is cut"):
-        whole(narrow, Pass(Phase.ENCODE, 1, 4), Split(tensor=2))
+        whole_graph(narrow, Pass(Phase.ENCODE, 1, 4), Split(tensor=2))
 
 
 def shares(name, array, rank, ranks):
@@ -156,7 +159,7 @@ def trained(made):
 def test_ranks_give_together_what_one_gives(model_type, given, phase):
     one, ranks = named(model_type, **given), 2
     words = {"words": [3, 1, 4, 1], "places": range(4), "labels": [1, 31, 22, -100]}
-    alone, part = (whole(one, Pass(phase, 1, 4), Split(tensor=n)) for n in (1, ranks))
+    alone, part = (whole_graph(one, Pass(phase, 1, 4), Split(tensor=n)) for n in (1, ranks))
     shapes = {alone.names[value.number]: value.shape for value in alone.graph.inputs}
     arrays = []
     for rank in range(ranks):

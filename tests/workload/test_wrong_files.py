@@ -4,7 +4,7 @@ import pytest
 from published_models import COUNTS
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.workload.captured import Captured, workload_of
+from trnsim.workload.captured import CapturedModel, workload_of
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.resident import parameters
@@ -40,7 +40,7 @@ def test_a_wrong_value_is_refused_or_counted(name):
         for value in WRONG:
             try:
                 found = workload_of(put(config, path, value), "mine.json")
-                if isinstance(found, Captured):
+                if isinstance(found, CapturedModel):
                     continue
                 assert parameters(found) > 0
                 assert summaries(found, Pass(Phase.TRAIN, 1, 4), Split(tensor=3, expert=2))

@@ -18,7 +18,7 @@ from trnsim.workload.model_names import displayed, hub_id
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
 from trnsim.workload.shape import ModelShape
-from trnsim.workload.whole import is_known, whole
+from trnsim.workload.whole import is_known, whole_graph
 
 _DECODERS: Final = ("ForCausalLM", "LMHeadModel")
 _DTYPE_KEYS: Final = ("dtype", "torch_dtype")
@@ -43,7 +43,7 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
     _check(model, given, 1 if shape.is_padded else shape.ranks)
     try:
-        made = whole(model, given, Split(tensor=shape.ranks))
+        made = whole_graph(model, given, Split(tensor=shape.ranks))
     except NotModelled:
         return None
     what = "images" if model.is_of_images else "tokens"

@@ -12,7 +12,7 @@ from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import beyond
 from trnsim.facts import derived
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import Captured, summaries_of
+from trnsim.workload.captured import CapturedModel, summaries_of
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import passes
 
@@ -64,7 +64,7 @@ class Question:
     @property
     def layered(self) -> list[tuple[Summary, Layer | None]]:
         """The same, each with its layer; None before and behind the layers, and in a graph."""
-        if isinstance(self.model, Captured):
+        if isinstance(self.model, CapturedModel):
             return [(summary, None) for summary in self.summaries]
         kinds: list[Layer | None] = []
         for tower, _ in passes(self.model, self.model_pass):
@@ -74,7 +74,7 @@ class Question:
     @property
     def is_captured(self) -> bool:
         """True if the parts are read from a graph."""
-        return isinstance(self.model, Captured)
+        return isinstance(self.model, CapturedModel)
 
     @property
     def _layers(self) -> LayerTimes:
@@ -93,7 +93,7 @@ class Question:
         """
         if not self.is_captured:
             return Rank(self.machine, self._layers, self.split)
-        is_denoiser = isinstance(self.model, Captured) and self.model.is_of_diffusers
+        is_denoiser = isinstance(self.model, CapturedModel) and self.model.is_of_diffusers
         times, call_s = graph_times(self.machine, self.dtype, is_denoiser=is_denoiser)
         more_spread = 0.0 if self.machine.lnc else float(CAPTURED_SPREAD)
         return Rank(self.machine, times, self.split, call_s, more_spread)

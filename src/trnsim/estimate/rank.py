@@ -14,7 +14,7 @@ from trnsim.estimate.times import Sources
 from trnsim.estimate.training import AGAIN, layer_passes
 from trnsim.facts import Evidence
 from trnsim.place.links import Spread, exchange
-from trnsim.workload.gradients import Recompute, turned
+from trnsim.workload.gradients import Recompute, gradient_exchanges
 from trnsim.workload.operators import WHOLE, Axis, Split
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class Rank:
         for summary, layer in parts:
             passes = layer_passes(summary, layer, model_pass, Recompute.NONE, self.layers)
             total.add(summary, passes.ahead, passes.ahead.time_s, summary.exchanges)
-            total.add(summary, passes.back, passes.back.time_s, turned(summary.exchanges))
+            total.add(
+                summary, passes.back, passes.back.time_s, gradient_exchanges(summary.exchanges)
+            )
             again = replace(passes.ahead, time_s=passes.again_s, parts_s={AGAIN: passes.again_s})
             total.add(summary, again, passes.again_s, passes.again.exchanges)
         return total.estimate()

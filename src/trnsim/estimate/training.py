@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomputed
+from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomputation
 from trnsim.workload.summary import Summary
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _recomputed_part(summary: Summary, layer: Layer | None, recompute: Recompute
     """The part that backward recomputes; one kernel of attention, which keeps no scores, these."""
     if layer is None:
         return Summary(summary.name, summary.times)
-    again = recomputed(summary, recompute)
+    again = recomputation(summary, recompute)
     if recompute is Recompute.NONE and is_fused(layer):
         scores = tuple(product for product in summary.products if product.name == "scores")
         return replace(again, products=scores)

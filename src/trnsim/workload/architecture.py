@@ -297,7 +297,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class Projection:
     """A product with weights outside the layers: patches, poolers, projections.
 
     Attributes:
@@ -349,10 +349,10 @@ class Tower:
     layers: tuple[Layer, ...]
     looked_up: int = 0
     table_width: int = 0
-    before: tuple[Matrix, ...] = ()
+    before: tuple[Projection, ...] = ()
     positions: int = 0
     extra: int = 0
-    behind: tuple[Matrix, ...] = ()
+    behind: tuple[Projection, ...] = ()
     final: int = 0
     outputs: int = 0
     is_tied: bool = False
@@ -374,7 +374,7 @@ class Tower:
     @property
     def has_cross_attention(self) -> bool:
         """Whether its layers read the output of the tower before."""
-        return any(one.is_cross for layer in self.layers for one in layer.attentions)
+        return any(attention.is_cross for layer in self.layers for attention in layer.attentions)
 
 
 @dataclass(frozen=True)
@@ -423,8 +423,8 @@ class Architecture:
     def is_generating(self) -> bool:
         """Whether it makes one token after another."""
         layers = self.decoder.layers
-        attentions = [one for layer in layers for one in layer.attentions]
-        return self.decoder.outputs > 0 and any(one.is_causal for one in attentions)
+        attentions = [attention for layer in layers for attention in layer.attentions]
+        return self.decoder.outputs > 0 and any(attention.is_causal for attention in attentions)
 
     @property
     def is_of_images(self) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from trnsim.graph.ops.contraction import Attention as Met
+from trnsim.graph.ops.contraction import Attention as AttentionOp
 from trnsim.workload.architecture import HeadNorm, LatentAttention, Norm
 from trnsim.workload.operators import Axis, Pass, Phase, Split
-from trnsim.workload.places import bias, rotated
+from trnsim.workload.places import bias, rotated_heads
 
 if TYPE_CHECKING:
     from trnsim.graph import Value
@@ -29,13 +29,13 @@ _KEPT: Final = 256
 def attention(
     rank: RankGraph,
     model: Architecture,
-    given: tuple[Attention | LatentAttention, Pass, Split],
+    setting: tuple[Attention | LatentAttention, Pass, Split],
     rows: Value,
     wiring: Wiring | None = None,
 ) -> Value:
     """An attention of a layer: [rows, hidden], a sum of which each tensor rank has a part."""
-    form = _Latent if isinstance(given[0], LatentAttention) else _Grouped
-    return form(rank, model, given, rows, wiring).result()
+    form = _Latent if isinstance(setting[0], LatentAttention) else _Grouped
+    return form(rank, model, setting, rows, wiring).result()
 
 
 @lru_cache(_KEPT)
@@ -46,7 +46,7 @@ def _sizes_of(form: Attention | LatentAttention) -> Attention | LatentAttention:
     return replace(form, rotary=None, head_norm=None, has_slopes=False, has_sinks=False)
 
 
-class _Attending:
+class _RankAttention:
     """One rank's part of an attention in a pass.
 
     Attributes:
@@ -59,16 +59,16 @@ class _Attending:
         self,
         rank: RankGraph,
         model: Architecture,
-        given: tuple[Attention | LatentAttention, Pass, Split],
+        setting: tuple[Attention | LatentAttention, Pass, Split],
         rows: Value,
         wiring: Wiring | None,
     ) -> None:
         self.rank, self.model, self.rows, self.wiring = rank, model, rows, wiring
-        form, self.given, self.split = given
+        form, self.model_pass, self.split = setting
         self.form = form if wiring else _sizes_of(form)
         self.heads = math.ceil(self.form.heads / self.split.tensor)
-        self.is_step = self.given.phase is Phase.DECODE
-        self.new = math.ceil(self.given.tokens / (1 if self.is_step else self.split.context))
+        self.is_step = self.model_pass.phase is Phase.DECODE
+        self.new = math.ceil(self.model_pass.tokens / (1 if self.is_step else self.split.context))
         self.keys = math.ceil(self._keys() / (self.split.context if self.is_step else 1))
 
     @property
@@ -89,17 +89,17 @@ class _Attending:
     def _keys(self) -> int:
         """Tokens whose keys and values a query of the whole meets, masked ones too."""
         if self.form.is_cross:
-            return self.given.source or self.given.tokens
-        keys = self.given.tokens + self.given.past
+            return self.model_pass.source or self.model_pass.tokens
+        keys = self.model_pass.tokens + self.model_pass.past
         if self.form.window and self.is_step:
-            keys = min(keys, self.form.window + self.given.tokens - 1)
+            keys = min(keys, self.form.window + self.model_pass.tokens - 1)
         return keys
 
     @property
-    def mask(self) -> Met:
+    def mask(self) -> AttentionOp:
         """Which keys the rank's queries see; those of ranks of a sequence take turns in it."""
         form = self.form
-        plain = Met(form.scale or self.width**-0.5, cap=form.cap)
+        plain = AttentionOp(form.scale or self.width**-0.5, cap=form.cap)
         if form.is_cross:
             return plain
         window = form.window if form.window < self._keys() or not form.is_causal else 0
@@ -109,45 +109,47 @@ class _Attending:
             first, apart = max(self.keys - self.new, 0), 1
         else:
             apart = self.split.context
-            first = self._keys() - self.given.tokens + (apart - 1) // 2
+            first = self._keys() - self.model_pass.tokens + (apart - 1) // 2
         return replace(plain, is_causal=True, first=first, apart=apart, window=window)
 
-    def met(self, query: Value, key: Value, value: Value) -> Value:
+    def attend(self, query: Value, key: Value, value: Value) -> Value:
         """Results [rows, heads x width] of queries that meet keys and values."""
         added = None
         if self.form.has_slopes or (self.wiring and self.wiring.has_mask):
             added = bias(self.rank, query, self.keys, of_heads=self.form.has_slopes)
-        found = self.rank.attended(query, key, value, self.mask, added)
-        rows = self.rank.joined(self._unsunk(found))
+        results = self.rank.attended(query, key, value, self.mask, added)
+        rows = self.rank.joined(self._without_sinks(results))
         if self.split.context > 1 and self.is_step and not self.form.is_cross:
-            return self._added_up(rows)
+            return self._context_sum(rows)
         return rows
 
-    def _unsunk(self, found: Value) -> Value:
+    def _without_sinks(self, results: Value) -> Value:
         """Results [B, H, L, D] without the share of a score that no key has.
 
         ``sum(exp(s)) / (sum(exp(s)) + exp(sink)) = logistic(log(sum(exp(s))) - sink)``.
         """
         rank, statistics = self.rank, self.rank.statistics
         if not self.form.has_sinks or statistics is None:
-            return found
+            return results
         rank.operator("sinks")
-        graph, shape = rank.graph, found.shape
+        graph, shape = rank.graph, results.shape
         own = rank.cast(rank.vector(shape[1], "sinks"), 32)
         logs = graph.reshape(statistics, shape[:3])
         apart = graph.elementwise("subtract", logs, graph.broadcast_in_dim(own, shape[:3], (1,)))
         left = rank.cast(graph.elementwise("logistic", apart), rank.bits)
-        return graph.elementwise("multiply", found, graph.broadcast_in_dim(left, shape, (0, 1, 2)))
+        return graph.elementwise(
+            "multiply", results, graph.broadcast_in_dim(left, shape, (0, 1, 2))
+        )
 
-    def _added_up(self, rows: Value) -> Value:
+    def _context_sum(self, rows: Value) -> Value:
         """The sum of all parts of a sequence: results, each query's largest score and sum."""
         rank, width = self.rank, rows.shape[1]
         statistics = rank.statistics
         if statistics is None:
             return rows
         short = rank.cast(rank.graph.reshape(statistics, (rows.shape[0], self.heads)), rank.bits)
-        whole = rank.graph.concatenate((rows, short, short), 1)
-        summed = rank.exchange("all_reduce", whole, Axis.CONTEXT, self.split.context)
+        packed = rank.graph.concatenate((rows, short, short), 1)
+        summed = rank.exchange("all_reduce", packed, Axis.CONTEXT, self.split.context)
         return rank.columns(summed, width)[0]
 
     def past_and_new(self, *new: Value) -> list[Value]:
@@ -156,17 +158,17 @@ class _Attending:
         Ranks of a sequence pass on theirs; in a step, each meets its part of the earlier ones.
         """
         self.rank.operator("cache")
-        whole = [self._with_past(one) for one in new]
+        parts = [self._with_past(part) for part in new]
         if self.split.context == 1 or self.is_step:
-            return whole
-        return self._of_all_ranks(whole)
+            return parts
+        return self._of_all_ranks(parts)
 
     def _with_past(self, new: Value) -> Value:
-        rank, given = self.rank, self.given
-        if given.phase not in _CACHING or not self.form.is_causal:
+        rank, model_pass = self.rank, self.model_pass
+        if model_pass.phase not in _CACHING or not self.form.is_causal:
             return new
         rank.keep(new, self.model.kv_bits)
-        before = math.ceil((self._keys() - given.tokens) / self.split.context)
+        before = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
         before = self.keys - self.new if self.is_step else before
         if before <= 0:
             return new
@@ -177,22 +179,22 @@ class _Attending:
     def _of_all_ranks(self, parts: list[Value]) -> list[Value]:
         """What the ranks of a sequence have of it, fetched at once."""
         rank, graph, last = self.rank, self.rank.graph, len(parts[0].shape) - 1
-        whole = graph.concatenate(parts, last)
-        *outer, tokens, width = whole.shape
-        rows = graph.reshape(whole, (math.prod(outer) * tokens, width))
+        merged = graph.concatenate(parts, last)
+        *outer, tokens, width = merged.shape
+        rows = graph.reshape(merged, (math.prod(outer) * tokens, width))
         every = rank.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
         rank.operator("cache")
         every = graph.reshape(every, (*outer, tokens * self.split.context, width))
-        starts, at = [0] * len(whole.shape), 0
-        found: list[Value] = []
+        starts, at = [0] * len(merged.shape), 0
+        pieces: list[Value] = []
         for part in parts:
             starts[-1] = at
-            found.append(graph.slice(every, starts, (*outer, self.keys, part.shape[-1])))
+            pieces.append(graph.slice(every, starts, (*outer, self.keys, part.shape[-1])))
             at += part.shape[-1]
-        return found
+        return pieces
 
 
-class _Grouped(_Attending):
+class _Grouped(_RankAttention):
     """Heads with keys and values, which groups of query heads share."""
 
     form: Attention
@@ -208,10 +210,10 @@ class _Grouped(_Attending):
             "query norm",
         )
         key, value = self._source() if form.is_cross else self._own()
-        found = self.met(rotated(self.rank, query, form.rotary), key, value)
+        results = self.attend(rotated_heads(self.rank, query, form.rotary), key, value)
         is_whole = self.wiring is not None and self.split.tensor == 1
         is_biased = is_whole and form.output_biases > 0
-        return self.weighted("output", found, self.rows.shape[1], is_biased=is_biased)
+        return self.weighted("output", results, self.rows.shape[1], is_biased=is_biased)
 
     @property
     def width(self) -> int:
@@ -228,29 +230,30 @@ class _Grouped(_Attending):
         rank, norm = self.rank, self.form.head_norm or _NO_NORM
         if norm.over == "row":
             rows = rank.norm(rows, norm.norm, name)
-        found = rank.heads(rows, self.given.batch, heads)
+        by_head = rank.heads(rows, self.model_pass.batch, heads)
         if norm.over in ("row", ""):
-            return found
-        return rank.norm(found, norm.norm, name, heads if norm.over == "heads" else 0)
+            return by_head
+        return rank.norm(by_head, norm.norm, name, heads if norm.over == "heads" else 0)
 
     def _pair(self, rows: Value) -> tuple[Value, Value]:
         """Keys and values [B, G, T, C] of rows, the keys normed."""
         form, rank = self.form, self.rank
         groups = math.ceil(form.kv_heads / self.split.tensor)
         widths = groups * form.head_dim, groups * form.value_dim
-        made = self.weighted("key and value", rows, sum(widths), is_biased=self._is_biased)
-        key, value = rank.columns(made, *widths)
-        return self._headed(key, groups, "key norm"), rank.heads(value, self.given.batch, groups)
+        pair = self.weighted("key and value", rows, sum(widths), is_biased=self._is_biased)
+        key, value = rank.columns(pair, *widths)
+        batch = self.model_pass.batch
+        return self._headed(key, groups, "key norm"), rank.heads(value, batch, groups)
 
     def _own(self) -> tuple[Value, Value]:
         """Keys and values of the tower's own tokens, and of those before them."""
         key, value = self._pair(self.rows)
-        key, value = self.past_and_new(rotated(self.rank, key, self.form.rotary), value)
+        key, value = self.past_and_new(rotated_heads(self.rank, key, self.form.rotary), value)
         return key, value
 
     def _source(self) -> tuple[Value, Value]:
         """Those of the tower before; a step finds them in the cache."""
-        rank, batch, bits, form = self.rank, self.given.batch, self.model.kv_bits, self.form
+        rank, batch, bits, form = self.rank, self.model_pass.batch, self.model.kv_bits, self.form
         if self.is_step:
             groups = math.ceil(form.kv_heads / self.split.tensor)
             shape = batch, groups, self.keys
@@ -258,31 +261,32 @@ class _Grouped(_Attending):
             key, value = (rank.earlier((*shape, width), bits) for width in widths)
             return key, value
         key, value = self._pair(rank.input(batch * self.keys, self.rows.shape[1], name="source"))
-        if self.given.phase in _CACHING:
+        if self.model_pass.phase in _CACHING:
             rank.keep(key, bits)
             rank.keep(value, bits)
         return key, value
 
 
-class _Latent(_Attending):
+class _Latent(_RankAttention):
     """Keys and values made of short vectors for a prompt; in a step, queries meet these."""
 
     form: LatentAttention
 
     def result(self) -> Value:
         """The attention's output."""
-        form, rank, batch = self.form, self.rank, self.given.batch
+        form, rank, batch = self.form, self.rank, self.model_pass.batch
         query = self._turned(rank.heads(self._queries(), batch, self.heads))
-        made = self.weighted("latent", self.rows, form.kv_rank + form.rotary_dim)
-        short, place = rank.columns(made, form.kv_rank, form.rotary_dim)
+        latent = self.weighted("latent", self.rows, form.kv_rank + form.rotary_dim)
+        short, place = rank.columns(latent, form.kv_rank, form.rotary_dim)
         if self.wiring:
             short = rank.norm(short, form.norm, "latent norm")
-            turned = rotated(rank, rank.heads(place, batch, 1), form.rotary)
+            turned = rotated_heads(rank, rank.heads(place, batch, 1), form.rotary)
             place = rank.joined(turned)
-        whole = rank.graph.concatenate((short, place), 1)
-        (latent,) = self.past_and_new(rank.graph.reshape(whole, (batch, self.new, made.shape[1])))
-        found = self._absorbed(query, latent) if self.is_step else self._made(query, latent)
-        return self.weighted("output", found, self.rows.shape[1])
+        merged = rank.graph.concatenate((short, place), 1)
+        latent = rank.graph.reshape(merged, (batch, self.new, latent.shape[1]))
+        (latent,) = self.past_and_new(latent)
+        results = self._absorbed(query, latent) if self.is_step else self._expanded(query, latent)
+        return self.weighted("output", results, self.rows.shape[1])
 
     @property
     def width(self) -> int:
@@ -297,7 +301,7 @@ class _Latent(_Attending):
         shape = query.shape[:3]
         plain = rank.graph.slice(query, (*zeros, 0), (*shape, form.plain_dim))
         placed = rank.graph.slice(query, (*zeros, form.plain_dim), (*shape, form.rotary_dim))
-        return rank.graph.concatenate((plain, rotated(rank, placed, form.rotary)), 3)
+        return rank.graph.concatenate((plain, rotated_heads(rank, placed, form.rotary)), 3)
 
     def _queries(self) -> Value:
         """Queries [rows, heads x (plain + rotary)], made of a short vector where there is one."""
@@ -306,25 +310,25 @@ class _Latent(_Attending):
             rows = self.weighted("query latent", rows, self.form.query_rank)
             if self.wiring:
                 rows = self.rank.norm(rows, self.form.norm, "query norm")
-        each = self.form.plain_dim + self.form.rotary_dim
-        return self.weighted("query", rows, self.heads * each)
+        width = self.form.plain_dim + self.form.rotary_dim
+        return self.weighted("query", rows, self.heads * width)
 
-    def _made(self, query: Value, latent: Value) -> Value:
+    def _expanded(self, query: Value, latent: Value) -> Value:
         """Each head has keys and values of its own; the part with a place is that of all."""
         form, rank = self.form, self.rank
         batch, keys, _ = latent.shape
         flat = rank.graph.reshape(latent, (batch * keys, latent.shape[2]))
         short, rotary = rank.columns(flat, form.kv_rank, form.rotary_dim)
-        each = form.plain_dim + form.value_dim
-        made = rank.heads(
-            self.weighted("keys and values", short, self.heads * each), batch, self.heads
+        width = form.plain_dim + form.value_dim
+        pairs = rank.heads(
+            self.weighted("keys and values", short, self.heads * width), batch, self.heads
         )
         shape = batch, self.heads, keys
-        plain = rank.graph.slice(made, (0, 0, 0, 0), (*shape, form.plain_dim))
-        value = rank.graph.slice(made, (0, 0, 0, form.plain_dim), (*shape, form.value_dim))
+        plain = rank.graph.slice(pairs, (0, 0, 0, 0), (*shape, form.plain_dim))
+        value = rank.graph.slice(pairs, (0, 0, 0, form.plain_dim), (*shape, form.value_dim))
         placed = rank.heads(rotary, batch, 1)
         placed = rank.graph.broadcast_in_dim(placed, (*shape, form.rotary_dim), (0, 1, 2, 3))
-        return self.met(query, rank.graph.concatenate((plain, placed), 3), value)
+        return self.attend(query, rank.graph.concatenate((plain, placed), 3), value)
 
     def _absorbed(self, query: Value, latent: Value) -> Value:
         """The products that make keys and values are moved to queries and results.
@@ -339,13 +343,13 @@ class _Latent(_Attending):
         plain = rank.graph.slice(by_head, (0, 0, 0), (*rows, form.plain_dim))
         placed = rank.graph.slice(by_head, (0, 0, form.plain_dim), (*rows, form.rotary_dim))
         up = self.weight("keys absorbed", (heads, form.plain_dim, form.kv_rank))
-        whole = rank.graph.concatenate((rank.product("keys absorbed", plain, up), placed), 2)
-        apart = rank.graph.reshape(whole, (heads, batch, tokens, whole.shape[2]))
+        merged = rank.graph.concatenate((rank.product("keys absorbed", plain, up), placed), 2)
+        apart = rank.graph.reshape(merged, (heads, batch, tokens, merged.shape[2]))
         absorbed = rank.graph.transpose(apart, (1, 0, 2, 3))
         key = rank.graph.reshape(latent, (batch, 1, *latent.shape[1:]))
         value = rank.graph.slice(key, (0, 0, 0, 0), (*key.shape[:3], form.kv_rank))
-        found = self.met(absorbed, key, value)
-        apart = rank.graph.reshape(found, (batch * tokens, heads, form.kv_rank))
+        results = self.attend(absorbed, key, value)
+        apart = rank.graph.reshape(results, (batch * tokens, heads, form.kv_rank))
         down = self.weight("values absorbed", (heads, form.kv_rank, form.value_dim))
         results = rank.product("values absorbed", rank.graph.transpose(apart, (1, 0, 2)), down)
         moved = rank.graph.transpose(results, (1, 0, 2))

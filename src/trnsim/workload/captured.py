@@ -1,6 +1,6 @@
 """Any other model: built without weights by transformers or diffusers, and read from its graph.
 
-`workload` gives a formula's `Architecture` where sizes are known and a `Captured` one where not;
+`workload` gives an `Architecture` where sizes are known, else a `CapturedModel`;
 `summaries_of` gives the parts of either.
 """
 
@@ -18,7 +18,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.config import FAMILIES, from_config, longest, read_values
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.model_names import model_name
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import Bits, bits_of
@@ -36,7 +36,7 @@ _KEPT: Final = 64
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedModel:
     """A model whose parts come from its graph.
 
     Attributes:
@@ -54,8 +54,8 @@ class Captured:
     @property
     def values(self) -> Mapping[str, Any]:
         """Its configuration."""
-        found: dict[str, Any] = json.loads(self.text)
-        return found
+        config: dict[str, Any] = json.loads(self.text)
+        return config
 
     @property
     def is_of_diffusers(self) -> bool:
@@ -65,7 +65,7 @@ class Captured:
     @property
     def max_positions(self) -> int:
         """The longest sequence that it knows; 0 where no limit is stated."""
-        return longest(Keys(self.values, self.file), self.model_type)[0]
+        return longest(ConfigKeys(self.values, self.file), self.model_type)[0]
 
     def check_length(self, tokens: int) -> None:
         """Raise an error for a sequence that is longer than the model knows places for.
@@ -73,13 +73,13 @@ class Captured:
         Raises:
             BadInput: `tokens` exceed `max_positions`.
         """
-        known, key = longest(Keys(self.values, self.file), self.model_type)
-        check_length(self.name, tokens, known, key)
+        limit, key = longest(ConfigKeys(self.values, self.file), self.model_type)
+        check_length(self.name, tokens, limit, key)
 
     @cached_property
     def bits(self) -> Bits:
         """Bits of its weights."""
-        return bits_of(Keys(self.values, self.file), 1)
+        return bits_of(ConfigKeys(self.values, self.file), 1)
 
     @property
     def dtype(self) -> str:
@@ -95,7 +95,7 @@ class Captured:
         """
         return _parameters(self)
 
-    def summaries(self, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
+    def summaries(self, model_pass: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
         """The parts of one forward pass, as one rank has them.
 
         Raises:
@@ -107,10 +107,10 @@ class Captured:
                 raise NotModelled(
                     f"{axis} ranks of {self.model_type}, whose graph is captured; legal: 1"
                 )
-        return _blocks(self, given, split)
+        return _blocks(self, model_pass, split)
 
 
-Workload = Architecture | Captured
+Workload = Architecture | CapturedModel
 
 
 def workload(path: str | Path) -> Workload:
@@ -130,27 +130,27 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
         BadInput: as `workload`.
     """
     if _CLASS in config:
-        found = Keys(config, file).text(_CLASS)
-        return Captured(model_name(file), found, json.dumps(dict(config)), file)
+        name = ConfigKeys(config, file).text(_CLASS)
+        return CapturedModel(model_name(file), name, json.dumps(dict(config)), file)
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type in FAMILIES or config.get("auto_map"):
         return from_config(config, file)  # which refuses what has no model_type
-    return Captured(model_name(file), model_type, json.dumps(dict(config)), file)
+    return CapturedModel(model_name(file), model_type, json.dumps(dict(config)), file)
 
 
-def summaries_of(model: Workload, given: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
+def summaries_of(model: Workload, model_pass: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
     """The parts of one forward pass of either kind of model, as one rank has them.
 
     Raises:
-        BadInput: as `Captured.summaries`.
+        BadInput: as `CapturedModel.summaries`.
         NotModelled: likewise.
     """
-    if isinstance(model, Captured):
-        return model.summaries(given, split)
-    return passes.summaries(model, given, split)
+    if isinstance(model, CapturedModel):
+        return model.summaries(model_pass, split)
+    return passes.summaries(model, model_pass, split)
 
 
-def _models(model: Captured) -> Any:
+def _models(model: CapturedModel) -> Any:
     """The room that builds models, imported late: it takes seconds.
 
     Raises:
@@ -169,44 +169,45 @@ def _models(model: Captured) -> Any:
 
 
 @lru_cache(_KEPT)
-def _blocks(model: Captured, given: Pass, split: Split) -> tuple[Summary, ...]:
-    made = _graph(model, given, split)
+def _blocks(model: CapturedModel, model_pass: Pass, split: Split) -> tuple[Summary, ...]:
+    capture = _graph(model, model_pass, split)
     return captured_summaries(
-        made.graph,
-        made.weights,
-        is_generating=given.phase in (Phase.PREFILL, Phase.DECODE) and not model.is_of_diffusers,
+        capture.graph,
+        capture.weights,
+        is_generating=model_pass.phase in (Phase.PREFILL, Phase.DECODE)
+        and not model.is_of_diffusers,
     )
 
 
-def _graph(model: Captured, given: Pass, split: Split) -> Any:
+def _graph(model: CapturedModel, model_pass: Pass, split: Split) -> Any:
     models = _models(model)
     if model.is_of_diffusers:
         diffusion = import_module("trnsim.torch.models.diffusion")
-        sizes = given.batch, given.image, given.source
+        sizes = model_pass.batch, model_pass.image, model_pass.source
         return diffusion.diffusion_graph(model.values, *sizes, dtype=model.dtype)
-    if given.phase is Phase.PREFILL and given.past:
+    if model_pass.phase is Phase.PREFILL and model_pass.past:
         raise NotModelled(
-            f"a prompt of {model.model_type} behind {given.past} tokens; legal: whole prompts"
+            f"a prompt of {model.model_type} behind {model_pass.past} tokens; legal: whole prompts"
         )
     # A forward pass of training is one of all tokens at once, without a cache.
-    phase = "encode" if given.phase is Phase.TRAIN else str(given.phase)
-    sizes = (given.batch, given.tokens, given.past if phase == "decode" else 0)
+    phase = "encode" if model_pass.phase is Phase.TRAIN else str(model_pass.phase)
+    sizes = (model_pass.batch, model_pass.tokens, model_pass.past if phase == "decode" else 0)
     shape = models.ModelShape(phase, *sizes, ranks=split.tensor, is_padded=True)
-    return models.model_graph(_config(model, given.image), shape, dtype=model.dtype)
+    return models.model_graph(_config(model, model_pass.image), shape, dtype=model.dtype)
 
 
-def _config(model: Captured, image: int = 0) -> Any:
+def _config(model: CapturedModel, image: int = 0) -> Any:
     """The configuration, as transformers reads it, for images of `image` pixels a side."""
     of = import_module("trnsim.torch.models.config").config_of
     return of({**model.values, **({"image_size": image} if image else {})}, model.file)
 
 
 @lru_cache(_KEPT)
-def _parameters(model: Captured) -> int:
+def _parameters(model: CapturedModel) -> int:
     models = _models(model)
     if model.is_of_diffusers:
         built = import_module("trnsim.torch.models.diffusion").built(model.values, model.dtype)
     else:
         build = import_module("trnsim.torch.models.model_graph").build
         built = build(_config(model), models.ModelShape("encode"), model.dtype)
-    return sum(int(one.numel()) for one in built.parameters())
+    return sum(int(parameter.numel()) for parameter in built.parameters())

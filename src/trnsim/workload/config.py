@@ -16,13 +16,13 @@ from trnsim.workload.families import (
     images_and_texts,
     texts_to_texts,
 )
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.model_names import model_name
 from trnsim.workload.quantization import bits_of
 
 _FIX: Final = "give a model's name, e.g. llama-3.1-8b, or the path of a Hugging Face config.json"
 
-FAMILIES: Final[dict[str, Callable[[Keys, str], tuple[Tower, ...]]]] = {
+FAMILIES: Final[dict[str, Callable[[ConfigKeys, str], tuple[Tower, ...]]]] = {
     **dict.fromkeys(decoders.NAMES, decoders.towers),
     **dict.fromkeys(encoders.NAMES, encoders.towers),
     **dict.fromkeys(texts_to_texts.NAMES, texts_to_texts.towers),
@@ -73,12 +73,12 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         BadInput: a key is missing, or holds what cannot be.
         NotModelled: an architecture whose sizes are not known.
     """
-    keys = Keys(config, file)
+    keys = ConfigKeys(config, file)
     model_type = keys.text("model_type")
     if not model_type:
         line = keys.line("model_type")
-        what = f"{line or file}: no model_type, so it is no model's configuration"
-        raise BadInput(what, fix=_FIX, line=line)
+        message = f"{line or file}: no model_type, so it is no model's configuration"
+        raise BadInput(message, fix=_FIX, line=line)
     if config.get("auto_map"):
         raise _own_code(keys, model_type)
     family = FAMILIES.get(model_type)
@@ -86,7 +86,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         legal = ", ".join(sorted(FAMILIES))
         line = keys.line("model_type")
         message = f"{line or file}: model_type {model_type!r} is not modelled; legal: {legal}"
-        raise NotModelled(message, fix=_fix_of_whole(keys), line=line)
+        raise NotModelled(message, fix=_texts_fix(keys), line=line)
     towers = family(keys, model_type)
     bits = bits_of(keys, towers[-1].depth)
     positions, name = longest(keys, model_type)
@@ -95,7 +95,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     )
 
 
-def _fix_of_whole(keys: Keys) -> str:
+def _texts_fix(keys: ConfigKeys) -> str:
     """How to ask for the texts alone of a model of several parts; empty where nothing is known."""
     texts = keys.config.get("text_config")
     kind = texts.get("model_type") if isinstance(texts, Mapping) else None
@@ -107,7 +107,7 @@ def _fix_of_whole(keys: Keys) -> str:
     )
 
 
-def longest(keys: Keys, model_type: str) -> tuple[int, str]:
+def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
     """The longest sequence, and the key that states it."""
     inside = ""
     if model_type in (*images.PAIRS, *images.TEXTS):
@@ -123,7 +123,7 @@ def longest(keys: Keys, model_type: str) -> tuple[int, str]:
     return max(stated, _stretched(keys)), inside + name
 
 
-def _stretched(keys: Keys) -> int:
+def _stretched(keys: ConfigKeys) -> int:
     """The length to which YaRN and its like stretch rotary places; 0 where the file has none.
 
     Source: transformers 5.23, modeling_rope_utils.py: ``factor`` of the original length.
@@ -143,13 +143,13 @@ def _stretched(keys: Keys) -> int:
     return int(original * factor)
 
 
-def _own_code(keys: Keys, model_type: str) -> BadInput:
+def _own_code(keys: ConfigKeys, model_type: str) -> BadInput:
     """The error for a model whose code lies beside its weights."""
-    known = f"; {model_type} is known without it" if model_type in FAMILIES else ""
+    hint = f"; {model_type} is known without it" if model_type in FAMILIES else ""
     return keys.refuse(
         "auto_map",
         keys.config["auto_map"],
         "no such key",
-        f"it names code beside the weights, which is not run{known}; take the key out if the "
+        f"it names code beside the weights, which is not run{hint}; take the key out if the "
         "model is that of transformers, else export it and ask trnsim compile model.pt2",
     )

@@ -10,7 +10,7 @@ from trnsim.graph.building.groups import by_rows
 from trnsim.workload.architecture import GATED, Experts, Mlp
 from trnsim.workload.operators import Axis, Split
 from trnsim.workload.rank_graph import RankGraph, Use
-from trnsim.workload.routing import Chosen, Routed
+from trnsim.workload.routing import ExpertChoice, ExpertRows
 
 if TYPE_CHECKING:
     from trnsim.graph import Value
@@ -40,9 +40,9 @@ class Feeding:
         """[rows, hidden], a sum of which each tensor rank has a part."""
         before = self.rank.small
         if isinstance(mlp, Experts):
-            found = self._experts(mlp)
+            output = self._experts(mlp)
             self.rank.others(mlp.router_biases + mlp.shared_gate, before)
-            return found
+            return output
         return self._matrices("", mlp, self.rows)
 
     def _weight(self, name: str, inputs: int, outputs: int, experts: int) -> Value:
@@ -56,7 +56,12 @@ class Feeding:
         )
 
     def _matrices(
-        self, prefix: str, mlp: Mlp, rows: Value, experts: int = 0, chosen: Chosen | None = None
+        self,
+        prefix: str,
+        mlp: Mlp,
+        rows: Value,
+        experts: int = 0,
+        chosen: ExpertChoice | None = None,
     ) -> Value:
         """``down(act(gate) up)``, or without a gate; each row with the matrices of its expert."""
         rank, hidden = self.rank, self.rows.shape[1]
@@ -65,20 +70,20 @@ class Feeding:
         up = self._weight(f"{prefix}up", hidden, ups * columns, experts)
         down = self._weight(f"{prefix}down", columns, hidden, experts)
         is_biased, before = self.is_wired and mlp.biases > 0 and not experts, rank.small
-        made = self._product(f"{prefix}up", rows, up, chosen, is_biased=is_biased)
-        parts = rank.columns(made, *[columns] * ups)
+        wide = self._product(f"{prefix}up", rows, up, chosen, is_biased=is_biased)
+        parts = rank.columns(wide, *[columns] * ups)
         rank.operator("activation")
         between = rank.activation(parts[0], mlp.activation if self.is_wired else "silu")
         if mlp.matrices == GATED:
             rank.operator("gating")
             between = rank.graph.elementwise("multiply", between, parts[1])
         is_biased = is_biased and self.split.tensor == 1
-        found = self._product(f"{prefix}down", between, down, chosen, is_biased=is_biased)
+        output = self._product(f"{prefix}down", between, down, chosen, is_biased=is_biased)
         self._biases(mlp, experts, before)
-        return found
+        return output
 
     def _product(
-        self, name: str, rows: Value, weight: Value, chosen: Chosen | None, *, is_biased: bool
+        self, name: str, rows: Value, weight: Value, chosen: ExpertChoice | None, *, is_biased: bool
     ) -> Value:
         """Rows times a matrix, or each times the matrix of the expert that was chosen for it."""
         rank = self.rank
@@ -92,8 +97,8 @@ class Feeding:
             return rank.cast(by_rows(build, lhs, weight, chosen.ends), rank.bits)
         own = rank.graph.gather(weight, chosen.experts)
         apart = rank.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
-        found = rank.cast(rank.graph.dot_general(apart, own, (2, 1)), rank.bits)
-        return rank.graph.reshape(found, (rows.shape[0], weight.shape[2]))
+        results = rank.cast(rank.graph.dot_general(apart, own, (2, 1)), rank.bits)
+        return rank.graph.reshape(results, (rows.shape[0], weight.shape[2]))
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
         """Biases, of which the tensor ranks share the columns."""
@@ -110,17 +115,17 @@ class Feeding:
         router = rank.weight((hidden, mlp.count), bits, name="router")
         scores = rank.product("router", self.rows, router)
         is_whole = split.expert == 1
-        routed = Routed(rank, mlp, scores, is_wired=self.is_wired, is_whole=is_whole)
-        taken = routed.taken(self.rows)
-        count = taken.shape[0]
+        routed = ExpertRows(rank, mlp, scores, is_wired=self.is_wired, is_whole=is_whole)
+        rows = routed.repeat_rows(self.rows)
+        count = rows.shape[0]
         if split.expert > 1:
-            taken = rank.exchange("all_to_all", taken, Axis.EXPERT, split.expert)
-            taken = rank.fitted(taken, count, hidden)
+            rows = rank.exchange("all_to_all", rows, Axis.EXPERT, split.expert)
+            rows = rank.fitted(rows, count, hidden)
         here = math.ceil(mlp.count / split.expert)
-        found = self._matrices("expert ", mlp.expert, taken, here, routed.chosen)
+        outputs = self._matrices("expert ", mlp.expert, rows, here, routed.chosen)
         if split.expert > 1:
-            found = rank.exchange("all_to_all", found, Axis.EXPERT, split.expert)
-        result = routed.put_together(found, self.rows.shape)
+            outputs = rank.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
+        result = routed.combine(outputs, self.rows.shape)
         if mlp.shared:
             shared = self._gated(mlp, self._matrices("shared ", mlp.shared, self.rows))
             rank.operator("sum")

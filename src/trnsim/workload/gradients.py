@@ -1,6 +1,6 @@
 """What training adds to a forward pass: gradients, recomputation, kept activations, an optimizer.
 
-A layer's forward pass is one `Summary`; `backward` and `recomputed` make parts of it, so that
+A layer's forward pass is one `Summary`; `backward` and `recomputation` make parts of it, so that
 whatever gives a time to the one gives it to the others.
 """
 
@@ -48,45 +48,47 @@ def backward(summary: Summary) -> Summary:
     Source: exchanges, Megatron-LM (arXiv:1909.08053), section 3, and Korthikanti et al.
     (arXiv:2205.05198), section 4.2.
     """
-    products = tuple(one for product in summary.products for one in _both(product))
+    products = tuple(part for product in summary.products for part in _gradients(product))
     elementwise = tuple(
-        replace(one, name=f"{one.name} gradient", elements=2 * one.elements)
-        for one in summary.elementwise
+        replace(operator, name=f"{operator.name} gradient", elements=2 * operator.elements)
+        for operator in summary.elementwise
     )
     return replace(
         summary,
         products=products,
         elementwise=elementwise,
-        exchanges=turned(summary.exchanges),
+        exchanges=gradient_exchanges(summary.exchanges),
         cache=Cache(0, 0),
     )
 
 
-def turned(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+def gradient_exchanges(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
     """The exchanges of gradients that belong to those of a forward pass.
 
     Keys of other ranks are fetched again before theirs are added.
     """
     return tuple(
-        replace(one, times=2 * one.times)
-        if one.axis is Axis.CONTEXT and one.kind == "all_gather"
-        else replace(one, kind=_REVERSED.get(one.kind, one.kind))
-        for one in exchanges
+        replace(exchange, times=2 * exchange.times)
+        if exchange.axis is Axis.CONTEXT and exchange.kind == "all_gather"
+        else replace(exchange, kind=_REVERSED.get(exchange.kind, exchange.kind))
+        for exchange in exchanges
     )
 
 
-def _both(one: Product) -> tuple[Product, Product]:
-    by_input = replace(one, name=f"{one.name} gradient by input", k=one.n, n=one.k)
-    if not one.weight_bits:
-        other = replace(one, name=f"{one.name} gradient by other", m=one.k, k=one.m)
-        return by_input, other
+def _gradients(product: Product) -> tuple[Product, Product]:
+    by_input = replace(product, name=f"{product.name} gradient by input", k=product.n, n=product.k)
+    if not product.weight_bits:
+        by_other = replace(
+            product, name=f"{product.name} gradient by other", m=product.k, k=product.m
+        )
+        return by_input, by_other
     by_weight = replace(
-        one, name=f"{one.name} gradient by weights", m=one.k, k=one.m, weight_bits=0
+        product, name=f"{product.name} gradient by weights", m=product.k, k=product.m, weight_bits=0
     )
     return by_input, by_weight
 
 
-def recomputed(summary: Summary, how: Recompute) -> Summary:
+def recomputation(summary: Summary, how: Recompute) -> Summary:
     """What of a forward pass is computed again before its gradients.
 
     Exchanges are repeated with all else: with recompute full, a layer's sums over tensor ranks too.
@@ -96,13 +98,13 @@ def recomputed(summary: Summary, how: Recompute) -> Summary:
     products: tuple[Product, ...] = ()
     elementwise: tuple[Elementwise, ...] = ()
     if how is Recompute.SELECTIVE:
-        products = tuple(one for one in summary.products if one.name in _CORE)
-        elementwise = tuple(one for one in summary.elementwise if one.name == "softmax")
+        products = tuple(product for product in summary.products if product.name in _CORE)
+        elementwise = tuple(part for part in summary.elementwise if part.name == "softmax")
     return Summary(summary.name, summary.times, products, elementwise)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeepPolicy:
     """How activations are kept between forward and backward.
 
     Attributes:
@@ -119,7 +121,7 @@ class Kept:
 
 def is_fused(layer: Layer) -> bool:
     """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
-    return all(one.is_causal for one in layer.attentions)
+    return all(attention.is_causal for attention in layer.attentions)
 
 
 def has_dropout(layer: Layer) -> bool:
@@ -127,7 +129,9 @@ def has_dropout(layer: Layer) -> bool:
     return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
-def activation_bytes(tower: Tower, layer: Layer, sequence: int, split: Split, kept: Kept) -> float:
+def activation_bytes(
+    tower: Tower, layer: Layer, sequence: int, split: Split, policy: KeepPolicy
+) -> float:
     """Bytes of activations that a rank keeps of one layer, for each token of a micro-batch.
 
     Of GPT with dropout, for h = hidden, a = heads, s = sequence, t = tensor ranks in bf16:
@@ -138,43 +142,43 @@ def activation_bytes(tower: Tower, layer: Layer, sequence: int, split: Split, ke
 
     Source: Korthikanti et al. (arXiv:2205.05198), equations 1 to 4 and table 2.
     """
-    hidden = bytes_of(tower.hidden, kept.bits)
+    hidden = bytes_of(tower.hidden, policy.bits)
     around = split.tensor if split.is_sequence else 1
-    if kept.recompute is Recompute.FULL:
+    if policy.recompute is Recompute.FULL:
         return hidden / around
-    masks = tower.hidden if kept.has_dropout else 0
+    masks = tower.hidden if policy.has_dropout else 0
     parts = 1 if layer.is_parallel else len(layer.attentions) + 1
     # Of each part: its norm's input, its own input, the mask of what it adds.
-    whole = parts * (2 * hidden) + (len(layer.attentions) + 1) * masks
-    inside = sum(_of_attention(one, sequence, kept) for one in layer.attentions)
-    inside += _of_mlp(layer.mlp, tower.hidden, kept, split.tensor)
-    return whole / around + inside / split.tensor
+    outside = parts * (2 * hidden) + (len(layer.attentions) + 1) * masks
+    inside = sum(_of_attention(attention, sequence, policy) for attention in layer.attentions)
+    inside += _of_mlp(layer.mlp, tower.hidden, policy, split.tensor)
+    return outside / around + inside / split.tensor
 
 
-def _of_attention(one: Attention | LatentAttention, sequence: int, kept: Kept) -> float:
+def _of_attention(form: Attention | LatentAttention, sequence: int, policy: KeepPolicy) -> float:
     """Queries, keys, values and results; scores where they are kept."""
-    if isinstance(one, LatentAttention):
-        queries = keys = one.plain_dim + one.rotary_dim
-        elements = one.heads * (queries + keys + 2 * one.value_dim)
-        elements += one.query_rank + one.kv_rank + one.rotary_dim
+    if isinstance(form, LatentAttention):
+        queries = keys = form.plain_dim + form.rotary_dim
+        elements = form.heads * (queries + keys + 2 * form.value_dim)
+        elements += form.query_rank + form.kv_rank + form.rotary_dim
     else:
-        elements = one.heads * (one.head_dim + one.value_dim) + one.cached
-    found = bytes_of(elements, kept.bits)
-    if kept.recompute is Recompute.NONE:
-        of_score = bytes_of(2 if kept.has_dropout else 1, kept.bits) + kept.has_dropout
-        found += of_score * one.heads * sequence
-    return found
+        elements = form.heads * (form.head_dim + form.value_dim) + form.cached
+    nbytes = bytes_of(elements, policy.bits)
+    if policy.recompute is Recompute.NONE:
+        of_score = bytes_of(2 if policy.has_dropout else 1, policy.bits) + policy.has_dropout
+        nbytes += of_score * form.heads * sequence
+    return nbytes
 
 
-def _of_mlp(mlp: Mlp | Experts, hidden: int, kept: Kept, tensor: int) -> float:
+def _of_mlp(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
     """What lies between its matrices; of experts, the tokens that each takes too."""
     if isinstance(mlp, Mlp):
         between = 3 if mlp.matrices == GATED else 2
-        return bytes_of(between * mlp.intermediate, kept.bits)
-    taken = bytes_of(2 * hidden * tensor, kept.bits)  # inputs and results, whole on each rank
-    one = taken + _of_mlp(mlp.expert, hidden, kept, tensor)
-    shared = _of_mlp(mlp.shared, hidden, kept, tensor) if mlp.shared else 0.0
-    return mlp.per_token * one + shared
+        return bytes_of(between * mlp.intermediate, policy.bits)
+    routed = bytes_of(2 * hidden * tensor, policy.bits)  # inputs and results, whole on each rank
+    expert = routed + _of_mlp(mlp.expert, hidden, policy, tensor)
+    shared = _of_mlp(mlp.shared, hidden, policy, tensor) if mlp.shared else 0.0
+    return mlp.per_token * expert + shared
 
 
 @dataclass(frozen=True)
@@ -212,8 +216,8 @@ class Optimizer:
 
 _ZERO = "ZeRO (arXiv:1910.02054), section 3.1: a copy and two moments in float32, K = 12"
 OPTIMIZERS: Final = {
-    one.name: one
-    for one in (
+    optimizer.name: optimizer
+    for optimizer in (
         Optimizer("adamw", 4, 8, 14, _ZERO),
         Optimizer(
             "adamw-bf16", 0, 4, 14, "moments as short as weights, rounded by chance: no copy"

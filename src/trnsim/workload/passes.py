@@ -18,9 +18,9 @@ from trnsim.workload.architecture import Mlp, Norm, Wiring
 from trnsim.workload.attending import attention
 from trnsim.workload.feeding import Feeding
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
-from trnsim.workload.places import angles, hidden_tokens, learned, rotations, slopes
+from trnsim.workload.places import angles, hidden_tokens, rotations, slopes, with_learned_places
 from trnsim.workload.rank_graph import RankGraph, Use
-from trnsim.workload.summary import Summary, summarized
+from trnsim.workload.summary import Summary, graph_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Experts,
         LatentAttention,
         Layer,
-        Matrix,
+        Projection,
         Tower,
     )
 
@@ -42,7 +42,7 @@ _PLAIN = Wiring(Norm())
 
 
 def summaries(
-    model: Architecture, given: Pass, split: Split = WHOLE, *, is_wired: bool = False
+    model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = False
 ) -> tuple[Summary, ...]:
     """What one rank computes and holds in one forward pass, in the order of its parts.
 
@@ -50,13 +50,13 @@ def summaries(
     counts for nothing here, and is left out unless it is asked for: thousands of layers are read.
     """
     return tuple(
-        summarized(part.rank, part.name, part.times, part.copies)
-        for part in parts(model, given, split, is_wired=is_wired)
+        graph_summary(part.rank, part.name, part.times, part.copies)
+        for part in parts(model, model_pass, split, is_wired=is_wired)
     )
 
 
 @dataclass(frozen=True)
-class Part:
+class PassPart:
     """Equal layers of a model, or what is before or behind them.
 
     Attributes:
@@ -73,25 +73,25 @@ class Part:
 
 
 def parts(
-    model: Architecture, given: Pass, split: Split = WHOLE, *, is_wired: bool = True
-) -> Iterator[Part]:
+    model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = True
+) -> Iterator[PassPart]:
     """The graphs of one forward pass, with all that is known to be computed, or sizes alone."""
-    for built in towers(model, given, split, is_wired=is_wired):
-        yield Part("embedding", 1, built.embedding())
+    for built in towers(model, model_pass, split, is_wired=is_wired):
+        yield PassPart("embedding", 1, built.embedding())
         for layer in built.tower.layers:
-            yield Part("layer", layer.times, built.layer(layer), layer.copies)
-        yield Part("head", 1, built.head())
+            yield PassPart("layer", layer.times, built.layer(layer), layer.copies)
+        yield PassPart("head", 1, built.head())
 
 
 def towers(
-    model: Architecture, given: Pass, split: Split = WHOLE, *, is_wired: bool = True
+    model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = True
 ) -> Iterator[RankTower]:
     """What builds each tower's graphs."""
-    for tower, own in passes(model, given):
+    for tower, own in passes(model, model_pass):
         yield RankTower(model, tower, own, split, tower.wiring if is_wired else None)
 
 
-def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
+def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]]:
     """Each tower with what goes through it.
 
     Raises:
@@ -99,17 +99,18 @@ def passes(model: Architecture, given: Pass) -> Iterator[tuple[Tower, Pass]]:
     """
     *earlier, last = model.towers
     for tower in model.towers:
-        if given.image and tower.image not in (0, given.image):
+        if model_pass.image and tower.image not in (0, model_pass.image):
+            side = model_pass.image
             raise BadInput(
-                f"an image of {given.image} pixels a side for {model.name}; legal: {tower.image}",
+                f"an image of {side} pixels a side for {model.name}; legal: {tower.image}",
                 fix="change image_size in the configuration",
             )
-    for tower in earlier if given.phase is not Phase.DECODE else ():
-        phase = Phase.TRAIN if given.phase is Phase.TRAIN else Phase.ENCODE
-        tokens = tower.tokens or given.source or given.tokens
-        yield tower, Pass(phase, given.batch, tokens)
-    source = given.source or (earlier[-1].tokens if earlier else 0) or given.tokens
-    yield last, replace(given, tokens=last.tokens or given.tokens, source=source)
+    for tower in earlier if model_pass.phase is not Phase.DECODE else ():
+        phase = Phase.TRAIN if model_pass.phase is Phase.TRAIN else Phase.ENCODE
+        tokens = tower.tokens or model_pass.source or model_pass.tokens
+        yield tower, Pass(phase, model_pass.batch, tokens)
+    source = model_pass.source or (earlier[-1].tokens if earlier else 0) or model_pass.tokens
+    yield last, replace(model_pass, tokens=last.tokens or model_pass.tokens, source=source)
 
 
 class RankTower:
@@ -122,12 +123,17 @@ class RankTower:
     """
 
     def __init__(
-        self, model: Architecture, tower: Tower, given: Pass, split: Split, wiring: Wiring | None
+        self,
+        model: Architecture,
+        tower: Tower,
+        model_pass: Pass,
+        split: Split,
+        wiring: Wiring | None,
     ) -> None:
-        self.model, self.tower, self.given, self.split = model, tower, given, split
+        self.model, self.tower, self.model_pass, self.split = model, tower, model_pass, split
         self.wiring = wiring
-        shared = 1 if given.phase is Phase.DECODE else split.context
-        self.rows = given.batch * math.ceil(given.tokens / shared)
+        shared = 1 if model_pass.phase is Phase.DECODE else split.context
+        self.rows = model_pass.batch * math.ceil(model_pass.tokens / shared)
         self.spread = math.ceil(self.rows / (split.tensor if split.is_sequence else 1))
 
     @property
@@ -149,9 +155,9 @@ class RankTower:
             shape = tower.looked_up, width
             table = rank.weight(shape, bits, use=use, is_held=is_held, name="table")
             if is_held:
-                rank.made["table"] = table
+                rank.named_outputs["table"] = table
             else:
-                rank.given["table"] = table
+                rank.named_inputs["table"] = table
             words = rank.input(self.rows, name="words", dtype="int32")
             rank.operator("lookup")
             x = rank.graph.gather(table, words)
@@ -179,24 +185,24 @@ class RankTower:
             for elements in (math.prod(places), tower.extra):
                 if elements:
                     rank.weight((elements,), bits, use=use)
-            rank.made["hidden"] = x
+            rank.named_outputs["hidden"] = x
             return
         x = rank.times("scale", x, wiring.embedded)
         if tower.positions:
             table = rank.weight(places, bits, use=use, name="learned places")
-            x = learned(rank, x, table, wiring.first_place)
+            x = with_learned_places(rank, x, table, wiring.first_place)
         if wiring.has_table_norm and not tower.before:
             x = rank.norm(x, wiring.norm, "table norm")
-        rank.made["hidden"] = x
+        rank.named_outputs["hidden"] = x
         for rotary in rotations(tower):
             angles(rank, self.rows, rotary)
         forms = [form for layer in tower.layers for form in layer.attentions]
         rank.others(tower.extra, before=0)
         if forms[0].has_slopes:
             heads = math.ceil(forms[0].heads / self.split.tensor)
-            slopes(rank, heads, self.given.tokens + self.given.past)
+            slopes(rank, heads, self.model_pass.tokens + self.model_pass.past)
         if wiring.has_mask:
-            hidden_tokens(rank, self.given.batch, self.given.tokens)
+            hidden_tokens(rank, self.model_pass.batch, self.model_pass.tokens)
 
     def _placed(self, rank: RankGraph, x: Value) -> Value:
         """Looked up rows with those of tables as wide: kinds of tokens, and places."""
@@ -207,7 +213,7 @@ class RankTower:
             if count:
                 table = rank.weight((count, width), bits, use=Use.LOOKED_UP, name=name)
                 rank.small += count * width
-                x = learned(rank, x, table, wiring.first_place, name)
+                x = with_learned_places(rank, x, table, wiring.first_place, name)
         return rank.norm(x, wiring.norm, "table norm") if self.tower.before else x
 
     def head(self) -> RankGraph:
@@ -220,11 +226,11 @@ class RankTower:
         rank.passed = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
         for matrix in tower.behind:
             hidden = self._behind(rank, matrix, hidden)
-        rank.made["hidden"] = hidden
+        rank.named_outputs["hidden"] = hidden
         is_classed = bool(tower.behind) and not tower.behind[-1].is_each_token
         if tower.outputs:
             self._scores(rank, hidden)
-        elif is_classed and self.given.phase is Phase.TRAIN and self.split.tensor == 1:
+        elif is_classed and self.model_pass.phase is Phase.TRAIN and self.split.tensor == 1:
             self._loss(rank, hidden)
         rank.others(tower.final, before=0)
         return rank
@@ -232,29 +238,29 @@ class RankTower:
     def _scores(self, rank: RankGraph, hidden: Value) -> None:
         """Scores of words, of which each tensor rank has some, and their exchange."""
         tower, split = self.tower, self.split
-        is_training = self.given.phase is Phase.TRAIN
+        is_training = self.model_pass.phase is Phase.TRAIN
         if is_training and split.is_sequence and split.tensor > 1:
             part = rank.fitted(hidden, self.spread, tower.hidden)
             rank.exchange("all_gather", part, Axis.TENSOR, split.tensor)
-        bits, batch = self.model.other_bits, self.given.batch
-        is_prompt = self.given.phase is Phase.PREFILL
+        bits, batch = self.model.other_bits, self.model_pass.batch
+        is_prompt = self.model_pass.phase is Phase.PREFILL
         last = rank.token(hidden, batch, -1) if is_prompt else hidden
         columns = math.ceil(tower.outputs / split.tensor)
         shape, is_held = (columns, tower.width), not tower.is_tied
         words = rank.weight(shape, bits, is_held=is_held, name="scores of words")
         if tower.is_tied and split.tensor == 1:
-            rank.given["table"] = words
+            rank.named_inputs["table"] = words
         last = rank.fitted(last, batch if is_prompt else self.rows, tower.width)
         wiring = self.wiring or _PLAIN
         is_biased = wiring.has_score_bias
         scores = rank.product("scores of words", last, words, is_biased=is_biased, is_turned=True)
         scores = rank.times("scale", scores, wiring.scored)
-        rank.made["scores"] = rank.capped("cap", scores, wiring.cap)
+        rank.named_outputs["scores"] = rank.capped("cap", scores, wiring.cap)
         if is_training:
-            self._loss(rank, rank.made["scores"])
+            self._loss(rank, rank.named_outputs["scores"])
         elif split.tensor > 1:
-            rank.made["scores"] = rank.exchange(
-                "all_gather", rank.made["scores"], Axis.TENSOR, split.tensor
+            rank.named_outputs["scores"] = rank.exchange(
+                "all_gather", rank.named_outputs["scores"], Axis.TENSOR, split.tensor
             )
 
     def _loss(self, rank: RankGraph, scores: Value) -> None:
@@ -287,11 +293,11 @@ class RankTower:
         is_own = graph.elementwise("compare", numbers, wide, dtype="float32", direction="EQ")
         picked = graph.reduce("add", graph.elementwise("multiply", apart, is_own), (1,))
         picked = self._of_ranks(rank, picked, "add")
-        each = graph.elementwise("subtract", graph.elementwise("log", total), picked)
+        losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
         is_there = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
-        lost = graph.elementwise("multiply", each, is_there)
-        sums = [graph.reduce("add", one, (0,)) for one in (lost, is_there)]
-        rank.made["loss"] = graph.elementwise("divide", *sums)
+        lost = graph.elementwise("multiply", losses, is_there)
+        sums = [graph.reduce("add", values, (0,)) for values in (lost, is_there)]
+        rank.named_outputs["loss"] = graph.elementwise("divide", *sums)
 
     def _of_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
         """The sum, or the largest, of what the tensor ranks have."""
@@ -304,7 +310,7 @@ class RankTower:
         rank, tower = self._rank(), self.tower
         x = rank.input(self.spread, tower.hidden, name="hidden")
         build = self._beside if layer.is_parallel else self._chained
-        rank.made["hidden"] = build(rank, layer, x)
+        rank.named_outputs["hidden"] = build(rank, layer, x)
         rank.half = ""
         rank.others(layer.norms + layer.extra, before=0)
         return rank
@@ -329,20 +335,20 @@ class RankTower:
             normed = rank.norm(x, wiring.norm, "second norm")
             rank.shared.add(normed.number)
             read = self._gathered(rank, normed)
-        found = self._fed(rank, layer, read)
-        for other in beside:
-            found = rank.added("sum", other, found)
-        found = self._summed(rank, found)
+        output = self._fed(rank, layer, read)
+        for part in beside:
+            output = rank.added("sum", part, output)
+        output = self._summed(rank, output)
         for half in (layer.mlp, *layer.attentions):
-            found = self._biased(rank, found, half)
+            output = self._biased(rank, output, half)
             rank.half = "attention"
-        return rank.added("residual", x, found)
+        return rank.added("residual", x, output)
 
     def _attended(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
-        given, before = (form, self.given, self.split), rank.small
-        found = attention(rank, self.model, given, rows, self.wiring)
+        setting, before = (form, self.model_pass, self.split), rank.small
+        output = attention(rank, self.model, setting, rows, self.wiring)
         rank.others(form.norms + getattr(form, "biases", 0) / self.split.tensor, before)
-        return found
+        return output
 
     def _fed(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
         is_wired = self.wiring is not None
@@ -360,45 +366,45 @@ class RankTower:
         rank.shared.add(normed.number)
         return self._gathered(rank, normed)
 
-    def _biased(self, rank: RankGraph, found: Value, half: Half) -> Value:
+    def _biased(self, rank: RankGraph, output: Value, half: Half) -> Value:
         """A half's output with a bias that is added once, to the sum of the ranks' parts."""
         count = half.biases if isinstance(half, Mlp) else getattr(half, "output_biases", 0)
         if not count or self.wiring is None or self.split.tensor == 1:
-            return found
+            return output
         rank.operator("bias")
         name = "down bias" if isinstance(half, Mlp) else "output bias"
-        return rank.along(found, "add", rank.vector(found.shape[1], name))
+        return rank.along(output, "add", rank.vector(output.shape[1], name))
 
-    def _added(self, rank: RankGraph, x: Value, found: Value, half: Half) -> Value:
+    def _added(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:
         """A half's input with its output, normed where norms are behind it."""
-        wiring, found = self.wiring, self._summed(rank, found)
+        wiring, output = self.wiring, self._summed(rank, output)
         if wiring is None:
-            return rank.added("residual", x, found)
-        found = self._biased(rank, found, half)
+            return rank.added("residual", x, output)
+        output = self._biased(rank, output, half)
         if wiring.placed in ("after", "around"):
             name = "norm" if wiring.placed == "after" else "outer norm"
-            found = rank.norm(found, wiring.norm, name)
-        found = rank.times("scale", found, wiring.added)
-        total = rank.added("residual", x, found)
+            output = rank.norm(output, wiring.norm, name)
+        output = rank.times("scale", output, wiring.added)
+        total = rank.added("residual", x, output)
         return rank.norm(total, wiring.norm) if wiring.placed == "sum" else total
 
     def _gathered(self, rank: RankGraph, x: Value) -> Value:
         """All rows, of which the norms of tensor ranks have had a part each."""
         if not self.split.is_sequence or self.split.tensor == 1:
             return x
-        whole = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
-        return rank.fitted(whole, self.rows, self.tower.hidden)
+        rows = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
+        return rank.fitted(rows, self.rows, self.tower.hidden)
 
-    def _summed(self, rank: RankGraph, found: Value) -> Value:
+    def _summed(self, rank: RankGraph, output: Value) -> Value:
         """The sum of the tensor ranks' parts of an output."""
         if self.split.tensor == 1:
-            return found
+            return output
         kind = "reduce_scatter" if self.split.is_sequence else "all_reduce"
-        return rank.exchange(kind, found, Axis.TENSOR, self.split.tensor)
+        return rank.exchange(kind, output, Axis.TENSOR, self.split.tensor)
 
-    def _behind(self, rank: RankGraph, matrix: Matrix, x: Value) -> Value:
+    def _behind(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
         """A product behind the layers, of each token or of the first of each sequence."""
-        is_wired, batch = self.wiring is not None, self.given.batch
+        is_wired, batch = self.wiring is not None, self.model_pass.batch
         if is_wired and not matrix.is_each_token and x.shape[0] > batch:
             x = rank.token(x, batch, 0)
         x = self._outside(rank, matrix, x)
@@ -411,16 +417,16 @@ class RankTower:
             x = rank.norm(x, self.wiring.norm, f"{matrix.name} norm")
         return x
 
-    def _outside(self, rank: RankGraph, matrix: Matrix, x: Value) -> Value:
+    def _outside(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
         """A product outside the layers, whose columns the tensor ranks share."""
         bits = self.model.other_bits
-        rows = self.rows * matrix.rows if matrix.is_each_token else self.given.batch
+        rows = self.rows * matrix.rows if matrix.is_each_token else self.model_pass.batch
         columns = math.ceil(matrix.outputs / self.split.tensor)
         inputs = rank.fitted(x, rows, matrix.inputs)
         weight, before = rank.weight((matrix.inputs, columns), bits, name=matrix.name), rank.small
         is_biased = self.wiring is not None and matrix.biases > 0
         rank.use, use = Use.WHOLE, rank.use
-        found = rank.product(matrix.name, inputs, weight, is_biased=is_biased)
+        output = rank.product(matrix.name, inputs, weight, is_biased=is_biased)
         rank.others(matrix.biases / self.split.tensor, before)
         rank.use = use
-        return found
+        return output

@@ -23,8 +23,8 @@ _HIDDEN: Final = -3.0e38
 
 def rotations(tower: Tower) -> tuple[Rotary, ...]:
     """Those that a tower's layers take, each once."""
-    given = [form.rotary for layer in tower.layers for form in layer.attentions]
-    return tuple(dict.fromkeys(one for one in given if one is not None))
+    rotaries = [form.rotary for layer in tower.layers for form in layer.attentions]
+    return tuple(dict.fromkeys(rotary for rotary in rotaries if rotary is not None))
 
 
 def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
@@ -45,11 +45,11 @@ def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
     else:
         turned = graph.concatenate((turned, turned), 1)
     for name in ("cosine", "sine"):
-        found = rank.times("rotation", graph.elementwise(name, turned), rotary.factor)
-        rank.made[f"{name}{rotary.table}"] = rank.cast(found, rank.bits)
+        values = rank.times("rotation", graph.elementwise(name, turned), rotary.factor)
+        rank.named_outputs[f"{name}{rotary.table}"] = rank.cast(values, rank.bits)
 
 
-def rotated(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value:
+def rotated_heads(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value:
     """Heads [B, H, T, D] whose first elements are turned by the angles of their places."""
     if rotary is None:
         return heads
@@ -67,16 +67,16 @@ def rotated(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value:
         for table in tables
     )
     turned = graph.slice(heads, (0, 0, 0, 0), shape)
-    other = _swapped(rank, turned, is_paired=rotary.is_paired)
-    found = graph.elementwise(
+    swapped = _swapped(rank, turned, is_paired=rotary.is_paired)
+    results = graph.elementwise(
         "add",
         graph.elementwise("multiply", turned, cosine),
-        graph.elementwise("multiply", other, sine),
+        graph.elementwise("multiply", swapped, sine),
     )
     if width == rotary.width:
-        return found
+        return results
     rest = (batch, count, tokens, width - rotary.width)
-    return graph.concatenate((found, graph.slice(heads, (0, 0, 0, rotary.width), rest)), 3)
+    return graph.concatenate((results, graph.slice(heads, (0, 0, 0, rotary.width), rest)), 3)
 
 
 def _swapped(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
@@ -93,7 +93,7 @@ def _swapped(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
     return graph.reshape(graph.concatenate(apart, len(half)), x.shape)
 
 
-def learned(
+def with_learned_places(
     rank: RankGraph, x: Value, table: Value, first: int, name: str = "learned places"
 ) -> Value:
     """Rows of x with those of a table at their places, or at other numbers of theirs, added."""
@@ -111,8 +111,8 @@ def slopes(rank: RankGraph, heads: int, keys: int) -> None:
     graph, shape = rank.graph, (heads, keys)
     own = rank.input(heads, name="slopes", dtype=_FLOAT)
     numbers = graph.elementwise("convert", graph.iota(shape, 1), dtype=_FLOAT)
-    found = graph.elementwise("multiply", numbers, graph.broadcast_in_dim(own, shape, (0,)))
-    rank.made["bias"] = rank.cast(found, rank.bits)
+    values = graph.elementwise("multiply", numbers, graph.broadcast_in_dim(own, shape, (0,)))
+    rank.named_outputs["bias"] = rank.cast(values, rank.bits)
 
 
 def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
@@ -120,7 +120,7 @@ def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
     there = rank.input(batch, tokens, name="mask", dtype="int32")
     rank.operator("mask")
     wide = rank.graph.elementwise("convert", there, dtype=rank.kind(rank.bits))
-    rank.made["bias"] = rank.graph.elementwise(
+    rank.named_outputs["bias"] = rank.graph.elementwise(
         "multiply", rank.graph.elementwise("subtract", 1.0, wide), _HIDDEN
     )
 
@@ -128,7 +128,7 @@ def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
 def bias(rank: RankGraph, query: Value, keys: int, *, of_heads: bool) -> Value:
     """What is added to the scores of heads [B, H, L, D] with keys: [B, H, L, S]."""
     batch, heads, tokens, _ = query.shape
-    given = rank.input(heads if of_heads else batch, keys, name="bias")
+    added = rank.input(heads if of_heads else batch, keys, name="bias")
     rank.operator("attention")
     dims = (1, 3) if of_heads else (0, 3)
-    return rank.graph.broadcast_in_dim(given, (batch, heads, tokens, keys), dims)
+    return rank.graph.broadcast_in_dim(added, (batch, heads, tokens, keys), dims)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.keys import ConfigKeys
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""
@@ -56,7 +56,7 @@ class _Method:
     is_mlp_alone: bool = False
 
 
-def bits_of(keys: Keys, layers: int) -> Bits:
+def bits_of(keys: ConfigKeys, layers: int) -> Bits:
     """The bits of a checkpoint of `layers` layers.
 
     Raises:
@@ -65,12 +65,13 @@ def bits_of(keys: Keys, layers: int) -> Bits:
     plain = _dtype_bits(keys)
     if keys.config.get("quantization_config") is None:
         return Bits(plain, plain, plain, plain)
-    given = keys.nested("quantization_config")
-    name = given.text("quant_method") or _old_name(given)
+    config = keys.nested("quantization_config")
+    name = config.text("quant_method") or _old_name(config)
     if name not in METHODS:
-        raise given.refuse("quant_method", name, ", ".join(METHODS), "bits of others are not known")
-    method = METHODS[name](given)
-    attention_kept, mlp_kept = _kept(given, layers)
+        legal = ", ".join(METHODS)
+        raise config.refuse("quant_method", name, legal, "bits of others are not known")
+    method = METHODS[name](config)
+    attention_kept, mlp_kept = _unconverted(config, layers)
     return Bits(
         weight_bits=plain if attention_kept or method.is_mlp_alone else method.weight,
         other_bits=plain,
@@ -80,83 +81,83 @@ def bits_of(keys: Keys, layers: int) -> Bits:
     )
 
 
-def _dtype_bits(keys: Keys) -> float:
+def _dtype_bits(keys: ConfigKeys) -> float:
     """Bits of ``torch_dtype``; bfloat16, the compiler's own, where the file does not say."""
     name = keys.first(("dtype", "torch_dtype"))
-    found = keys.text(name).removeprefix("torch.") if name else "auto"
-    if found == "auto":
+    dtype = keys.text(name).removeprefix("torch.") if name else "auto"
+    if dtype == "auto":
         return _USUAL
-    if found not in DTYPES:
+    if dtype not in DTYPES:
         legal = ", ".join((*DTYPES, "auto"))
-        raise keys.refuse(name or "", found, legal, "a checkpoint's dtype")
-    return DTYPES[found]
+        raise keys.refuse(name or "", dtype, legal, "a checkpoint's dtype")
+    return DTYPES[dtype]
 
 
-def _old_name(given: Keys) -> str:
+def _old_name(config: ConfigKeys) -> str:
     """The method of files from before ``quant_method``, which only bitsandbytes wrote."""
-    is_known = given.flag("load_in_8bit") or given.flag("load_in_4bit")
+    is_known = config.flag("load_in_8bit") or config.flag("load_in_4bit")
     return "bitsandbytes" if is_known else ""
 
 
-def _kept(given: Keys, layers: int) -> tuple[bool, bool]:
+def _unconverted(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
     """Whether attention and MLPs are left as they were in all layers."""
-    names = [one for key in _SKIPPED for one in given.items(key, str, "names of modules")]
+    names = [module for key in _SKIPPED for module in config.items(key, str, "names of modules")]
     return _all_named(names, _ATTENTION, layers), _all_named(names, _MLP, layers)
 
 
 def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> bool:
-    found = [one for one in names if pattern.search(one) and "vision" not in one]
-    numbers = {number for one in found for number in re.findall(r"\.(\d+)\.", one)}
-    return len(numbers) >= layers or any(not re.search(r"\d", one) for one in found)
+    matches = [name for name in names if pattern.search(name) and "vision" not in name]
+    numbers = {number for name in matches for number in re.findall(r"\.(\d+)\.", name)}
+    return len(numbers) >= layers or any(not re.search(r"\d", name) for name in matches)
 
 
-def _grouped(given: Keys, bits: float, scale: float) -> float:
+def _grouped(config: ConfigKeys, bits: float, scale: float) -> float:
     """Bits of a weight with a scale for each group; -1 is a whole row, whose scale is small."""
-    size = given.whole("group_size", default=0, least=-1)
+    size = config.whole("group_size", default=0, least=-1)
     return bits + scale / size if size > 0 else bits
 
 
-def _fp8(given: Keys) -> _Method:
+def _fp8(config: ConfigKeys) -> _Method:
     """A scale in float32 for each block.
 
     Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.2.
     """
-    block = given.items("weight_block_size", int, "rows and columns")
+    block = config.items("weight_block_size", int, "rows and columns")
     scale = _FLOAT / (block[0] * block[1]) if len(block) == 2 and min(block) > 0 else 0.0  # noqa: PLR2004  rows, columns
     return _Method(_BYTE + scale, product=_BYTE)
 
 
-def _integers(given: Keys) -> _Method:
+def _integers(config: ConfigKeys) -> _Method:
     """A scale in float16 and a zero point for each group, of weights alone.
 
     Source: AWQ (arXiv:2306.00978), section 4; GPTQ (arXiv:2210.17323), section 4.
     """
-    name = "bits" if given.first(("bits",)) else "w_bit"
-    bits = given.whole(name, default=4)
+    name = "bits" if config.first(("bits",)) else "w_bit"
+    bits = config.whole(name, default=4)
     if bits > _BYTE:
-        raise given.refuse(name, bits, f"1 to {_BYTE}", "bits of a weight")
-    return _Method(_grouped(given, bits, _SCALE + bits))
+        raise config.refuse(name, bits, f"1 to {_BYTE}", "bits of a weight")
+    return _Method(_grouped(config, bits, _SCALE + bits))
 
 
-def _bitsandbytes(given: Keys) -> _Method:
+def _bitsandbytes(config: ConfigKeys) -> _Method:
     """A scale for each row of eight bits, for each 64 weights of four, which has one itself.
 
     Source: LLM.int8() (arXiv:2208.07339), section 3; QLoRA (arXiv:2305.14314), section 3.
     """
-    if not given.flag("load_in_4bit"):
+    if not config.flag("load_in_4bit"):
         return _Method(_BYTE, product=_BYTE)
     scale: float = _FLOAT
-    if given.flag("bnb_4bit_use_double_quant"):
+    if config.flag("bnb_4bit_use_double_quant"):
         scale = _BYTE + _FLOAT / _BNB_NESTED
     return _Method(4 + scale / _BNB_BLOCK)
 
 
-def _compressed(given: Keys) -> _Method:
+def _compressed(config: ConfigKeys) -> _Method:
     """The first group's weights and activations.
 
     Source: compressed-tensors, quantization/quant_args.py.
     """
-    groups = given.nested("config_groups")
+    groups = config.nested("config_groups")
     first = next(iter(groups.config), "group_0")
     group = groups.nested(first)
     weights = group.nested("weights")
@@ -164,33 +165,33 @@ def _compressed(given: Keys) -> _Method:
     of_scale = _BYTE if weights.text("type") == "float" and bits < _BYTE else _SCALE
     activations: Any = group.config.get("input_activations")
     multiplied = group.nested("input_activations").whole("num_bits") if activations else _USUAL
-    cache: Any = given.config.get("kv_cache_scheme")
-    kv = given.nested("kv_cache_scheme").whole("num_bits") if cache else 0
+    cache: Any = config.config.get("kv_cache_scheme")
+    kv = config.nested("kv_cache_scheme").whole("num_bits") if cache else 0
     return _Method(_grouped(weights, bits, of_scale), multiplied, kv)
 
 
-def _mxfp4(given: Keys) -> _Method:
+def _mxfp4(config: ConfigKeys) -> _Method:
     """Four bits, and eight of scale for each 32 weights; of experts alone.
 
     Source: OCP Microscaling Formats (MX) Specification 1.0, table 1.
     """
-    del given
+    del config
     return _Method(4 + _BYTE / _MX_BLOCK, is_mlp_alone=True)
 
 
-def _modelopt(given: Keys) -> _Method:
+def _modelopt(config: ConfigKeys) -> _Method:
     """FP8, or NVFP4: four bits, and eight of scale for each 16 weights.
 
     Source: NVIDIA, TensorRT Model Optimizer, formats of config.json.
     """
-    algorithm = given.text("quant_algo", "FP8")
-    known = {"FP8": _Method(_BYTE, _BYTE), "NVFP4": _Method(4 + _BYTE / _NV_BLOCK, 4)}
-    if algorithm not in known:
-        raise given.refuse("quant_algo", algorithm, ", ".join(known), "bits of others are unknown")
-    return known[algorithm]
+    algorithm = config.text("quant_algo", "FP8")
+    kinds = {"FP8": _Method(_BYTE, _BYTE), "NVFP4": _Method(4 + _BYTE / _NV_BLOCK, 4)}
+    if algorithm not in kinds:
+        raise config.refuse("quant_algo", algorithm, ", ".join(kinds), "bits of others are unknown")
+    return kinds[algorithm]
 
 
-METHODS: Final[dict[str, Callable[[Keys], _Method]]] = {
+METHODS: Final[dict[str, Callable[[ConfigKeys], _Method]]] = {
     "fp8": _fp8,
     "fbgemm_fp8": _fp8,
     "awq": _integers,

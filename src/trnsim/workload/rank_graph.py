@@ -83,8 +83,8 @@ class RankGraph:
     kept: dict[int, float] = field(default_factory=dict[int, float])
     statistics: Value | None = None
     names: dict[int, str] = field(default_factory=dict[int, str])
-    given: dict[str, Value] = field(default_factory=dict[str, Value])
-    made: dict[str, Value] = field(default_factory=dict[str, Value])
+    named_inputs: dict[str, Value] = field(default_factory=dict[str, Value])
+    named_outputs: dict[str, Value] = field(default_factory=dict[str, Value])
     shared: set[int] = field(default_factory=set[int])
     small: float = 0.0
     use: Use = Use.WHOLE
@@ -98,16 +98,16 @@ class RankGraph:
 
     def kind(self, bits: float) -> str:
         """The type of elements of `bits`."""
-        found = element_type(bits)
-        return self.short if found == _ELEMENT_TYPES[16] else found
+        kind = element_type(bits)
+        return self.short if kind == _ELEMENT_TYPES[16] else kind
 
     def input(self, *shape: float, name: str = "", dtype: str = "") -> Value:
         """Activations that another part or another rank gives; of a name, the same each time."""
-        if name in self.given:
-            return self.given[name]
+        if name in self.named_inputs:
+            return self.named_inputs[name]
         value = self.graph.input([math.ceil(side) for side in shape], dtype or self.kind(self.bits))
         if name:
-            self.given[name] = value
+            self.named_inputs[name] = value
         return value
 
     def weight(
@@ -145,10 +145,10 @@ class RankGraph:
 
         They are so many, less those that operators have got since `small` was what it was `before`.
         """
-        known = max(self.small - before, 0.0)
-        self.small -= known
-        if elements > known:
-            self.weight((elements - known,), self.bits, use=self.use)
+        counted = max(self.small - before, 0.0)
+        self.small -= counted
+        if elements > counted:
+            self.weight((elements - counted,), self.bits, use=self.use)
 
     def product(
         self,
@@ -164,12 +164,12 @@ class RankGraph:
         lhs = self.cast(rows, self.weights[weight.number].multiplied)
         contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_turned
         kind = self.kind(_WIDE if is_biased else self.bits)
-        found = self.graph.dot_general(lhs, weight, contracting, kind)
+        product = self.graph.dot_general(lhs, weight, contracting, kind)
         if not is_biased:
-            return found
+            return product
         self.operator("bias")
-        bias = self.vector(found.shape[-1], f"{name} bias")
-        return self.cast(self.along(found, "add", bias), self.bits)
+        bias = self.vector(product.shape[-1], f"{name} bias")
+        return self.cast(self.along(product, "add", bias), self.bits)
 
     def along(self, x: Value, operation: str, vector: Value) -> Value:
         """``x + vector`` or another operation of each row of x."""
@@ -212,10 +212,10 @@ class RankGraph:
             if norm.offset and part == "weight":
                 wide = self.cast(vector, _WIDE)
                 vector = self.graph.elementwise("add", wide, norm.offset)
-            x = self._each(x, operation, vector) if heads else self.along(x, operation, vector)
+            x = self._by_head(x, operation, vector) if heads else self.along(x, operation, vector)
         return self.cast(x, self.bits)
 
-    def _each(self, x: Value, operation: str, vector: Value) -> Value:
+    def _by_head(self, x: Value, operation: str, vector: Value) -> Value:
         """An operation of heads [B, H, T, D] with a vector of each [H, 1, D]."""
         wide = self.graph.broadcast_in_dim(vector, (vector.shape[0], *x.shape[2:]), (0, 1, 2))
         return self.along(x, operation, wide)
@@ -262,7 +262,7 @@ class RankGraph:
         self.operator("attention")
         batch, heads, tokens, width = query.shape
         groups, keys = key.shape[1:3]
-        query, key, value = (self.cast(one, self.bits) for one in (query, key, value))
+        query, key, value = (self.cast(operand, self.bits) for operand in (query, key, value))
         if mask.visible_pairs(tokens, keys) == tokens * keys:
             mask = Attention(mask.scale, cap=mask.cap)
         if (
@@ -273,10 +273,10 @@ class RankGraph:
         ):
             query = self.graph.reshape(query, (batch, groups, heads // groups, width))
         else:
-            key, value = (self._repeated(one, heads) for one in (key, value))
+            key, value = (self._repeated(operand, heads) for operand in (key, value))
         biases = () if bias is None else (bias,)
-        found, self.statistics = self.graph.apply_to_all(mask, (query, key, value, *biases))
-        return self.graph.reshape(found, (batch, heads, tokens, value.shape[3]))
+        results, self.statistics = self.graph.apply_to_all(mask, (query, key, value, *biases))
+        return self.graph.reshape(results, (batch, heads, tokens, value.shape[3]))
 
     def _repeated(self, value: Value, heads: int) -> Value:
         """Keys or values [B, G, S, E] for each query head; unused heads are left out."""
@@ -303,19 +303,19 @@ class RankGraph:
 
     def columns(self, rows: Value, *widths: int) -> list[Value]:
         """Neighbouring columns of rows."""
-        found, start = [], 0
+        parts, start = [], 0
         for width in widths:
-            found.append(self.graph.slice(rows, (0, start), (rows.shape[0], width)))
+            parts.append(self.graph.slice(rows, (0, start), (rows.shape[0], width)))
             start += width
-        return found
+        return parts
 
     def token(self, rows: Value, batch: int, place: int) -> Value:
         """One token of each sequence of [B T, C]: [B, C]."""
         self.operator("rows")
         tokens, width = rows.shape[0] // batch, rows.shape[1]
         apart = self.graph.reshape(rows, (batch, tokens, width))
-        one = self.graph.slice(apart, (0, place % tokens, 0), (batch, 1, width))
-        return self.graph.reshape(one, (batch, width))
+        row = self.graph.slice(apart, (0, place % tokens, 0), (batch, 1, width))
+        return self.graph.reshape(row, (batch, width))
 
     def fitted(self, rows: Value, count: float, width: float) -> Value:
         """The first of these rows; activations that another part gives where they do not fit."""

@@ -43,6 +43,6 @@ def cache_bytes(model: Architecture, tokens: int, split: Split = WHOLE, source: 
     They are what a step reads and writes at the last of the tokens: a window keeps no more than it
     sees, cross attention keeps those of `source` tokens.
     """
-    given = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0), source=source)
-    caches = ((part.cache, part.times) for part in summaries(model, given, split))
+    step = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0), source=source)
+    caches = ((part.cache, part.times) for part in summaries(model, step, split))
     return sum((cache.read_bytes + cache.written_bytes) * times for cache, times in caches)

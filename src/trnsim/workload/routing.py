@@ -24,7 +24,7 @@ _LEAST: Final = 1e-20
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ExpertChoice:
     """Which expert each row takes.
 
     Attributes:
@@ -38,7 +38,7 @@ class Chosen:
     order: Value | None = None
 
 
-class Routed:
+class ExpertRows:
     """The rows that experts take, and their weights.
 
     Attributes:
@@ -49,41 +49,41 @@ class Routed:
         self, rank: RankGraph, mlp: Experts, scores: Value, *, is_wired: bool, is_whole: bool
     ) -> None:
         self.rank, self.mlp, self.graph = rank, mlp, rank.graph
-        self.tokens, self.each = scores.shape[0], mlp.per_token
+        self.tokens, self.per_token = scores.shape[0], mlp.per_token
         rank.operator("routing")
         self.weights: Value | None = None
         if is_wired:
             places, self.weights = self._weighed(rank.cast(scores, 32))
         else:
-            places = self.graph.top_k(scores, self.each)
-        count = self.tokens * self.each
+            places = self.graph.top_k(scores, self.per_token)
+        count = self.tokens * self.per_token
         flat = self.graph.reshape(places, (count,))
         is_ordered = is_wired and is_whole and count > mlp.count
-        self.chosen = self._ordered(flat) if is_ordered else Chosen(flat)
+        self.chosen = self._ordered(flat) if is_ordered else ExpertChoice(flat)
 
     def _weighed(self, scores: Value) -> tuple[Value, Value]:
         """Places of the chosen experts [T, k], int32, and their weights, float32."""
         graph, routing = self.graph, self.mlp.routing
         if routing.is_corrected:
-            known = self._function(scores, routing.function)
+            gates = self._function(scores, routing.function)
             places = graph.top_k(
-                self._limited(self.rank.along(known, "add", self._correction())), self.each
+                self._limited(self.rank.along(gates, "add", self._correction())), self.per_token
             )
-            found = graph.gather_in_rows(known, places)
+            weights = graph.gather_in_rows(gates, places)
         else:
             if self.mlp.router_biases:
                 bias = self.rank.cast(self.rank.vector(self.mlp.count, "router bias"), 32)
                 scores = self.rank.along(scores, "add", bias)
             is_late = routing.function == "chosen"
-            known = scores if is_late else self._function(scores, routing.function)
-            places = graph.top_k(self._limited(known), self.each)
-            found = graph.gather_in_rows(known, places)
-            found = self._function(found, "softmax") if is_late else found
+            gates = scores if is_late else self._function(scores, routing.function)
+            places = graph.top_k(self._limited(gates), self.per_token)
+            weights = graph.gather_in_rows(gates, places)
+            weights = self._function(weights, "softmax") if is_late else weights
         if routing.is_normed:
-            total = graph.reduce("add", found, (1,))
+            total = graph.reduce("add", weights, (1,))
             total = graph.elementwise("add", total, _LEAST)
-            found = self._over(found, "divide", total)
-        return places, self.rank.times("routing", found, routing.factor)
+            weights = self._over(weights, "divide", total)
+        return places, self.rank.times("routing", weights, routing.factor)
 
     def _correction(self) -> Value:
         """A number for each expert, which is no parameter where training sets it by hand."""
@@ -114,9 +114,9 @@ class Routed:
         apart = graph.reshape(scores, (tokens * routing.groups, size))
         best = graph.gather_in_rows(apart, graph.top_k(apart, routing.counted))
         sums = graph.reshape(graph.reduce("add", best, (1,)), (tokens, routing.groups))
-        kept = graph.top_k(sums, routing.kept)
+        best_groups = graph.top_k(sums, routing.kept)
         shape = tokens, routing.kept, routing.groups
-        numbers = graph.broadcast_in_dim(kept, shape, (0, 1))
+        numbers = graph.broadcast_in_dim(best_groups, shape, (0, 1))
         same = graph.elementwise(
             "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT, direction="EQ"
         )
@@ -125,7 +125,7 @@ class Routed:
         self.rank.operator("routing")
         return graph.elementwise("multiply", scores, graph.reshape(wide, scores.shape))
 
-    def _ordered(self, experts: Value) -> Chosen:
+    def _ordered(self, experts: Value) -> ExpertChoice:
         """Rows in the order of their experts."""
         graph, (count,) = self.graph, experts.shape
         self.rank.operator("order of experts")
@@ -141,32 +141,32 @@ class Routed:
         )
         lengths = graph.reshape(graph.reduce("add", same, (0,)), (1, self.mlp.count))
         ends = graph.reshape(graph.scan("add", lengths), (self.mlp.count,))
-        whole = graph.elementwise("convert", ends, dtype="int32")
-        return Chosen(graph.gather(experts, order), whole, order)
+        int_ends = graph.elementwise("convert", ends, dtype="int32")
+        return ExpertChoice(graph.gather(experts, order), int_ends, order)
 
-    def taken(self, rows: Value) -> Value:
+    def repeat_rows(self, rows: Value) -> Value:
         """Each token as often as it takes an expert: [rows x experts of a token, hidden]."""
         graph, (count, hidden) = self.graph, rows.shape
         if self.chosen.order is not None:
             numbers = graph.elementwise("convert", self.chosen.order, dtype=_FLOAT)
             middle = graph.elementwise("add", numbers, 0.5)
-            tokens = graph.elementwise("multiply", middle, 1 / self.each)
+            tokens = graph.elementwise("multiply", middle, 1 / self.per_token)
             tokens = graph.elementwise("floor", tokens)
             return graph.gather(rows, graph.elementwise("convert", tokens, dtype="int32"))
-        wide = graph.broadcast_in_dim(rows, (count, self.each, hidden), (0, 2))
-        return graph.reshape(wide, (count * self.each, hidden))
+        wide = graph.broadcast_in_dim(rows, (count, self.per_token, hidden), (0, 2))
+        return graph.reshape(wide, (count * self.per_token, hidden))
 
-    def put_together(self, found: Value, shape: tuple[int, ...]) -> Value:
+    def combine(self, outputs: Value, shape: tuple[int, ...]) -> Value:
         """The sum of what a token's experts give, each with its weight."""
         graph, (count, hidden) = self.graph, shape
         self.rank.operator("routing")
-        short = graph.slice(found, (0, 0), (count * self.each, hidden))
+        short = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))
         if self.chosen.order is not None:
             back = TensorType(short.shape, short.dtype)
             short = graph.scatter(back, self.chosen.order, short, "assign")
         if self.weights is not None:
-            weights = graph.reshape(self.weights, (count * self.each,))
+            weights = graph.reshape(self.weights, (count * self.per_token,))
             wide = graph.broadcast_in_dim(weights, short.shape, (0,))
             short = graph.elementwise("multiply", short, self.rank.cast(wide, self.rank.bits))
-        apart = graph.reshape(short, (count, self.each, hidden))
+        apart = graph.reshape(short, (count, self.per_token, hidden))
         return graph.reduce("add", apart, (1,))

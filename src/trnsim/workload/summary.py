@@ -97,7 +97,7 @@ class Summary:
         return products + sum(operator.weight_bytes for operator in self.elementwise)
 
 
-def summarized(rank: RankGraph, name: str, times: int, copies: int) -> Summary:
+def graph_summary(rank: RankGraph, name: str, times: int, copies: int) -> Summary:
     """What a graph of this room says of `times` layers, of which `copies` have own weights."""
     return _Built(rank).summary(name, times, copies / times)
 
@@ -112,12 +112,12 @@ def captured_summaries(
         weights: the numbers of its inputs that are weights.
         is_generating: whether inputs and outputs of four dimensions are keys and values.
     """
-    known = {value.number: value for value in graph.inputs if value.number in weights}
-    rank = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in known.items()})
+    held = {value.number: value for value in graph.inputs if value.number in weights}
+    rank = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in held.items()})
     if is_generating:
-        made = {value.number: value for node in graph.nodes for value in node.results}
+        results = {value.number: value for node in graph.nodes for value in node.results}
         rank.cached = _cached(value for value in graph.inputs if value.number not in weights)
-        rank.kept = _cached(value for value in graph.outputs if value.number in made)
+        rank.kept = _cached(value for value in graph.outputs if value.number in results)
     reader = _Captured(rank)
     counts: dict[Summary, int] = {}
     for name, nodes in _parts(graph.nodes):
@@ -133,14 +133,14 @@ def _cached(values: Iterable[Value]) -> dict[int, float]:
 
 def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
     """Operations by layer, and those of no layer by where they lie: before, or behind a layer."""
-    found: dict[str, list[Node]] = {}
+    parts: dict[str, list[Node]] = {}
     last = ""
     for node in nodes:
         met = _OF_LAYER.match(node.origin.module if node.origin else "")
         last = met[1] if met else last
         key = met[1] if met else f"\0{last}"
-        found.setdefault(key, []).append(node)
-    return [(_name(key), part) for key, part in found.items()]
+        parts.setdefault(key, []).append(node)
+    return [(_name(key), part) for key, part in parts.items()]
 
 
 def _name(key: str) -> str:
@@ -206,11 +206,11 @@ class _Reader:
             m = m * math.prod(batch) // times
         return Product(name, m, k, n, times, weight.bits, bits=bits)
 
-    def _routed(self, node: Node, experts: Value, each: Product) -> Product:
+    def _routed(self, node: Node, experts: Value, product: Product) -> Product:
         """Experts, which rows take evenly."""
         rows = self._before_tiles(node.values[0])
-        met = self.met(rows, experts.shape[0])
-        return replace(each, m=rows / met, times=met)
+        takers = self.met(rows, experts.shape[0])
+        return replace(product, m=rows / takers, times=takers)
 
     def met(self, rows: float, experts: int) -> float:
         """``E (1 - (1 - 1 / E)^rows)``: experts that at least one of evenly routed rows takes."""
@@ -247,8 +247,8 @@ class _Reader:
         rows = queries * heads / groups
         scores = Product("scores", rows, query.shape[-1], keys, times, bits=_bits(query))
         values = replace(scores, name="values", k=keys, n=value.shape[-1])
-        whole = scores.flop + values.flop
-        causal = node.operation.flop(*node.operand_types) / whole if whole else 1.0
+        flop = scores.flop + values.flop
+        causal = node.operation.flop(*node.operand_types) / flop if flop else 1.0
         return [replace(product, causal=causal) for product in (scores, values)]
 
     def _once(self, value: Value) -> int:
@@ -273,13 +273,13 @@ class _Built(_Reader):
         self._routing = next((node for node in rank.graph.nodes if _is_choice(node)), None)
         for origin, nodes in groupby(rank.graph.nodes, lambda node: node.origin):
             operator, group = origin.operator if origin else "", list(nodes)
-            made = [product for node in group for product in self.products(node)]
-            products += made
+            multiplied = [product for node in group for product in self.products(node)]
+            products += multiplied
             exchanges += [exchange for node in group for exchange in _exchanges(node)]
             if operator in _COUNTED:
                 passed = _IN_AND_OUT * group[-1].result.type.elements
                 elementwise.append(Elementwise(_COUNTED[operator], passed))
-            elementwise += [_softmax(product) for product in made if product.name == "scores"]
+            elementwise += [_softmax(product) for product in multiplied if product.name == "scores"]
         cache = Cache(self._bytes(rank.cached), self._bytes(rank.kept))
         return Summary(
             name,
@@ -298,10 +298,10 @@ class _Built(_Reader):
         """
         if self._routing is None:
             return super().met(rows, experts)
-        (scores,), taken = self._routing.operand_types, self._routing.result.shape[-1]
+        (scores,), per_token = self._routing.operand_types, self._routing.result.shape[-1]
         tokens, every = math.prod(scores.shape[:-1]), scores.shape[-1]
         ranks = every / experts
-        missed: float = (1 - taken / every) ** (tokens * math.ceil(ranks))
+        missed: float = (1 - per_token / every) ** (tokens * math.ceil(ranks))
         return max(every * (1 - missed) / math.ceil(ranks), 1.0)
 
     def _bytes(self, numbers: dict[int, float]) -> float:
@@ -312,7 +312,7 @@ class _Built(_Reader):
     def _held(self, share: float) -> tuple[float, float, float, float]:
         """Of the parameters that lie with this part, as `Summary` has them."""
         nbytes = parameters = experts = active = 0.0
-        taken = self._routing.result.shape[-1] if self._routing else 1
+        per_token = self._routing.result.shape[-1] if self._routing else 1
         for value in self.rank.graph.inputs:
             weight = self.rank.weights.get(value.number)
             if weight is None or not weight.is_held:
@@ -322,7 +322,7 @@ class _Built(_Reader):
             nbytes += bytes_of(elements, weight.bits)
             parameters += elements
             experts += elements if is_routed else 0.0
-            active += elements * taken / value.shape[0] if is_routed else elements
+            active += elements * per_token / value.shape[0] if is_routed else elements
         return share * nbytes, share * parameters, share * experts, active
 
     def _with_weights(self, elementwise: list[Elementwise]) -> tuple[Elementwise, ...]:
@@ -415,18 +415,18 @@ class _Captured(_Reader):
     def _cache(self, nodes: list[Node]) -> Cache:
         """Keys and values that are given, and those that are results."""
         read = {v.number: v for node in nodes for v in node.values if v.number in self.rank.cached}
-        made = {v.number: v for node in nodes for v in node.results if v.number in self.rank.kept}
-        return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, made.values())))
+        kept = {v.number: v for node in nodes for v in node.results if v.number in self.rank.kept}
+        return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, kept.values())))
 
 
 def _exchanges(node: Node) -> list[Exchange]:
     if node.kind is not Kind.COLLECTIVE:
         return []
-    given = sum(map(_nbytes, node.values))
-    made = sum(map(_nbytes, node.results))
+    input_bytes = sum(map(_nbytes, node.values))
+    output_bytes = sum(map(_nbytes, node.results))
     named = node.origin.operator if node.origin else ""
     axis = Axis(named) if named in _AXES else Axis.TENSOR
-    return [Exchange(node.name, max(given, made), axis)]
+    return [Exchange(node.name, max(input_bytes, output_bytes), axis)]
 
 
 _AXES: Final = tuple(Axis)

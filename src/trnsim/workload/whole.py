@@ -56,7 +56,7 @@ def is_known(model: Architecture) -> bool:
     return all(tower.wiring is not None for tower in model.towers)
 
 
-def whole(model: Architecture, given: Pass, split: Split = WHOLE) -> WholeGraph:
+def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> WholeGraph:
     """The graph of a pass, which gives scores or the hidden state, and keys and values to keep.
 
     That of training gives the loss and its gradients.
@@ -70,21 +70,21 @@ def whole(model: Architecture, given: Pass, split: Split = WHOLE) -> WholeGraph:
     if split.tensor > 1 and any(tower.before for tower in model.towers):
         raise NotModelled(f"{split.tensor} tensor ranks of {model.model_type}, whose table is cut")
     joined = _Joined()
-    for tower in towers(model, given, split):
+    for tower in towers(model, model_pass, split):
         order = tower.tower.wiring.order if tower.tower.wiring else ()
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
         joined.add(tower.embedding(), tower.name, home="embedding")
         for number, kind in enumerate(order):
             own = order.index(kind) if tower.tower.layers[kind].is_shared else number
-            joined.add(kinds[kind], *(f"{tower.name}layers.{one}." for one in (number, own)))
+            joined.add(kinds[kind], *(f"{tower.name}layers.{place}." for place in (number, own)))
         joined.add(tower.head(), tower.name, home="head")
         joined.flows["source"] = joined.flows["hidden"]
-    if given.phase is Phase.TRAIN:
-        return _trained(model, joined, split)
+    if model_pass.phase is Phase.TRAIN:
+        return _training_graph(model, joined, split)
     return joined.result([joined.flows.get("scores") or joined.flows["hidden"], *joined.kept])
 
 
-def _trained(model: Architecture, joined: _Joined, split: Split) -> WholeGraph:
+def _training_graph(model: Architecture, joined: _Joined, split: Split) -> WholeGraph:
     """The loss, and its gradient by every parameter."""
     loss, ranks = joined.flows.get("loss"), split.tensor
     is_shared = all(tower.wiring and tower.wiring.placed in _NORMED for tower in model.towers)
@@ -119,54 +119,54 @@ class _Joined:
 
         `home` is the module of operations that are in none of its halves.
         """
-        known = self._inputs(rank, own or path)
+        values = self._inputs(rank, own or path)
         last: Origin | None = None
         for node in rank.graph.nodes:
             if node.origin != last and node.origin is not None:
                 last = node.origin
                 self.operators.append(last.operator)
-            self._append(node, known, path, home)
-        self.flows |= {name: known[value.number] for name, value in rank.made.items()}
-        self.shared |= {known[number].number for number in rank.shared}
-        self.kept += [known[value.number] for value in rank.graph.outputs]
+            self._append(node, values, path, home)
+        self.flows |= {name: values[value.number] for name, value in rank.named_outputs.items()}
+        self.shared |= {values[number].number for number in rank.shared}
+        self.kept += [values[value.number] for value in rank.graph.outputs]
 
     def _inputs(self, rank: RankGraph, path: str) -> dict[int, Value]:
         """The inputs of a part as values of the whole."""
-        named = {value.number: name for name, value in rank.given.items()}
-        known: dict[int, Value] = {}
+        named = {value.number: name for name, value in rank.named_inputs.items()}
+        values: dict[int, Value] = {}
         for value in rank.graph.inputs:
             own = rank.names.get(value.number, "")
             name = named.get(value.number, "")
             before = self.flows.get(name) or self.own.get(f"{path}{own}" if own else "")
             if before is not None:
-                known[value.number] = before
+                values[value.number] = before
                 continue
-            made = self.graph.input(value.shape, value.dtype)
-            known[value.number] = made
+            outer = self.graph.input(value.shape, value.dtype)
+            values[value.number] = outer
             if name:
-                self.flows[name] = made
-            self.names[made.number] = name or (f"{path}{own}" if own else "")
+                self.flows[name] = outer
+            self.names[outer.number] = name or (f"{path}{own}" if own else "")
             if own:
-                self.own[f"{path}{own}"] = made
+                self.own[f"{path}{own}"] = outer
             is_weight = value.number in rank.weights or value.number in rank.names
             if is_weight or (name and name not in _WORDS):
-                self.weights.add(made.number)
+                self.weights.add(outer.number)
             if value.number in rank.weights:
-                self.trained.add(made.number)
+                self.trained.add(outer.number)
             if value.number in rank.cached:
-                self.names[made.number] = f"{path}cache"
-        return known
+                self.names[outer.number] = f"{path}cache"
+        return values
 
-    def _append(self, node: Node, known: dict[int, Value], path: str, home: str) -> None:
-        operands = [o if isinstance(o, float | int) else known[o.number] for o in node.operands]
+    def _append(self, node: Node, values: dict[int, Value], path: str, home: str) -> None:
+        operands = [o if isinstance(o, float | int) else values[o.number] for o in node.operands]
         results = tuple(self.graph.fresh(value.type) for value in node.results)
-        known.update(zip((value.number for value in node.results), results, strict=True))
+        values.update(zip((value.number for value in node.results), results, strict=True))
         origin = node.origin
         if origin is not None:
             module = f"{path}{origin.module.replace(' ', '_') or home}"
             origin = Origin(module, origin.operator)
-        made = replace(node, operands=tuple(operands), results=results, origin=origin)
-        self.graph.append(made)
+        copy = replace(node, operands=tuple(operands), results=results, origin=origin)
+        self.graph.append(copy)
 
     def result(self, outputs: list[Value]) -> WholeGraph:
         """The graph of these, without what they do not need."""

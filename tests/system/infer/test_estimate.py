@@ -37,7 +37,7 @@ def diffusion(tmp_path, monkeypatch):
     known = captured.summaries_of
 
     def summaries_of(model, one, *split):
-        if not isinstance(model, captured.Captured):
+        if not isinstance(model, captured.CapturedModel):
             return known(model, one, *split)
         columns = 4000 if model.model_type == UNET["_class_name"] else 3000
         product = Product("addmm", 1000 * one.batch, 2000, columns, 1, 16)

@@ -5,7 +5,7 @@ from infer_models import BERT, CLIP, GPT2, INDEX, RESNET, TEXT, UNET, VAE, VIT, 
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.system.infer.parts import InputSizes, inference
-from trnsim.workload.captured import Captured
+from trnsim.workload.captured import CapturedModel
 from trnsim.workload.operators import Pass, Phase
 
 
@@ -39,7 +39,7 @@ def test_a_larger_image_has_more_patches(tmp_path, config):
 
 def test_a_captured_model_is_told_the_image(tmp_path):
     found = only(write(tmp_path, RESNET), InputSizes(4, image=288))
-    assert isinstance(found.model, Captured)
+    assert isinstance(found.model, CapturedModel)
     assert found.model_pass == Pass(Phase.ENCODE, 4, 1, image=288)
 
 

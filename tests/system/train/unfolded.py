@@ -13,7 +13,7 @@ from trnsim.fabric.fabric import fabric
 from trnsim.system.train.memory import WEIGHT_BYTES
 from trnsim.system.train.pipeline import BACKWARD, FORWARD, orders
 from trnsim.system.train.stages import chunks, training_pass
-from trnsim.workload.gradients import Recompute, backward, recomputed
+from trnsim.workload.gradients import Recompute, backward, recomputation
 from trnsim.workload.operators import Axis
 from trnsim.workload.summary import Summary
 
@@ -87,7 +87,7 @@ class Unfolded:
             else:
                 again = Summary("layer", 1)
                 if part.is_layer:
-                    again = recomputed(block, Recompute(self.layout.recompute))
+                    again = recomputation(block, Recompute(self.layout.recompute))
                 seconds = self.times.backward(block, given).time_s
                 if again.products:  # scores alone are computed in the launch of the gradients
                     launch_s = 0.0 if self.layout.recompute == "full" else self.times.fixed_s

@@ -5,7 +5,7 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.workload.architecture import Rotary, Routing
 from trnsim.workload.config import FAMILIES, from_config
-from trnsim.workload.families.decoder_wiring import FACTS
+from trnsim.workload.families.decoder_wiring import TRAITS
 
 SIZES = {
     "vocab_size": 40,
@@ -29,7 +29,7 @@ def rotaries(found):
 
 
 def test_every_family_with_facts_is_one_of_decoders():
-    assert set(FACTS) <= set(FAMILIES)
+    assert set(TRAITS) <= set(FAMILIES)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from parameter_formulas import of_table, of_tower
 
 from trnsim.workload.architecture import Experts, LatentAttention
 from trnsim.workload.families.decoders import towers
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 
 SMALL = {
     "hidden_size": 32,
@@ -19,7 +19,7 @@ ROUTED = {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate
 
 
 def tower(model_type, **given):
-    (found,) = towers(Keys({**SMALL, **given}, "mine.json"), model_type)
+    (found,) = towers(ConfigKeys({**SMALL, **given}, "mine.json"), model_type)
     return found
 
 

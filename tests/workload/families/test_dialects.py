@@ -1,12 +1,12 @@
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.families.dialects import NORMS, plain
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.dialects import NORMS, plain_keys
+from trnsim.workload.families.keys import ConfigKeys
 
 
 def said(model_type, **given):
-    return plain(Keys(given, "mine.json"), model_type).config
+    return plain_keys(ConfigKeys(given, "mine.json"), model_type).config
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_kinds_that_are_no_lists_are_named(wrong):
 
 
 def test_others_speak_plainly():
-    keys = Keys({}, "mine.json")
-    assert plain(keys, "llama") is keys
+    keys = ConfigKeys({}, "mine.json")
+    assert plain_keys(keys, "llama") is keys

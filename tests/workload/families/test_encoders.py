@@ -2,7 +2,7 @@ import pytest
 from parameter_formulas import of_layer, of_tower
 
 from trnsim.workload.families.encoders import towers
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 
 SMALL = {
     "hidden_size": 32,
@@ -15,7 +15,7 @@ SMALL = {
 
 
 def tower(model_type="bert", **given):
-    (found,) = towers(Keys({**SMALL, **given}, "mine.json"), model_type)
+    (found,) = towers(ConfigKeys({**SMALL, **given}, "mine.json"), model_type)
     return found
 
 

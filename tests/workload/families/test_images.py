@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.workload.families.images import towers
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 
 SMALL = {
     "hidden_size": 32,
@@ -15,7 +15,7 @@ SMALL = {
 
 
 def tower(model_type="vit", **given):
-    (found,) = towers(Keys({**SMALL, **given}, "mine.json"), model_type)
+    (found,) = towers(ConfigKeys({**SMALL, **given}, "mine.json"), model_type)
     return found
 
 
@@ -63,6 +63,6 @@ def test_a_probe_ends_siglip_unless_it_is_left_out():
 def test_a_pair_has_images_and_texts():
     for model_type, is_causal in (("clip", True), ("siglip", False)):
         config = {"vision_config": {}, "text_config": {}}
-        images, texts = towers(Keys(config, "mine.json"), model_type)
+        images, texts = towers(ConfigKeys(config, "mine.json"), model_type)
         assert (images.name, texts.name) == ("images", "texts")
         assert texts.layers[0].attentions[0].is_causal is is_causal

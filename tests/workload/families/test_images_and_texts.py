@@ -6,7 +6,7 @@ from published_models import COUNTS
 from trnsim.errors import BadInput
 from trnsim.workload.config import from_config
 from trnsim.workload.families.images_and_texts import towers
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 
@@ -14,7 +14,7 @@ GEMMA, LLAVA = (COUNTS[name][0] for name in ("gemma-3-4b-it", "llava-1.5-7b"))
 
 
 def of(config, **given):
-    return towers(Keys({**config, **given}, "mine.json"), config["model_type"])
+    return towers(ConfigKeys({**config, **given}, "mine.json"), config["model_type"])
 
 
 def test_an_image_becomes_tokens_of_a_text():

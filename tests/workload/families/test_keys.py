@@ -1,11 +1,11 @@
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 
 
 def keys(**given):
-    return Keys(given, "mine.json")
+    return ConfigKeys(given, "mine.json")
 
 
 def test_the_first_name_that_is_there_counts():
@@ -73,7 +73,7 @@ def test_classes_are_counted_or_two():
 def test_an_error_has_the_line_of_the_key_where_the_file_has_it(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text('{"a": 1,\n"b": {"hidden_": 3}}')
-    found = Keys({"a": 0, "b": {"hidden_": 3}}, str(path))
+    found = ConfigKeys({"a": 0, "b": {"hidden_": 3}}, str(path))
     with pytest.raises(BadInput, match=r"mine\.json:1: a is 0, it must be") as refused:
         found.whole("a")
     assert refused.value.line == (str(path), 1)

@@ -1,12 +1,12 @@
 import pytest
 
 from trnsim.workload.families.decoder_rows import ROWS
-from trnsim.workload.families.keys import Keys
-from trnsim.workload.families.layer_kinds import grouped, sparse, windows
+from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
 
 
 def of(model_type, layers=6, **given):
-    return windows(Keys(given, "mine.json"), ROWS[model_type], layers)
+    return windows(ConfigKeys(given, "mine.json"), ROWS[model_type], layers)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_windows_of_layers(model_type, given, expected):
     ],
 )
 def test_which_layers_have_experts(given, expected):
-    assert sparse(Keys(given, "mine.json"), 4) == [bool(one) for one in expected]
+    assert expert_layers(ConfigKeys(given, "mine.json"), 4) == [bool(one) for one in expected]
 
 
 def test_kinds_are_counted_in_the_order_of_their_first():
-    assert grouped("aabab") == [("a", 3), ("b", 2)]
-    assert grouped("") == []
+    assert kind_counts("aabab") == [("a", 3), ("b", 2)]
+    assert kind_counts("") == []

@@ -2,12 +2,12 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.workload.architecture import Mlp
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.sizes import GPT, PLAIN_NAMES, heads_of, kv_heads_of, mlp_of
 
 
 def keys(**given):
-    return Keys(given, "mine.json")
+    return ConfigKeys(given, "mine.json")
 
 
 def test_heads_have_an_equal_part_or_what_is_said():

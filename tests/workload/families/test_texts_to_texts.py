@@ -1,7 +1,7 @@
 from parameter_formulas import of_table, of_tower
 from published_models import sides, t5
 
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.texts_to_texts import towers
 
 T5 = t5(32, 3, 4, 48, words=100, num_decoder_layers=2)
@@ -9,7 +9,7 @@ WHISPER = sides(32, 3, 4, 100, max_source_positions=15, max_target_positions=9, 
 
 
 def of(config, model_type="t5"):
-    return towers(Keys(config, "mine.json"), model_type)
+    return towers(ConfigKeys(config, "mine.json"), model_type)
 
 
 def test_a_decoder_reads_the_encoder():

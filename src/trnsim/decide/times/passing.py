@@ -12,7 +12,7 @@ from trnsim.estimate.choice import DENOISER, NETWORK
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes, inference
-from trnsim.workload.captured import Captured
+from trnsim.workload.captured import CapturedModel
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _speed(
 ) -> Speed:
     chip = machine(name, rows=rows).chip
     parts = inference(workload.model_path, _options(workload, best.batch)).parts
-    graphs = [part.model for part in parts if isinstance(part.model, Captured)]
+    graphs = [part.model for part in parts if isinstance(part.model, CapturedModel)]
     kind = ""
     if graphs:
         kind = DENOISER if any(graph.is_of_diffusers for graph in graphs) else NETWORK

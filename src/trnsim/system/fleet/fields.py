@@ -139,7 +139,7 @@ class ShapeFields(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceFields(Record):
-    """A service; its replicas are set, or planned for a model within an SLO."""
+    """A service; its replicas are given, or planned for a model within an SLO."""
 
     replica_chips: int | None = between(
         "chips of a replica, in place of model", 1, _MOST_REPLICA_CHIPS, None

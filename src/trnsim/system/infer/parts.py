@@ -22,7 +22,7 @@ from trnsim.workload.model_names import hub_id, model_name
 from trnsim.workload.operators import Pass, Phase
 
 if TYPE_CHECKING:
-    from trnsim.workload.captured import Captured, Workload
+    from trnsim.workload.captured import CapturedModel, Workload
 
 INDEX: Final = "model_index.json"
 SEQUENCE: Final = 128
@@ -295,7 +295,7 @@ def _refuse_generating(model: Workload) -> None:
         )
 
 
-def _makes_tokens(model: Architecture | Captured) -> bool:
+def _makes_tokens(model: Architecture | CapturedModel) -> bool:
     if isinstance(model, Architecture):
         return model.is_generating
     named = model.values.get("architectures")

@@ -19,7 +19,7 @@ from trnsim.facts import assumed, documented
 from trnsim.system.train.stages import chunks
 from trnsim.workload.gradients import (
     OPTIMIZERS,
-    Kept,
+    KeepPolicy,
     Recompute,
     activation_bytes,
     has_dropout,
@@ -135,7 +135,7 @@ def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float
         recompute = Recompute.SELECTIVE
         heads = sum(attention.heads for attention in part.layer.attentions)
         of_rows = _ROW_BYTES * heads / layout.tensor
-    policy = Kept(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
+    policy = KeepPolicy(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
     of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, policy)
     return tokens * (of_token + of_rows)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.memory import WEIGHT_BYTES
 from trnsim.system.train.stages import training_pass
-from trnsim.workload.gradients import Recompute, turned
+from trnsim.workload.gradients import Recompute, gradient_exchanges
 from trnsim.workload.operators import Axis
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Passes:
 def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
     """The work of one layer of a part."""
     summary, how = part.summary, Recompute(layout.recompute)
-    turned_back = turned(summary.exchanges)
+    turned_back = gradient_exchanges(summary.exchanges)
     layer = layer_passes(summary, part.layer, training_pass(layout), how, times)
     ahead, back = layer.ahead, layer.back
     gradients_s = back.time_s + layer.again_s

@@ -47,7 +47,7 @@ class ExpertsRow:
 
 
 @dataclass(frozen=True)
-class Row:
+class Decoder:
     """A family of decoders.
 
     Attributes:
@@ -108,7 +108,7 @@ _QK_NORM: Final = ("use_qk_norm", False)
 
 
 @dataclass(frozen=True)
-class _Llama(Row):
+class _Llama(Decoder):
     """With Llama's choices of biases."""
 
     biases: Rule = field(default=_BIAS)
@@ -117,7 +117,7 @@ class _Llama(Row):
 
 
 @dataclass(frozen=True)
-class _Gpt(Row):
+class _Gpt(Decoder):
     """With biases everywhere, norms with biases, and an MLP without a gate."""
 
     is_gated: bool = False
@@ -154,30 +154,32 @@ _DEEPSEEK: Final = ExpertsRow(
     count=("n_routed_experts", "num_experts"), shared=("n_shared_experts",)
 )
 
-ROWS: Final[dict[str, Row]] = {
+ROWS: Final[dict[str, Decoder]] = {
     "llama": _Llama(),
     "granite": _Llama(),
     "helium": _Llama(head_dim=128),
     "smollm3": _Llama(is_tied=True),
     "arcee": _Llama(is_gated=False),
-    "ministral": Row(window=ALL_LAYERS, kv_heads=8),
-    "mistral": Row(window=ALL_LAYERS, kv_heads=8),
-    "phi3": Row(window=ALL_LAYERS),
-    "qwen2": Row(biases=True, window=AFTER_FIRST),
-    "qwen3": Row(biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128, window=AFTER_FIRST),
-    "seed_oss": Row(
+    "ministral": Decoder(window=ALL_LAYERS, kv_heads=8),
+    "mistral": Decoder(window=ALL_LAYERS, kv_heads=8),
+    "phi3": Decoder(window=ALL_LAYERS),
+    "qwen2": Decoder(biases=True, window=AFTER_FIRST),
+    "qwen3": Decoder(
+        biases=_BIAS, output_bias=_BIAS, head_norm=True, head_dim=128, window=AFTER_FIRST
+    ),
+    "seed_oss": Decoder(
         biases=("attention_bias", True),
         output_bias=("attention_out_bias", False),
         mlp_biases=_MLP_BIAS,
         head_dim=128,
     ),
-    "glm": Row(biases=("attention_bias", True), head_dim=128, kv_heads=2),
-    "glm4": Row(biases=("attention_bias", True), head_dim=128, kv_heads=2, norms=4),
-    "gemma": Row(biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256),
-    "gemma2": Row(
+    "glm": Decoder(biases=("attention_bias", True), head_dim=128, kv_heads=2),
+    "glm4": Decoder(biases=("attention_bias", True), head_dim=128, kv_heads=2, norms=4),
+    "gemma": Decoder(biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256),
+    "gemma2": Decoder(
         biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256, kv_heads=4, norms=4, window=2
     ),
-    "gemma3_text": Row(
+    "gemma3_text": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         is_tied=True,
@@ -187,16 +189,16 @@ ROWS: Final[dict[str, Row]] = {
         head_norm=True,
         window=6,
     ),
-    "exaone4": Row(head_norm=True, window=4),
-    "ernie4_5": Row(
+    "exaone4": Decoder(head_norm=True, window=4),
+    "ernie4_5": Decoder(
         biases=("use_bias", False),
         output_bias=("use_bias", False),
         mlp_biases=("use_bias", False),
         is_tied=True,
         head_dim=128,
     ),
-    "apertus": Row(biases=_BIAS, output_bias=_BIAS, is_gated=False, head_norm=True, extra=2),
-    "stablelm": Row(
+    "apertus": Decoder(biases=_BIAS, output_bias=_BIAS, is_gated=False, head_norm=True, extra=2),
+    "stablelm": Decoder(
         biases=("use_qkv_bias", False),
         norm=2,
         head_norm=("qk_layernorm", False),
@@ -204,7 +206,7 @@ ROWS: Final[dict[str, Row]] = {
         is_parallel=("use_parallel_residual", False),
         parallel_norms=1,
     ),
-    "cohere": Row(
+    "cohere": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         norms=1,
@@ -213,13 +215,15 @@ ROWS: Final[dict[str, Row]] = {
         is_head_norm_each=True,
         is_tied=True,
     ),
-    "cohere2": Row(
+    "cohere2": Decoder(
         biases=_BIAS, output_bias=_BIAS, norms=1, is_parallel=True, is_tied=True, window=4
     ),
-    "olmo": Row(biases=_BIAS, output_bias=_BIAS, norm=0),
-    "olmo2": Row(biases=_BIAS, output_bias=_BIAS, head_norm=True, is_head_norm_each=True),
-    "olmo3": Row(biases=_BIAS, output_bias=_BIAS, head_norm=True, is_head_norm_each=True, window=4),
-    "starcoder2": Row(
+    "olmo": Decoder(biases=_BIAS, output_bias=_BIAS, norm=0),
+    "olmo2": Decoder(biases=_BIAS, output_bias=_BIAS, head_norm=True, is_head_norm_each=True),
+    "olmo3": Decoder(
+        biases=_BIAS, output_bias=_BIAS, head_norm=True, is_head_norm_each=True, window=4
+    ),
+    "starcoder2": Decoder(
         is_gated=False,
         biases=("use_bias", True),
         output_bias=("use_bias", True),
@@ -255,7 +259,7 @@ ROWS: Final[dict[str, Row]] = {
     "phi": _Gpt(head_bias=True, norms=1, is_parallel=True, head_norm=("qk_layernorm", False)),
     "persimmon": _Gpt(head_norm=("qk_layernorm", True)),
     "bloom": _Gpt(names=_BLOOM, is_tied=True, has_table_norm=True),
-    "mpt": Row(names=_MPT, is_gated=False, is_tied=True),
+    "mpt": Decoder(names=_MPT, is_gated=False, is_tied=True),
     "falcon": _Gpt(
         names=_FALCON,
         biases=("bias", False),
@@ -264,10 +268,10 @@ ROWS: Final[dict[str, Row]] = {
         is_parallel=("parallel_attn", True),
         is_tied=True,
     ),
-    "mixtral": Row(
+    "mixtral": Decoder(
         window=ALL_LAYERS, kv_heads=8, experts=ExpertsRow(intermediate=("intermediate_size",))
     ),
-    "phimoe": Row(
+    "phimoe": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         head_bias=("lm_head_bias", False),
@@ -276,28 +280,28 @@ ROWS: Final[dict[str, Row]] = {
         window=ALL_LAYERS,
         experts=ExpertsRow(intermediate=("intermediate_size",)),
     ),
-    "granitemoe": Row(
+    "granitemoe": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         experts=ExpertsRow(intermediate=("intermediate_size",)),
     ),
-    "olmoe": Row(
+    "olmoe": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         head_norm=True,
         is_head_norm_each=True,
         experts=ExpertsRow(intermediate=("intermediate_size",)),
     ),
-    "qwen2_moe": Row(
+    "qwen2_moe": Decoder(
         biases=("qkv_bias", True),
         window=AFTER_FIRST,
         experts=ExpertsRow(shared_size=("shared_expert_intermediate_size",), has_shared_gate=True),
     ),
-    "qwen3_moe": Row(
+    "qwen3_moe": Decoder(
         biases=_BIAS, output_bias=_BIAS, head_norm=True, window=AFTER_FIRST, experts=ExpertsRow()
     ),
-    "glm4_moe": Row(biases=_BIAS, head_norm=_QK_NORM, experts=_DEEPSEEK),
-    "ernie4_5_moe": Row(
+    "glm4_moe": Decoder(biases=_BIAS, head_norm=_QK_NORM, experts=_DEEPSEEK),
+    "ernie4_5_moe": Decoder(
         biases=("use_bias", False),
         output_bias=("use_bias", False),
         mlp_biases=("use_bias", False),
@@ -309,7 +313,7 @@ ROWS: Final[dict[str, Row]] = {
             has_correction=True,
         ),
     ),
-    "gpt_oss": Row(
+    "gpt_oss": Decoder(
         biases=("attention_bias", True),
         output_bias=("attention_bias", True),
         head_dim=64,
@@ -318,7 +322,7 @@ ROWS: Final[dict[str, Row]] = {
         has_sinks=True,
         experts=ExpertsRow(intermediate=("intermediate_size",), has_biases=True),
     ),
-    "llama4_text": Row(
+    "llama4_text": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         head_dim=128,
@@ -331,7 +335,7 @@ ROWS: Final[dict[str, Row]] = {
             dense_size=("intermediate_size_mlp",),
         ),
     ),
-    "dbrx": Row(
+    "dbrx": Decoder(
         names=Spelling(
             ("d_model",), ("n_layers",), ("n_heads",), ("kv_n_heads",), positions=("max_seq_len",)
         ),
@@ -341,6 +345,6 @@ ROWS: Final[dict[str, Row]] = {
             intermediate=("ffn_hidden_size",),
         ),
     ),
-    "deepseek_v2": Row(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
-    "deepseek_v3": Row(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
+    "deepseek_v2": Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
+    "deepseek_v3": Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
 }

@@ -18,8 +18,8 @@ from trnsim.workload.operators import ACTIVATIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trnsim.workload.families.decoder_rows import Row
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.decoder_rows import Decoder
+    from trnsim.workload.families.keys import ConfigKeys
 
 _EPSILONS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
 _FUNCTIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
@@ -35,7 +35,7 @@ _SOFTMAX: Final = Routing()
 
 
 @dataclass(frozen=True)
-class Facts:
+class Traits:
     """In what a family differs from Llama.
 
     Attributes:
@@ -71,32 +71,32 @@ class Facts:
     routing: Routing = _SOFTMAX
 
 
-_PLAIN: Final = Facts()
-_LAYER: Final = Facts(1e-5, is_centered=True, function="gelu_new")
+_PLAIN: Final = Traits()
+_LAYER: Final = Traits(1e-5, is_centered=True, function="gelu_new")
 _UNTURNED: Final = replace(_LAYER, has_turns=False)
-_GEMMA: Final = Facts(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
-_COHERE: Final = Facts(1e-5, is_centered=True, is_paired=True)
+_GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
+_COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
 _SIGMOID: Final = Routing("logistic", is_corrected=True)
-FACTS: Final[dict[str, Facts]] = {
+TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN),
     **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", "granitemoe"), _PLAIN),
-    "helium": Facts(1e-8, is_paired=True),
-    "smollm3": Facts(turned="n-th"),
-    "arcee": Facts(1e-5, function="relu2"),
-    "phi3": Facts(1e-5),
-    "glm": Facts(1.5625e-7, is_paired=True, part=0.5),
-    "glm4": Facts(1.5625e-7, is_paired=True, part=0.5, placed="around"),
+    "helium": Traits(1e-8, is_paired=True),
+    "smollm3": Traits(turned="n-th"),
+    "arcee": Traits(1e-5, function="relu2"),
+    "phi3": Traits(1e-5),
+    "glm": Traits(1.5625e-7, is_paired=True, part=0.5),
+    "glm4": Traits(1.5625e-7, is_paired=True, part=0.5, placed="around"),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, placed="around"),
     "gemma3_text": replace(_GEMMA, placed="around", has_local_table=True),
-    "exaone4": Facts(1e-5, placed="after", turned="window"),
-    "ernie4_5": Facts(1e-5, is_paired=True),
-    "stablelm": Facts(1e-5, is_centered=True, part=0.25),
+    "exaone4": Traits(1e-5, placed="after", turned="window"),
+    "ernie4_5": Traits(1e-5, is_paired=True),
+    "stablelm": Traits(1e-5, is_centered=True, part=0.25),
     "cohere": _COHERE,
     "cohere2": replace(_COHERE, turned="window"),
-    "olmo": Facts(1e-5, is_centered=True),
-    "olmo2": Facts(1e-5, placed="after"),
-    "olmo3": Facts(1e-5, placed="after", has_local_table=True),
+    "olmo": Traits(1e-5, is_centered=True),
+    "olmo2": Traits(1e-5, placed="after"),
+    "olmo3": Traits(1e-5, placed="after", has_local_table=True),
     "starcoder2": replace(_LAYER, function="gelu_pytorch_tanh"),
     "gpt2": _UNTURNED,
     "gpt_bigcode": replace(_UNTURNED, function="gelu_pytorch_tanh"),
@@ -110,12 +110,12 @@ FACTS: Final[dict[str, Facts]] = {
     "bloom": replace(_UNTURNED, has_slopes=True),
     "mpt": replace(_UNTURNED, function="gelu", has_slopes=True),
     "falcon": replace(_LAYER, function="gelu"),
-    "mixtral": Facts(1e-5),
-    "olmoe": Facts(1e-5),
-    "glm4_moe": Facts(1e-5, part=0.5, routing=_SIGMOID),
-    "ernie4_5_moe": Facts(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
-    "deepseek_v2": Facts(is_paired=True, routing=Routing(is_normed=False, counted=1)),
-    "deepseek_v3": Facts(is_paired=True, routing=_SIGMOID),
+    "mixtral": Traits(1e-5),
+    "olmoe": Traits(1e-5),
+    "glm4_moe": Traits(1e-5, part=0.5, routing=_SIGMOID),
+    "ernie4_5_moe": Traits(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
+    "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, counted=1)),
+    "deepseek_v3": Traits(is_paired=True, routing=_SIGMOID),
 }
 """By ``model_type``."""
 _ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe")
@@ -123,17 +123,19 @@ _DEFAULTS: Final = {"glm4_moe": (1, 1, 1.0), "deepseek_v3": (8, 4, 2.5), "deepse
 """Groups of experts, how many are kept, and the factor of weights, where no key says."""
 
 
-class Known:
+class DecoderConfig:
     """What the configuration of a family says of what it computes.
 
     Attributes:
         facts: the family's; None where it is known by its sizes alone.
     """
 
-    def __init__(self, keys: Keys, row: Row, model_type: str, hidden: int) -> None:
+    def __init__(self, keys: ConfigKeys, row: Decoder, model_type: str, hidden: int) -> None:
         self.keys, self.row, self.model_type, self.hidden = keys, row, model_type, hidden
-        facts = FACTS.get(model_type)
-        self.facts = facts if facts and self.function in ACTIVATIONS and self._is_usual() else None
+        traits = TRAITS.get(model_type)
+        self.traits = (
+            traits if traits and self.function in ACTIVATIONS and self._is_usual() else None
+        )
 
     def _is_usual(self) -> bool:
         """Whether no key asks for what is not known here."""
@@ -150,39 +152,39 @@ class Known:
     @property
     def function(self) -> str:
         """Of an MLP, by transformers' name."""
-        facts = FACTS.get(self.model_type, _PLAIN)
+        traits = TRAITS.get(self.model_type, _PLAIN)
         if self.model_type in ("bloom", "mpt"):  # which name none
-            return facts.function
+            return traits.function
         name = self.keys.first(_FUNCTIONS)
-        return self.keys.text(name, facts.function) if name else facts.function
+        return self.keys.text(name, traits.function) if name else traits.function
 
     @property
     def norm(self) -> Norm:
         """Of layers and ends."""
-        facts = self.facts or _PLAIN
+        traits = self.traits or _PLAIN
         name = self.keys.first(_EPSILONS)
         is_stated = name is not None and self.model_type not in ("olmo", "opt")
-        epsilon = _number(self.keys, name or "", facts.epsilon) if is_stated else facts.epsilon
-        return Norm(self.row.norm, epsilon, facts.is_centered, facts.offset)
+        epsilon = _number(self.keys, name or "", traits.epsilon) if is_stated else traits.epsilon
+        return Norm(self.row.norm, epsilon, traits.is_centered, traits.offset)
 
     @property
-    def turned_config(self) -> Keys | None:
+    def turned_config(self) -> ConfigKeys | None:
         """What is said of rotations."""
         name = self.keys.first(_SCALINGS)
         if name is None or not isinstance(self.keys.config[name], dict):
             return None
-        found = self.keys.nested(name)
-        nested = found.config.get("full_attention")
-        return found.nested("full_attention") if isinstance(nested, dict) else found
+        scaling = self.keys.nested(name)
+        nested = scaling.config.get("full_attention")
+        return scaling.nested("full_attention") if isinstance(nested, dict) else scaling
 
     def rotary(self, dim: int, *, has_window: bool, place: int) -> Rotary | None:
         """How a layer at a place turns heads of so many elements."""
-        facts = self.facts
-        if facts is None or not facts.has_turns or not self._is_turned(place, has_window):
+        traits = self.traits
+        if traits is None or not traits.has_turns or not self._is_turned(place, has_window):
             return None
-        table = _LOCAL if facts.has_local_table and has_window else ""
+        table = _LOCAL if traits.has_local_table and has_window else ""
         factor = 1.0 if table else _factor(self.keys, self.turned_config)
-        return Rotary(self._width(dim, facts.part), facts.is_paired, table, factor)
+        return Rotary(self._width(dim, traits.part), traits.is_paired, table, factor)
 
     def _width(self, dim: int, usual: float) -> int:
         """Elements of a head that are turned.
@@ -191,29 +193,29 @@ class Known:
             BadInput: they are no pairs, or more than a head has.
         """
         name, keys = "head_dim", self.keys
-        found = int(dim * usual)
+        width = int(dim * usual)
         if self.model_type in ("gptj", "codegen"):
-            name, found = "rotary_dim", keys.whole("rotary_dim", default=64)
+            name, width = "rotary_dim", keys.whole("rotary_dim", default=64)
         else:
             for within in (self.turned_config, self.keys):
                 part = within.first(("partial_rotary_factor", "rotary_pct")) if within else None
                 if within and part:
                     name, keys = part, within
-                    found = int(dim * _number(within, part, 1.0))
+                    width = int(dim * _number(within, part, 1.0))
                     break
-        found += found % _PAIR
-        if not 0 < found <= dim:
+        width += width % _PAIR
+        if not 0 < width <= dim:
             legal = f"what turns pairs of the {dim} elements of a head"
-            raise keys.refuse(name, keys.config.get(name), legal, f"it turns {found}")
-        return found
+            raise keys.refuse(name, keys.config.get(name), legal, f"it turns {width}")
+        return width
 
     def _is_turned(self, place: int, has_window: bool) -> bool:
-        facts = self.facts or _PLAIN
-        if facts.turned == "window":
+        traits = self.traits or _PLAIN
+        if traits.turned == "window":
             return has_window or (
                 self.model_type == "exaone4" and not self.keys.config.get("sliding_window")
             )
-        if facts.turned == "n-th":
+        if traits.turned == "n-th":
             flags = self.keys.items("no_rope_layers", int, "0 or 1 for each layer")
             every = self.keys.whole("no_rope_layer_interval", default=4)
             return bool(flags[place]) if place < len(flags) else (place + 1) % every != 0
@@ -222,7 +224,7 @@ class Known:
     def scale(self, dim: int) -> float:
         """Of the products of queries and keys."""
         keys = self.keys
-        if self.facts is not None and not self.facts.is_scaled:
+        if self.traits is not None and not self.traits.is_scaled:
             return 1.0
         if self.model_type in ("granite", "granitemoe"):
             return _number(keys, "attention_multiplier", 1.0)
@@ -248,7 +250,7 @@ class Known:
     def head_norm(self) -> HeadNorm | None:
         """Of queries and keys."""
         row, norm = self.row, self.norm
-        if self.facts is None or not self.keys.has(row.head_norm):
+        if self.traits is None or not self.keys.has(row.head_norm):
             return None
         if not row.is_head_norm_each:
             return HeadNorm(norm)
@@ -260,7 +262,7 @@ class Known:
         Raises:
             BadInput: groups do not divide them, or more are kept than there are.
         """
-        keys, facts = self.keys, self.facts or _PLAIN
+        keys, traits = self.keys, self.traits or _PLAIN
         if self.model_type == "granitemoe":
             return Routing("chosen", is_normed=False)
         groups, kept, factor = _DEFAULTS.get(self.model_type, (1, 1, 1.0))
@@ -268,7 +270,7 @@ class Known:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
             kept = keys.whole("topk_group", default=min(kept, groups))
-            if count % groups or groups * facts.routing.counted > count:
+            if count % groups or groups * traits.routing.counted > count:
                 raise keys.refuse("n_group", groups, f"divisors of {count} experts", "equal groups")
             if kept > groups:
                 raise keys.refuse("topk_group", kept, f"1 to {groups}", "there are no more groups")
@@ -282,15 +284,15 @@ class Known:
         )
         if self.model_type == "deepseek_v2":
             is_normed = False
-        return replace(facts.routing, is_normed=is_normed, factor=factor, groups=groups, kept=kept)
+        return replace(traits.routing, is_normed=is_normed, factor=factor, groups=groups, kept=kept)
 
     def wiring(self, order: Sequence[int]) -> Wiring | None:
         """Of the whole tower."""
-        facts, keys, row = self.facts, self.keys, self.row
-        if facts is None:
+        traits, keys, row = self.traits, self.keys, self.row
+        if traits is None:
             return None
         is_before = keys.flag("do_layer_norm_before", default=True)
-        is_root = facts.is_root_embedded and keys.flag("scale_embedding", default=True)
+        is_root = traits.is_root_embedded and keys.flag("scale_embedding", default=True)
         usual = self.hidden**0.5 if is_root else 1.0
         scored = 1 / _number(keys, "logits_scaling", 1.0)
         if self.model_type in ("cohere", "cohere2"):
@@ -298,7 +300,7 @@ class Known:
         usual_cap = 30.0 if self.model_type == "gemma2" else 0.0
         return Wiring(
             self.norm,
-            placed=facts.placed if is_before else "sum",
+            placed=traits.placed if is_before else "sum",
             embedded=_number(keys, "embedding_multiplier", usual),
             added=_number(keys, "residual_multiplier", 1.0),
             scored=scored,
@@ -311,7 +313,7 @@ class Known:
         )
 
 
-def _number(keys: Keys, name: str, usual: float) -> float:
+def _number(keys: ConfigKeys, name: str, usual: float) -> float:
     """The number under a key, which is the usual one where it is left out.
 
     Raises:
@@ -332,7 +334,7 @@ def _stretch(factor: float, scale: float = 1.0) -> float:
     return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
 
 
-def _factor(keys: Keys, turned: Keys | None) -> float:
+def _factor(keys: ConfigKeys, turned: ConfigKeys | None) -> float:
     """Of cosines and sines, as places are stretched."""
     if turned is None:
         return 1.0

@@ -10,15 +10,15 @@ from trnsim.workload.architecture import (
     Experts,
     LatentAttention,
     Layer,
-    Matrix,
     Mlp,
     Norm,
+    Projection,
     Tower,
 )
-from trnsim.workload.families.decoder_rows import ROWS, ExpertsRow, Row
-from trnsim.workload.families.decoder_wiring import Known
-from trnsim.workload.families.dialects import NORMS, plain
-from trnsim.workload.families.layer_kinds import grouped, sparse, windows
+from trnsim.workload.families.decoder_rows import ROWS, Decoder, ExpertsRow
+from trnsim.workload.families.decoder_wiring import DecoderConfig
+from trnsim.workload.families.dialects import NORMS, plain_keys
+from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
 from trnsim.workload.families.sizes import (
     MOST_LAYERS,
     has_scores,
@@ -28,7 +28,7 @@ from trnsim.workload.families.sizes import (
 )
 
 if TYPE_CHECKING:
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.keys import ConfigKeys
 
 NAMES: Final = tuple(ROWS)
 _LATENT_EPSILON: Final = 1e-6
@@ -37,16 +37,16 @@ _GPT_RATIO: Final = 4
 """Elements of an MLP for each hidden one, where the configuration does not say."""
 
 
-def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """The one tower of a decoder.
 
     Raises:
         BadInput: for sizes that do not go together.
     """
-    row, keys = ROWS[model_type], plain(keys, model_type)
+    row, keys = ROWS[model_type], plain_keys(keys, model_type)
     hidden, vocabulary = keys.whole(*row.names.hidden), keys.whole("vocab_size")
-    known = Known(keys, row, model_type, hidden)
-    layers, order = layers_of(known)
+    config = DecoderConfig(keys, row, model_type, hidden)
+    layers, order = layers_of(config)
     outputs = vocabulary if has_scores(keys) else 0
     is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
     final = 0 if _lacks_last_norm(keys) else row.norm * hidden
@@ -61,19 +61,19 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
             layers,
             looked_up=vocabulary,
             table_width=width,
-            before=(Matrix("project in", width, hidden),) if is_narrow else (),
+            before=(Projection("project in", width, hidden),) if is_narrow else (),
             positions=places,
             extra=extra,
-            behind=(Matrix("project out", hidden, width),) if is_narrow else (),
+            behind=(Projection("project out", hidden, width),) if is_narrow else (),
             final=final,
             outputs=outputs,
             is_tied=is_tied,
-            wiring=known.wiring(order),
+            wiring=config.wiring(order),
         ),
     )
 
 
-def _before(keys: Keys, row: Row, hidden: int) -> tuple[int, int]:
+def _before(keys: ConfigKeys, row: Decoder, hidden: int) -> tuple[int, int]:
     """Rows of learned places, and elements of the norm behind the table."""
     extra = row.norm * hidden if row.has_table_norm else 0
     if row.places is None:
@@ -81,46 +81,46 @@ def _before(keys: Keys, row: Row, hidden: int) -> tuple[int, int]:
     return keys.whole(*row.names.positions) + row.places, extra
 
 
-def _lacks_last_norm(keys: Keys) -> bool:
+def _lacks_last_norm(keys: ConfigKeys) -> bool:
     """Whether OPT's norms are behind its layers, or its last one was left out."""
     is_before = keys.flag("do_layer_norm_before", default=True)
     return not is_before or keys.flag("_remove_final_layer_norm")
 
 
-def layers_of(known: Known) -> tuple[tuple[Layer, ...], list[int]]:
+def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
     """Groups of equal layers, and for each layer the number of its group.
 
     Raises:
         BadInput: for sizes that do not go together.
     """
-    keys, row, hidden = known.keys, known.row, known.hidden
+    keys, row, hidden = config.keys, config.row, config.hidden
     count = keys.whole(*row.names.layers, most=MOST_LAYERS)
-    has_experts = sparse(keys, count) if row.experts else [False] * count
-    made = {is_sparse: _mlp(known, is_sparse) for is_sparse in set(has_experts)}
+    has_experts = expert_layers(keys, count) if row.experts else [False] * count
+    mlps = {is_sparse: _mlp(config, is_sparse) for is_sparse in set(has_experts)}
     is_parallel = keys.has(row.is_parallel)
     usual = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
     norms = keys.whole(NORMS, default=usual) * row.norm * hidden
-    seen = windows(keys, row, count)
-    forms = [attention_of(known, window, place) for place, window in enumerate(seen)]
+    layer_windows = windows(keys, row, count)
+    forms = [attention_of(config, window, place) for place, window in enumerate(layer_windows)]
     kinds = list(zip(forms, has_experts, strict=True))
-    groups = grouped(kinds)
-    found = tuple(
-        Layer(times, (form,), made[is_sparse], norms, row.extra, is_parallel=is_parallel)
+    groups = kind_counts(kinds)
+    layers = tuple(
+        Layer(times, (form,), mlps[is_sparse], norms, row.extra, is_parallel=is_parallel)
         for (form, is_sparse), times in groups
     )
     places = {kind: number for number, (kind, _) in enumerate(groups)}
-    return found, [places[kind] for kind in kinds]
+    return layers, [places[kind] for kind in kinds]
 
 
-def attention_of(known: Known, window: int, place: int) -> Attention | LatentAttention:
+def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | LatentAttention:
     """The attention of the layer at a place.
 
     Raises:
         BadInput: where heads do not divide the hidden size, or KV heads not the heads.
     """
-    keys, row, hidden = known.keys, known.row, known.hidden
+    keys, row, hidden = config.keys, config.row, config.hidden
     if row.is_latent:
-        return _latent(known)
+        return _latent(config)
     heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
     kv_heads = kv_heads_of(keys, row.names, heads, row.kv_heads)
     own = hidden if keys.has(row.output_bias) else 0
@@ -137,16 +137,16 @@ def attention_of(known: Known, window: int, place: int) -> Attention | LatentAtt
         biases=biases + own,
         norms=norms,
         output_biases=own,
-        scale=known.scale(dim),
-        cap=known.cap,
-        rotary=known.rotary(dim, has_window=window > 0, place=place),
-        head_norm=known.head_norm,
-        has_slopes=known.facts is not None and known.facts.has_slopes,
+        scale=config.scale(dim),
+        cap=config.cap,
+        rotary=config.rotary(dim, has_window=window > 0, place=place),
+        head_norm=config.head_norm,
+        has_slopes=config.traits is not None and config.traits.has_slopes,
     )
 
 
-def _latent(known: Known) -> LatentAttention:
-    keys, row, hidden = known.keys, known.row, known.hidden
+def _latent(config: DecoderConfig) -> LatentAttention:
+    keys, row, hidden = config.keys, config.row, config.hidden
     query_rank = keys.whole("q_lora_rank", default=0)
     kv_rank, rotary = keys.whole("kv_lora_rank"), keys.whole("qk_rope_head_dim")
     biases = query_rank + kv_rank + rotary + hidden if keys.has(row.biases) else 0
@@ -160,30 +160,30 @@ def _latent(known: Known) -> LatentAttention:
         value_dim=keys.whole("v_head_dim"),
         norms=query_rank + kv_rank + biases,
         norm=Norm(row.norm, _LATENT_EPSILON),
-        rotary=known.rotary(rotary, has_window=False, place=0),
-        scale=known.scale(plain_dim + rotary),
+        rotary=config.rotary(rotary, has_window=False, place=0),
+        scale=config.scale(plain_dim + rotary),
     )
 
 
-def _mlp(known: Known, is_sparse: bool) -> Mlp | Experts:
-    keys, row, hidden = known.keys, known.row, known.hidden
+def _mlp(config: DecoderConfig, is_sparse: bool) -> Mlp | Experts:
+    keys, row, hidden = config.keys, config.row, config.hidden
     has_biases = keys.has(row.mlp_biases)
     if is_sparse and row.experts:
-        return _experts(known, row.experts, has_biases=has_biases)
+        return _experts(config, row.experts, has_biases=has_biases)
     names = row.experts.dense_size if row.experts else row.names.intermediate
     default = None if row.is_gated else _GPT_RATIO * hidden
     size = keys.whole(*names, default=default)
-    found = mlp_of(hidden, size, is_gated=row.is_gated, has_biases=has_biases)
-    return replace(found, activation=known.function)
+    mlp = mlp_of(hidden, size, is_gated=row.is_gated, has_biases=has_biases)
+    return replace(mlp, activation=config.function)
 
 
-def _experts(known: Known, row: ExpertsRow, *, has_biases: bool) -> Experts:
+def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Experts:
     """Experts.
 
     Raises:
         BadInput: where a token takes more experts than there are.
     """
-    keys, hidden = known.keys, known.hidden
+    keys, hidden = config.keys, config.hidden
     count, per_token = keys.whole(*row.count), keys.whole(*row.per_token)
     if per_token > count:
         name = keys.first(row.per_token) or row.per_token[0]
@@ -199,5 +199,5 @@ def _experts(known: Known, row: ExpertsRow, *, has_biases: bool) -> Experts:
         mlp_of(hidden, shared, is_gated=True, has_biases=has_biases) if shared else None,
         hidden if shared and row.has_shared_gate else 0,
         count * (row.has_biases + row.has_correction),
-        known.routing(count),
+        config.routing(count),
     )

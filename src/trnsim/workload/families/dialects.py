@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.workload.families.sizes import MOST_LAYERS
 
 if TYPE_CHECKING:
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.keys import ConfigKeys
 
 NORMS: Final = "_norms"
 """A key of our own: norms of a layer."""
 _RATIO: Final = 4
 
 
-def _falcon(keys: Keys) -> dict[str, Any]:
+def _falcon(keys: ConfigKeys) -> dict[str, Any]:
     """Two generations: the older has one KV head by default, the newer as many as it says."""
     is_new = keys.flag("new_decoder_architecture")
     is_parallel = is_new or keys.flag("parallel_attn", default=True)
     norms = keys.whole("num_ln_in_parallel_attn", default=2 if is_new else 1)
-    given: dict[str, Any] = {NORMS: norms if is_parallel else 2, "parallel_attn": is_parallel}
+    values: dict[str, Any] = {NORMS: norms if is_parallel else 2, "parallel_attn": is_parallel}
     if not is_new and keys.flag("multi_query", default=True):
-        given |= {"num_kv_heads": 1, "n_head_kv": None}
-    return given
+        values |= {"num_kv_heads": 1, "n_head_kv": None}
+    return values
 
 
-def _bigcode(keys: Keys) -> dict[str, Any]:
+def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
     return {"num_key_value_heads": 1 if keys.flag("multi_query", default=True) else None}
 
 
-def _dbrx(keys: Keys) -> dict[str, Any]:
+def _dbrx(keys: ConfigKeys) -> dict[str, Any]:
     """Sizes of attention and experts lie in configurations of their own."""
     attention, experts = keys.nested("attn_config"), keys.nested("ffn_config")
     own = ("moe_num_experts", "moe_top_k", "ffn_hidden_size")
@@ -40,25 +40,25 @@ def _dbrx(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _mpt(keys: Keys) -> dict[str, Any]:
+def _mpt(keys: ConfigKeys) -> dict[str, Any]:
     ratio = keys.whole("expansion_ratio", default=_RATIO)
     return {"ffn_hidden_size": ratio * keys.whole("d_model")}
 
 
-def _neo(keys: Keys) -> dict[str, Any]:
+def _neo(keys: ConfigKeys) -> dict[str, Any]:
     """Kinds of layers are lists, each repeated: [[["global", "local"], 12]]."""
     kinds: list[str] = []
-    for one in keys.items("attention_types", list, "[kinds, times]"):
-        match one:
+    for entry in keys.items("attention_types", list, "[kinds, times]"):
+        match entry:
             case [list() as named, int() as times] if 0 < times <= MOST_LAYERS:
                 kinds += [str(kind) for kind in named] * times
             case _:
-                raise keys.refuse("attention_types", one, "[kinds, times]", "kinds, how often")
+                raise keys.refuse("attention_types", entry, "[kinds, times]", "kinds, how often")
     words = {"global": "full_attention", "local": "local_attention"}
     return {"layer_types": [words.get(kind, kind) for kind in kinds] or None}
 
 
-DIALECTS: Final[dict[str, Callable[[Keys], dict[str, Any]]]] = {
+DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
     "falcon": _falcon,
     "gpt_bigcode": _bigcode,
     "dbrx": _dbrx,
@@ -68,7 +68,7 @@ DIALECTS: Final[dict[str, Callable[[Keys], dict[str, Any]]]] = {
 """By ``model_type``, the keys that are put in place of the file's."""
 
 
-def plain(keys: Keys, model_type: str) -> Keys:
+def plain_keys(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The configuration in plain keys."""
     dialect = DIALECTS.get(model_type)
     if dialect is None:

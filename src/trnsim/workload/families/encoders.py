@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.workload.architecture import Attention, Layer, Matrix, Norm, Tower, Wiring
-from trnsim.workload.families.layer_kinds import FULL, grouped
+from trnsim.workload.architecture import Attention, Layer, Norm, Projection, Tower, Wiring
+from trnsim.workload.families.layer_kinds import FULL, kind_counts
 from trnsim.workload.families.sizes import (
     MOST_LAYERS,
     PLAIN_NAMES,
@@ -25,7 +25,7 @@ from trnsim.workload.families.sizes import (
 from trnsim.workload.operators import ACTIVATIONS
 
 if TYPE_CHECKING:
-    from trnsim.workload.families.keys import Keys, Rule
+    from trnsim.workload.families.keys import ConfigKeys, Rule
 
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
 _EPSILON: Final = 1e-12
@@ -34,7 +34,7 @@ _ANSWER_ENDS: Final = 2
 
 
 @dataclass(frozen=True)
-class Row:
+class Encoder:
     """A family of encoders.
 
     Attributes:
@@ -74,15 +74,15 @@ class Row:
     classified: str = "tanh"
 
 
-ROWS: Final[dict[str, Row]] = {
-    "bert": Row(is_pooler_kept=True),
-    "ernie": Row(is_pooler_kept=True),
-    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Row(reserved=2)),
-    "distilbert": Row(names=_DISTIL, types=0, has_pooler=False, classified="relu"),
-    "electra": Row(width_default=128, has_pooler=False, classified="gelu"),
-    "albert": Row(width_default=128, is_projected=True, is_shared=True, is_pooler_kept=True),
-    "mpnet": Row(reserved=2, types=0, has_buckets=True),
-    "modernbert": Row(
+ROWS: Final[dict[str, Encoder]] = {
+    "bert": Encoder(is_pooler_kept=True),
+    "ernie": Encoder(is_pooler_kept=True),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Encoder(reserved=2)),
+    "distilbert": Encoder(names=_DISTIL, types=0, has_pooler=False, classified="relu"),
+    "electra": Encoder(width_default=128, has_pooler=False, classified="gelu"),
+    "albert": Encoder(width_default=128, is_projected=True, is_shared=True, is_pooler_kept=True),
+    "mpnet": Encoder(reserved=2, types=0, has_buckets=True),
+    "modernbert": Encoder(
         is_gated=True,
         has_biases=False,
         norm=1,
@@ -98,7 +98,7 @@ RESERVED: Final = {name: row.reserved for name, row in ROWS.items()}
 """Places that no token takes, by ``model_type``."""
 
 
-def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """The one tower of an encoder.
 
     Raises:
@@ -119,7 +119,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
             layers,
             looked_up=keys.whole("vocab_size"),
             table_width=width,
-            before=(Matrix("project in", width, hidden, hidden),) if is_projected else (),
+            before=(Projection("project in", width, hidden, hidden),) if is_projected else (),
             extra=(types + places + row.norm) * width + _buckets(keys, row),
             behind=behind.matrices,
             # ModernBERT's first layer lacks a norm, which its last one makes up for; in others,
@@ -133,7 +133,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
 
 
 def _wiring(
-    keys: Keys, row: Row, behind: _Behind, tables: tuple[int, int], order: list[int]
+    keys: ConfigKeys, row: Encoder, behind: _Behind, tables: tuple[int, int], order: list[int]
 ) -> Wiring | None:
     """What is computed between products; None where only sizes are known."""
     is_known = not (row.is_local or row.has_buckets or behind.is_two) and not keys.flag(
@@ -157,24 +157,24 @@ def _wiring(
     )
 
 
-def _function(keys: Keys) -> str:
+def _function(keys: ConfigKeys) -> str:
     """Of an MLP, by transformers' name."""
     return keys.text(keys.first(("hidden_act", "activation")) or "hidden_act", "gelu")
 
 
-def _epsilon(keys: Keys) -> float:
+def _epsilon(keys: ConfigKeys) -> float:
     """Of norms.
 
     Raises:
         BadInput: it is no number.
     """
-    found = keys.config.get("layer_norm_eps", _EPSILON)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1:
-        raise keys.refuse("layer_norm_eps", found, "a small number", "norms add it")
-    return float(found)
+    epsilon = keys.config.get("layer_norm_eps", _EPSILON)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
+        raise keys.refuse("layer_norm_eps", epsilon, "a small number", "norms add it")
+    return float(epsilon)
 
 
-def _layers(keys: Keys, row: Row, hidden: int) -> tuple[tuple[Layer, ...], list[int]]:
+def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, ...], list[int]]:
     """Groups of equal layers, and for each layer the number of its group."""
     heads, dim = heads_of(keys, row.names, hidden)
     kv_heads_of(keys, row.names, heads)
@@ -198,9 +198,9 @@ def _layers(keys: Keys, row: Row, hidden: int) -> tuple[tuple[Layer, ...], list[
         biases=3 * heads * dim + own if bias else 0,
         output_biases=own,
     )
-    seen = _windows(keys, row, count)
-    groups = grouped(seen)
-    found = tuple(
+    layer_windows = _windows(keys, row, count)
+    groups = kind_counts(layer_windows)
+    layers = tuple(
         Layer(
             times,
             (replace(form, window=window),),
@@ -211,10 +211,10 @@ def _layers(keys: Keys, row: Row, hidden: int) -> tuple[tuple[Layer, ...], list[
         for window, times in groups
     )
     places = {window: number for number, (window, _) in enumerate(groups)}
-    return found, [places[window] for window in seen]
+    return layers, [places[window] for window in layer_windows]
 
 
-def _windows(keys: Keys, row: Row, layers: int) -> list[int]:
+def _windows(keys: ConfigKeys, row: Encoder, layers: int) -> list[int]:
     """ModernBERT's windows, which reach half their length to each side."""
     if not row.is_local:
         return [0] * layers
@@ -226,7 +226,7 @@ def _windows(keys: Keys, row: Row, layers: int) -> list[int]:
     return [0 if kind == FULL else window for kind in kinds]
 
 
-def _buckets(keys: Keys, row: Row) -> int:
+def _buckets(keys: ConfigKeys, row: Encoder) -> int:
     """Elements of a table of scores by distance and head."""
     if not row.has_buckets:
         return 0
@@ -245,18 +245,18 @@ class _Behind:
         is_two: whether several read the layers' output, each for a result of its own.
     """
 
-    matrices: tuple[Matrix, ...]
+    matrices: tuple[Projection, ...]
     small: int = 0
     outputs: int = 0
     is_two: bool = False
 
 
-def _behind(keys: Keys, row: Row, hidden: int, width: int) -> _Behind:
+def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
     """The products that the named class has behind the layers."""
     named = keys.items("architectures", str, "names of classes")
     kind = named[0].partition("For")[2] if named else ""
     has_dense_bias = keys.has(row.dense_bias)
-    dense = Matrix(
+    dense = Projection(
         "dense",
         hidden,
         hidden,
@@ -272,30 +272,32 @@ def _behind(keys: Keys, row: Row, hidden: int, width: int) -> _Behind:
         return _Behind((dense, _classes(hidden, labels, is_each_token=False)), norm)
     if kind in ("TokenClassification", "QuestionAnswering"):
         columns = _ANSWER_ENDS if kind == "QuestionAnswering" else labels
-        each = (Matrix("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
-        return _Behind((*each, _classes(hidden, columns, is_each_token=True)), norm)
+        first = (
+            (Projection("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
+        )
+        return _Behind((*first, _classes(hidden, columns, is_each_token=True)), norm)
     if kind == "PreTraining":  # of ELECTRA: whether each token was replaced
-        each = (Matrix("dense", hidden, hidden, hidden, activation=_function(keys)),)
-        return _Behind((*each, _classes(hidden, 1, is_each_token=True)))
+        first = (Projection("dense", hidden, hidden, hidden, activation=_function(keys)),)
+        return _Behind((*first, _classes(hidden, 1, is_each_token=True)))
     return _Behind((dense,) if row.has_pooler else ())
 
 
-def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Matrix:
-    return Matrix("classes", hidden, labels, labels, is_each_token=is_each_token)
+def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Projection:
+    return Projection("classes", hidden, labels, labels, is_each_token=is_each_token)
 
 
-def _words(keys: Keys, row: Row, hidden: int, width: int, *, is_paired: bool) -> _Behind:
+def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired: bool) -> _Behind:
     """A dense product, a norm, and scores of words by the table; of BERT's training, of pairs too.
 
     Pairs: whether the second sentence follows the first.
     """
     words = keys.whole("vocab_size")
     has_bias = keys.has(row.dense_bias)
-    dense = Matrix(
+    dense = Projection(
         "dense", hidden, width, width * has_bias, activation=_function(keys), is_normed=True
     )
     pairs = (
-        Matrix("pooler", hidden, hidden, hidden, is_each_token=False),
+        Projection("pooler", hidden, hidden, hidden, is_each_token=False),
         _classes(hidden, 2, is_each_token=False),
     )
     return _Behind(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
-from trnsim.workload.families.keys import Keys, Rule
+from trnsim.workload.architecture import Attention, Layer, Projection, Tower
+from trnsim.workload.families.keys import ConfigKeys, Rule
 from trnsim.workload.families.sizes import PLAIN_NAMES, heads_of, mlp_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _ACROSS_PARTS: Final = 2
 
 
 @dataclass(frozen=True)
-class Row:
+class ImageEncoder:
     """A family of towers of images.
 
     Attributes:
@@ -86,17 +86,19 @@ class Row:
     parts: int = 1
 
 
-ROWS: Final[dict[str, Row]] = {
-    "vit": Row(has_pooler=True),
-    "deit": Row(tokens=2, placed=2, has_pooler=True),
-    "dinov2": Row(lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS),
-    "dinov2_with_registers": Row(lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS),
-    "ijepa": Row(tokens=0, placed=0),
-    "clip_vision_model": Row(
+ROWS: Final[dict[str, ImageEncoder]] = {
+    "vit": ImageEncoder(has_pooler=True),
+    "deit": ImageEncoder(tokens=2, placed=2, has_pooler=True),
+    "dinov2": ImageEncoder(lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS),
+    "dinov2_with_registers": ImageEncoder(
+        lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS
+    ),
+    "ijepa": ImageEncoder(tokens=0, placed=0),
+    "clip_vision_model": ImageEncoder(
         defaults={**_BASE, "patch_size": 32}, patch_bias=False, biases=True, is_normed_first=True
     ),
-    "siglip_vision_model": Row(tokens=0, placed=0, biases=True, has_probe=True),
-    "llama4_vision_model": Row(
+    "siglip_vision_model": ImageEncoder(tokens=0, placed=0, biases=True, has_probe=True),
+    "llama4_vision_model": ImageEncoder(
         defaults=_LLAMA4, patch_bias=False, biases=True, is_normed_first=True, has_adapter=True
     ),
 }
@@ -105,7 +107,7 @@ TEXTS: Final = ("clip_text_model", "siglip_text_model")
 NAMES: Final = (*ROWS, *PAIRS, *TEXTS)
 
 
-def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """The tower of images, or that and the one of texts.
 
     Raises:
@@ -118,14 +120,14 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
     return (image(keys, model_type),)
 
 
-def image(keys: Keys, model_type: str) -> Tower:
+def image(keys: ConfigKeys, model_type: str) -> Tower:
     """A tower of images.
 
     Raises:
         BadInput: for sizes that do not go together, or an image that patches do not fill.
     """
     row = ROWS[model_type]
-    keys = Keys({**row.defaults, **keys.config}, keys.file, keys.inside)
+    keys = ConfigKeys({**row.defaults, **keys.config}, keys.file, keys.inside)
     hidden = keys.whole(*PLAIN_NAMES.hidden)
     registers = keys.whole("num_register_tokens", default=4 if "registers" in model_type else 0)
     patches, inputs = _patches(keys)
@@ -134,7 +136,7 @@ def image(keys: Keys, model_type: str) -> Tower:
         "images",
         hidden,
         (_layer(keys, row, hidden),),
-        before=(Matrix("patches", inputs, hidden, hidden * row.patch_bias),),
+        before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
         positions=patches + row.placed,
         extra=vectors * hidden + 2 * hidden * row.is_normed_first,
         behind=_behind(keys, row, hidden),
@@ -144,7 +146,7 @@ def image(keys: Keys, model_type: str) -> Tower:
     )
 
 
-def _patches(keys: Keys) -> tuple[int, int]:
+def _patches(keys: ConfigKeys) -> tuple[int, int]:
     """Patches of an image, and elements of one."""
     image_size, side = keys.whole("image_size"), keys.whole("patch_size")
     if image_size < side:
@@ -152,7 +154,7 @@ def _patches(keys: Keys) -> tuple[int, int]:
     return (image_size // side) ** 2, keys.whole("num_channels") * side**2
 
 
-def _layer(keys: Keys, row: Row, hidden: int) -> Layer:
+def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
     heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
     biases = (3 * hidden if keys.has(row.biases) else 0) + hidden
     attention = Attention(heads, heads, dim, dim, is_causal=False, biases=biases)
@@ -166,46 +168,46 @@ def _layer(keys: Keys, row: Row, hidden: int) -> Layer:
     return Layer(keys.whole(*PLAIN_NAMES.layers), (attention,), mlp, 4 * hidden, scales)
 
 
-def _behind(keys: Keys, row: Row, hidden: int) -> tuple[Matrix, ...]:
+def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projection, ...]:
     """The products that the named class has behind the layers."""
     if row.has_adapter:
         return _adapter(keys)
     named = keys.items("architectures", str, "names of classes")
     if named and named[0].endswith("ForImageClassification") and not row.has_probe:
         labels = keys.labels()
-        return (Matrix("classes", row.parts * hidden, labels, labels, is_each_token=False),)
+        return (Projection("classes", row.parts * hidden, labels, labels, is_each_token=False),)
     if named and named[0].endswith("WithProjection"):
         width = keys.whole("projection_dim", default=_PROJECTED)
-        return (Matrix("projection", hidden, width, is_each_token=False),)
+        return (Projection("projection", hidden, width, is_each_token=False),)
     if row.has_pooler:
-        return (Matrix("pooler", hidden, hidden, hidden, is_each_token=False),)
+        return (Projection("pooler", hidden, hidden, hidden, is_each_token=False),)
     if not (row.has_probe and keys.flag("vision_use_head", default=True)):
         return ()
     size = keys.whole(*PLAIN_NAMES.intermediate)
     return (
-        Matrix("probe's keys and values", hidden, 2 * hidden, 2 * hidden),
-        Matrix("probe's query", hidden, hidden, hidden, is_each_token=False),
-        Matrix("probe's output", hidden, hidden, hidden, is_each_token=False),
-        Matrix("probe's up", hidden, size, size, is_each_token=False),
-        Matrix("probe's down", size, hidden, hidden, is_each_token=False),
+        Projection("probe's keys and values", hidden, 2 * hidden, 2 * hidden),
+        Projection("probe's query", hidden, hidden, hidden, is_each_token=False),
+        Projection("probe's output", hidden, hidden, hidden, is_each_token=False),
+        Projection("probe's up", hidden, size, size, is_each_token=False),
+        Projection("probe's down", size, hidden, hidden, is_each_token=False),
     )
 
 
-def _adapter(keys: Keys) -> tuple[Matrix, ...]:
+def _adapter(keys: ConfigKeys) -> tuple[Projection, ...]:
     """Llama 4's MLP on neighbouring patches that are joined, without the class token."""
     joined = keys.whole(*PLAIN_NAMES.intermediate)
     width = keys.whole("projector_input_dim", default=_ADAPTED)
     result = keys.whole("projector_output_dim", default=_ADAPTED)
     share = joined_share(keys)
     return (
-        Matrix("adapter's first", joined, width, rows=share),
-        Matrix("adapter's second", width, result, rows=share),
+        Projection("adapter's first", joined, width, rows=share),
+        Projection("adapter's second", width, result, rows=share),
     )
 
 
-def joined_share(keys: Keys) -> float:
+def joined_share(keys: ConfigKeys) -> float:
     """Tokens that Llama 4's decoder reads, to those of its tower of images."""
-    keys = Keys({**_LLAMA4, **keys.config}, keys.file, keys.inside)
+    keys = ConfigKeys({**_LLAMA4, **keys.config}, keys.file, keys.inside)
     patches, _ = _patches(keys)
     ratio = keys.config.get("pixel_shuffle_ratio", _SHUFFLED)
     if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
@@ -213,12 +215,12 @@ def joined_share(keys: Keys) -> float:
     return float(ratio**2 * patches / (patches + 1))
 
 
-def _probe_norms(keys: Keys, row: Row, hidden: int) -> int:
+def _probe_norms(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> int:
     """Elements of the learned query and of the norm behind it."""
     return 3 * hidden if row.has_probe and keys.flag("vision_use_head", default=True) else 0
 
 
-def text(keys: Keys, model_type: str) -> Tower:
+def text(keys: ConfigKeys, model_type: str) -> Tower:
     """The tower of texts that CLIP or SigLIP has beside that of images.
 
     Raises:
@@ -232,13 +234,13 @@ def text(keys: Keys, model_type: str) -> Tower:
     size = keys.whole(*PLAIN_NAMES.intermediate)
     mlp = mlp_of(hidden, size, is_gated=False, has_biases=True)
     named = keys.items("architectures", str, "names of classes")
-    behind: tuple[Matrix, ...] = ()
+    behind: tuple[Projection, ...] = ()
     if named and named[0].endswith("WithProjection"):
         width = keys.whole("projection_dim", default=_PROJECTED)
-        behind = (Matrix("projection", hidden, width, is_each_token=False),)
+        behind = (Projection("projection", hidden, width, is_each_token=False),)
     if not is_clip:
         width = keys.whole("projection_size", default=hidden)
-        behind = (Matrix("projection", hidden, width, width, is_each_token=False),)
+        behind = (Projection("projection", hidden, width, width, is_each_token=False),)
     return Tower(
         "texts",
         hidden,
@@ -250,18 +252,18 @@ def text(keys: Keys, model_type: str) -> Tower:
     )
 
 
-def texts_of(keys: Keys, model_type: str) -> Keys:
+def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The configuration of a model's texts, with what it leaves out."""
     return _texts_of(keys.nested("text_config") if model_type in PAIRS else keys, model_type)
 
 
-def _texts_of(keys: Keys, model_type: str) -> Keys:
+def _texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     is_clip = model_type.startswith("clip")
     base = _TEXT if is_clip else {**_BASE, "vocab_size": 32000, "max_position_embeddings": 64}
-    return Keys({**base, **keys.config}, keys.file, keys.inside)
+    return ConfigKeys({**base, **keys.config}, keys.file, keys.inside)
 
 
-def _pair(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """Images and texts; CLIP projects both to one width."""
     images = image(keys.nested("vision_config"), f"{model_type}_vision_model")
     texts = text(keys.nested("text_config"), f"{model_type}_text_model")
@@ -269,12 +271,12 @@ def _pair(keys: Keys, model_type: str) -> tuple[Tower, ...]:
         return images, _with(texts, texts.behind, 2)
     width = keys.whole("projection_dim", default=_PROJECTED)
     ends = [
-        (Matrix("projection", tower.hidden, width, is_each_token=False),)
+        (Projection("projection", tower.hidden, width, is_each_token=False),)
         for tower in (images, texts)
     ]
     return _with(images, ends[0], 0), _with(texts, ends[1], 1)
 
 
-def _with(tower: Tower, behind: tuple[Matrix, ...], scales: int) -> Tower:
+def _with(tower: Tower, behind: tuple[Projection, ...], scales: int) -> Tower:
     """A tower that ends in `behind`, and numbers that weigh how near an image is to a text."""
     return replace(tower, behind=behind, final=tower.final + scales)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from trnsim.workload.architecture import Matrix, Tower
+from trnsim.workload.architecture import Projection, Tower
 from trnsim.workload.families import decoders, images
 from trnsim.workload.families.decoder_rows import ROWS
-from trnsim.workload.families.keys import Keys
+from trnsim.workload.families.keys import ConfigKeys
 
 _GEMMA: Final[Mapping[str, Any]] = {
     "model_type": "gemma3_text",
@@ -64,53 +64,55 @@ _IMAGES: Final = {
     "llava": "clip_vision_model",
 }
 _IMAGE_TOKENS: Final = 256
-_SEEN: Final = 7680
+_VISION_WIDTH: Final = 7680
 """The usual width of what Llama 4's tower of images gives."""
 
 
-def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """The tower of images and the decoder.
 
     Raises:
         BadInput: a configuration is not there, or names a model that is not known.
     """
-    seeing = _known(keys.nested("vision_config"), _IMAGES[model_type], images.ROWS)
-    seen = images.image(*seeing)
-    told, kind = _known(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
-    (read,) = decoders.towers(told, kind)
-    behind = _projection(keys, model_type, seen, read.hidden)
-    return replace(seen, behind=(*seen.behind, *behind)), read
+    seeing = _typed(keys.nested("vision_config"), _IMAGES[model_type], images.ROWS)
+    tower = images.image(*seeing)
+    texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
+    (read,) = decoders.towers(texts, kind)
+    behind = _projection(keys, model_type, tower, read.hidden)
+    return replace(tower, behind=(*tower.behind, *behind)), read
 
 
-def texts_of(keys: Keys, model_type: str) -> Keys:
+def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The configuration of texts, with what it leaves out."""
-    given = keys.nested("text_config")
+    texts = keys.nested("text_config")
     tied = keys.config.get("tie_word_embeddings")
     above = {} if tied is None else {"tie_word_embeddings": tied}
-    return Keys({**TEXTS[model_type], **above, **given.config}, keys.file, given.inside)
+    return ConfigKeys({**TEXTS[model_type], **above, **texts.config}, keys.file, texts.inside)
 
 
-def _known(keys: Keys, usual: str, known: Mapping[str, object]) -> tuple[Keys, str]:
+def _typed(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[ConfigKeys, str]:
     """A configuration with its ``model_type``, which must be one of `known`."""
     kind = keys.text("model_type", usual)
-    if kind not in known:
-        raise keys.refuse("model_type", kind, ", ".join(known), "sizes of others are not known")
+    if kind not in legal:
+        raise keys.refuse("model_type", kind, ", ".join(legal), "sizes of others are not known")
     return keys, kind
 
 
-def _projection(keys: Keys, model_type: str, seen: Tower, hidden: int) -> tuple[Matrix, ...]:
+def _projection(
+    keys: ConfigKeys, model_type: str, tower: Tower, hidden: int
+) -> tuple[Projection, ...]:
     """What makes tokens of a text of an image's."""
     if model_type == "gemma3":
         tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)
-        share = min(1.0, tokens / seen.tokens)  # means of neighbours, with a norm
-        return (Matrix("projection", seen.hidden, hidden, seen.hidden, rows=share),)
+        share = min(1.0, tokens / tower.tokens)  # means of neighbours, with a norm
+        return (Projection("projection", tower.hidden, hidden, tower.hidden, rows=share),)
     if model_type == "llama4":
-        told = keys.nested("vision_config")
-        width = told.whole("vision_output_dim", default=_SEEN)
-        return (Matrix("projection", width, hidden, rows=images.joined_share(told)),)
+        vision = keys.nested("vision_config")
+        width = vision.whole("vision_output_dim", default=_VISION_WIDTH)
+        return (Projection("projection", width, hidden, rows=images.joined_share(vision)),)
     has_bias = keys.flag("multimodal_projector_bias", default=True)
-    share = (seen.tokens - 1) / seen.tokens  # without the class token
+    share = (tower.tokens - 1) / tower.tokens  # without the class token
     return (
-        Matrix("first projection", seen.hidden, hidden, hidden * has_bias, rows=share),
-        Matrix("second projection", hidden, hidden, hidden * has_bias, rows=share),
+        Projection("first projection", tower.hidden, hidden, hidden * has_bias, rows=share),
+        Projection("second projection", hidden, hidden, hidden * has_bias, rows=share),
     )

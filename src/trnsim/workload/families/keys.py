@@ -18,7 +18,7 @@ _SHOWN: Final = 60
 """Characters of a value in an error."""
 
 
-class Keys:
+class ConfigKeys:
     """A configuration, and the file that errors name.
 
     Attributes:
@@ -99,13 +99,13 @@ class Keys:
             return []
         if not isinstance(value, list):
             raise self.refuse(name, value, f"a list of {legal}", "it is a list")
-        found: list[Any] = value
-        for one in found:
-            if not isinstance(one, kind) or isinstance(one, bool):
-                raise self.refuse(name, one, f"a list of {legal}", "it is a list of these")
-        return found
+        elements: list[Any] = value
+        for element in elements:
+            if not isinstance(element, kind) or isinstance(element, bool):
+                raise self.refuse(name, element, f"a list of {legal}", "it is a list of these")
+        return elements
 
-    def nested(self, name: str) -> Keys:
+    def nested(self, name: str) -> ConfigKeys:
         """The configuration under `name`.
 
         Raises:
@@ -116,8 +116,8 @@ class Keys:
             raise self._missing(name, "{...}")
         if not isinstance(value, Mapping):
             raise self.refuse(name, value, "an object", "it holds a configuration")
-        found = cast("Mapping[str, Any]", value)
-        return Keys(found, self.file, f"{self.inside}{name}.")
+        values = cast("Mapping[str, Any]", value)
+        return ConfigKeys(values, self.file, f"{self.inside}{name}.")
 
     def labels(self) -> int:
         """Classes that the model tells apart: two where the file does not say.
@@ -129,9 +129,9 @@ class Keys:
             return max(1, len(self.nested("id2label").config))
         return self.whole("num_labels", default=2)
 
-    def refuse(self, name: str, given: object, legal: str, why: str) -> BadInput:
+    def refuse(self, name: str, value: object, legal: str, why: str) -> BadInput:
         """The error for a key whose value cannot be."""
-        shown = clipped(repr(given), _SHOWN)
+        shown = clipped(repr(value), _SHOWN)
         return self._error(
             name,
             f"{self.inside}{name} is {shown}; legal: {legal}: {why}",
@@ -147,12 +147,12 @@ class Keys:
         return next((name for name in names if self.config.get(name) is not None), None)
 
     def _missing(self, name: str, value: str) -> BadInput:
-        found = ", ".join(sorted(map(str, self.config))) or "none"
+        listed = ", ".join(sorted(map(str, self.config))) or "none"
         where = f" of {self.inside.rstrip('.')}" if self.inside else ""
         near = get_close_matches(name, map(str, self.config), 1)
         return self._error(
             name,
-            f"key {self.inside + name!r} is missing; keys found{where}: {found}",
+            f"key {self.inside + name!r} is missing; keys found{where}: {listed}",
             f'add "{name}": {value} to {self.file}'
             + (f"; perhaps {near[0]!r} is meant to be it" if near else ""),
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trnsim.workload.families.decoder_rows import AFTER_FIRST, ALL_LAYERS, NO_WINDOW, Row
+from trnsim.workload.families.decoder_rows import AFTER_FIRST, ALL_LAYERS, NO_WINDOW, Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.keys import ConfigKeys
 
 FULL: Final = "full_attention"
 SHORT: Final = ("sliding_attention", "chunked_attention", "local_attention")
@@ -19,7 +19,7 @@ _SPARSE: Final = "sparse"
 Kind = TypeVar("Kind")
 
 
-def windows(keys: Keys, row: Row, layers: int) -> list[int]:
+def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     """The window of each layer, 0 where there is none.
 
     A chunk, whose tokens see no other chunk, is taken as a window of its length: the most that a
@@ -29,9 +29,9 @@ def windows(keys: Keys, row: Row, layers: int) -> list[int]:
         BadInput: for a list that does not have a known word for each layer.
     """
     window = keys.whole(*row.window_names, default=0, least=0)
-    given = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
-    if given:
-        return [window if is_short else 0 for is_short in _short(keys, given, layers)]
+    kinds = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
+    if kinds:
+        return [window if is_short else 0 for is_short in _short(keys, kinds, layers)]
     is_used = keys.flag("use_sliding_window", default=row.window != AFTER_FIRST)
     if not window or row.window == NO_WINDOW or not is_used:
         return [0] * layers
@@ -46,19 +46,19 @@ def windows(keys: Keys, row: Row, layers: int) -> list[int]:
     return [window if (place + 1) % every else 0 for place in range(layers)]
 
 
-def _short(keys: Keys, given: list[str], layers: int) -> list[bool]:
+def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
     legal = (FULL, *SHORT)
-    for one in given:
-        if one not in legal:
-            raise keys.refuse("layer_types", one, ", ".join(legal), "no other kind is known")
-    if len(given) != layers:
+    for kind in kinds:
+        if kind not in legal:
+            raise keys.refuse("layer_types", kind, ", ".join(legal), "no other kind is known")
+    if len(kinds) != layers:
         raise keys.refuse(
-            "layer_types", f"a list of {len(given)}", f"a list of {layers}", "one for each layer"
+            "layer_types", f"a list of {len(kinds)}", f"a list of {layers}", "one for each layer"
         )
-    return [one != FULL for one in given]
+    return [kind != FULL for kind in kinds]
 
 
-def sparse(keys: Keys, layers: int) -> list[bool]:
+def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     """Whether each layer has experts."""
     places = range(layers)
     dense = set(keys.items("mlp_only_layers", int, "numbers of layers"))
@@ -67,7 +67,7 @@ def sparse(keys: Keys, layers: int) -> list[bool]:
         return [place in named for place in places]
     kinds = keys.items("mlp_layer_types", str, f"{layers} of {_SPARSE}, dense")
     if len(kinds) == layers:
-        return [one == _SPARSE for one in kinds]
+        return [kind == _SPARSE for kind in kinds]
     first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
     last = keys.whole("moe_layer_end_index", default=layers - 1, least=-1)
     last = layers - 1 if last == -1 else last
@@ -81,9 +81,9 @@ def sparse(keys: Keys, layers: int) -> list[bool]:
     ]
 
 
-def grouped(kinds: Iterable[Kind]) -> list[tuple[Kind, int]]:
+def kind_counts(kinds: Iterable[Kind]) -> list[tuple[Kind, int]]:
     """Each kind with how many layers are of it, in the order of the first of each."""
-    found: dict[Kind, int] = {}
+    counts: dict[Kind, int] = {}
     for kind, run in groupby(kinds):
-        found[kind] = found.get(kind, 0) + len(list(run))
-    return list(found.items())
+        counts[kind] = counts.get(kind, 0) + len(list(run))
+    return list(counts.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.workload.architecture import GATED, PLAIN, Mlp
 
 if TYPE_CHECKING:
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.keys import ConfigKeys
 
 Names = tuple[str, ...]
 
@@ -53,13 +53,13 @@ MOST_LAYERS: Final = 10_000
 _WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
 
 
-def has_scores(keys: Keys) -> bool:
+def has_scores(keys: ConfigKeys) -> bool:
     """Whether scores of words are behind the layers: not of a class that is a plain model."""
     named = keys.items("architectures", str, "names of classes")
     return not named or not named[0].endswith("Model") or named[0].endswith(_WITH_SCORES)
 
 
-def heads_of(keys: Keys, names: Spelling, hidden: int, default: int = 0) -> tuple[int, int]:
+def heads_of(keys: ConfigKeys, names: Spelling, hidden: int, default: int = 0) -> tuple[int, int]:
     """Query heads, and elements of each.
 
     `default` is the family's size of a head; 0 for an equal part of the hidden elements.
@@ -76,18 +76,18 @@ def heads_of(keys: Keys, names: Spelling, hidden: int, default: int = 0) -> tupl
     return heads, dim
 
 
-def kv_heads_of(keys: Keys, names: Spelling, heads: int, default: int = 0) -> int:
+def kv_heads_of(keys: ConfigKeys, names: Spelling, heads: int, default: int = 0) -> int:
     """Heads of keys and values; `default` is the family's, 0 for as many as query heads.
 
     Raises:
         BadInput: where they do not divide the query heads.
     """
-    found = keys.whole(*names.kv_heads, default=default or heads)
-    if heads % found:
+    kv_heads = keys.whole(*names.kv_heads, default=default or heads)
+    if heads % kv_heads:
         name = keys.first(names.kv_heads) or names.kv_heads[0]
         legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
-        raise keys.refuse(name, found, legal, f"each serves an equal part of {heads} heads")
-    return found
+        raise keys.refuse(name, kv_heads, legal, f"each serves an equal part of {heads} heads")
+    return kv_heads
 
 
 def mlp_of(hidden: int, intermediate: int, *, is_gated: bool, has_biases: bool = False) -> Mlp:

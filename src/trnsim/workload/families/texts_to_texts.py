@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trnsim.workload.architecture import Attention, Layer, Matrix, Tower
+from trnsim.workload.architecture import Attention, Layer, Projection, Tower
 from trnsim.workload.families.sizes import Spelling, has_scores, heads_of, mlp_of
 
 if TYPE_CHECKING:
-    from trnsim.workload.families.keys import Keys
+    from trnsim.workload.families.keys import ConfigKeys
 
 _T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
 _T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))
@@ -36,7 +36,7 @@ _SIDES: Final = {name: _side(name) for name in ("encoder", "decoder")}
 
 
 @dataclass(frozen=True)
-class Row:
+class BartFamily:
     """A family like BART.
 
     Attributes:
@@ -52,20 +52,20 @@ class Row:
     is_sound: bool = False
 
 
-BART_ROWS: Final[dict[str, Row]] = {
-    "bart": Row(has_table_norm=True, has_last_norm=False),
-    "mbart": Row(has_table_norm=True),
-    "pegasus": Row(places=0),
-    "blenderbot": Row(places=0),
-    "marian": Row(places=0, has_last_norm=False),
-    "m2m_100": Row(places=None),
-    "whisper": Row(places=0, is_sound=True),
+BART_ROWS: Final[dict[str, BartFamily]] = {
+    "bart": BartFamily(has_table_norm=True, has_last_norm=False),
+    "mbart": BartFamily(has_table_norm=True),
+    "pegasus": BartFamily(places=0),
+    "blenderbot": BartFamily(places=0),
+    "marian": BartFamily(places=0, has_last_norm=False),
+    "m2m_100": BartFamily(places=None),
+    "whisper": BartFamily(places=0, is_sound=True),
 }
 T5_NAMES: Final = ("t5", "mt5", "umt5")
 NAMES: Final = (*T5_NAMES, *BART_ROWS)
 
 
-def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
+def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """The encoder and the decoder.
 
     Raises:
@@ -77,7 +77,7 @@ def towers(keys: Keys, model_type: str) -> tuple[Tower, ...]:
     return _of_bart(keys, row, "encoder"), _of_bart(keys, row, "decoder")
 
 
-def _of_t5(keys: Keys, *, has_table_each: bool) -> tuple[Tower, ...]:
+def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
     """T5 and those with its table of scores by distance, one a stack or one a layer."""
     hidden, words = keys.whole("d_model"), keys.whole("vocab_size")
     table = keys.whole("relative_attention_num_buckets", default=_BUCKETS) * keys.whole("num_heads")
@@ -112,7 +112,7 @@ def _of_t5(keys: Keys, *, has_table_each: bool) -> tuple[Tower, ...]:
     return encoder, decoder
 
 
-def _of_bart(keys: Keys, row: Row, side: str) -> Tower:
+def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
     """One side of BART or of a model like it."""
     names, is_decoder = _SIDES[side], side == "decoder"
     hidden, words = keys.whole(*names.hidden), keys.whole("vocab_size")
@@ -134,14 +134,16 @@ def _of_bart(keys: Keys, row: Row, side: str) -> Tower:
     return _hearing(keys, tower) if row.is_sound else tower
 
 
-def _places(keys: Keys, row: Row, side: str) -> int:
+def _places(keys: ConfigKeys, row: BartFamily, side: str) -> int:
     if row.places is None:
         return 0
     of_sound = "max_source_positions" if side == "encoder" else "max_target_positions"
     return keys.whole(of_sound if row.is_sound else "max_position_embeddings") + row.places
 
 
-def _bart_layer(keys: Keys, row: Row, names: Spelling, hidden: int, *, is_decoder: bool) -> Layer:
+def _bart_layer(
+    keys: ConfigKeys, row: BartFamily, names: Spelling, hidden: int, *, is_decoder: bool
+) -> Layer:
     heads, dim = heads_of(keys, names, hidden)
     biases = (3 if row.is_sound else 4) * hidden
     own = Attention(heads, heads, dim, dim, is_causal=is_decoder, biases=biases)
@@ -155,10 +157,10 @@ def _bart_layer(keys: Keys, row: Row, names: Spelling, hidden: int, *, is_decode
     )
 
 
-def _hearing(keys: Keys, tower: Tower) -> Tower:
+def _hearing(keys: ConfigKeys, tower: Tower) -> Tower:
     """Whisper's encoder: two convolutions, of which the second halves what it hears."""
     hidden, bins = tower.hidden, keys.whole("num_mel_bins", default=80)
-    first = Matrix("first convolution", _TAPS * bins, hidden, hidden, rows=2)
-    second = Matrix("second convolution", _TAPS * hidden, hidden, hidden)
+    first = Projection("first convolution", _TAPS * bins, hidden, hidden, rows=2)
+    second = Projection("second convolution", _TAPS * hidden, hidden, hidden)
     tokens = keys.whole("max_source_positions")
     return replace(tower, looked_up=0, before=(first, second), tokens=tokens)
