@@ -26,8 +26,8 @@ def found(routing, correction=None, *, is_whole=True):
     scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
     mlp = Experts(COUNT, EACH, Mlp(3), routing=routing)
     routed = ExpertRows(rank, mlp, scores, is_wired=True, is_whole=is_whole)
-    taken = routed.taken(rows)
-    rank.graph.outputs = [routed.chosen.experts, taken, routed.put_together(taken, rows.shape)]
+    taken = routed.repeat_rows(rows)
+    rank.graph.outputs = [routed.chosen.experts, taken, routed.combine(taken, rows.shape)]
     given = [SCORES, ROWS, *([] if correction is None else [correction])]
     return rank.graph.reference(given)
 
@@ -92,7 +92,7 @@ def test_corrections_that_are_parameters_are_added_in_float32():
     scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
     routing = Routing("logistic", is_corrected=True)
     mlp = Experts(COUNT, EACH, Mlp(3), router_biases=COUNT, routing=routing)
-    ExpertRows(rank, mlp, scores, is_wired=True, is_whole=True).taken(rows)
+    ExpertRows(rank, mlp, scores, is_wired=True, is_whole=True).repeat_rows(rows)
     (bias,) = (value for value in rank.graph.inputs if value.number in rank.weights)
     readers = [node for node in rank.graph.nodes if bias in node.values]
     assert bias.dtype == "bfloat16"

@@ -1,1 +1,1 @@
-"""Workloads: what a model computes in one pass, as operators with shapes, without its weights."""
+"""Workloads: the operators of a model's pass with their shapes, without its weights."""

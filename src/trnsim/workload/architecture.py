@@ -1,7 +1,7 @@
 """Architectures: the sizes of a model from which its parameters, FLOPs and bytes follow.
 
 A model is a chain of towers (an encoder, a decoder, a tower of images), a tower a chain of groups
-of equal layers. Sizes are those of the whole model; what a rank has of them is `Split`'s matter.
+of equal layers. Sizes are those of the whole model; `Split` says how ranks share them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Norm:
     """``x / sqrt(mean(x^2) + epsilon)`` over the last dimension, weighed element by element.
 
     Attributes:
-        parts: elements of its weights for each normed one: none, a weight, and a bias beside it.
-        epsilon: what is added to the mean of squares.
-        is_centered: whether the mean is taken away first (LayerNorm).
-        offset: what is added to the weight: 1 in Gemma.
+        parts: parameters for each element: 0, 1 (a weight), or 2 (a weight and a bias).
+        epsilon: term added to the mean of squares.
+        is_centered: whether the mean is subtracted first (LayerNorm).
+        offset: term added to the weight: 1 in Gemma.
     """
 
     parts: int = 0
@@ -36,13 +36,13 @@ class Norm:
 
 @dataclass(frozen=True)
 class Rotary:
-    """Rotary places: pairs of elements of a query or key turned by an angle.
+    """Rotary position embedding: pairs of elements of a query or key rotated by an angle.
 
     Attributes:
-        width: the first elements of a head, which are turned.
-        is_paired: whether neighbours are turned together; else the two halves.
-        table: which of the model's tables of frequencies it takes.
-        factor: of all cosines and sines.
+        width: number of a head's first elements, which are rotated.
+        is_paired: whether pairs are neighbours; else element i and i + width / 2.
+        table: name of the model's table of frequencies.
+        factor: factor of all cosines and sines.
 
     Source: RoFormer (arXiv:2104.09864), section 3.2.
     """
@@ -55,12 +55,12 @@ class Rotary:
 
 @dataclass(frozen=True)
 class HeadNorm:
-    """A norm of queries and of keys before they are turned.
+    """A norm of queries and of keys before their rotation.
 
     Attributes:
-        norm: of what it is made.
-        over: "head" where all heads have the same weights, "heads" where each has its own, "row"
-            where the heads of a token are normed together.
+        norm: the norm's kind and weights.
+        over: "head" for weights that all heads share, "heads" for weights of each head, "row" for
+            one norm over all heads of a token.
     """
 
     norm: Norm
@@ -76,18 +76,19 @@ class Attention:
         kv_heads: heads of keys and values, each of which serves ``heads / kv_heads`` query heads.
         head_dim: elements of a query and of a key.
         value_dim: elements of a value.
-        window: tokens that a query sees at most, itself among them; 0 for all.
-        is_causal: whether a query sees no later token.
+        window: most tokens that a query attends to, its own included; 0 for all.
+        is_causal: whether a query attends to no later token.
         is_cross: whether keys and values are those of another tower's output.
         biases: elements of the biases of its projections.
         norms: elements of the weights of norms over heads.
         output_biases: those of `biases` that are the output's.
         scale: of the products of queries and keys; 0 for ``head_dim ** -0.5``.
-        cap: the bound that scores come near to, by a tanh; 0 for none.
-        rotary: how places turn queries and keys; None where they do not.
-        head_norm: of queries and keys; None for none.
-        has_slopes: whether scores grow with the key's place, by a number of each head (ALiBi).
-        has_sinks: whether each head has a score that no key has.
+        cap: bound of the scores, by a tanh; 0 for none.
+        rotary: rotary position embedding of queries and keys; None without.
+        head_norm: norm of queries and keys; None for none.
+        has_slopes: whether scores have a bias linear in the key's position, by a slope of each head
+            (ALiBi).
+        has_sinks: whether each head's softmax has one more score, of no key (attention sink).
     """
 
     heads: int
@@ -119,16 +120,16 @@ class LatentAttention:
 
     Attributes:
         heads: query heads.
-        query_rank: elements of the vector from which queries are made; 0 where they are made of the
+        query_rank: elements of the latent vector of queries; 0 if they are projected from the
             hidden state.
-        kv_rank: elements of the vector from which keys and values are made.
-        plain_dim: elements of a query without a place.
-        rotary_dim: elements of a query with a place; its key is shared by all heads.
+        kv_rank: elements of the latent vector of keys and values.
+        plain_dim: elements of a query without rotation.
+        rotary_dim: elements of a query with rotation; its key is shared by all heads.
         value_dim: elements of a value.
         norms: elements of the weights of its norms.
-        norm: of the short vectors.
-        rotary: how places turn the last elements of queries, and the shared key.
-        scale: of the products of queries and keys; 0 for the usual one of their width.
+        norm: norm of the latent vectors.
+        rotary: rotary position embedding of the last elements of queries, and of the shared key.
+        scale: factor of scores; 0 for ``(plain_dim + rotary_dim) ** -0.5``.
 
     Source: DeepSeek-V2 (arXiv:2405.04434), section 2.1.
     """
@@ -153,19 +154,19 @@ class LatentAttention:
 
     @property
     def cached(self) -> int:
-        """Elements of a token's vector and of its shared key."""
+        """Elements of a token's latent vector and of its shared key."""
         return self.kv_rank + self.rotary_dim
 
 
 @dataclass(frozen=True)
 class Mlp:
-    """Two or three matrices and a function between them.
+    """An MLP: two or three matrices and an activation between them.
 
     Attributes:
         intermediate: elements between the matrices.
         matrices: `GATED` or `PLAIN`.
         biases: elements of its biases.
-        activation: the function, by transformers' name.
+        activation: name of the activation in transformers.
     """
 
     intermediate: int
@@ -176,17 +177,18 @@ class Mlp:
 
 @dataclass(frozen=True)
 class Routing:
-    """How a router's scores choose experts and weigh what they give.
+    """The choice of experts from a router's scores, and the weights of their outputs.
 
     Attributes:
-        function: "softmax" or "logistic" of all scores, or "chosen", a softmax of the chosen ones.
-        is_normed: whether the weights of the chosen are divided by their sum.
-        factor: of the weights.
-        is_corrected: whether a number for each expert is added where experts are chosen, and not
-            where they are weighed; else a bias of the router is part of its scores.
-        groups: groups of experts, of which some are left for each token.
-        kept: how many groups are left.
-        counted: best scores of a group that are added up to choose it.
+        function: "softmax" or "logistic" over all scores, or "chosen", a softmax over the chosen
+            ones.
+        is_normed: whether the weights of the chosen experts are divided by their sum.
+        factor: factor of the weights.
+        is_corrected: whether a correction for each expert is added to the scores for the choice
+            alone; else a bias of the router is part of its scores.
+        groups: groups of experts, of which each token uses some.
+        kept: groups that a token uses.
+        counted: number of a group's best scores whose sum ranks it.
 
     Source: of groups, DeepSeek-V3 (arXiv:2412.19437), section 2.1.2.
     """
@@ -202,16 +204,16 @@ class Routing:
 
 @dataclass(frozen=True)
 class Experts:
-    """Experts of which a router chooses some for each token, and some that every token takes.
+    """Experts of which a router chooses some for each token, and shared experts.
 
     Attributes:
         count: experts to choose from.
         per_token: experts that a token takes.
-        expert: one of them.
-        shared: what every token takes besides; None where there is none.
-        shared_gate: parameters that weigh the shared part.
+        expert: sizes of one expert.
+        shared: the shared experts as one MLP; None for none.
+        shared_gate: parameters of the gate of the shared experts.
         router_biases: elements of the router's bias.
-        routing: how scores become weights of experts.
+        routing: the rule of choice and weights.
     """
 
     count: int
@@ -231,24 +233,24 @@ class Experts:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a tower computes between its products: norms, and factors of what is passed on.
+    """The operations of a tower between its products: norms, factors, biases and masks.
 
     Attributes:
-        norm: that of its layers and ends.
-        placed: where norms are: "before" a half of a layer, "after" it, "around" it, or of the
-            "sum" with its input.
-        embedded: factor of what is looked up.
-        added: factor of what a half of a layer adds.
-        scored: factor of scores of words.
-        cap: the bound that scores of words come near to, by a tanh; 0 for none.
-        has_score_bias: whether scores of words have a bias.
+        norm: the norm of its layers and ends.
+        placed: position of norms: "before" a half of a layer (attention or MLP), "after" it,
+            "around" it, or of the "sum" with its input.
+        embedded: factor of the embeddings.
+        added: factor of the output of a half of a layer.
+        scored: factor of the logits.
+        cap: bound of the logits, by a tanh; 0 for none.
+        has_score_bias: whether the logits have a bias.
         has_last_norm: whether a norm follows the layers.
-        first_place: the row of learned places that a sequence's first token takes.
-        places: rows of learned places as wide as the table, before any product.
-        kinds: rows of a table of kinds of tokens, likewise.
+        first_place: row of the position table that a sequence's first token takes.
+        places: rows of a position table as wide as the embedding, before any product.
+        kinds: rows of a table of token types, likewise.
         has_table_norm: whether a norm follows these tables.
-        has_mask: whether it is given which tokens there are.
-        order: for each layer the number of its kind.
+        has_mask: whether a padding mask is an input.
+        order: for each layer the index of its group of equal layers.
     """
 
     norm: Norm
@@ -272,13 +274,13 @@ class Layer:
     """Equal layers.
 
     Attributes:
-        times: how many.
+        times: number of layers.
         attentions: self attention, and cross attention where it has one.
         mlp: its MLP or experts.
         norms: elements of the weights and biases of its norms.
-        extra: parameters that are in no product, besides norms and biases.
-        is_shared: whether all of them are one layer, taken `times` times, as in ALBERT.
-        is_parallel: whether attention and MLP read the same input and are added up once, as in
+        extra: other parameters outside products.
+        is_shared: whether all share one set of weights, as in ALBERT.
+        is_parallel: whether attention and MLP read the same input and are summed together, as in
             GPT-J; tensor ranks then exchange one sum a layer instead of two.
     """
 
@@ -298,16 +300,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Projection:
-    """A product with weights outside the layers: patches, poolers, projections.
+    """A linear projection outside the layers: patches, poolers, adapters.
 
     Attributes:
         name: "patches", "pooler".
         inputs: elements of a row.
         outputs: elements of a result.
         biases: elements of its bias.
-        rows: how many rows it has for each of the tower's tokens.
-        is_each_token: whether every token is a row, or one of each sequence.
-        activation: the function of what it gives, by transformers' name; "" for none.
+        rows: number of rows for each of the tower's tokens.
+        is_each_token: whether every token is a row; else one token of each sequence.
+        activation: name of the activation of its result in transformers; "" for none.
         is_normed: whether a norm follows.
     """
 
@@ -328,20 +330,20 @@ class Tower:
     Attributes:
         name: "decoder", "encoder", "images".
         hidden: elements of a token.
-        layers: groups of equal layers, in the order of the first of each.
-        looked_up: rows of the table in which tokens are looked up; 0 for images.
+        layers: groups of equal layers, in the order of their first layers.
+        looked_up: rows of the embedding table; 0 for images.
         table_width: elements of a row of that table; 0 for `hidden`.
         before: products before the layers.
-        positions: rows of learned places.
+        positions: rows of the table of learned positions.
         extra: other parameters before the layers: norms, types, a class token.
         behind: products behind the layers, before the last.
-        final: elements of the weights of norms and biases behind the layers.
-        outputs: words of which the last product gives scores; 0 where there is none.
-        is_tied: whether the last product's weights are the table's.
-        is_table_shared: whether the table is that of the tower before.
-        tokens: tokens of an image or a piece of sound; 0 where the user gives a length.
-        image: pixels of an image along a side; 0 where it reads none.
-        wiring: what is computed between products; None where only sizes are known.
+        final: parameters of norms and biases behind the layers.
+        outputs: size of the vocabulary of the logits; 0 without logits.
+        is_tied: whether the weights of the logits are the embedding table.
+        is_table_shared: whether the embedding table is that of the tower before.
+        tokens: tokens of an image or a piece of sound; 0 if the user chooses a length.
+        image: pixels of an image along a side; 0 without images.
+        wiring: operations between products; None if only sizes are known.
     """
 
     name: str
@@ -363,17 +365,17 @@ class Tower:
 
     @property
     def depth(self) -> int:
-        """Layers."""
+        """Number of layers."""
         return sum(layer.times for layer in self.layers)
 
     @property
     def width(self) -> int:
-        """Elements of a row of the table, and of what the last product multiplies."""
+        """Elements of a row of the embedding table, and of the input of the logits."""
         return self.table_width or self.hidden
 
     @property
     def has_cross_attention(self) -> bool:
-        """Whether its layers read the output of the tower before."""
+        """True if its layers read the output of the tower before."""
         return any(attention.is_cross for layer in self.layers for attention in layer.attentions)
 
 
@@ -384,17 +386,17 @@ class Architecture:
     Attributes:
         name: the file's or the user's.
         model_type: Hugging Face's name of the architecture.
-        towers: in the order in which a pass takes them.
-        max_positions: the longest sequence that it knows; 0 where no limit is stated.
-        weight_bits: bits of a weight of the layers' products as the checkpoint holds it, its share
-            of scales among them.
-        other_bits: bits of every other parameter, and of what passes between layers.
+        towers: in the order of a pass.
+        max_positions: the longest sequence; 0 if no limit is stated.
+        weight_bits: bits of a weight of the layers' products in the checkpoint, its share of scales
+            included.
+        other_bits: bits of every other parameter, and of hidden states.
         kv_bits: bits of an element of the key-value cache.
-        product_bits: bits of the elements that the layers' products multiply: 8 where activations
-            are made short too, not where weights alone are.
+        product_bits: bits of the operands of the layers' products: 8 only if activations are
+            quantized too.
         mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
         positions_key: the key that states `max_positions`, which errors name.
-        short: the type of elements of 16 bits.
+        short: the floating-point type of 16 bits.
     """
 
     name: str
@@ -416,35 +418,35 @@ class Architecture:
 
     @property
     def decoder(self) -> Tower:
-        """The tower that makes tokens: the last one."""
+        """The tower that generates tokens: the last one."""
         return self.towers[-1]
 
     @property
     def is_generating(self) -> bool:
-        """Whether it makes one token after another."""
+        """True if it generates one token after another."""
         layers = self.decoder.layers
         attentions = [attention for layer in layers for attention in layer.attentions]
         return self.decoder.outputs > 0 and any(attention.is_causal for attention in attentions)
 
     @property
     def is_of_images(self) -> bool:
-        """Whether it reads images alone."""
+        """True if it reads images alone."""
         return all(tower.tokens for tower in self.towers)
 
     @property
     def is_pair(self) -> bool:
-        """Whether it reads images beside texts, each in a tower of its own, and generates none."""
+        """True if it reads images and texts in towers of their own and generates no tokens."""
         images = any(tower.tokens for tower in self.towers)
         return images and not self.is_of_images and not self.is_generating
 
     @property
     def has_experts(self) -> bool:
-        """Whether any layer has experts."""
+        """True if any layer has experts."""
         return self.experts is not None
 
     @property
     def experts(self) -> Experts | None:
-        """The experts of the first layer that has some."""
+        """The experts of the first layer with experts."""
         for tower in self.towers:
             for layer in tower.layers:
                 if isinstance(layer.mlp, Experts):
@@ -452,11 +454,11 @@ class Architecture:
         return None
 
     def usual_length(self, tokens: int) -> int:
-        """An image's or a sound's own tokens; of texts `tokens`, or the places that there are."""
+        """Tokens of an image or a sound; for texts `tokens`, at most `max_positions`."""
         return self.decoder.tokens or min(tokens, self.max_positions or tokens)
 
     def check_length(self, tokens: int) -> None:
-        """Raise an error for a sequence that the model does not have.
+        """Refuse a sequence length that the model does not allow.
 
         Raises:
             BadInput: `tokens` exceed `max_positions`, or are not those of an image.
@@ -472,7 +474,7 @@ class Architecture:
 
 
 def check_length(name: str, tokens: int, longest: int, key: str) -> None:
-    """Raise an error for `tokens` beyond the `longest` sequence that `key` states, 0 for none.
+    """Refuse `tokens` beyond the `longest` sequence that `key` states; 0 for no limit.
 
     Raises:
         BadInput: there are more.

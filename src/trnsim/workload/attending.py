@@ -1,7 +1,8 @@
 """Attention of one rank: its operations in a layer's graph.
 
 Query heads of one KV head are rows of one product with its keys. A mask discards results but saves
-no multiplication here: `Product.causal` says what it leaves, for programs that skip it.
+no multiplication here: `Product.causal` is the part that it leaves, for programs that skip the
+rest.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ def attention(
     rows: Value,
     wiring: Wiring | None = None,
 ) -> Value:
-    """An attention of a layer: [rows, hidden], a sum of which each tensor rank has a part."""
+    """Output of a layer's attention [rows, hidden]: each tensor rank has one summand."""
     form = _Latent if isinstance(setting[0], LatentAttention) else _Grouped
     return form(rank, model, setting, rows, wiring).result()
 
 
 @lru_cache(_KEPT)
 def _sizes_of(form: Attention | LatentAttention) -> Attention | LatentAttention:
-    """An attention of which the sizes alone are known."""
+    """The attention with sizes alone, without wiring."""
     if isinstance(form, LatentAttention):
         return replace(form, rotary=None)
     return replace(form, rotary=None, head_norm=None, has_slopes=False, has_sinks=False)
@@ -50,9 +51,9 @@ class _RankAttention:
     """One rank's part of an attention in a pass.
 
     Attributes:
-        heads: query heads of the rank; those that the tensor ranks do not divide are made up.
-        new: tokens of a sequence that are the rank's; in a step, ranks share those before.
-        keys: tokens whose keys and values its queries meet, masked ones too.
+        heads: query heads of the rank, padded where the tensor ranks do not divide them.
+        new: new tokens of a sequence on the rank; in a decode step, ranks share the earlier ones.
+        keys: tokens whose keys and values its queries attend to, masked ones too.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class _RankAttention:
         raise NotImplementedError
 
     def weighted(self, name: str, rows: Value, columns: int, *, is_biased: bool = False) -> Value:
-        """``rows @ weight`` with a weight of so many columns, and a bias."""
+        """``rows @ weight`` with a weight of `columns` columns, and a bias."""
         weight = self.weight(name, (rows.shape[-1], columns))
         return self.rank.product(name, rows, weight, is_biased=is_biased)
 
@@ -87,7 +88,7 @@ class _RankAttention:
         return self.rank.weight(shape, model.weight_bits, multiplied=model.product_bits, name=name)
 
     def _keys(self) -> int:
-        """Tokens whose keys and values a query of the whole meets, masked ones too."""
+        """Keys that a query attends to over all context ranks, masked ones too."""
         if self.form.is_cross:
             return self.model_pass.source or self.model_pass.tokens
         keys = self.model_pass.tokens + self.model_pass.past
@@ -97,7 +98,7 @@ class _RankAttention:
 
     @property
     def mask(self) -> AttentionOp:
-        """Which keys the rank's queries see; those of ranks of a sequence take turns in it."""
+        """The mask of the rank's queries; context ranks take the tokens of a sequence in turn."""
         form = self.form
         plain = AttentionOp(form.scale or self.width**-0.5, cap=form.cap)
         if form.is_cross:
@@ -105,7 +106,7 @@ class _RankAttention:
         window = form.window if form.window < self._keys() or not form.is_causal else 0
         if not form.is_causal:
             return replace(plain, window=window)
-        if self.is_step:  # the tokens before are shared out, and all of them are seen
+        if self.is_step:  # earlier tokens are shared out, and none of them is masked
             first, apart = max(self.keys - self.new, 0), 1
         else:
             apart = self.split.context
@@ -113,7 +114,7 @@ class _RankAttention:
         return replace(plain, is_causal=True, first=first, apart=apart, window=window)
 
     def attend(self, query: Value, key: Value, value: Value) -> Value:
-        """Results [rows, heads x width] of queries that meet keys and values."""
+        """Attention of the queries to keys and values: [rows, heads x width]."""
         added = None
         if self.form.has_slopes or (self.wiring and self.wiring.has_mask):
             added = bias(self.rank, query, self.keys, of_heads=self.form.has_slopes)
@@ -124,7 +125,7 @@ class _RankAttention:
         return rows
 
     def _without_sinks(self, results: Value) -> Value:
-        """Results [B, H, L, D] without the share of a score that no key has.
+        """Results [B, H, L, D] scaled for a sink: the softmax's share of a score of no key removed.
 
         ``sum(exp(s)) / (sum(exp(s)) + exp(sink)) = logistic(log(sum(exp(s))) - sink)``.
         """
@@ -142,7 +143,7 @@ class _RankAttention:
         )
 
     def _context_sum(self, rows: Value) -> Value:
-        """The sum of all parts of a sequence: results, each query's largest score and sum."""
+        """The sum over context ranks of results with their softmax statistics."""
         rank, width = self.rank, rows.shape[1]
         statistics = rank.statistics
         if statistics is None:
@@ -153,9 +154,9 @@ class _RankAttention:
         return rank.columns(summed, width)[0]
 
     def past_and_new(self, *new: Value) -> list[Value]:
-        """Keys and values [*B, T, C] of all tokens that are met: earlier ones, and the new ones.
+        """Keys and values [*B, T, C] of all tokens: earlier ones from the cache, and the new ones.
 
-        Ranks of a sequence pass on theirs; in a step, each meets its part of the earlier ones.
+        Context ranks gather each other's; in a decode step, each uses its part of the earlier ones.
         """
         self.rank.operator("cache")
         parts = [self._with_past(part) for part in new]
@@ -177,7 +178,7 @@ class _RankAttention:
         return rank.graph.concatenate((earlier, new), len(outer))
 
     def _of_all_ranks(self, parts: list[Value]) -> list[Value]:
-        """What the ranks of a sequence have of it, fetched at once."""
+        """Keys and values of all context ranks, gathered in one exchange."""
         rank, graph, last = self.rank, self.rank.graph, len(parts[0].shape) - 1
         merged = graph.concatenate(parts, last)
         *outer, tokens, width = merged.shape
@@ -195,7 +196,7 @@ class _RankAttention:
 
 
 class _Grouped(_RankAttention):
-    """Heads with keys and values, which groups of query heads share."""
+    """Grouped-query attention: groups of query heads share keys and values."""
 
     form: Attention
 
@@ -222,11 +223,11 @@ class _Grouped(_RankAttention):
 
     @property
     def _is_biased(self) -> bool:
-        """Whether queries, keys and values have biases that are known one by one."""
+        """True if queries, keys and values have biases of known sizes."""
         return self.wiring is not None and self.form.biases > self.form.output_biases
 
     def _headed(self, rows: Value, heads: int, name: str) -> Value:
-        """Rows as heads [B, H, T, D], normed where a norm is before the rotation."""
+        """Rows as heads [B, H, T, D], normed if a norm precedes the rotation."""
         rank, norm = self.rank, self.form.head_norm or _NO_NORM
         if norm.over == "row":
             rows = rank.norm(rows, norm.norm, name)
@@ -252,7 +253,7 @@ class _Grouped(_RankAttention):
         return key, value
 
     def _source(self) -> tuple[Value, Value]:
-        """Those of the tower before; a step finds them in the cache."""
+        """Keys and values of the tower before; a decode step reads them from the cache."""
         rank, batch, bits, form = self.rank, self.model_pass.batch, self.model.kv_bits, self.form
         if self.is_step:
             groups = math.ceil(form.kv_heads / self.split.tensor)
@@ -268,7 +269,7 @@ class _Grouped(_RankAttention):
 
 
 class _Latent(_RankAttention):
-    """Keys and values made of short vectors for a prompt; in a step, queries meet these."""
+    """Latent attention: prompts expand latent vectors to keys and values, steps do not."""
 
     form: LatentAttention
 
@@ -294,7 +295,7 @@ class _Latent(_RankAttention):
         return self.form.plain_dim + self.form.rotary_dim
 
     def _turned(self, query: Value) -> Value:
-        """Queries whose last elements are turned."""
+        """Queries with their last elements rotated."""
         form, rank, zeros = self.form, self.rank, (0, 0, 0)
         if form.rotary is None:
             return query
@@ -304,7 +305,7 @@ class _Latent(_RankAttention):
         return rank.graph.concatenate((plain, rotated_heads(rank, placed, form.rotary)), 3)
 
     def _queries(self) -> Value:
-        """Queries [rows, heads x (plain + rotary)], made of a short vector where there is one."""
+        """Queries [rows, heads x (plain + rotary)], from a latent vector if there is one."""
         rows = self.rows
         if self.form.query_rank:
             rows = self.weighted("query latent", rows, self.form.query_rank)
@@ -314,7 +315,7 @@ class _Latent(_RankAttention):
         return self.weighted("query", rows, self.heads * width)
 
     def _expanded(self, query: Value, latent: Value) -> Value:
-        """Each head has keys and values of its own; the part with a place is that of all."""
+        """Attention to keys and values of each head; the rotated part of a key is shared."""
         form, rank = self.form, self.rank
         batch, keys, _ = latent.shape
         flat = rank.graph.reshape(latent, (batch * keys, latent.shape[2]))
@@ -331,7 +332,7 @@ class _Latent(_RankAttention):
         return self.attend(query, rank.graph.concatenate((plain, placed), 3), value)
 
     def _absorbed(self, query: Value, latent: Value) -> Value:
-        """The products that make keys and values are moved to queries and results.
+        """Attention to latent vectors, with up-projections moved to queries and results.
 
         Source: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2.
         """

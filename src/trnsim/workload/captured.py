@@ -1,4 +1,4 @@
-"""Any other model: built without weights by transformers or diffusers, and read from its graph.
+"""Models without a formula: built without weights by transformers or diffusers, read from graphs.
 
 `workload` gives an `Architecture` where sizes are known, else a `CapturedModel`;
 `summaries_of` gives the parts of either.
@@ -40,10 +40,10 @@ class CapturedModel:
     """A model whose parts come from its graph.
 
     Attributes:
-        name: the file's.
-        model_type: its architecture, or the class of diffusers.
+        name: name of the file.
+        model_type: its architecture, or its class in diffusers.
         text: its configuration as JSON.
-        file: what errors name.
+        file: the file that errors name.
     """
 
     name: str
@@ -53,22 +53,22 @@ class CapturedModel:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """Its configuration."""
+        """The configuration as a mapping."""
         config: dict[str, Any] = json.loads(self.text)
         return config
 
     @property
     def is_of_diffusers(self) -> bool:
-        """Whether diffusers builds it."""
+        """True if diffusers builds it."""
         return _CLASS in self.values
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence that it knows; 0 where no limit is stated."""
+        """The longest sequence; 0 if no limit is stated."""
         return longest(ConfigKeys(self.values, self.file), self.model_type)[0]
 
     def check_length(self, tokens: int) -> None:
-        """Raise an error for a sequence that is longer than the model knows places for.
+        """Refuse a sequence longer than `max_positions`.
 
         Raises:
             BadInput: `tokens` exceed `max_positions`.
@@ -83,12 +83,12 @@ class CapturedModel:
 
     @property
     def dtype(self) -> str:
-        """The element type in which it is built."""
+        """Element type in which it is built."""
         return _DTYPES[int(self.bits.other_bits)]
 
     @cached_property
     def parameters(self) -> int:
-        """All, counted on the model that is built.
+        """Number of parameters, counted on the built model.
 
         Raises:
             BadInput: a package that it needs is not installed, or cannot build it.
@@ -117,8 +117,8 @@ def workload(path: str | Path) -> Workload:
     """The model that a ``config.json`` describes.
 
     Raises:
-        BadInput: the file is missing, is no JSON object, or holds what cannot be; or a package
-            that the model needs is not installed.
+        BadInput: the file is missing, is no JSON object, or has illegal values; or a package that
+            the model needs is not installed.
     """
     return workload_of(read_values(path), str(path))
 
@@ -134,12 +134,12 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
         return CapturedModel(model_name(file), name, json.dumps(dict(config)), file)
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type in FAMILIES or config.get("auto_map"):
-        return from_config(config, file)  # which refuses what has no model_type
+        return from_config(config, file)  # which refuses a missing model_type
     return CapturedModel(model_name(file), model_type, json.dumps(dict(config)), file)
 
 
 def summaries_of(model: Workload, model_pass: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
-    """The parts of one forward pass of either kind of model, as one rank has them.
+    """The parts of one forward pass of either kind of model on one rank.
 
     Raises:
         BadInput: as `CapturedModel.summaries`.
@@ -151,7 +151,7 @@ def summaries_of(model: Workload, model_pass: Pass, split: Split = WHOLE) -> tup
 
 
 def _models(model: CapturedModel) -> Any:
-    """The room that builds models, imported late: it takes seconds.
+    """The package `trnsim.torch.models`, imported late: it takes seconds.
 
     Raises:
         BadInput: a package is not installed.

@@ -29,7 +29,7 @@ FAMILIES: Final[dict[str, Callable[[ConfigKeys, str], tuple[Tower, ...]]]] = {
     **dict.fromkeys(images.NAMES, images.towers),
     **dict.fromkeys(images_and_texts.NAMES, images_and_texts.towers),
 }
-"""By ``model_type``, what reads the towers."""
+"""Functions that read the towers, by ``model_type``."""
 _POSITIONS: Final = (
     "max_position_embeddings",
     "n_positions",
@@ -40,21 +40,21 @@ _POSITIONS: Final = (
 )
 """Keys of the longest sequence."""
 _MOST: Final = 1e6
-"""No model stretches its places as far."""
+"""Factor of stretched positions from which a file is refused."""
 
 
 def read(path: str | Path) -> Architecture:
     """The architecture that the ``config.json`` at `path` describes.
 
     Raises:
-        BadInput: the file is missing, is no JSON object, or holds what cannot be.
+        BadInput: the file is missing, is no JSON object, or has illegal values.
         NotModelled: an architecture whose sizes are not known.
     """
     return from_config(read_values(path), str(path))
 
 
 def read_values(path: str | Path) -> Mapping[str, Any]:
-    """What the file at `path` holds.
+    """The JSON object in the file at `path`.
 
     Raises:
         BadInput: it is missing, or is no JSON object.
@@ -70,7 +70,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
     """The architecture that `config` describes; `file` names it in errors.
 
     Raises:
-        BadInput: a key is missing, or holds what cannot be.
+        BadInput: a key is missing or has an illegal value.
         NotModelled: an architecture whose sizes are not known.
     """
     keys = ConfigKeys(config, file)
@@ -96,7 +96,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
 
 
 def _texts_fix(keys: ConfigKeys) -> str:
-    """How to ask for the texts alone of a model of several parts; empty where nothing is known."""
+    """Advice to describe the text model of a multimodal one alone; "" if that is unknown too."""
     texts = keys.config.get("text_config")
     kind = texts.get("model_type") if isinstance(texts, Mapping) else None
     if not isinstance(kind, str) or kind not in FAMILIES:
@@ -116,7 +116,7 @@ def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
     if model_type in images_and_texts.NAMES:
         inside, keys = "text_config.", images_and_texts.texts_of(keys, model_type)
     name = keys.first(_POSITIONS)
-    if name is None or model_type in texts_to_texts.T5_NAMES:  # which knows distances alone
+    if name is None or model_type in texts_to_texts.T5_NAMES:  # which has relative positions alone
         return 0, _POSITIONS[0]
     reserved = encoders.RESERVED.get(model_type, 0)
     stated = max(0, keys.whole(name, least=0) - reserved)
@@ -124,7 +124,7 @@ def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
 
 
 def _stretched(keys: ConfigKeys) -> int:
-    """The length to which YaRN and its like stretch rotary places; 0 where the file has none.
+    """The length to which YaRN and the like stretch rotary positions; 0 without stretching.
 
     Source: transformers 5.23, modeling_rope_utils.py: ``factor`` of the original length.
     """

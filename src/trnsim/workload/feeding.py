@@ -21,7 +21,7 @@ class Feeding:
     """One rank's part of an MLP or of experts.
 
     Attributes:
-        rows: what goes through it: [rows, hidden].
+        rows: its input [rows, hidden].
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Feeding:
         self.is_wired = is_wired
 
     def result(self, mlp: Mlp | Experts) -> Value:
-        """[rows, hidden], a sum of which each tensor rank has a part."""
+        """Output [rows, hidden]: each tensor rank has one summand."""
         before = self.rank.small
         if isinstance(mlp, Experts):
             output = self._experts(mlp)
@@ -63,7 +63,7 @@ class Feeding:
         experts: int = 0,
         chosen: ExpertChoice | None = None,
     ) -> Value:
-        """``down(act(gate) up)``, or without a gate; each row with the matrices of its expert."""
+        """``down(act(gate) up)`` or ``down(act(up))``; each row with its expert's matrices."""
         rank, hidden = self.rank, self.rows.shape[1]
         columns = math.ceil(mlp.intermediate / self.split.tensor)
         ups = mlp.matrices - 1
@@ -85,7 +85,7 @@ class Feeding:
     def _product(
         self, name: str, rows: Value, weight: Value, chosen: ExpertChoice | None, *, is_biased: bool
     ) -> Value:
-        """Rows times a matrix, or each times the matrix of the expert that was chosen for it."""
+        """Rows times a matrix, or each row times the matrix of its expert."""
         rank = self.rank
         if chosen is None:
             return rank.product(name, rows, weight, is_biased=is_biased)
@@ -101,7 +101,7 @@ class Feeding:
         return rank.graph.reshape(results, (rows.shape[0], weight.shape[2]))
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
-        """Biases, of which the tensor ranks share the columns."""
+        """Add parameters of biases, whose columns the tensor ranks share."""
         elements = math.ceil(mlp.biases / self.split.tensor)
         if elements and experts:
             self.rank.weight((experts, elements), self.model.other_bits, use=Use.ROUTED)
@@ -109,7 +109,7 @@ class Feeding:
             self.rank.others(elements, before)
 
     def _experts(self, mlp: Experts) -> Value:
-        """Experts that a router chooses; each expert rank has as many tokens as this one."""
+        """Output of the experts; each expert rank is assumed to have as many tokens as this one."""
         rank, split, hidden = self.rank, self.split, self.rows.shape[1]
         bits = self.model.other_bits
         router = rank.weight((hidden, mlp.count), bits, name="router")
@@ -133,7 +133,7 @@ class Feeding:
         return result
 
     def _gated(self, mlp: Experts, shared: Value) -> Value:
-        """What every token takes, weighed by a number of each token where there is such a gate."""
+        """Output of the shared experts, scaled by a gate for each token if there is one."""
         if not (self.is_wired and mlp.shared_gate):
             return shared
         rank = self.rank

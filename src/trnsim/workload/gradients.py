@@ -1,7 +1,7 @@
-"""What training adds to a forward pass: gradients, recomputation, kept activations, an optimizer.
+"""Training beside the forward pass: gradients, recomputation, stored activations, optimizers.
 
-A layer's forward pass is one `Summary`; `backward` and `recomputation` make parts of it, so that
-whatever gives a time to the one gives it to the others.
+A layer's forward pass is a `Summary`; `backward` and `recomputation` derive summaries from it, so
+that the same models give their times.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _REVERSED: Final = {
     "all_gather": "reduce_scatter",
     "reduce_scatter": "all_gather",
 }
-"""The exchange of gradients that belongs to an exchange of values; others are their own."""
+"""The exchange of gradients for each exchange of values; other kinds are their own reverse."""
 
 
 class Recompute(StrEnum):
-    """What a backward pass computes again instead of having kept it."""
+    """The activations that a backward pass recomputes instead of reading stored ones."""
 
     NONE = "none"
     """Nothing."""
     SELECTIVE = "selective"
-    """Scores, their softmax and its product with the values: what attention in one kernel does."""
+    """Scores, their softmax and its product with the values, as fused attention does."""
     FULL = "full"
     """All of a layer but its input."""
 
 
 def backward(summary: Summary) -> Summary:
-    """Both gradients of a forward pass.
+    """The backward pass: gradients by inputs and by weights.
 
     A product of weights (m, k) (k, n) has two: (m, n) (n, k) by its input, which reads the weights,
     and (k, m) (m, n) by the weights, which writes as many; one of computed matrices has two whose
-    sizes are the same. So FLOPs are twice those of forward. Elementwise operators read what they
-    gave and the gradient: twice their elements. Exchanges are those of forward, turned around: what
-    was gathered is added up and scattered.
+    sizes are the same. So FLOPs are twice those of forward. Elementwise operators read their
+    results and the gradient: twice their elements. Exchanges are those of forward, reversed:
+    gathers become reduce-scatters.
 
     Source: exchanges, Megatron-LM (arXiv:1909.08053), section 3, and Korthikanti et al.
     (arXiv:2205.05198), section 4.2.
@@ -63,9 +63,9 @@ def backward(summary: Summary) -> Summary:
 
 
 def gradient_exchanges(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-    """The exchanges of gradients that belong to those of a forward pass.
+    """The exchanges of gradients for those of a forward pass.
 
-    Keys of other ranks are fetched again before theirs are added.
+    Context ranks gather keys again, and scatter their gradients.
     """
     return tuple(
         replace(exchange, times=2 * exchange.times)
@@ -89,9 +89,9 @@ def _gradients(product: Product) -> tuple[Product, Product]:
 
 
 def recomputation(summary: Summary, how: Recompute) -> Summary:
-    """What of a forward pass is computed again before its gradients.
+    """The part of a forward pass that is recomputed before its gradients.
 
-    Exchanges are repeated with all else: with recompute full, a layer's sums over tensor ranks too.
+    Full recomputation repeats exchanges too, such as a layer's sums over tensor ranks.
     """
     if how is Recompute.FULL:
         return replace(summary, cache=Cache(0, 0))
@@ -105,13 +105,13 @@ def recomputation(summary: Summary, how: Recompute) -> Summary:
 
 @dataclass(frozen=True)
 class KeepPolicy:
-    """How activations are kept between forward and backward.
+    """The policy by which activations are stored between forward and backward.
 
     Attributes:
-        recompute: what is not kept.
+        recompute: the activations that are not stored.
         bits: bits of an activation.
-        has_dropout: whether masks of dropout are kept too, a byte an element, and the scores that
-            one has left.
+        has_dropout: whether masks of dropout are stored too, a byte an element, and scores after
+            dropout.
     """
 
     recompute: Recompute = Recompute.NONE
@@ -120,25 +120,25 @@ class KeepPolicy:
 
 
 def is_fused(layer: Layer) -> bool:
-    """Whether its attention is one kernel, which keeps no scores: that of decoders is."""
+    """True if its attention is one kernel, which stores no scores: causal attention is."""
     return all(attention.is_causal for attention in layer.attentions)
 
 
 def has_dropout(layer: Layer) -> bool:
-    """Whether it drops elements by chance: layers of GPT and BERT do, ones with gates do not."""
+    """True if the layer has dropout: assumed of MLPs without a gate, as in GPT and BERT."""
     return isinstance(layer.mlp, Mlp) and layer.mlp.matrices != GATED
 
 
 def activation_bytes(
     tower: Tower, layer: Layer, sequence: int, split: Split, policy: KeepPolicy
 ) -> float:
-    """Bytes of activations that a rank keeps of one layer, for each token of a micro-batch.
+    """Bytes of activations that a rank stores of one layer, for each token of a micro-batch.
 
     Of GPT with dropout, for h = hidden, a = heads, s = sequence, t = tensor ranks in bf16:
     ``h (10 + 24/t + 5 a s / (h t))``; ``h/t (34 + 5 a s / h)`` where norms are spread too;
-    without the last term where recomputation is selective; ``2 h`` where it is full. Terms of other
-    layers are those of their own sizes. `sequence` is that of the whole: context ranks share its
-    tokens, not the keys that each meets.
+    without the last term where recomputation is selective; ``2 h`` where it is full. Other layers
+    have the terms of their own sizes. `sequence` is the whole length: context ranks share its
+    tokens, not the keys that each attends to.
 
     Source: Korthikanti et al. (arXiv:2205.05198), equations 1 to 4 and table 2.
     """
@@ -148,7 +148,7 @@ def activation_bytes(
         return hidden / around
     masks = tower.hidden if policy.has_dropout else 0
     parts = 1 if layer.is_parallel else len(layer.attentions) + 1
-    # Of each part: its norm's input, its own input, the mask of what it adds.
+    # Of each half: the inputs of its norm and of itself, and the dropout mask of its output.
     outside = parts * (2 * hidden) + (len(layer.attentions) + 1) * masks
     inside = sum(_of_attention(attention, sequence, policy) for attention in layer.attentions)
     inside += _of_mlp(layer.mlp, tower.hidden, policy, split.tensor)
@@ -156,7 +156,7 @@ def activation_bytes(
 
 
 def _of_attention(form: Attention | LatentAttention, sequence: int, policy: KeepPolicy) -> float:
-    """Queries, keys, values and results; scores where they are kept."""
+    """Bytes a token of queries, keys, values and results, and of scores if they are stored."""
     if isinstance(form, LatentAttention):
         queries = keys = form.plain_dim + form.rotary_dim
         elements = form.heads * (queries + keys + 2 * form.value_dim)
@@ -171,7 +171,7 @@ def _of_attention(form: Attention | LatentAttention, sequence: int, policy: Keep
 
 
 def _of_mlp(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
-    """What lies between its matrices; of experts, the tokens that each takes too."""
+    """Bytes a token between its matrices; of experts, their inputs and results too."""
     if isinstance(mlp, Mlp):
         between = 3 if mlp.matrices == GATED else 2
         return bytes_of(between * mlp.intermediate, policy.bits)
@@ -183,14 +183,14 @@ def _of_mlp(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) ->
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What an optimizer keeps and moves for a parameter.
+    """State and traffic of an optimizer for each parameter.
 
     Attributes:
-        name: what the user calls it.
-        master_bytes: of a copy of the parameter in float32; 0 where bfloat16 is updated itself.
-        moment_bytes: of its moments.
+        name: its name in options.
+        master_bytes: bytes of a float32 copy of the parameter; 0 if bfloat16 is updated in place.
+        moment_bytes: bytes of its moments.
         flop: multiplications and additions of an update.
-        source: where the numbers come from.
+        source: source of the numbers.
     """
 
     name: str
@@ -201,7 +201,7 @@ class Optimizer:
 
     @property
     def state_bytes(self) -> float:
-        """Bytes of a parameter beside itself and its gradient."""
+        """Bytes of optimizer state for each parameter."""
         return self.master_bytes + self.moment_bytes
 
     def moved_bytes(self, weight_bytes: float = 2, gradient_bytes: float = 4) -> float:
@@ -234,4 +234,4 @@ OPTIMIZERS: Final = {
         ),
     )
 }
-"""By name, with weights in bfloat16."""
+"""Optimizers by name, with weights in bfloat16."""

@@ -1,4 +1,4 @@
-"""Operators of one rank: what it multiplies, reads and exchanges in one pass through a layer."""
+"""Operators of one rank in a layer's pass: products, elementwise operators, caches, exchanges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACTIVATIONS: Final[dict[str, tuple[str, ...]]] = {
     "quick_gelu": ("quick_gelu",),
     "tanh": ("tanh",),
 }
-"""By transformers' name of a function, its operations."""
+"""Operations of an activation, by its name in transformers."""
 _BYTE_BITS: Final = 8
 
 
@@ -30,29 +30,29 @@ def bytes_of(elements: float, bits: float) -> float:
 
 
 class Phase(StrEnum):
-    """What a pass is for."""
+    """The purpose of a pass."""
 
     ENCODE = "encode"
-    """Every token once, nothing kept."""
+    """All tokens at once, without a cache."""
     PREFILL = "prefill"
-    """Every token of a prompt, whose keys and values are kept."""
+    """All tokens of a prompt, whose keys and values are cached."""
     DECODE = "decode"
-    """One token a sequence, beside the keys and values of the tokens before."""
+    """One token a sequence, with cached keys and values of the earlier tokens."""
     TRAIN = "train"
     """Forward and backward."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What goes through a model at once.
+    """A pass through a model: phase, sequences and tokens.
 
     Attributes:
-        phase: what it is for.
+        phase: its purpose.
         batch: sequences.
         tokens: new tokens of each sequence.
-        past: tokens before them, whose keys and values are there.
-        source: tokens of each sequence that the tower before gives cross attention; 0 for as many
-            as `tokens`.
+        past: earlier tokens, whose keys and values are cached.
+        source: tokens of each sequence of the encoder, for cross attention; 0 for as many as
+            `tokens`.
         image: pixels of an image along a side; 0 for the model's own.
         is_one_kernel: whether attention is one kernel, which keeps its scores on the chip.
     """
@@ -79,7 +79,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Split:
-    """Over how many ranks one layer is spread.
+    """Numbers of ranks that share one layer.
 
     Attributes:
         tensor: ranks that share heads and columns.
@@ -118,10 +118,10 @@ class Product:
         m: rows.
         k: elements of a row, which are added up.
         n: columns.
-        times: how many of them.
-        weight_bits: bits of an element of (k, n) where it is a weight; 0 where it is computed.
+        times: number of products.
+        weight_bits: bits of an element of (k, n) if it is a weight; 0 if it is computed.
         causal: the part of its multiplications that a mask leaves.
-        bits: bits of the elements that it multiplies, which decide the rate.
+        bits: bits of its operands, which decide the rate.
     """
 
     name: str
@@ -157,7 +157,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """Norms, activations, softmax, residuals: what passes the vector engines.
+    """An elementwise operator: norm, activation, softmax or residual.
 
     Attributes:
         name: "norm", "softmax".
@@ -188,7 +188,7 @@ class Cache:
 
 
 class Axis(StrEnum):
-    """Along which ranks an exchange goes."""
+    """The axis of ranks of an exchange."""
 
     TENSOR = "tensor"
     EXPERT = "expert"
@@ -202,8 +202,8 @@ class Exchange:
     Attributes:
         kind: one of `trnsim.fabric.choice.KINDS`.
         nbytes: bytes of the whole message: the larger of a rank's input and output.
-        axis: whose ranks take part.
-        times: how many.
+        axis: the ranks that take part.
+        times: number of exchanges.
     """
 
     kind: str

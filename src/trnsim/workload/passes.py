@@ -1,9 +1,9 @@
-"""A pass of an architecture as graphs: what one rank of a layer's ranks computes.
+"""A pass of an architecture as graphs: the operations of one rank.
 
-Heads that the ranks do not divide are made up with unused ones, and keys and values are copied
-where there are more ranks than their heads, as NxD Inference does (aws-neuron-sdk,
-libraries/nxd-inference/developer_guides/feature-guide.rst). Columns, vocabularies and experts that
-they do not divide are made up likewise.
+Heads that the ranks do not divide are padded with unused ones, and KV heads are copied where there
+are more ranks than heads, as NxD Inference does (aws-neuron-sdk,
+libraries/nxd-inference/developer_guides/feature-guide.rst). Columns, vocabularies and experts are
+padded likewise.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _PLAIN = Wiring(Norm())
 def summaries(
     model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = False
 ) -> tuple[Summary, ...]:
-    """What one rank computes and holds in one forward pass, in the order of its parts.
+    """Summaries of the parts of one forward pass on one rank, in order.
 
-    Towers before the last one take part in all phases but decode. What is wired between products
-    counts for nothing here, and is left out unless it is asked for: thousands of layers are read.
+    Towers before the last one take part in all phases but decode. Wiring between products does not
+    count here and is left out by default, as thousands of layers are read.
     """
     return tuple(
         graph_summary(part.rank, part.name, part.times, part.copies)
@@ -57,13 +57,13 @@ def summaries(
 
 @dataclass(frozen=True)
 class PassPart:
-    """Equal layers of a model, or what is before or behind them.
+    """Equal layers of a pass, or its embedding or head.
 
     Attributes:
         name: "layer", "embedding", "head".
-        times: how many there are.
-        rank: the graph of one.
-        copies: how many have weights of their own.
+        times: number of layers.
+        rank: the graph of one of them.
+        copies: number of them with weights of their own.
     """
 
     name: str
@@ -75,7 +75,7 @@ class PassPart:
 def parts(
     model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = True
 ) -> Iterator[PassPart]:
-    """The graphs of one forward pass, with all that is known to be computed, or sizes alone."""
+    """The graphs of one forward pass, with wiring or with sizes alone."""
     for built in towers(model, model_pass, split, is_wired=is_wired):
         yield PassPart("embedding", 1, built.embedding())
         for layer in built.tower.layers:
@@ -86,16 +86,16 @@ def parts(
 def towers(
     model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = True
 ) -> Iterator[RankTower]:
-    """What builds each tower's graphs."""
+    """Builders of each tower's graphs."""
     for tower, own in passes(model, model_pass):
         yield RankTower(model, tower, own, split, tower.wiring if is_wired else None)
 
 
 def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]]:
-    """Each tower with what goes through it.
+    """Each tower with the pass through it.
 
     Raises:
-        BadInput: an image of other sides than a tower of images has places for.
+        BadInput: an image of a size for which an image encoder has no positions.
     """
     *earlier, last = model.towers
     for tower in model.towers:
@@ -117,9 +117,9 @@ class RankTower:
     """One rank's part of a tower in a pass.
 
     Attributes:
-        wiring: what is computed between products; None for sizes alone.
-        rows: tokens of all sequences that the rank has.
-        spread: those of them that its norms have, where tensor ranks share these.
+        wiring: operations between products; None for sizes alone.
+        rows: tokens of all sequences on the rank.
+        spread: rows of its norms; fewer than `rows` with sequence parallelism.
     """
 
     def __init__(
@@ -138,14 +138,14 @@ class RankTower:
 
     @property
     def name(self) -> str:
-        """Of the tower among several, as the start of a path."""
+        """Prefix of the tower in paths of modules; "" for a single tower."""
         return f"{self.tower.name}." if len(self.model.towers) > 1 else ""
 
     def _rank(self) -> RankGraph:
         return RankGraph(self.model.other_bits, short=self.model.short)
 
     def embedding(self) -> RankGraph:
-        """Tokens looked up, or patches multiplied, and places added."""
+        """Graph of the embedding: lookup of tokens or projection of patches, and positions."""
         rank, tower, tensor = self._rank(), self.tower, self.split.tensor
         bits = self.model.other_bits
         width = math.ceil((tower.width if tower.looked_up else tower.hidden) / tensor)
@@ -178,7 +178,7 @@ class RankTower:
         return rank
 
     def _begun(self, rank: RankGraph, x: Value, use: Use) -> None:
-        """What the layers read: the hidden state with its places, and what they share."""
+        """Add the outputs that layers read: hidden state with positions, rotations, masks."""
         tower, wiring, bits = self.tower, self.wiring, self.model.other_bits
         places = tower.positions, tower.hidden
         if wiring is None:
@@ -205,7 +205,7 @@ class RankTower:
             hidden_tokens(rank, self.model_pass.batch, self.model_pass.tokens)
 
     def _placed(self, rank: RankGraph, x: Value) -> Value:
-        """Looked up rows with those of tables as wide: kinds of tokens, and places."""
+        """Embeddings with rows of the tables of token types and positions added."""
         wiring, width, bits = self.wiring, self.tower.width, self.model.other_bits
         if wiring is None or not (wiring.places or wiring.kinds):
             return x
@@ -217,7 +217,7 @@ class RankTower:
         return rank.norm(x, wiring.norm, "table norm") if self.tower.before else x
 
     def head(self) -> RankGraph:
-        """The last norm, products behind the layers, and the one that gives scores."""
+        """Graph of the head: the last norm, projections behind the layers, and the logits."""
         rank, tower = self._rank(), self.tower
         x = rank.input(self.rows, tower.hidden, name="hidden")
         wiring = self.wiring or _PLAIN
@@ -236,7 +236,7 @@ class RankTower:
         return rank
 
     def _scores(self, rank: RankGraph, hidden: Value) -> None:
-        """Scores of words, of which each tensor rank has some, and their exchange."""
+        """Add the logits, of which each tensor rank has some columns, and their exchange."""
         tower, split = self.tower, self.split
         is_training = self.model_pass.phase is Phase.TRAIN
         if is_training and split.is_sequence and split.tensor > 1:
@@ -264,10 +264,10 @@ class RankTower:
             )
 
     def _loss(self, rank: RankGraph, scores: Value) -> None:
-        """The mean of ``log(sum(exp(scores))) - scores[label]`` over rows that have a label.
+        """Add the mean of ``log(sum(exp(scores))) - scores[label]`` over rows that have a label.
 
-        Scores are not gathered: ranks exchange a word's largest score, the sum of exponentials and
-        the label's score, in float32.
+        Scores are not gathered: ranks exchange each row's largest score, sum of exponentials and
+        label's score, in float32.
 
         Source: Megatron-LM (arXiv:1909.08053), section 3.
         """
@@ -300,13 +300,13 @@ class RankTower:
         rank.named_outputs["loss"] = graph.elementwise("divide", *sums)
 
     def _of_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
-        """The sum, or the largest, of what the tensor ranks have."""
+        """The sum or maximum of a value over the tensor ranks."""
         if self.split.tensor == 1:
             return value
         return rank.graph.apply(AllReduce((tuple(range(self.split.tensor)),), op), value)
 
     def layer(self, layer: Layer) -> RankGraph:
-        """One of equal layers: attentions and an MLP, each with a norm and what it is added to."""
+        """Graph of one of equal layers: attentions and an MLP, each with a norm and a residual."""
         rank, tower = self._rank(), self.tower
         x = rank.input(self.spread, tower.hidden, name="hidden")
         build = self._beside if layer.is_parallel else self._chained
@@ -316,7 +316,7 @@ class RankTower:
         return rank
 
     def _chained(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
-        """Each half reads what the one before it gave."""
+        """Output of a layer whose halves follow each other."""
         for number, form in enumerate(layer.attentions):
             rank.half = "cross attention" if number else "attention"
             rows = self._read(rank, x)
@@ -325,7 +325,7 @@ class RankTower:
         return self._added(rank, x, self._fed(rank, layer, self._read(rank, x)), layer.mlp)
 
     def _beside(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
-        """Attentions and the MLP read the same, or a norm each, and are added up at once."""
+        """Output of a layer whose attentions and MLP read one input, or a norm each."""
         tower, wiring = self.tower, self.wiring
         rank.half = "attention"
         rows = read = self._read(rank, x)
@@ -356,7 +356,7 @@ class RankTower:
         return feeding.result(layer.mlp)
 
     def _read(self, rank: RankGraph, x: Value) -> Value:
-        """What a half of a layer reads: normed where norms are before it."""
+        """Input of a half of a layer, normed if norms precede it."""
         wiring = self.wiring
         if wiring is None:
             return self._gathered(rank, rank.norm(x))
@@ -367,7 +367,7 @@ class RankTower:
         return self._gathered(rank, normed)
 
     def _biased(self, rank: RankGraph, output: Value, half: Half) -> Value:
-        """A half's output with a bias that is added once, to the sum of the ranks' parts."""
+        """A half's output with a bias, added once to the sum over ranks."""
         count = half.biases if isinstance(half, Mlp) else getattr(half, "output_biases", 0)
         if not count or self.wiring is None or self.split.tensor == 1:
             return output
@@ -376,7 +376,7 @@ class RankTower:
         return rank.along(output, "add", rank.vector(output.shape[1], name))
 
     def _added(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:
-        """A half's input with its output, normed where norms are behind it."""
+        """A half's input plus its output, normed if norms follow it."""
         wiring, output = self.wiring, self._summed(rank, output)
         if wiring is None:
             return rank.added("residual", x, output)
@@ -389,21 +389,21 @@ class RankTower:
         return rank.norm(total, wiring.norm) if wiring.placed == "sum" else total
 
     def _gathered(self, rank: RankGraph, x: Value) -> Value:
-        """All rows, of which the norms of tensor ranks have had a part each."""
+        """All rows, gathered from the tensor ranks that share norms."""
         if not self.split.is_sequence or self.split.tensor == 1:
             return x
         rows = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
         return rank.fitted(rows, self.rows, self.tower.hidden)
 
     def _summed(self, rank: RankGraph, output: Value) -> Value:
-        """The sum of the tensor ranks' parts of an output."""
+        """The sum of an output over the tensor ranks."""
         if self.split.tensor == 1:
             return output
         kind = "reduce_scatter" if self.split.is_sequence else "all_reduce"
         return rank.exchange(kind, output, Axis.TENSOR, self.split.tensor)
 
     def _behind(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
-        """A product behind the layers, of each token or of the first of each sequence."""
+        """A projection behind the layers, of each token or of the first of each sequence."""
         is_wired, batch = self.wiring is not None, self.model_pass.batch
         if is_wired and not matrix.is_each_token and x.shape[0] > batch:
             x = rank.token(x, batch, 0)
@@ -418,7 +418,7 @@ class RankTower:
         return x
 
     def _outside(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
-        """A product outside the layers, whose columns the tensor ranks share."""
+        """A projection outside the layers, whose columns the tensor ranks share."""
         bits = self.model.other_bits
         rows = self.rows * matrix.rows if matrix.is_each_token else self.model_pass.batch
         columns = math.ceil(matrix.outputs / self.split.tensor)

@@ -1,7 +1,7 @@
-"""Places of tokens in a graph: rotations, learned places, slopes of scores, tokens that are none.
+"""Positions of tokens in a graph: rotations, learned positions, slopes of scores, padding.
 
-Angles are computed once for all layers, from places that are given and frequencies that the model
-keeps; layers read cosines and sines.
+Angles are computed once for all layers, from positions (an input) and frequencies (of the model);
+layers read cosines and sines.
 
 Source: transformers 5.23, modeling_llama.py and modeling_gptj.py (halves, neighbours), bloom's
 build_alibi_tensor.
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 _FLOAT: Final = "float32"
 _HIDDEN: Final = -3.0e38
-"""What is added to the score of a token that is none."""
+"""Term added to the score of a padding token."""
 
 
 def rotations(tower: Tower) -> tuple[Rotary, ...]:
-    """Those that a tower's layers take, each once."""
+    """The distinct rotary embeddings of a tower's layers."""
     rotaries = [form.rotary for layer in tower.layers for form in layer.attentions]
     return tuple(dict.fromkeys(rotary for rotary in rotaries if rotary is not None))
 
 
 def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
-    """Cosines and sines [rows, width] of the angles of each place."""
+    """Add cosines and sines [rows, width] of the angles of each position."""
     rank.operator("rotation")
     graph, half = rank.graph, rotary.width // 2
     frequencies = rank.input(half, name=f"frequencies{rotary.table}", dtype=_FLOAT)
@@ -50,7 +50,7 @@ def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
 
 
 def rotated_heads(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value:
-    """Heads [B, H, T, D] whose first elements are turned by the angles of their places."""
+    """Heads [B, H, T, D] whose first elements are rotated by the angles of their positions."""
     if rotary is None:
         return heads
     batch, count, tokens, width = heads.shape
@@ -80,7 +80,7 @@ def rotated_heads(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value
 
 
 def _swapped(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
-    """Halves of the last dimension, or neighbours in it, in each other's place; one negated."""
+    """Halves of the last dimension, or neighbours in it, exchanged, one of each pair negated."""
     graph, (*outer, width) = rank.graph, x.shape
     half, zeros = (*outer, width // 2), (0,) * len(outer)
     steps = (*(1 for _ in outer), 2) if is_paired else ()
@@ -96,7 +96,7 @@ def _swapped(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
 def with_learned_places(
     rank: RankGraph, x: Value, table: Value, first: int, name: str = "learned places"
 ) -> Value:
-    """Rows of x with those of a table at their places, or at other numbers of theirs, added."""
+    """Rows of x plus rows of a table at their positions, or at their token types."""
     is_of_places = name == "learned places"
     numbers = rank.input(x.shape[0], name="places" if is_of_places else "kinds", dtype="int32")
     rank.operator(name)
@@ -106,7 +106,7 @@ def with_learned_places(
 
 
 def slopes(rank: RankGraph, heads: int, keys: int) -> None:
-    """What is added to each head's score of a key: a number of the head times the key's place."""
+    """Add ALiBi's bias of scores: the slope of the head times the position of the key."""
     rank.operator("slopes")
     graph, shape = rank.graph, (heads, keys)
     own = rank.input(heads, name="slopes", dtype=_FLOAT)
@@ -116,7 +116,7 @@ def slopes(rank: RankGraph, heads: int, keys: int) -> None:
 
 
 def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
-    """What is added to the scores of keys: 0 for a token, the least number for padding."""
+    """Add the padding mask: 0 for a token, a very negative number for padding."""
     there = rank.input(batch, tokens, name="mask", dtype="int32")
     rank.operator("mask")
     wide = rank.graph.elementwise("convert", there, dtype=rank.kind(rank.bits))
@@ -126,7 +126,7 @@ def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
 
 
 def bias(rank: RankGraph, query: Value, keys: int, *, of_heads: bool) -> Value:
-    """What is added to the scores of heads [B, H, L, D] with keys: [B, H, L, S]."""
+    """The bias of the scores of heads [B, H, L, D] with keys: [B, H, L, S]."""
     batch, heads, tokens, _ = query.shape
     added = rank.input(heads if of_heads else batch, keys, name="bias")
     rank.operator("attention")

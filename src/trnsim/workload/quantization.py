@@ -37,7 +37,7 @@ _ATTENTION: Final = re.compile(r"attn|attention")
 
 @dataclass(frozen=True)
 class Bits:
-    """Bits of what a checkpoint holds; the fields of `Architecture` of the same names."""
+    """Bits of a checkpoint's parameters and operands, as in the fields of `Architecture`."""
 
     weight_bits: float
     other_bits: float
@@ -48,7 +48,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class _Method:
-    """A method at work: bits of a weight, of what is multiplied, and of keys and values."""
+    """A quantization: bits of a weight, of a product's operands, and of keys and values."""
 
     weight: float
     product: float = _USUAL
@@ -60,7 +60,7 @@ def bits_of(keys: ConfigKeys, layers: int) -> Bits:
     """The bits of a checkpoint of `layers` layers.
 
     Raises:
-        BadInput: for a dtype or a method that is not known, or a number that cannot be.
+        BadInput: for an unknown dtype or method, or an illegal number.
     """
     plain = _dtype_bits(keys)
     if keys.config.get("quantization_config") is None:
@@ -82,7 +82,7 @@ def bits_of(keys: ConfigKeys, layers: int) -> Bits:
 
 
 def _dtype_bits(keys: ConfigKeys) -> float:
-    """Bits of ``torch_dtype``; bfloat16, the compiler's own, where the file does not say."""
+    """Bits of ``torch_dtype``; those of bfloat16, the compiler's own, by default."""
     name = keys.first(("dtype", "torch_dtype"))
     dtype = keys.text(name).removeprefix("torch.") if name else "auto"
     if dtype == "auto":
@@ -94,13 +94,13 @@ def _dtype_bits(keys: ConfigKeys) -> float:
 
 
 def _old_name(config: ConfigKeys) -> str:
-    """The method of files from before ``quant_method``, which only bitsandbytes wrote."""
+    """The method of files older than ``quant_method``, which only bitsandbytes wrote."""
     is_known = config.flag("load_in_8bit") or config.flag("load_in_4bit")
     return "bitsandbytes" if is_known else ""
 
 
 def _unconverted(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
-    """Whether attention and MLPs are left as they were in all layers."""
+    """True for each of attention and MLPs that no layer quantizes."""
     names = [module for key in _SKIPPED for module in config.items(key, str, "names of modules")]
     return _all_named(names, _ATTENTION, layers), _all_named(names, _MLP, layers)
 
@@ -112,13 +112,13 @@ def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> b
 
 
 def _grouped(config: ConfigKeys, bits: float, scale: float) -> float:
-    """Bits of a weight with a scale for each group; -1 is a whole row, whose scale is small."""
+    """Bits of a weight with a scale for each group; for -1, a whole row, the scale is neglected."""
     size = config.whole("group_size", default=0, least=-1)
     return bits + scale / size if size > 0 else bits
 
 
 def _fp8(config: ConfigKeys) -> _Method:
-    """A scale in float32 for each block.
+    """FP8 with a scale in float32 for each block.
 
     Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.2.
     """
@@ -128,7 +128,7 @@ def _fp8(config: ConfigKeys) -> _Method:
 
 
 def _integers(config: ConfigKeys) -> _Method:
-    """A scale in float16 and a zero point for each group, of weights alone.
+    """Integers with a scale in float16 and a zero point for each group, of weights alone.
 
     Source: AWQ (arXiv:2306.00978), section 4; GPTQ (arXiv:2210.17323), section 4.
     """
@@ -140,7 +140,7 @@ def _integers(config: ConfigKeys) -> _Method:
 
 
 def _bitsandbytes(config: ConfigKeys) -> _Method:
-    """A scale for each row of eight bits, for each 64 weights of four, which has one itself.
+    """Eight bits with a scale for each row, or four with a scale for each 64 weights.
 
     Source: LLM.int8() (arXiv:2208.07339), section 3; QLoRA (arXiv:2305.14314), section 3.
     """
@@ -153,7 +153,7 @@ def _bitsandbytes(config: ConfigKeys) -> _Method:
 
 
 def _compressed(config: ConfigKeys) -> _Method:
-    """The first group's weights and activations.
+    """The quantization of the first group's weights and activations.
 
     Source: compressed-tensors, quantization/quant_args.py.
     """
@@ -171,7 +171,7 @@ def _compressed(config: ConfigKeys) -> _Method:
 
 
 def _mxfp4(config: ConfigKeys) -> _Method:
-    """Four bits, and eight of scale for each 32 weights; of experts alone.
+    """MXFP4: four bits, and eight of scale for each 32 weights; of experts alone.
 
     Source: OCP Microscaling Formats (MX) Specification 1.0, table 1.
     """
@@ -201,4 +201,4 @@ METHODS: Final[dict[str, Callable[[ConfigKeys], _Method]]] = {
     "mxfp4": _mxfp4,
     "modelopt": _modelopt,
 }
-"""By ``quant_method``."""
+"""Readers of ``quantization_config``, by ``quant_method``."""

@@ -1,7 +1,6 @@
 """The graph of one rank's part of a model under construction: products, norms, exchanges, caches.
 
-Every operator that is added has an origin of its own, whose name says what it is: `summary` reads
-these graphs by it.
+Every operator has an origin whose name identifies it; `summary` reads these graphs by it.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _QUICK: Final = 1.702
 
 
 class Use(StrEnum):
-    """How a part reads a weight."""
+    """The way in which a part reads a weight."""
 
     WHOLE = "whole"
-    """All of it."""
+    """The whole weight."""
     LOOKED_UP = "looked up"
-    """The rows that tokens name: what is read is counted as the operator's results."""
+    """The rows of the tokens: bytes read count as the operator's results."""
     ROUTED = "routed"
-    """Of all experts' matrices those that tokens take."""
+    """The matrices of the experts that tokens take."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,10 @@ class Weight:
     """A graph's input that is a parameter.
 
     Attributes:
-        bits: of an element as the rank holds it, its share of scales among them.
-        multiplied: bits of the elements that products with it multiply.
-        use: how it is read.
-        is_held: whether it lies with this part; else another part holds it.
+        bits: bits of an element as the rank holds it, its share of scales included.
+        multiplied: bits of the operands of products with it.
+        use: the way in which it is read.
+        is_held: whether this part holds it; else another part does.
     """
 
     bits: float
@@ -56,24 +55,24 @@ class Weight:
 
 @dataclass
 class RankGraph:
-    """A graph, and which of its inputs and outputs are weights, keys and values.
+    """A graph, with the roles of its inputs and outputs: weights, keys and values.
 
     Attributes:
-        bits: of an activation.
+        bits: bits of an activation.
         graph: the operations so far.
-        weights: by the number of an input.
+        weights: weights by the number of an input.
         cached: bits of an element of keys and values of earlier tokens, by the number of an input.
-        kept: the same of new tokens, by the number of a result.
+        kept: bits of an element of keys and values of new tokens, by the number of a result.
         statistics: logarithms of the sums of exponentials of the last attention: [B, H, L].
         names: of the inputs that are weights, by number.
-        given: inputs that another part makes, by what they are: "hidden", "cosine".
-        made: results that other parts read, likewise.
-        shared: numbers of values that all tensor ranks have, of which each computes another part.
-        small: elements of weights that are added or multiplied on the way of an operator.
-        use: how these are read.
-        passed: elements of norms that are counted here, and computed elsewhere.
-        half: of a layer: "attention", "mlp"; what comes now is part of it.
-        short: the type of floating point of 16 bits.
+        named_inputs: inputs from another part, by name: "hidden", "cosine".
+        named_outputs: results that other parts read, by name.
+        shared: numbers of values that all tensor ranks have, and whose gradients they sum.
+        small: elements of vectors that operators have added or multiplied by.
+        use: the way in which these are read.
+        passed: elements of norms that are counted here but computed elsewhere.
+        half: the half of a layer that is being built: "attention", "mlp".
+        short: the floating-point type of 16 bits.
     """
 
     bits: float = 16
@@ -93,7 +92,7 @@ class RankGraph:
     short: str = "bfloat16"
 
     def operator(self, name: str) -> None:
-        """Let operations that are added from now on be one operator of this name."""
+        """Start an operator of this name: operations that follow belong to it."""
         self.graph.came_from = Origin(self.half, name)
 
     def kind(self, bits: float) -> str:
@@ -102,7 +101,7 @@ class RankGraph:
         return self.short if kind == _ELEMENT_TYPES[16] else kind
 
     def input(self, *shape: float, name: str = "", dtype: str = "") -> Value:
-        """Activations that another part or another rank gives; of a name, the same each time."""
+        """Activations from another part or rank; the same value for the same name."""
         if name in self.named_inputs:
             return self.named_inputs[name]
         value = self.graph.input([math.ceil(side) for side in shape], dtype or self.kind(self.bits))
@@ -120,7 +119,7 @@ class RankGraph:
         multiplied: float = 0,
         name: str = "",
     ) -> Value:
-        """A parameter, of whole sides; `multiplied` are the bits in which it is multiplied."""
+        """A parameter, with sides rounded up; `multiplied` are the bits of its products."""
         sides = [math.ceil(side) for side in shape]
         multiplied = multiplied or self.bits
         value = self.graph.input(sides, self.kind(multiplied))
@@ -130,20 +129,20 @@ class RankGraph:
         return value
 
     def vector(self, elements: float, name: str, *shape: int) -> Value:
-        """A parameter that is added or multiplied on the way of an operator."""
+        """A parameter that an operator adds or multiplies by."""
         self.small += elements
         return self.weight(shape or (elements,), self.bits, use=self.use, name=name)
 
     def table(self, elements: int, name: str) -> Value:
-        """Numbers in float32 that are the same at every step, and no parameters."""
+        """Constants in float32 that are no parameters."""
         value = self.graph.input((elements,), self.kind(_WIDE))
         self.names[value.number] = f"{self.half}.{name}" if self.half else name
         return value
 
     def others(self, elements: float, before: float = math.inf) -> None:
-        """Parameters of which it is not known what is computed with them.
+        """Add parameters whose operations are unknown.
 
-        They are so many, less those that operators have got since `small` was what it was `before`.
+        Their number is `elements` less the vectors added since `small` had the value `before`.
         """
         counted = max(self.small - before, 0.0)
         self.small -= counted
@@ -159,7 +158,7 @@ class RankGraph:
         is_biased: bool = False,
         is_turned: bool = False,
     ) -> Value:
-        """``rows @ weight`` of [*B, M, K] and [*B, K, N], turned [*B, N, K], and a bias [N]."""
+        """``rows @ weight``: [*B, M, K] by [*B, K, N], or turned [*B, N, K], and a bias [N]."""
         self.operator(name)
         lhs = self.cast(rows, self.weights[weight.number].multiplied)
         contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_turned
@@ -202,7 +201,7 @@ class RankGraph:
         return self._weighed(graph.elementwise("multiply", wide, spread), norm, name, heads)
 
     def _weighed(self, x: Value, norm: Norm, name: str, heads: int) -> Value:
-        """What a norm gives by its weights: in float32 where it has a mean or an offset."""
+        """A normed x with the norm's weights applied: in float32 if it has a mean or an offset."""
         if not norm.is_centered and not norm.offset:
             x = self.cast(x, self.bits)
         for part, operation in (("weight", "multiply"), ("bias", "add"))[: norm.parts]:
@@ -216,12 +215,12 @@ class RankGraph:
         return self.cast(x, self.bits)
 
     def _by_head(self, x: Value, operation: str, vector: Value) -> Value:
-        """An operation of heads [B, H, T, D] with a vector of each [H, 1, D]."""
+        """An operation of heads [B, H, T, D] with a vector for each [H, 1, D]."""
         wide = self.graph.broadcast_in_dim(vector, (vector.shape[0], *x.shape[2:]), (0, 1, 2))
         return self.along(x, operation, wide)
 
     def activation(self, x: Value, name: str) -> Value:
-        """A function of each element, by transformers' name."""
+        """An activation of each element, by its name in transformers."""
         for operation in ACTIVATIONS[name]:
             if operation == "quick_gelu":
                 turned = self.graph.elementwise("multiply", x, _QUICK)
@@ -255,9 +254,9 @@ class RankGraph:
     def attended(
         self, query: Value, key: Value, value: Value, mask: Attention, bias: Value | None = None
     ) -> Value:
-        """Attention of [B, H, L, E] to keys [B, G, S, E], each of which H / G heads share.
+        """Attention of queries [B, H, L, E] to keys [B, G, S, E], each shared by H / G heads.
 
-        The queries of a group's heads are rows of one matrix where there is one of each.
+        In a decode step of one token the queries of a group's heads are rows of one matrix.
         """
         self.operator("attention")
         batch, heads, tokens, width = query.shape
@@ -302,7 +301,7 @@ class RankGraph:
         return self.graph.reshape(moved, (batch * tokens, count * width))
 
     def columns(self, rows: Value, *widths: int) -> list[Value]:
-        """Neighbouring columns of rows."""
+        """Rows cut into neighbouring columns of these widths."""
         parts, start = [], 0
         for width in widths:
             parts.append(self.graph.slice(rows, (0, start), (rows.shape[0], width)))
@@ -318,7 +317,7 @@ class RankGraph:
         return self.graph.reshape(row, (batch, width))
 
     def fitted(self, rows: Value, count: float, width: float) -> Value:
-        """The first of these rows; activations that another part gives where they do not fit."""
+        """The first `count` of these rows; new activations if the shapes do not fit."""
         count, width = math.ceil(count), math.ceil(width)
         if rows.shape == (count, width):
             return rows
@@ -330,12 +329,12 @@ class RankGraph:
         return self.input(count, width)
 
     def gathered_columns(self, x: Value, ranks: int) -> Value:
-        """All tensor ranks' columns of rows."""
+        """The columns of all tensor ranks."""
         self.operator(Axis.TENSOR)
         return self.graph.apply(AllGather((tuple(range(ranks)),), 1), x)
 
     def exchange(self, kind: str, x: Value, axis: Axis, ranks: int) -> Value:
-        """What an exchange with the ranks of an axis gives, along the first dimension."""
+        """Result of an exchange between the ranks of an axis, along the first dimension."""
         self.operator(axis)
         groups = (tuple(range(ranks)),)
         if kind in ("reduce_scatter", "all_to_all") and x.shape[0] % ranks:
@@ -364,5 +363,5 @@ _EXCHANGES: Final[dict[str, Any]] = {
 
 
 def element_type(bits: float) -> str:
-    """The shortest type of floating point that has at least `bits`."""
+    """The shortest floating-point type of at least `bits`."""
     return next(kind for size, kind in _ELEMENT_TYPES.items() if bits <= size)

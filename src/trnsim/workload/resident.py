@@ -1,4 +1,4 @@
-"""What a model holds: parameters, and keys and values of its sequences, as its graphs say."""
+"""Memory of a model from its graphs: parameters, and keys and values of its sequences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT: Final = 256
 
 @lru_cache(_KEPT)
 def _layers(model: Architecture, split: Split) -> tuple[Summary, ...]:
-    """All towers' parts, as one rank holds them: lengths do not matter."""
+    """Summaries of all towers on one rank; lengths do not matter for parameters."""
     return summaries(model, Pass(Phase.TRAIN, 1, 1), split)
 
 
@@ -28,7 +28,7 @@ def parameters(model: Architecture) -> int:
 
 
 def active_parameters(model: Architecture) -> int:
-    """Those that one token takes; weights that layers share count as often as it meets them."""
+    """Parameters that one token uses; weights that layers share count once for each layer."""
     return round(sum(part.times * part.active_parameters for part in _layers(model, WHOLE)))
 
 
@@ -40,8 +40,8 @@ def weights_bytes(model: Architecture, split: Split = WHOLE) -> float:
 def cache_bytes(model: Architecture, tokens: int, split: Split = WHOLE, source: int = 0) -> float:
     """Bytes of keys and values of one sequence of `tokens` that one rank keeps.
 
-    They are what a step reads and writes at the last of the tokens: a window keeps no more than it
-    sees, cross attention keeps those of `source` tokens.
+    They are what a decode step reads and writes at the last token: a window keeps no more than its
+    length, cross attention those of `source` tokens.
     """
     step = Pass(Phase.DECODE, 1, 1, max(tokens - 1, 0), source=source)
     caches = ((part.cache, part.times) for part in summaries(model, step, split))

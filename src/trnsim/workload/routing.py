@@ -1,7 +1,7 @@
-"""Experts that a router chooses for each row, by what its scores say.
+"""Routing: the choice of experts for each row, and its weights, from a router's scores.
 
-Where there are no more rows than experts, each row fetches its experts' matrices; else rows are
-put in the order of their experts, and blocks of them share a matrix.
+With no more rows than experts, each row fetches its experts' matrices; else rows are sorted by
+expert, and blocks of them share a matrix.
 
 Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deepseek_v3.py.
 """
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 _FLOAT: Final = "float32"
 _LEAST: Final = 1e-20
-"""What is added to a sum of weights before they are divided by it (DeepSeek-V3)."""
+"""Term added to the sum of weights before the division (DeepSeek-V3)."""
 
 
 @dataclass(frozen=True)
 class ExpertChoice:
-    """Which expert each row takes.
+    """The expert of each row.
 
     Attributes:
         experts: the expert of each row, int32 [rows].
-        ends: where the rows of each expert end, int32 [experts], if they are in that order.
-        order: which of the rows, as tokens have them, each of these is.
+        ends: end of the rows of each expert, int32 [experts], if rows are sorted.
+        order: index of each sorted row in the order of tokens.
     """
 
     experts: Value
@@ -42,7 +42,7 @@ class ExpertRows:
     """The rows that experts take, and their weights.
 
     Attributes:
-        chosen: the expert of each.
+        chosen: the expert of each row.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ExpertRows:
         return places, self.rank.times("routing", weights, routing.factor)
 
     def _correction(self) -> Value:
-        """A number for each expert, which is no parameter where training sets it by hand."""
+        """The correction of each expert's score; no parameter if training sets it by a rule."""
         if self.mlp.router_biases:
             return self.rank.cast(self.rank.vector(self.mlp.count, "router bias"), 32)
         return self.rank.table(self.mlp.count, "router bias")
@@ -105,7 +105,7 @@ class ExpertRows:
         return self.graph.elementwise(operation, rows, wide)
 
     def _limited(self, scores: Value) -> Value:
-        """Scores of the experts of a token's best groups; those of others are 0."""
+        """Scores of the experts in a token's best groups; 0 for the others."""
         graph, routing, (tokens, count) = self.graph, self.mlp.routing, scores.shape
         if routing.groups == routing.kept:
             return scores
@@ -126,7 +126,7 @@ class ExpertRows:
         return graph.elementwise("multiply", scores, graph.reshape(wide, scores.shape))
 
     def _ordered(self, experts: Value) -> ExpertChoice:
-        """Rows in the order of their experts."""
+        """The choice with rows sorted by expert."""
         graph, (count,) = self.graph, experts.shape
         self.rank.operator("order of experts")
         numbers = graph.elementwise("convert", experts, dtype=_FLOAT)
@@ -145,7 +145,7 @@ class ExpertRows:
         return ExpertChoice(graph.gather(experts, order), int_ends, order)
 
     def repeat_rows(self, rows: Value) -> Value:
-        """Each token as often as it takes an expert: [rows x experts of a token, hidden]."""
+        """Each token repeated for each of its experts: [rows x experts of a token, hidden]."""
         graph, (count, hidden) = self.graph, rows.shape
         if self.chosen.order is not None:
             numbers = graph.elementwise("convert", self.chosen.order, dtype=_FLOAT)
@@ -157,7 +157,7 @@ class ExpertRows:
         return graph.reshape(wide, (count * self.per_token, hidden))
 
     def combine(self, outputs: Value, shape: tuple[int, ...]) -> Value:
-        """The sum of what a token's experts give, each with its weight."""
+        """The weighted sum of the outputs of a token's experts."""
         graph, (count, hidden) = self.graph, shape
         self.rank.operator("routing")
         short = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))

@@ -1,4 +1,4 @@
-"""The shape at which a model is asked about: static, as everything on the chip is."""
+"""The static shape of a model's pass in a question."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ PHASES: Final = ("encode", "prefill", "decode", "train")
 
 @dataclass(frozen=True)
 class ModelShape:
-    """How much of a model is computed at once, and by how many ranks.
+    """Batch, lengths and ranks of a pass through a model.
 
     Attributes:
         phase: one of `PHASES`.
         batch: sequences or images.
-        sequence: tokens of each sequence; a decoder's next step takes one, whatever this says.
-        past: keys and values of each sequence that lie in the cache; prefill has none before it.
-        ranks: over which every layer is split (tensor parallelism).
-        is_padded: whether heads that the ranks do not divide are made up with unused ones.
+        sequence: tokens of each sequence; ignored in a decode step, which takes one.
+        past: cached tokens of each sequence; 0 except in a decode step.
+        ranks: tensor ranks that share every layer.
+        is_padded: whether heads are padded to a multiple of the ranks.
     """
 
     phase: str
@@ -55,5 +55,5 @@ class ModelShape:
 
     @property
     def tokens(self) -> int:
-        """Of each sequence that pass through the layers."""
+        """Tokens of each sequence that pass through the layers."""
         return 1 if self.phase == "decode" else self.sequence

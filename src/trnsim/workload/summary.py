@@ -1,11 +1,10 @@
-"""What a graph says of itself: products, elements, exchanges, keys and values, parameters.
+"""Summaries of graphs: products, elements, exchanges, keys and values, parameters.
 
-Plans read a pass by these sums. Of graphs that this room builds, each operator is known by name,
-and its elements are counted as constants were fitted: once in and once out, and those of rotations
-and of routing not. Of captured graphs, operations whose module's path has a number are of that
-layer, layers that do the same are one with how many there are, and elementwise operations count
-each by itself, so that fusion, which spares many of their reads, is left to whoever gives them a
-time.
+Plans read a pass by these sums. In graphs that this package builds, each operator is known by name,
+and its elements are counted as constants were fitted: once in and once out, without those of
+rotations and routing. In captured graphs, operations whose module path has a number belong to that
+layer, equal layers are merged with their number, and elementwise operations are counted one by one,
+so that models of time can account for fusion.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _OF_LAYER: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
 _MOVED: Final = (Kind.ALIAS, Kind.VIEW)
 _CACHED_RANK: Final = 4
 _STACKED_RANK: Final = 3
-"""Dimensions of a weight that holds a matrix for each expert."""
+"""Number of dimensions of a weight that holds a matrix for each expert."""
 _GRADIENT_PRODUCTS: Final = 2.5
 """Products of attention's gradients for each of its own: five for two."""
 _FLOP: Final = 2
 _IN_AND_OUT: Final = 2
 CAST: Final = "cast"
-"""The name of what gives a value another type, whatever operator it is part of."""
+"""Name of conversions of type, whatever operator they are part of."""
 _NORMS: Final = "norms and residuals"
 _COUNTED: Final = {
     "lookup": "lookup",
@@ -48,25 +47,25 @@ _COUNTED: Final = {
     "activation": "activation",
     "gating": "activation",
 }
-"""Operators whose elements are counted, by the name under which they are added up."""
+"""Operators whose elements are counted, with the name under which they are summed."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Equal layers, or what is before or behind them, as one rank sees them.
+    """Equal layers, or the embedding or head, on one rank.
 
     Attributes:
         name: "layer", "embedding", "head".
-        times: how many there are.
-        products: matrix products of one.
-        elementwise: all else that is computed.
+        times: number of layers.
+        products: matrix products of one layer.
+        elementwise: other operators.
         exchanges: collectives.
         cache: keys and values that it reads and writes.
-        resident_bytes: parameters that a rank holds for one, all experts too; of weights that
-            layers share, each layer's share.
-        parameters: how many these are.
-        expert_parameters: those of experts among them.
-        active_parameters: those that one token takes.
+        resident_bytes: bytes of parameters that a rank holds for one layer, all experts included;
+            of weights that layers share, each layer's share.
+        parameters: number of these parameters.
+        expert_parameters: parameters of experts among them.
+        active_parameters: parameters that one token uses.
     """
 
     name: str
@@ -82,33 +81,33 @@ class Summary:
 
     @property
     def flop(self) -> float:
-        """FLOPs of the products of one."""
+        """FLOPs of the products of one layer."""
         return sum(product.flop for product in self.products)
 
     @property
     def useful_flop(self) -> float:
-        """FLOPs of one that no mask discards."""
+        """FLOPs of one layer that no mask discards."""
         return sum(product.useful_flop for product in self.products)
 
     @property
     def weight_bytes(self) -> float:
-        """Bytes of the parameters that one reads."""
+        """Bytes of the parameters that one layer reads."""
         products = sum(product.weight_bytes for product in self.products)
         return products + sum(operator.weight_bytes for operator in self.elementwise)
 
 
 def graph_summary(rank: RankGraph, name: str, times: int, copies: int) -> Summary:
-    """What a graph of this room says of `times` layers, of which `copies` have own weights."""
+    """Summary of `times` layers with this graph, of which `copies` have weights of their own."""
     return _Built(rank).summary(name, times, copies / times)
 
 
 def captured_summaries(
     graph: Graph, weights: Collection[int], *, is_generating: bool = False
 ) -> tuple[Summary, ...]:
-    """What the parts of a captured graph say of themselves.
+    """Summaries of the parts of a captured graph.
 
     Args:
-        graph: what one rank computes.
+        graph: the graph of one rank.
         weights: the numbers of its inputs that are weights.
         is_generating: whether inputs and outputs of four dimensions are keys and values.
     """
@@ -132,7 +131,7 @@ def _cached(values: Iterable[Value]) -> dict[int, float]:
 
 
 def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
-    """Operations by layer, and those of no layer by where they lie: before, or behind a layer."""
+    """Operations by layer; those of no layer by the layer that precedes them."""
     parts: dict[str, list[Node]] = {}
     last = ""
     for node in nodes:
@@ -151,14 +150,14 @@ def _name(key: str) -> str:
 
 
 class _Reader:
-    """What the operations of one graph multiply, move and read."""
+    """Reader of the operations of one graph: their products, and the weights behind values."""
 
     def __init__(self, rank: RankGraph) -> None:
         self.rank = rank
         self.origin: dict[int, Value] = {
             value.number: value for value in rank.graph.inputs if value.number in rank.weights
         }
-        """The weight that a value is, in another shape or type."""
+        """The weight of which a value is another shape or type."""
         self.routed = {n for n, weight in rank.weights.items() if weight.use is Use.ROUTED}
         """Values that are experts' matrices, chosen by what tokens take."""
         for node in rank.graph.nodes:
@@ -201,13 +200,13 @@ class _Reader:
         bits = weight.multiplied or _bits(lhs)
         if rhs.number in self.routed:
             return self._routed(node, source, Product(name, m, k, n, 1, weight.bits, bits=bits))
-        if source.type.elements < times * k * n:  # one for all of a batch
+        if source.type.elements < times * k * n:  # one weight for all of a batch
             times = max(1, source.type.elements // (k * n))
             m = m * math.prod(batch) // times
         return Product(name, m, k, n, times, weight.bits, bits=bits)
 
     def _routed(self, node: Node, experts: Value, product: Product) -> Product:
-        """Experts, which rows take evenly."""
+        """Products of experts, to which rows are routed evenly."""
         rows = self._before_tiles(node.values[0])
         takers = self.met(rows, experts.shape[0])
         return replace(product, m=rows / takers, times=takers)
@@ -252,7 +251,7 @@ class _Reader:
         return [replace(product, causal=causal) for product in (scores, values)]
 
     def _once(self, value: Value) -> int:
-        """Elements of a value before they were repeated."""
+        """Elements of a value before it was repeated."""
         least, maker = value.type.elements, self.rank.graph.maker(value)
         while maker is not None and isinstance(maker.operation, _REPEATING):
             value = maker.values[0]
@@ -264,10 +263,10 @@ _REPEATING: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)
 
 
 class _Built(_Reader):
-    """A graph that this room has built, operator by operator."""
+    """Reader of a graph that this package has built, operator by operator."""
 
     def summary(self, name: str, times: int, share: float) -> Summary:
-        """What it says of itself; it holds a share of its weights."""
+        """The summary of the graph, which holds a share of its weights."""
         rank, products, exchanges = self.rank, list[Product](), list[Exchange]()
         elementwise = [Elementwise(_NORMS, rank.passed)] if rank.passed else []
         self._routing = next((node for node in rank.graph.nodes if _is_choice(node)), None)
@@ -294,7 +293,7 @@ class _Built(_Reader):
     def met(self, rows: float, experts: int) -> float:
         """``E (1 - (1 - k / E)^tokens)`` of E experts, of which each token takes k others.
 
-        Tokens of all expert ranks are met, each of which has as many.
+        Tokens come from all expert ranks, each of which has as many.
         """
         if self._routing is None:
             return super().met(rows, experts)
@@ -310,7 +309,7 @@ class _Built(_Reader):
         return sum(bytes_of(cached[n].type.elements, bits) for n, bits in numbers.items())
 
     def _held(self, share: float) -> tuple[float, float, float, float]:
-        """Of the parameters that lie with this part, as `Summary` has them."""
+        """Bytes, parameters, experts' and active parameters of this part, as in `Summary`."""
         nbytes = parameters = experts = active = 0.0
         per_token = self._routing.result.shape[-1] if self._routing else 1
         for value in self.rank.graph.inputs:
@@ -326,7 +325,7 @@ class _Built(_Reader):
         return share * nbytes, share * parameters, share * experts, active
 
     def _with_weights(self, elementwise: list[Elementwise]) -> tuple[Elementwise, ...]:
-        """The operators, the first of which reads all parameters that are in no product."""
+        """The operators; the first one reads all parameters that are in no product."""
         multiplied = {
             self.origin[value.number].number
             for node in self.rank.graph.nodes
@@ -354,25 +353,25 @@ class _Built(_Reader):
 
 
 def _is_choice(node: Node) -> bool:
-    """Whether it chooses the experts of each token."""
+    """True if the node chooses the experts of each token."""
     return isinstance(node.operation, TopK) and _operator(node) == "routing"
 
 
 def _softmax(scores: Product) -> Elementwise:
-    """The softmax of scores that no mask hides, each in and out."""
+    """The softmax of unmasked scores, each read and written."""
     elements = _IN_AND_OUT * scores.m * scores.n * scores.times * scores.causal
     return Elementwise("softmax", elements)
 
 
 class _Captured(_Reader):
-    """A graph that was captured from a framework's program."""
+    """Reader of a graph that was captured from a framework's program."""
 
     def __init__(self, rank: RankGraph) -> None:
         super().__init__(rank)
         self.held: set[int] = set()
 
     def part(self, name: str, nodes: list[Node]) -> Summary:
-        """What one of its layers says of itself."""
+        """The summary of one of its parts."""
         products = [product for node in nodes for product in self.products(node)]
         others = [operator for node in nodes for operator in self._elementwise(node)]
         exchanges = [exchange for node in nodes for exchange in _exchanges(node)]
@@ -388,7 +387,7 @@ class _Captured(_Reader):
         )
 
     def _first_seen(self, node: Node) -> Iterable[Value]:
-        """Weights that no operation before this one has."""
+        """Weights that no earlier operation uses."""
         for value in node.values:
             source = self.origin.get(value.number)
             if source is not None and source.number not in self.held:
@@ -396,7 +395,7 @@ class _Captured(_Reader):
                 yield source
 
     def _elementwise(self, node: Node) -> list[Elementwise]:
-        """What reads and writes elements one by one; a look-up reads what it gives."""
+        """Elementwise operators of a node; a lookup reads as much as it writes."""
         if node.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.KERNEL, Kind.CALL):
             return []
         if all(result.number in self.origin for result in node.results):
@@ -413,7 +412,7 @@ class _Captured(_Reader):
         return [Elementwise(name, written + read, nbytes)]
 
     def _cache(self, nodes: list[Node]) -> Cache:
-        """Keys and values that are given, and those that are results."""
+        """Keys and values that the nodes read from the cache and write to it."""
         read = {v.number: v for node in nodes for v in node.values if v.number in self.rank.cached}
         kept = {v.number: v for node in nodes for v in node.results if v.number in self.rank.kept}
         return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, kept.values())))
@@ -433,14 +432,14 @@ _AXES: Final = tuple(Axis)
 
 
 def _summed(operators: Sequence[Elementwise]) -> list[Elementwise]:
-    """One for each name, but each softmax by itself: halves of layers are known by them."""
+    """Operators summed by name, but each softmax on its own: it marks a half of a layer."""
     softmax = [operator for operator in operators if operator.name == "softmax"]
     others = _added_up(operator for operator in operators if operator.name != "softmax")
     return [*others[:1], *softmax, *others[1:]]
 
 
 def _added_up(operators: Iterable[Elementwise]) -> list[Elementwise]:
-    """One for each name."""
+    """Operators summed by name."""
     sums: dict[str, tuple[float, float]] = {}
     for operator in operators:
         elements, nbytes = sums.get(operator.name, (0.0, 0.0))
@@ -449,7 +448,7 @@ def _added_up(operators: Iterable[Elementwise]) -> list[Elementwise]:
 
 
 def _operator(node: Node) -> str:
-    """The framework's operator, else the operation."""
+    """Name of the framework's operator, else of the operation."""
     named = node.origin.operator if node.origin else ""
     return named.rpartition("::")[2].partition(".")[0] or node.name
 

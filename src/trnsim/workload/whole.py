@@ -1,6 +1,6 @@
-"""One rank's graph of a whole pass: the parts of `passes`, one after another.
+"""The graph of a whole pass on one rank: the parts of `passes`, joined.
 
-What a part reads of others has a name: the hidden state, cosines, the output of the tower before.
+Values between parts have names: the hidden state, cosines, the output of the tower before.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from trnsim.workload.rank_graph import RankGraph
 
 _NORMED: Final = ("before", "around")
-"""Where norms are that tensor ranks have before their shares of products."""
+"""Positions of norms (`Wiring.placed`) that precede the shared products."""
 _WORDS: Final = ("words", "places", "kinds", "mask", "labels")
-"""What a pass is given, in that order."""
+"""Names of the inputs of a pass, in order."""
 
 
 @dataclass(frozen=True)
 class WholeGraph:
-    """A graph, and what its inputs are.
+    """A graph, with the roles of its inputs.
 
     Attributes:
         graph: the graph.
         weights: the numbers of its inputs that are the same at every step.
         names: the names of its inputs, by number.
-        operators: the operators of which it is made, in order.
-        missing: none: every operator has a form.
-        calls: none: no framework called them.
-        origins: none.
+        operators: its operators, in order.
+        missing: always empty, as every operator is known.
+        calls: always empty, as no framework called the operators.
+        origins: always empty.
     """
 
     graph: Graph
@@ -52,14 +52,14 @@ class WholeGraph:
 
 
 def is_known(model: Architecture) -> bool:
-    """Whether it is known what is computed between a model's products."""
+    """True if the wiring of all towers is known."""
     return all(tower.wiring is not None for tower in model.towers)
 
 
 def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> WholeGraph:
-    """The graph of a pass, which gives scores or the hidden state, and keys and values to keep.
+    """The graph of a pass, with logits or the hidden state, and keys and values for the cache.
 
-    That of training gives the loss and its gradients.
+    In training, its outputs are the loss and its gradients.
 
     Raises:
         NotModelled: only sizes of the model are known, or ranks do not share its tables, or a
@@ -97,10 +97,10 @@ def _training_graph(model: Architecture, joined: _Joined, split: Split) -> Whole
 
 
 class _Joined:
-    """Parts, of which each reads what those before it made.
+    """A graph under construction, to which parts are appended.
 
     Attributes:
-        flows: the last result of each name.
+        flows: the last value of each name.
     """
 
     def __init__(self) -> None:
@@ -115,9 +115,9 @@ class _Joined:
         self.operators: list[str] = []
 
     def add(self, rank: RankGraph, path: str, own: str = "", home: str = "") -> None:
-        """A part at a path among modules, whose weights may be those of another.
+        """Append a part at a path of modules, whose weights may be those of another.
 
-        `home` is the module of operations that are in none of its halves.
+        `home` is the module of operations outside its halves.
         """
         values = self._inputs(rank, own or path)
         last: Origin | None = None
@@ -131,7 +131,7 @@ class _Joined:
         self.kept += [values[value.number] for value in rank.graph.outputs]
 
     def _inputs(self, rank: RankGraph, path: str) -> dict[int, Value]:
-        """The inputs of a part as values of the whole."""
+        """The inputs of a part as values of the joined graph."""
         named = {value.number: name for name, value in rank.named_inputs.items()}
         values: dict[int, Value] = {}
         for value in rank.graph.inputs:
@@ -169,7 +169,7 @@ class _Joined:
         self.graph.append(copy)
 
     def result(self, outputs: list[Value]) -> WholeGraph:
-        """The graph of these, without what they do not need."""
+        """The graph of these outputs, pruned."""
         graph = self.graph
         graph.outputs = outputs
         graph.prune()

@@ -1,1 +1,1 @@
-"""Families: how the configuration of an architecture becomes its sizes."""
+"""Families of architectures: functions from a configuration to sizes."""

@@ -1,4 +1,4 @@
-"""Decoders by ``model_type``: in what each differs from Llama.
+"""Decoders by ``model_type``: the differences of each from Llama.
 
 Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
 compared with the model that it builds (tests/clients/test_workload_counts.py).
@@ -21,18 +21,18 @@ AFTER_FIRST: Final = -1
 
 @dataclass(frozen=True)
 class ExpertsRow:
-    """Where a family's configuration states its experts.
+    """Keys of experts in a family's configuration.
 
     Attributes:
         count: keys of their number.
-        per_token: keys of how many a token takes.
+        per_token: keys of the number that a token takes.
         intermediate: keys of an expert's size.
-        shared: keys of how many experts every token takes.
-        shared_size: the key of the size of what every token takes, in one piece.
-        has_shared_gate: whether a number for each token weighs the shared part.
+        shared: keys of the number of shared experts.
+        shared_size: the key of the size of all shared experts together.
+        has_shared_gate: whether a gate for each token weighs the shared experts.
         dense_size: keys of the size of layers without experts.
-        has_biases: whether experts and router have them.
-        has_correction: whether the router has a parameter beside its weights for each expert.
+        has_biases: whether experts and router have biases.
+        has_correction: whether the router has one more parameter for each expert.
     """
 
     count: Names = ("num_local_experts", "num_experts")
@@ -51,29 +51,29 @@ class Decoder:
     """A family of decoders.
 
     Attributes:
-        names: of its sizes.
+        names: keys of its sizes.
         is_gated: whether its MLP has a gate.
         biases: of queries, keys and values.
         output_bias: of the attention's output.
         mlp_biases: of the MLP.
-        head_bias: of the scores of words.
-        norm: elements of a norm for each hidden one: 0, 1, or 2 with a bias.
+        head_bias: of the logits.
+        norm: parameters of a norm for each element: 0, 1, or 2 with a bias.
         norms: norms of a layer.
         head_norm: whether heads of queries and keys have norms.
-        is_head_norm_each: whether each head's has weights of its own.
-        is_parallel: whether attention and MLP are added up at once.
+        is_head_norm_each: whether each head's norm has weights of its own.
+        is_parallel: whether attention and MLP read the same input and are summed together.
         parallel_norms: norms of such a layer; 0 for `norms`.
-        is_tied: where the configuration does not say.
-        head_dim: elements of a head where the configuration does not say; 0 for an equal part.
-        kv_heads: likewise, 0 for all.
-        places: rows of learned places beside the longest sequence; None for none.
-        has_table_norm: whether a norm follows the table.
-        window: which layers have one: `NO_WINDOW`, `ALL_LAYERS`, `AFTER_FIRST`, or n for all but
+        is_tied: default of the configuration.
+        head_dim: default elements of a head; 0 for an equal part of the hidden size.
+        kv_heads: default KV heads; 0 for as many as query heads.
+        places: rows of learned positions beyond the longest sequence; None for no table.
+        has_table_norm: whether a norm follows the embedding table.
+        window: layers with a window: `NO_WINDOW`, `ALL_LAYERS`, `AFTER_FIRST`, or n for all but
             each n-th.
-        window_names: keys of its length.
+        window_names: keys of the window's length.
         extra: other parameters of a layer.
-        has_sinks: whether each head has a score that no key has.
-        experts: where it states experts.
+        has_sinks: whether heads have attention sinks.
+        experts: keys of its experts; None without experts.
         is_latent: whether its attention is latent.
     """
 
@@ -109,7 +109,7 @@ _QK_NORM: Final = ("use_qk_norm", False)
 
 @dataclass(frozen=True)
 class _Llama(Decoder):
-    """With Llama's choices of biases."""
+    """Decoders with Llama's choices of biases."""
 
     biases: Rule = field(default=_BIAS)
     output_bias: Rule = field(default=_BIAS)
@@ -118,7 +118,7 @@ class _Llama(Decoder):
 
 @dataclass(frozen=True)
 class _Gpt(Decoder):
-    """With biases everywhere, norms with biases, and an MLP without a gate."""
+    """Decoders with biases everywhere, norms with biases, and an MLP without a gate."""
 
     is_gated: bool = False
     biases: Rule = True

@@ -1,6 +1,6 @@
-"""What decoders compute between their products: norms, rotations, factors, by ``model_type``.
+"""Wiring of decoders by ``model_type``: norms, rotations and factors between their products.
 
-A family that is not here is known by its sizes alone.
+Of a family that is not here, sizes alone are known.
 
 Source: configuration_*.py, modeling_*.py and modeling_rope_utils.py of transformers 5.23; values of
 each row are compared with the model that it builds (tests/clients/test_workload_values.py).
@@ -25,7 +25,7 @@ _EPSILONS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "nor
 _FUNCTIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
 _SCALINGS: Final = ("rope_parameters", "rope_scaling")
 _OFF: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
-"""Keys of what is not known here where they are set."""
+"""Keys of features that are not modelled when they are set."""
 _PAIR: Final = 2
 _LOCAL: Final = "local "
 """The table of frequencies of layers with a window, where they have their own."""
@@ -36,23 +36,23 @@ _SOFTMAX: Final = Routing()
 
 @dataclass(frozen=True)
 class Traits:
-    """In what a family differs from Llama.
+    """Traits of a family's wiring; the defaults are Llama's.
 
     Attributes:
-        epsilon: of its norms, where the configuration does not say.
-        is_centered: whether its norms take the mean away.
-        offset: what is added to the weights of its norms.
-        placed: where these are (`Wiring.placed`).
-        function: of its MLP, where the configuration does not say.
-        has_turns: whether places turn queries and keys.
-        turned: "all" layers, those with a "window", or all but each "n-th".
-        is_paired: whether neighbours are turned together.
-        part: the part of a head that is turned, where the configuration does not say.
-        has_slopes: whether scores grow with the key's place.
-        is_scaled: whether products of queries and keys are divided by the root of a head's size.
-        is_root_embedded: whether what is looked up grows by the root of the hidden size.
+        epsilon: default epsilon of its norms.
+        is_centered: whether its norms subtract the mean.
+        offset: term added to the weights of its norms.
+        placed: position of norms (`Wiring.placed`).
+        function: default activation of its MLP.
+        has_turns: whether it has rotary positions.
+        turned: layers with rotary positions: "all", those with a "window", or all but each "n-th".
+        is_paired: whether neighbours are rotated together.
+        part: default part of a head that is rotated.
+        has_slopes: whether scores have ALiBi's linear bias.
+        is_scaled: whether scores are divided by the root of a head's size.
+        is_root_embedded: whether embeddings are multiplied by the root of the hidden size.
         has_local_table: whether layers with a window have frequencies of their own.
-        routing: how experts are chosen.
+        routing: rule by which experts are chosen.
     """
 
     epsilon: float = 1e-6
@@ -117,17 +117,17 @@ TRAITS: Final[dict[str, Traits]] = {
     "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, counted=1)),
     "deepseek_v3": Traits(is_paired=True, routing=_SIGMOID),
 }
-"""By ``model_type``."""
+"""Traits by ``model_type``."""
 _ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe")
 _DEFAULTS: Final = {"glm4_moe": (1, 1, 1.0), "deepseek_v3": (8, 4, 2.5), "deepseek_v2": (1, 1, 1.0)}
-"""Groups of experts, how many are kept, and the factor of weights, where no key says."""
+"""Defaults of the number of groups of experts, of those that a token uses, and of the factor."""
 
 
 class DecoderConfig:
-    """What the configuration of a family says of what it computes.
+    """The configuration of a decoder, read for its wiring.
 
     Attributes:
-        facts: the family's; None where it is known by its sizes alone.
+        traits: traits of the family; None if sizes alone are known.
     """
 
     def __init__(self, keys: ConfigKeys, row: Decoder, model_type: str, hidden: int) -> None:
@@ -138,7 +138,7 @@ class DecoderConfig:
         )
 
     def _is_usual(self) -> bool:
-        """Whether no key asks for what is not known here."""
+        """True if no key sets a feature that is not modelled."""
         keys = self.keys
         if any(keys.config.get(name) for name in _OFF):
             return False
@@ -151,7 +151,7 @@ class DecoderConfig:
 
     @property
     def function(self) -> str:
-        """Of an MLP, by transformers' name."""
+        """Activation of an MLP, by transformers' name."""
         traits = TRAITS.get(self.model_type, _PLAIN)
         if self.model_type in ("bloom", "mpt"):  # which name none
             return traits.function
@@ -160,7 +160,7 @@ class DecoderConfig:
 
     @property
     def norm(self) -> Norm:
-        """Of layers and ends."""
+        """The norm of layers and ends."""
         traits = self.traits or _PLAIN
         name = self.keys.first(_EPSILONS)
         is_stated = name is not None and self.model_type not in ("olmo", "opt")
@@ -169,7 +169,7 @@ class DecoderConfig:
 
     @property
     def turned_config(self) -> ConfigKeys | None:
-        """What is said of rotations."""
+        """The nested configuration of rotary positions, if there is one."""
         name = self.keys.first(_SCALINGS)
         if name is None or not isinstance(self.keys.config[name], dict):
             return None
@@ -178,7 +178,7 @@ class DecoderConfig:
         return scaling.nested("full_attention") if isinstance(nested, dict) else scaling
 
     def rotary(self, dim: int, *, has_window: bool, place: int) -> Rotary | None:
-        """How a layer at a place turns heads of so many elements."""
+        """Rotary position embedding of heads of `dim` elements in the layer at a place."""
         traits = self.traits
         if traits is None or not traits.has_turns or not self._is_turned(place, has_window):
             return None
@@ -187,10 +187,10 @@ class DecoderConfig:
         return Rotary(self._width(dim, traits.part), traits.is_paired, table, factor)
 
     def _width(self, dim: int, usual: float) -> int:
-        """Elements of a head that are turned.
+        """Elements of a head that are rotated.
 
         Raises:
-            BadInput: they are no pairs, or more than a head has.
+            BadInput: the number is not positive, or more than a head has.
         """
         name, keys = "head_dim", self.keys
         width = int(dim * usual)
@@ -222,7 +222,7 @@ class DecoderConfig:
         return True
 
     def scale(self, dim: int) -> float:
-        """Of the products of queries and keys."""
+        """Factor of the products of queries and keys."""
         keys = self.keys
         if self.traits is not None and not self.traits.is_scaled:
             return 1.0
@@ -242,13 +242,13 @@ class DecoderConfig:
 
     @property
     def cap(self) -> float:
-        """Of scores of attention."""
+        """Bound of the scores of attention; 0 for none."""
         usual = 50.0 if self.model_type == "gemma2" else 0.0
         return _number(self.keys, "attn_logit_softcapping", usual)
 
     @property
     def head_norm(self) -> HeadNorm | None:
-        """Of queries and keys."""
+        """The norm of queries and keys; None for none."""
         row, norm = self.row, self.norm
         if self.traits is None or not self.keys.has(row.head_norm):
             return None
@@ -257,10 +257,10 @@ class DecoderConfig:
         return HeadNorm(replace(norm, parts=1), "heads" if norm.is_centered else "row")
 
     def routing(self, count: int) -> Routing:
-        """How some of so many experts are chosen.
+        """The rule by which some of `count` experts are chosen.
 
         Raises:
-            BadInput: groups do not divide them, or more are kept than there are.
+            BadInput: groups do not divide them, or a token uses more groups than there are.
         """
         keys, traits = self.keys, self.traits or _PLAIN
         if self.model_type == "granitemoe":
@@ -287,7 +287,7 @@ class DecoderConfig:
         return replace(traits.routing, is_normed=is_normed, factor=factor, groups=groups, kept=kept)
 
     def wiring(self, order: Sequence[int]) -> Wiring | None:
-        """Of the whole tower."""
+        """The wiring of the tower; None if sizes alone are known."""
         traits, keys, row = self.traits, self.keys, self.row
         if traits is None:
             return None
@@ -314,7 +314,7 @@ class DecoderConfig:
 
 
 def _number(keys: ConfigKeys, name: str, usual: float) -> float:
-    """The number under a key, which is the usual one where it is left out.
+    """The number under a key, or `usual` if it is absent.
 
     Raises:
         BadInput: it is no number.
@@ -335,7 +335,7 @@ def _stretch(factor: float, scale: float = 1.0) -> float:
 
 
 def _factor(keys: ConfigKeys, turned: ConfigKeys | None) -> float:
-    """Of cosines and sines, as places are stretched."""
+    """Factor of cosines and sines for stretched positions."""
     if turned is None:
         return 1.0
     kind = turned.config.get("rope_type", turned.config.get("type"))

@@ -1,4 +1,4 @@
-"""Decoders: Llama and what is built like it, by the rows of `decoder_rows`."""
+"""Decoders: Llama and similar architectures, by the rows of `decoder_rows`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 NAMES: Final = tuple(ROWS)
 _LATENT_EPSILON: Final = 1e-6
-"""Of the norms of short vectors, whatever that of others is (modeling_deepseek_v3.py)."""
+"""Epsilon of the norms of latent vectors, fixed in modeling_deepseek_v3.py."""
 _GPT_RATIO: Final = 4
-"""Elements of an MLP for each hidden one, where the configuration does not say."""
+"""Default elements of an MLP for each hidden one."""
 
 
 def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
@@ -74,7 +74,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 
 def _before(keys: ConfigKeys, row: Decoder, hidden: int) -> tuple[int, int]:
-    """Rows of learned places, and elements of the norm behind the table."""
+    """Rows of learned positions, and parameters of the norm behind the embedding table."""
     extra = row.norm * hidden if row.has_table_norm else 0
     if row.places is None:
         return 0, extra
@@ -82,7 +82,7 @@ def _before(keys: ConfigKeys, row: Decoder, hidden: int) -> tuple[int, int]:
 
 
 def _lacks_last_norm(keys: ConfigKeys) -> bool:
-    """Whether OPT's norms are behind its layers, or its last one was left out."""
+    """True if OPT's norms follow its halves of layers, or its last norm was left out."""
     is_before = keys.flag("do_layer_norm_before", default=True)
     return not is_before or keys.flag("_remove_final_layer_norm")
 
@@ -178,7 +178,7 @@ def _mlp(config: DecoderConfig, is_sparse: bool) -> Mlp | Experts:
 
 
 def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Experts:
-    """Experts.
+    """The experts of a layer.
 
     Raises:
         BadInput: where a token takes more experts than there are.

@@ -1,4 +1,4 @@
-"""Configurations whose keys mean something else, said in the keys of others."""
+"""Translation of configurations with unusual keys to the keys of other families."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RATIO: Final = 4
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
-    """Two generations: the older has one KV head by default, the newer as many as it says."""
+    """Falcon's two generations: one KV head by default in the older, as stated in the newer."""
     is_new = keys.flag("new_decoder_architecture")
     is_parallel = is_new or keys.flag("parallel_attn", default=True)
     norms = keys.whole("num_ln_in_parallel_attn", default=2 if is_new else 1)
@@ -31,7 +31,7 @@ def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _dbrx(keys: ConfigKeys) -> dict[str, Any]:
-    """Sizes of attention and experts lie in configurations of their own."""
+    """DBRX's sizes of attention and experts, which lie in nested configurations."""
     attention, experts = keys.nested("attn_config"), keys.nested("ffn_config")
     own = ("moe_num_experts", "moe_top_k", "ffn_hidden_size")
     return {
@@ -46,7 +46,7 @@ def _mpt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _neo(keys: ConfigKeys) -> dict[str, Any]:
-    """Kinds of layers are lists, each repeated: [[["global", "local"], 12]]."""
+    """GPT-Neo's kinds of layers, lists with repeats: [[["global", "local"], 12]]."""
     kinds: list[str] = []
     for entry in keys.items("attention_types", list, "[kinds, times]"):
         match entry:
@@ -65,11 +65,11 @@ DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
     "mpt": _mpt,
     "gpt_neo": _neo,
 }
-"""By ``model_type``, the keys that are put in place of the file's."""
+"""Functions that give the replacing keys, by ``model_type``."""
 
 
 def plain_keys(keys: ConfigKeys, model_type: str) -> ConfigKeys:
-    """The configuration in plain keys."""
+    """The configuration in the usual keys."""
     dialect = DIALECTS.get(model_type)
     if dialect is None:
         return keys

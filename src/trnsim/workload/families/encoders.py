@@ -1,7 +1,7 @@
-"""Encoders: BERT and what is built like it.
+"""Encoders: BERT and similar architectures.
 
-Which product is behind the layers is what the first of ``architectures`` says, as transformers
-builds it: BertForMaskedLM gives scores of words, BertForSequenceClassification of classes.
+The first of ``architectures`` decides the head, as in transformers: BertForMaskedLM gives logits of
+words, BertForSequenceClassification of classes.
 
 Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
 compared with the model that it builds (tests/clients/test_workload_counts.py).
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
 _EPSILON: Final = 1e-12
 _ANSWER_ENDS: Final = 2
-"""Columns of a product that finds the first and last word of an answer."""
+"""Columns of the head that finds the first and last word of an answer."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,22 @@ class Encoder:
     """A family of encoders.
 
     Attributes:
-        names: of its sizes.
+        names: keys of its sizes.
         is_gated: whether its MLP has a gate.
-        has_biases: of all products in the layers; a key says of which where it is false.
-        norm: elements of a norm for each hidden one.
-        places: whether places are learned.
-        reserved: places that no token takes.
-        types: rows of the table of kinds of tokens, where the configuration does not say.
-        width_default: elements of a row of the tables; 0 for as many as hidden ones.
-        is_projected: whether a product follows tables even of hidden width.
-        is_shared: whether all layers are one.
-        has_buckets: whether a table holds a score for each distance and head.
-        has_pooler: whether the plain model has a product on the first token.
-        is_pooler_kept: whether a classifier is behind that product, not a dense one of its own.
-        is_local: whether most layers have a window.
-        dense_bias: of the product before the scores.
-        classified: the function of the product before the classes.
+        has_biases: whether all products in the layers have biases; if not, keys decide.
+        norm: parameters of a norm for each element.
+        places: whether positions are learned.
+        reserved: positions that no token takes.
+        types: default rows of the table of token types.
+        width_default: default elements of a row of the tables; 0 for the hidden size.
+        is_projected: whether a projection follows tables even of hidden width.
+        is_shared: whether all layers share weights.
+        has_buckets: whether it has a table of relative position biases, by distance and head.
+        has_pooler: whether the plain model has a pooler of the first token.
+        is_pooler_kept: whether a classifier follows the pooler, not a dense layer of its own.
+        is_local: whether most layers have a window of attention.
+        dense_bias: bias of the dense layer before the logits.
+        classified: activation of the dense layer before the classes.
     """
 
     names: Spelling = PLAIN_NAMES
@@ -95,7 +95,7 @@ ROWS: Final[dict[str, Encoder]] = {
 }
 NAMES: Final = tuple(ROWS)
 RESERVED: Final = {name: row.reserved for name, row in ROWS.items()}
-"""Places that no token takes, by ``model_type``."""
+"""Positions that no token takes, by ``model_type``."""
 
 
 def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
@@ -135,7 +135,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 def _wiring(
     keys: ConfigKeys, row: Encoder, behind: _Behind, tables: tuple[int, int], order: list[int]
 ) -> Wiring | None:
-    """What is computed between products; None where only sizes are known."""
+    """Wiring of the encoder; None if sizes alone are known."""
     is_known = not (row.is_local or row.has_buckets or behind.is_two) and not keys.flag(
         "is_decoder"
     )
@@ -158,12 +158,12 @@ def _wiring(
 
 
 def _function(keys: ConfigKeys) -> str:
-    """Of an MLP, by transformers' name."""
+    """Activation of an MLP, by transformers' name."""
     return keys.text(keys.first(("hidden_act", "activation")) or "hidden_act", "gelu")
 
 
 def _epsilon(keys: ConfigKeys) -> float:
-    """Of norms.
+    """Epsilon of norms.
 
     Raises:
         BadInput: it is no number.
@@ -215,7 +215,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
 
 
 def _windows(keys: ConfigKeys, row: Encoder, layers: int) -> list[int]:
-    """ModernBERT's windows, which reach half their length to each side."""
+    """Windows of ModernBERT's layers, which reach half their length to each side."""
     if not row.is_local:
         return [0] * layers
     window = keys.whole("local_attention", default=128) // 2 * 2 + 1
@@ -227,7 +227,7 @@ def _windows(keys: ConfigKeys, row: Encoder, layers: int) -> list[int]:
 
 
 def _buckets(keys: ConfigKeys, row: Encoder) -> int:
-    """Elements of a table of scores by distance and head."""
+    """Elements of the table of relative position biases."""
     if not row.has_buckets:
         return 0
     buckets = keys.whole("relative_attention_num_buckets", default=32)
@@ -236,13 +236,13 @@ def _buckets(keys: ConfigKeys, row: Encoder) -> int:
 
 @dataclass(frozen=True)
 class _Behind:
-    """What is behind the layers.
+    """The head behind the layers.
 
     Attributes:
-        matrices: products.
-        small: elements of norms and biases.
-        outputs: words of which there are scores.
-        is_two: whether several read the layers' output, each for a result of its own.
+        matrices: its projections.
+        small: parameters of norms and biases.
+        outputs: size of the vocabulary of its logits.
+        is_two: whether it has several branches, each with a result of its own.
     """
 
     matrices: tuple[Projection, ...]

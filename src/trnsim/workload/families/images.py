@@ -1,4 +1,4 @@
-"""Towers of images: ViT and what is built like it, and pairs of images and texts.
+"""Image encoders: ViT and similar architectures, and pairs of images and texts.
 
 Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
 compared with the model that it builds (tests/clients/test_workload_counts.py).
@@ -25,7 +25,7 @@ _BASE: Final[Mapping[str, Any]] = {
     "patch_size": 16,
     "num_channels": 3,
 }
-"""Sizes that the configurations of most towers leave out: those of ViT-B/16."""
+"""Default sizes of most towers: those of ViT-B/16."""
 _LLAMA4: Final[Mapping[str, Any]] = {
     **_BASE,
     "num_hidden_layers": 34,
@@ -35,9 +35,9 @@ _LLAMA4: Final[Mapping[str, Any]] = {
     "patch_size": 14,
 }
 _ADAPTED: Final = 4096
-"""The usual width of Llama 4's adapter and of its two results."""
+"""Default width of Llama 4's adapter and of its two results."""
 _SHUFFLED: Final = 0.5
-"""The usual share of the rows, and of the columns, of patches that become tokens of Llama 4."""
+"""Default ratio of Llama 4's tokens to patches, along rows and along columns."""
 _TEXT: Final[Mapping[str, Any]] = {
     "hidden_size": 512,
     "num_hidden_layers": 12,
@@ -48,7 +48,7 @@ _TEXT: Final[Mapping[str, Any]] = {
 }
 _PROJECTED: Final = 512
 _ACROSS_PARTS: Final = 2
-"""A classifier of DINOv2 reads the class token and the mean of all others."""
+"""Vectors that a classifier of DINOv2 reads: the class token and the mean of all others."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,19 @@ class ImageEncoder:
     """A family of towers of images.
 
     Attributes:
-        defaults: sizes where the configuration does not say.
-        tokens: tokens beside the patches: of a class, a teacher.
-        placed: rows of learned places beside the patches.
-        lost: other vectors: for patches that are masked.
-        patch_bias: of the product that makes tokens of patches.
+        defaults: default sizes.
+        tokens: tokens beside the patches: a class token, a teacher token.
+        placed: rows of learned positions beyond the patches.
+        lost: other vectors, of masked patches.
+        patch_bias: whether the projection of patches has a bias.
         biases: of queries, keys and values.
         is_normed_first: whether a norm is before the layers.
-        has_scales: whether each part of a layer is weighed element by element.
-        has_ratio: whether the size of its MLP is a ratio.
-        has_pooler: whether the plain model has a product on the class token.
-        has_probe: whether the plain model ends in attention of one learned query and an MLP.
-        has_adapter: whether neighbouring patches are joined to one token, which an MLP reads.
+        has_scales: whether the outputs of halves of layers are scaled element by element
+            (LayerScale).
+        has_ratio: whether the size of its MLP is stated as a ratio.
+        has_pooler: whether the plain model has a pooler of the class token.
+        has_probe: whether the plain model ends in an attention of one learned query and an MLP.
+        has_adapter: whether an MLP joins neighbouring patches to one token.
         parts: hidden vectors that a classifier reads.
     """
 
@@ -108,10 +109,10 @@ NAMES: Final = (*ROWS, *PAIRS, *TEXTS)
 
 
 def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
-    """The tower of images, or that and the one of texts.
+    """The image encoder, or the encoders of images and of texts.
 
     Raises:
-        BadInput: for sizes that do not go together, or a configuration that is not there.
+        BadInput: for sizes that do not go together, or a missing configuration.
     """
     if model_type in PAIRS:
         return _pair(keys, model_type)
@@ -169,7 +170,7 @@ def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
 
 
 def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projection, ...]:
-    """The products that the named class has behind the layers."""
+    """The projections of the head of the class that the configuration names."""
     if row.has_adapter:
         return _adapter(keys)
     named = keys.items("architectures", str, "names of classes")
@@ -194,7 +195,7 @@ def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projectio
 
 
 def _adapter(keys: ConfigKeys) -> tuple[Projection, ...]:
-    """Llama 4's MLP on neighbouring patches that are joined, without the class token."""
+    """Llama 4's MLP on joined neighbouring patches, without the class token."""
     joined = keys.whole(*PLAIN_NAMES.intermediate)
     width = keys.whole("projector_input_dim", default=_ADAPTED)
     result = keys.whole("projector_output_dim", default=_ADAPTED)
@@ -206,7 +207,7 @@ def _adapter(keys: ConfigKeys) -> tuple[Projection, ...]:
 
 
 def joined_share(keys: ConfigKeys) -> float:
-    """Tokens that Llama 4's decoder reads, to those of its tower of images."""
+    """Ratio of the tokens that Llama 4's decoder reads to those of its image encoder."""
     keys = ConfigKeys({**_LLAMA4, **keys.config}, keys.file, keys.inside)
     patches, _ = _patches(keys)
     ratio = keys.config.get("pixel_shuffle_ratio", _SHUFFLED)
@@ -221,7 +222,7 @@ def _probe_norms(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> int:
 
 
 def text(keys: ConfigKeys, model_type: str) -> Tower:
-    """The tower of texts that CLIP or SigLIP has beside that of images.
+    """The text encoder of CLIP or SigLIP.
 
     Raises:
         BadInput: for sizes that do not go together.
@@ -253,7 +254,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
 
 
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
-    """The configuration of a model's texts, with what it leaves out."""
+    """The text configuration of a model, with defaults filled in."""
     return _texts_of(keys.nested("text_config") if model_type in PAIRS else keys, model_type)
 
 
@@ -264,7 +265,7 @@ def _texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
 
 
 def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
-    """Images and texts; CLIP projects both to one width."""
+    """Encoders of images and texts; CLIP projects both to one width."""
     images = image(keys.nested("vision_config"), f"{model_type}_vision_model")
     texts = text(keys.nested("text_config"), f"{model_type}_text_model")
     if model_type == "siglip":
@@ -278,5 +279,5 @@ def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 
 def _with(tower: Tower, behind: tuple[Projection, ...], scales: int) -> Tower:
-    """A tower that ends in `behind`, and numbers that weigh how near an image is to a text."""
+    """A tower that ends in `behind`, with parameters that scale similarities."""
     return replace(tower, behind=behind, final=tower.final + scales)

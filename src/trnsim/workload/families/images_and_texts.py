@@ -56,7 +56,7 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "llama4": _LLAMA4,
     "llava": _LLAMA,
 }
-"""By ``model_type``, sizes that the configuration of texts leaves out."""
+"""Default sizes of the text configuration, by ``model_type``."""
 NAMES: Final = tuple(TEXTS)
 _IMAGES: Final = {
     "gemma3": "siglip_vision_model",
@@ -65,14 +65,14 @@ _IMAGES: Final = {
 }
 _IMAGE_TOKENS: Final = 256
 _VISION_WIDTH: Final = 7680
-"""The usual width of what Llama 4's tower of images gives."""
+"""Default width of the output of Llama 4's image encoder."""
 
 
 def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
-    """The tower of images and the decoder.
+    """The image encoder and the decoder.
 
     Raises:
-        BadInput: a configuration is not there, or names a model that is not known.
+        BadInput: a configuration is missing, or names an unknown model.
     """
     seeing = _typed(keys.nested("vision_config"), _IMAGES[model_type], images.ROWS)
     tower = images.image(*seeing)
@@ -83,7 +83,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
-    """The configuration of texts, with what it leaves out."""
+    """The text configuration, with defaults filled in."""
     texts = keys.nested("text_config")
     tied = keys.config.get("tie_word_embeddings")
     above = {} if tied is None else {"tie_word_embeddings": tied}
@@ -91,7 +91,7 @@ def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
 
 
 def _typed(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[ConfigKeys, str]:
-    """A configuration with its ``model_type``, which must be one of `known`."""
+    """A configuration and its ``model_type``, which must be one of `legal`."""
     kind = keys.text("model_type", usual)
     if kind not in legal:
         raise keys.refuse("model_type", kind, ", ".join(legal), "sizes of others are not known")
@@ -101,7 +101,7 @@ def _typed(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[C
 def _projection(
     keys: ConfigKeys, model_type: str, tower: Tower, hidden: int
 ) -> tuple[Projection, ...]:
-    """What makes tokens of a text of an image's."""
+    """Projections from tokens of an image to tokens of a text."""
     if model_type == "gemma3":
         tokens = keys.whole("mm_tokens_per_image", default=_IMAGE_TOKENS)
         share = min(1.0, tokens / tower.tokens)  # means of neighbours, with a norm

@@ -1,4 +1,4 @@
-"""Reading the keys of a ``config.json``, with errors that name the key and what is legal."""
+"""Access to the keys of a ``config.json``, with errors that name the key and the legal values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trnsim.formatting import clipped
 from trnsim.reader import line_in
 
 Rule = bool | tuple[str, bool]
-"""Whether something is there: always, never, or as a key says, with what it is where it is not."""
+"""Presence of a feature: always, never, or by a boolean key with its default."""
 
 _LARGEST: Final = 2**40
 _SHOWN: Final = 60
@@ -22,8 +22,8 @@ class ConfigKeys:
     """A configuration, and the file that errors name.
 
     Attributes:
-        config: what the file holds.
-        file: its name.
+        config: the mapping.
+        file: name of the file.
         inside: the key under which a nested configuration lies, with a dot.
     """
 
@@ -35,7 +35,7 @@ class ConfigKeys:
     def whole(
         self, *names: str, default: int | None = None, least: int = 1, most: int = _LARGEST
     ) -> int:
-        """The whole number under the first of `names` that is there.
+        """The whole number under the first of `names` that is present.
 
         Raises:
             BadInput: none is there and there is no default; it is no whole number from `least` to
@@ -59,7 +59,7 @@ class ConfigKeys:
         return int(value)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Whether the key `name` is true.
+        """True if the key `name` is true.
 
         Raises:
             BadInput: it is neither true nor false.
@@ -72,7 +72,7 @@ class ConfigKeys:
         return value
 
     def has(self, rule: Rule) -> bool:
-        """Whether what a rule is about is there."""
+        """True if the feature of a rule is present."""
         return rule if isinstance(rule, bool) else self.flag(rule[0], default=rule[1])
 
     def text(self, name: str, default: str = "") -> str:
@@ -120,7 +120,7 @@ class ConfigKeys:
         return ConfigKeys(values, self.file, f"{self.inside}{name}.")
 
     def labels(self) -> int:
-        """Classes that the model tells apart: two where the file does not say.
+        """Number of classes of a classifier; 2 by default.
 
         Raises:
             BadInput: ``id2label`` is no object.
@@ -130,7 +130,7 @@ class ConfigKeys:
         return self.whole("num_labels", default=2)
 
     def refuse(self, name: str, value: object, legal: str, why: str) -> BadInput:
-        """The error for a key whose value cannot be."""
+        """The error for a key with an illegal value."""
         shown = clipped(repr(value), _SHOWN)
         return self._error(
             name,
@@ -139,7 +139,7 @@ class ConfigKeys:
         )
 
     def line(self, name: str) -> SourceLine | None:
-        """The line of a key in its file, or of what lacks it; None where there is no file."""
+        """The line of a key in its file, or of the object that lacks it; None without a file."""
         return line_in(self.file, (*filter(None, self.inside.split(".")), name))
 
     def first(self, names: tuple[str, ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""Which layers of a decoder have a window, and which have experts."""
+"""Kinds of a decoder's layers: those with a window, and those with experts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Kind = TypeVar("Kind")
 
 
 def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
-    """The window of each layer, 0 where there is none.
+    """The window of each layer; 0 for none.
 
-    A chunk, whose tokens see no other chunk, is taken as a window of its length: the most that a
-    query sees.
+    A chunk, whose tokens attend to no other chunk, counts as a window of its length: the most that
+    a query attends to.
 
     Raises:
-        BadInput: for a list that does not have a known word for each layer.
+        BadInput: for a list without a known word for each layer.
     """
     window = keys.whole(*row.window_names, default=0, least=0)
     kinds = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
@@ -59,7 +59,7 @@ def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
 
 
 def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
-    """Whether each layer has experts."""
+    """For each layer, True if it has experts."""
     places = range(layers)
     dense = set(keys.items("mlp_only_layers", int, "numbers of layers"))
     named = keys.items("moe_layers", int, "numbers of layers")
@@ -82,7 +82,7 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
 
 
 def kind_counts(kinds: Iterable[Kind]) -> list[tuple[Kind, int]]:
-    """Each kind with how many layers are of it, in the order of the first of each."""
+    """Each kind with its number of layers, in the order of first occurrence."""
     counts: dict[Kind, int] = {}
     for kind, run in groupby(kinds):
         counts[kind] = counts.get(kind, 0) + len(list(run))

@@ -1,4 +1,4 @@
-"""Sizes that all kinds of models have: heads, MLPs, and the names of their keys."""
+"""Sizes common to all families: heads, MLPs, and the names of their keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Spelling:
-    """The names of sizes in a family's configuration; the first is that of errors.
+    """The keys of sizes in a family's configuration; errors name the first of each.
 
     Attributes:
         hidden: elements of a token.
@@ -35,7 +35,7 @@ class Spelling:
 
 
 PLAIN_NAMES: Final = Spelling()
-"""Those of Llama and most others."""
+"""Keys of Llama and most others."""
 GPT: Final = Spelling(
     ("n_embd", "hidden_size"),
     ("n_layer", "num_hidden_layers"),
@@ -43,18 +43,18 @@ GPT: Final = Spelling(
     intermediate=("n_inner", "intermediate_size"),
     positions=("n_positions", "max_position_embeddings", "n_ctx"),
 )
-"""Those of GPT-2."""
+"""Keys of GPT-2."""
 
 
 MOST_LAYERS: Final = 10_000
-"""No model comes near; a file with more is mistaken."""
+"""Layers above which a file is refused as mistaken."""
 
 
 _WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
 
 
 def has_scores(keys: ConfigKeys) -> bool:
-    """Whether scores of words are behind the layers: not of a class that is a plain model."""
+    """True if the model has logits; False if the named class is a plain model."""
     named = keys.items("architectures", str, "names of classes")
     return not named or not named[0].endswith("Model") or named[0].endswith(_WITH_SCORES)
 
@@ -91,7 +91,7 @@ def kv_heads_of(keys: ConfigKeys, names: Spelling, heads: int, default: int = 0)
 
 
 def mlp_of(hidden: int, intermediate: int, *, is_gated: bool, has_biases: bool = False) -> Mlp:
-    """An MLP; of a gated one, gate and up each have a bias."""
+    """An MLP; in a gated one, gate and up have a bias each."""
     ups = (GATED if is_gated else PLAIN) - 1
     biases = ups * intermediate + hidden if has_biases else 0
     return Mlp(intermediate, ups + 1, biases)

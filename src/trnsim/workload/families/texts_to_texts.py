@@ -1,4 +1,4 @@
-"""Encoders with decoders that read their output: T5, BART, Whisper and what is built like them.
+"""Encoder-decoder models: T5, BART, Whisper and similar architectures.
 
 Source: configuration_*.py and modeling_*.py of transformers 5.23; parameter counts of each row are
 compared with the model that it builds (tests/clients/test_workload_counts.py).
@@ -20,7 +20,7 @@ _T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))
 _BUCKETS: Final = 32
 _WIDTH_OF_HEAD: Final = 64
 _TAPS: Final = 3
-"""Points of a convolution over sound."""
+"""Taps of a convolution over sound."""
 
 
 def _side(name: str) -> Spelling:
@@ -40,8 +40,8 @@ class BartFamily:
     """A family like BART.
 
     Attributes:
-        places: rows of learned places beside the longest sequence; None for none.
-        has_table_norm: whether a norm follows the table.
+        places: rows of learned positions beyond the longest sequence; None for no table.
+        has_table_norm: whether a norm follows the embedding table.
         has_last_norm: whether a norm follows the layers.
         is_sound: whether the encoder reads sound, and keys have no bias.
     """
@@ -78,7 +78,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 
 def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
-    """T5 and those with its table of scores by distance, one a stack or one a layer."""
+    """T5 and models with its table of relative position biases, one a stack or one a layer."""
     hidden, words = keys.whole("d_model"), keys.whole("vocab_size")
     table = keys.whole("relative_attention_num_buckets", default=_BUCKETS) * keys.whole("num_heads")
 
@@ -158,7 +158,7 @@ def _bart_layer(
 
 
 def _hearing(keys: ConfigKeys, tower: Tower) -> Tower:
-    """Whisper's encoder: two convolutions, of which the second halves what it hears."""
+    """Whisper's encoder: two convolutions before the layers; the second halves the length."""
     hidden, bins = tower.hidden, keys.whole("num_mel_bins", default=80)
     first = Projection("first convolution", _TAPS * bins, hidden, hidden, rows=2)
     second = Projection("second convolution", _TAPS * hidden, hidden, hidden)
