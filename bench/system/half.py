@@ -1,4 +1,4 @@
-"""Published times of halves of layers on Trainium2: what each row computes, and its `Summary`.
+"""Published times of halves of layers on Trainium2: what each row computes, and its `PartSummary`.
 
 The rows are those of nki-library's kernels in bench/accuracy/rows.json: limits of its regression
 tests, which carry about 15 % noise. NxD Inference runs these kernels in the layers of a model.
@@ -16,7 +16,7 @@ from statistics import median
 from trnsim.estimate.choice import layer_times
 from trnsim.place.machine import machine
 from trnsim.workload.operators import Cache, Elementwise, Pass, Phase, Product, bytes_of
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 ROWS = Path(__file__).parents[1] / "accuracy" / "rows.json"
 DECODE, PROMPT, ATTENTION = "decode halves", "prompt MLPs", "prompt attentions"
@@ -100,14 +100,14 @@ class Half:
         norm = Elementwise("norm", around, bytes_of(self.hidden, BITS) if self.norm else 0.0)
         if not self.act:
             product = Product("query, key, value", rows, self.hidden, self.inner, 1, bits)
-            return Summary("layer", 1, (product,), (norm, Elementwise("softmax", 0.0)))
+            return PartSummary("layer", 1, (product,), (norm, Elementwise("softmax", 0.0)))
         ups = 1 + self.is_gated
         products = (
             Product("up", rows, self.hidden, ups * self.inner, 1, bits),
             Product("down", rows, self.inner, self.hidden, 1, bits),
         )
         between = Elementwise("activation", 2 * ups * rows * self.inner)
-        return Summary("layer", 1, products, (norm, between))
+        return PartSummary("layer", 1, products, (norm, between))
 
     def _attention(self):
         rows, part = self.tokens * self.heads / self.shared, self.seen / self.scores
@@ -116,7 +116,7 @@ class Half:
             Product("values", rows, self.inner, self.hidden, self.shared, causal=part),
         )
         written = bytes_of(2 * self.shared * self.inner * self.hidden, BITS)
-        return Summary(
+        return PartSummary(
             "layer",
             1,
             products,

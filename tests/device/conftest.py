@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from trnsim.device.call_log import Phase, Scope
+from trnsim.device.call_log import Scope, StepPhase
 from trnsim.device.call_time import CallTime
 from trnsim.errors import NotModelled
 from trnsim.lower import Cost
@@ -52,6 +52,6 @@ def at():
     """Makes what a framework answers to where the program is: `at("encoder", "backward")`."""
 
     def make(module="", phase="forward"):
-        return lambda: Scope(module, Phase(phase))
+        return lambda: Scope(module, StepPhase(phase))
 
     return make

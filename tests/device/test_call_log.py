@@ -2,8 +2,8 @@ import pytest
 
 from trnsim.device import call_log as module
 from trnsim.device.call_log import (
-    Phase,
     Recording,
+    StepPhase,
     note,
     note_collective,
     note_from_host,
@@ -23,9 +23,9 @@ def test_calls_are_kept_in_order_with_their_place_and_the_hbm_in_use(made_up, at
         note(made_up("x::mul"), 0, at("encoder.0", "backward"))
         note(made_up("x::step"), 1, at(phase="optimizer"))
     assert [(e.call.operation, e.module, e.phase) for e in found.events] == [
-        ("add", "encoder", Phase.forward),
-        ("mul", "encoder.0", Phase.backward),
-        ("step", "", Phase.optimizer),
+        ("add", "encoder", StepPhase.forward),
+        ("mul", "encoder.0", StepPhase.backward),
+        ("step", "", StepPhase.optimizer),
     ]
     assert {event.live_bytes for event in found.events} == {device_memory(0).live_bytes}
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from trnsim.device import rank_figures
-from trnsim.device.call_log import CallEvent, Phase, Recording
+from trnsim.device.call_log import CallEvent, Recording, StepPhase
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.rank_figures import LastSteps, figures
 from trnsim.device.steps import Steps
@@ -33,7 +33,7 @@ REDUCE = CollectiveCall("allreduce", 64, (0, 1))
 
 
 def note_into(recording, one):
-    if isinstance(one, Phase):
+    if isinstance(one, StepPhase):
         recording.events.append(CallEvent(CALL, "", one, 0))
     elif one == "touch":
         recording.touch([1])
@@ -48,7 +48,7 @@ def recorded(*what):
     return found
 
 
-FORWARD, BACKWARD, OPTIMIZER = Phase.forward, Phase.backward, Phase.optimizer
+FORWARD, BACKWARD, OPTIMIZER = StepPhase.forward, StepPhase.backward, StepPhase.optimizer
 
 
 def test_the_last_step_is_told_with_its_exchanges():

@@ -1,10 +1,10 @@
 from trnsim.estimate.fused import fused
 from trnsim.workload.operators import Elementwise, Product
-from trnsim.workload.summary import CAST, Summary
+from trnsim.workload.summary import CAST, PartSummary
 
 
 def test_biases_batch_norms_and_casts_are_done_on_the_way():
-    block = Summary(
+    block = PartSummary(
         "layer",
         2,
         (Product("convolution", 4, 9, 8, 1, 16),),

@@ -10,7 +10,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate.gpu import BASES, EAGER_S, LAUNCH_S, SMS, gpu_times, part_of_peak
 from trnsim.facts import Evidence
 from trnsim.workload.operators import Elementwise, Pass, Phase, Product
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 ASKED = "a100-80", "h100", "h200", "b200", "gb200", "l4", "l40s", "a10g", "t4"
 ENCODE = Pass(Phase.ENCODE, 1, 128)
@@ -21,7 +21,7 @@ def times(name, dtype="bf16", **options):
 
 
 def whole(*products, elementwise=()):
-    return Summary("layer", 1, products, elementwise)
+    return PartSummary("layer", 1, products, elementwise)
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch import nn
 
 from trnsim.device import call_log as recorder
-from trnsim.device.call_log import Phase
+from trnsim.device.call_log import StepPhase
 from trnsim.torch.call_recording import recording
 
 
@@ -25,11 +25,11 @@ def test_calls_belong_to_modules_and_phases():
         model(torch.ones(4, 8).to("neuron")).sum().backward()
         optimizer.step()
     where = {(e.phase, e.module) for e in found.events if e.call.operation in ("addmm", "mm")}
-    for phase in (Phase.forward, Phase.backward):
+    for phase in (StepPhase.forward, StepPhase.backward):
         assert {module for p, module in where if p is phase} == {
             f"{block}.{part}" for block in "01" for part in ("up", "down")
         }
-    assert any(event.phase is Phase.optimizer for event in found.events)
+    assert any(event.phase is StepPhase.optimizer for event in found.events)
     assert found.from_host_bytes == 4 * 8 * 4
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.workload.operators import Cache, Elementwise, Pass, Phase, Product, Split, bytes_of
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 
 def test_a_product_counts_flop_weights_and_activations():
@@ -20,7 +20,7 @@ def test_a_product_counts_flop_weights_and_activations():
 
 def test_a_block_adds_up():
     product = Product("up", 3, 4, 5, weight_bits=16, causal=0.5)
-    block = Summary("layer", 2, (product, product), (Elementwise("norm", 6, 8.0),))
+    block = PartSummary("layer", 2, (product, product), (Elementwise("norm", 6, 8.0),))
     assert block.flop == 2 * product.flop
     assert block.useful_flop == product.flop
     assert block.weight_bytes == 2 * 40 + 8

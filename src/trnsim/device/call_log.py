@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trnsim.device.collective_log import CollectiveCall
 
 
-class Phase(Enum):
+class StepPhase(Enum):
     """The part of a training step that a call belongs to."""
 
     forward = "forward"
@@ -38,7 +38,7 @@ class Scope:
     """
 
     module: str
-    phase: Phase
+    phase: StepPhase
 
 
 FindScope: TypeAlias = Callable[[], Scope]
@@ -59,7 +59,7 @@ class CallEvent:
 
     call: DeviceCall
     module: str
-    phase: Phase
+    phase: StepPhase
     live_bytes: int
     core: int = 0
 

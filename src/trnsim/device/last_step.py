@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from trnsim.device.call_log import CallEvent, Phase, Recording
+from trnsim.device.call_log import CallEvent, Recording, StepPhase
 from trnsim.device.call_time import CallTime, DeviceCall
 from trnsim.device.step_time import step_time
 
@@ -55,7 +55,7 @@ def last_step(recording: Recording, target: str) -> LastStep:
     times = step_time(events, target).times
     spans = {0: step_span(events)}
     program, runs = "", 0
-    if not any(event.phase is Phase.optimizer for event in events):
+    if not any(event.phase is StepPhase.optimizer for event in events):
         repeated = _repeated(events, times)
         if repeated is not None:
             program = repeated.name
@@ -75,8 +75,8 @@ def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
 
     All calls where no optimizer is named.
     """
-    runs = [len(list(run)) for _, run in groupby(events, lambda e: e.phase is Phase.optimizer)]
-    if runs and events[-1].phase is not Phase.optimizer:
+    runs = [len(list(run)) for _, run in groupby(events, lambda e: e.phase is StepPhase.optimizer)]
+    if runs and events[-1].phase is not StepPhase.optimizer:
         runs.pop()
     if not runs:
         return 0, len(events)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.device.call_log import FOLDER_VARIABLE, Phase, Recording, Span, whole_program
+from trnsim.device.call_log import FOLDER_VARIABLE, Recording, Span, StepPhase, whole_program
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.device_core import target
 from trnsim.device.exposed import moments
@@ -82,7 +82,7 @@ def _span(recording: Recording, waits: Sequence[int]) -> tuple[int, int]:
     """The last step among the events: an optimizer ends it, else the program waits for it."""
     first, last = step_span(recording.events)
     ends = [number - recording.forgotten for number in waits]
-    if any(event.phase is Phase.optimizer for event in recording.events) or not any(ends):
+    if any(event.phase is StepPhase.optimizer for event in recording.events) or not any(ends):
         return first, last
     begins = [0, *ends][:-1]
     return max(begins[-1], 0), ends[-1]
@@ -105,7 +105,9 @@ def figures(
     kept = slice(*_span(recording, waits))
     first, last = forgotten + kept.start, forgotten + kept.stop
     updates = [
-        number for number, event in enumerate(events[kept], first) if event.phase is Phase.optimizer
+        number
+        for number, event in enumerate(events[kept], first)
+        if event.phase is StepPhase.optimizer
     ]
     step = step_time(events[kept], chip)
     times_s = [step.times[event.call].device_time_s for event in step.events]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
     from trnsim.estimate.times import LayerTimes
     from trnsim.workload.operators import Pass
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 PRODUCTS: Final = "part of the peak that products reach"
 HALF: Final = "half a layer s"
@@ -70,12 +70,12 @@ class MeasuredFirst:
     modelled: LayerTimes
     measured: Measured | None = None
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         layer_time = self.measured.of(summary, model_pass) if self.measured else None
         return layer_time or self.modelled.of(summary, model_pass)
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         layer_time = self.measured.backward(summary, model_pass) if self.measured else None
         return layer_time or self.modelled.backward(summary, model_pass)
@@ -120,11 +120,11 @@ class ScaledTimes:
     by: constants.FamilyFactor
     source: str
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         return self._times(self.modelled.of(summary, model_pass))
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         return self._times(self.modelled.backward(summary, model_pass))
 

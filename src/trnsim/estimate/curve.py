@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from trnsim.workload.operators import Pass, Product
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _ORDER: Final = ("", "expert ", "router", "shared ")
 """Prefixes of the names of products, in the order of a layer's sizes; "" for all others."""
@@ -83,7 +83,7 @@ def _interpolated(rows: list[tuple[float, float]], size: float) -> float | None:
     return None
 
 
-def signature(summary: Summary, model_pass: Pass) -> str:
+def signature(summary: PartSummary, model_pass: Pass) -> str:
     """The sizes of a layer on a rank that do not depend on batch and length."""
     weighted = (product for product in summary.products if product.weight_bits)
     parts = [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trnsim.workload.operators import Pass, Phase, Product
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _HALVES: Final = 2
 _MET: Final = ("scores", "values")
@@ -82,7 +82,7 @@ class FewConstants:
     is_beside: bool = False
     kernel_score_s: float = 0.0
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         cache = summary.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
@@ -95,12 +95,12 @@ class FewConstants:
         parts = {**layer_time.parts_s, "host": host_s}
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         weights = _WEIGHT_PASSES * summary.weight_bytes
         return self._time(summary, model_pass, _GRADIENTS * summary.flop, weights, 0.0, _GRADIENTS)
 
-    def _elements_s(self, summary: Summary, model_pass: Pass) -> float:
+    def _elements_s(self, summary: PartSummary, model_pass: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
         scored = sum(op.elements for op in summary.elementwise if op.name == _SOFTMAX)
         if self.kernel_score_s:
@@ -109,12 +109,12 @@ class FewConstants:
         scored_s = scored * (self.kernel_softmax_s if model_pass.is_one_kernel else usual_s)
         return scored_s + (elements(summary) - scored) * self.element_s
 
-    def _scores_s(self, summary: Summary) -> float:
+    def _scores_s(self, summary: PartSummary) -> float:
         return scores(summary) * self.score_s + unmasked_scores(summary) * self.kernel_score_s
 
     def _time(
         self,
-        summary: Summary,
+        summary: PartSummary,
         model_pass: Pass,
         flop: float,
         weights: float,
@@ -151,27 +151,27 @@ class ByPhase:
 
     forms: Mapping[Phase, FewConstants]
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         return self.forms[model_pass.phase].of(summary, model_pass)
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         return self.forms[model_pass.phase].backward(summary, model_pass)
 
 
-def halves(summary: Summary) -> int:
+def halves(summary: PartSummary) -> int:
     """Attentions and MLPs of a part."""
     names = [op.name for op in summary.elementwise]
     return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
 
 
-def elements(summary: Summary) -> float:
+def elements(summary: PartSummary) -> float:
     """Elements of norms, residuals, softmax and activations."""
     return sum(op.elements for op in summary.elementwise)
 
 
-def returned(summary: Summary) -> float:
+def returned(summary: PartSummary) -> float:
     """Elements that a pass returns: the last product's results, or each token's hidden state.
 
     A dense product on the first token adds its results, which are few.
@@ -183,7 +183,7 @@ def returned(summary: Summary) -> float:
     return elements(summary) / 2  # a norm reads and writes
 
 
-def scores(summary: Summary) -> float:
+def scores(summary: PartSummary) -> float:
     """Scores of queries and keys, masked ones too."""
     return sum(
         product.m * product.n * product.times
@@ -192,13 +192,13 @@ def scores(summary: Summary) -> float:
     )
 
 
-def unmasked_scores(summary: Summary) -> float:
+def unmasked_scores(summary: PartSummary) -> float:
     """Unmasked scores of queries and keys."""
     products = (product for product in summary.products if product.name == "scores")
     return sum(product.m * product.n * product.times * product.causal for product in products)
 
 
-def repeats(summary: Summary, model_pass: Pass) -> float:
+def repeats(summary: PartSummary, model_pass: Pass) -> float:
     """Query heads of a KV head on the rank, each of which reads keys and values again.
 
     Latents are kept once for all heads, and count once.

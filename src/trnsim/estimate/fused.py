@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 from trnsim.workload.summary import CAST
 
 if TYPE_CHECKING:
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
 
 
-def fused(summary: Summary) -> Summary:
+def fused(summary: PartSummary) -> PartSummary:
     """The part without the elementwise operators that are fused into others."""
     products = {product.name for product in summary.products}
     kept = tuple(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trnsim.arch.catalogue import Accelerator
     from trnsim.facts import Count
     from trnsim.workload.operators import Elementwise, Pass, Product
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _TILES: Final = (
     (256, 128),
@@ -140,12 +140,12 @@ class GpuTimes:
     source: str
     is_fused: bool = True
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         cache_bytes = summary.cache.read_bytes + summary.cache.written_bytes
         return self._time(summary, cache_bytes, model_pass.phase)
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         return self._time(backward(summary), 0.0, model_pass.phase)
 
@@ -177,7 +177,7 @@ class GpuTimes:
             rows = product.m * min(product.k, product.n)
         return (rows + computed) * product.times
 
-    def _time(self, summary: Summary, cache_bytes: float, phase: Phase) -> LayerTime:
+    def _time(self, summary: PartSummary, cache_bytes: float, phase: Phase) -> LayerTime:
         has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
         times = [self.product_s(product, has_cached=has_cached) for product in summary.products]
         met_s = sum(

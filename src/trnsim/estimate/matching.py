@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured, Row
     from trnsim.workload.architecture import Architecture
     from trnsim.workload.operators import Split
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _GRADIENTS: Final = 2
 _MICROS: Final = 1e6
@@ -98,7 +98,7 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
 
 def _by_size(
     row: Row, models: Sequence[tuple[Architecture, Split]]
-) -> dict[tuple[str, str], Summary]:
+) -> dict[tuple[str, str], PartSummary]:
     """The parts of the models that have the name of the row's part, by model and sizes."""
     model_pass = Pass(row.phase, row.batch, row.tokens, row.past)
     return {
@@ -110,7 +110,7 @@ def _by_size(
 
 
 def _check_row(
-    row: Row, machine: Ranks, parts: Mapping[tuple[str, str], Summary], names: str
+    row: Row, machine: Ranks, parts: Mapping[tuple[str, str], PartSummary], names: str
 ) -> None:
     fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
@@ -146,12 +146,12 @@ def _check_time(row: Row, column: str, time_s: float, least_s: float, machine: R
         )
 
 
-def _products_s(summary: Summary, machine: Ranks) -> float:
+def _products_s(summary: PartSummary, machine: Ranks) -> float:
     """Seconds of a part's products at the largest published peak."""
     peak = max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
     return summary.useful_flop / peak
 
 
-def _weights_s(summary: Summary, machine: Ranks) -> float:
+def _weights_s(summary: PartSummary, machine: Ranks) -> float:
     """Seconds of a part's weights at the published HBM bandwidth."""
     return summary.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)

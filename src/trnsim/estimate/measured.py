@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trnsim.workload.operators import Pass
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 _MICRO: Final = 1e-6
@@ -76,15 +76,15 @@ class Measured:
     rows: tuple[Row, ...]
     curves: Mapping[tuple[str, str, str, str], TimeCurve] = field(hash=False, repr=False)
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
         """The forward time of one layer of a summary; None if the file has none."""
         return self._at("forward", summary, model_pass)
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime | None:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
         """The time of both gradients of one layer of a summary; None if the file has none."""
         return self._at("backward", summary, model_pass)
 
-    def _at(self, direction: str, summary: Summary, model_pass: Pass) -> LayerTime | None:
+    def _at(self, direction: str, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
         for layer in (signature(summary, model_pass), ""):
             curve = self.curves.get((direction, str(model_pass.phase), summary.name, layer))
             time_s = curve.at(model_pass.batch, length_of(model_pass)) if curve else None

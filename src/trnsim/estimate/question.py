@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Layer
     from trnsim.workload.captured import Workload
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 CAPTURED_SPREAD: Final = derived(
     0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"
@@ -52,7 +52,7 @@ class Question:
     measured: Measured | None = None
 
     @cached_property
-    def summaries(self) -> tuple[Summary, ...]:
+    def summaries(self) -> tuple[PartSummary, ...]:
         """The parts that the rank computes.
 
         Raises:
@@ -62,7 +62,7 @@ class Question:
         return tuple(map(fused, parts)) if self.is_captured else parts
 
     @property
-    def layered(self) -> list[tuple[Summary, Layer | None]]:
+    def layered(self) -> list[tuple[PartSummary, Layer | None]]:
         """The same, each with its layer; None before and behind the layers, and in a graph."""
         if isinstance(self.model, CapturedModel):
             return [(summary, None) for summary in self.summaries]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trnsim.place.machine import Machine
     from trnsim.workload.architecture import Layer
     from trnsim.workload.operators import Exchange, Pass
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 CALL: Final = "call"
 
@@ -49,7 +49,7 @@ class Rank:
     more_spread: float = 0.0
     seen: Sources = field(default_factory=Sources, compare=False, repr=False)
 
-    def of(self, parts: Iterable[Summary], model_pass: Pass) -> Estimate:
+    def of(self, parts: Iterable[PartSummary], model_pass: Pass) -> Estimate:
         """The time of a pass through these parts, one after another."""
         total = Sum(self, model_pass)
         for summary in parts:
@@ -57,7 +57,9 @@ class Rank:
             total.add(summary, layer, layer.time_s, summary.exchanges)
         return total.estimate()
 
-    def trained(self, parts: Iterable[tuple[Summary, Layer | None]], model_pass: Pass) -> Estimate:
+    def trained(
+        self, parts: Iterable[tuple[PartSummary, Layer | None]], model_pass: Pass
+    ) -> Estimate:
         """The time of a micro batch, forward and both gradients; one kernel's scores run twice."""
         total = Sum(self, model_pass)
         for summary, layer in parts:
@@ -102,7 +104,7 @@ class Sum:
         self._sources = Sources()
 
     def add(
-        self, summary: Summary, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
+        self, summary: PartSummary, layer: LayerTime, time_s: float, exchanges: Iterable[Exchange]
     ) -> None:
         """Add all layers of a part, each of `time_s`, and their exchanges."""
         if not time_s:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from trnsim.workload.operators import Pass
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class LayerTime:
 class LayerTimes(Protocol):
     """A source of times of layers."""
 
-    def of(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary in a pass."""
         ...
 
-    def backward(self, summary: Summary, model_pass: Pass) -> LayerTime:
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         ...
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomputation
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 if TYPE_CHECKING:
     from trnsim.estimate.times import LayerTime, LayerTimes
@@ -31,13 +31,17 @@ class LayerPasses:
 
     ahead: LayerTime
     back: LayerTime
-    again: Summary
+    again: PartSummary
     again_s: float
     causes_s: dict[str, float]
 
 
 def layer_passes(
-    summary: Summary, layer: Layer | None, model_pass: Pass, recompute: Recompute, times: LayerTimes
+    summary: PartSummary,
+    layer: Layer | None,
+    model_pass: Pass,
+    recompute: Recompute,
+    times: LayerTimes,
 ) -> LayerPasses:
     """The passes of one layer, or of a part before or behind all layers.
 
@@ -75,10 +79,12 @@ def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
     return is_fused(layer) and not has_dropout(layer)
 
 
-def _recomputed_part(summary: Summary, layer: Layer | None, recompute: Recompute) -> Summary:
+def _recomputed_part(
+    summary: PartSummary, layer: Layer | None, recompute: Recompute
+) -> PartSummary:
     """The part that backward recomputes; one kernel of attention, which keeps no scores, these."""
     if layer is None:
-        return Summary(summary.name, summary.times)
+        return PartSummary(summary.name, summary.times)
     again = recomputation(summary, recompute)
     if recompute is Recompute.NONE and is_fused(layer):
         scores = tuple(product for product in summary.products if product.name == "scores")

@@ -34,7 +34,7 @@ _ALL_CHANNELS = 4
 
 
 @dataclass(frozen=True)
-class Exchange:
+class FabricExchange:
     """A collective of all its groups.
 
     Attributes:
@@ -75,7 +75,7 @@ def groups_like(fabric: Fabric, groups: Groups, group: tuple[int, ...]) -> Group
 
 
 @cache
-def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchange:
+def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> FabricExchange:
     """A collective of groups that work at once.
 
     Args:
@@ -89,7 +89,7 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Exchan
         how: choose(fabric, kind, nbytes, groups_like(fabric, groups, group))
         for how, group in firsts.items()
     }
-    return Exchange(max(choice.time_s for choice in chosen.values()), chosen)
+    return FabricExchange(max(choice.time_s for choice in chosen.values()), chosen)
 
 
 @cache

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.compiler import Flags, program
-from trnsim.device.call_log import Phase, Scope, listening, note, note_collective
+from trnsim.device.call_log import Scope, StepPhase, listening, note, note_collective
 from trnsim.device.call_time import TensorSpec
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import CompiledGraph, compiled
@@ -293,4 +293,4 @@ def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArr
 
 def _nowhere() -> Scope:
     """The scope of a call: JAX has no modules, and a step of it is one program."""
-    return Scope("", Phase.forward)
+    return Scope("", StepPhase.forward)

@@ -19,7 +19,7 @@ import torch.optim.optimizer as optimizers
 from torch import nn
 from torch.nn.modules import module as hooks
 
-from trnsim.device.call_log import Phase, Scope
+from trnsim.device.call_log import Scope, StepPhase
 from trnsim.torch import pytorch
 
 
@@ -47,16 +47,16 @@ class ScopeTracker:
         sequence = pytorch.backward_sequence_number()
         if sequence is not None:
             at = bisect_right(self._starts, sequence) - 1
-            return Scope(self._paths[at] if at >= 0 else "", Phase.backward)
+            return Scope(self._paths[at] if at >= 0 else "", StepPhase.backward)
         if self.is_stepping:
-            return Scope("", Phase.optimizer)
+            return Scope("", StepPhase.optimizer)
         path = self.path()
         number = pytorch.next_sequence_number()
         # Autograd numbered this operator just before this call.
         if not self._paths or self._paths[-1] != path:
             self._starts.append(max(number - 1, 0))
             self._paths.append(path)
-        return Scope(path, Phase.forward)
+        return Scope(path, StepPhase.forward)
 
     def watch(self) -> list[Any]:
         """Install the hooks and return their handles; none if they are installed already."""

@@ -27,7 +27,7 @@ from trnsim.workload.summary import captured_summaries
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _CLASS: Final = "_class_name"
 _EXTRA: Final = "pip install 'trnsim[torch,models]'"
@@ -95,7 +95,7 @@ class CapturedModel:
         """
         return _parameters(self)
 
-    def summaries(self, model_pass: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
+    def summaries(self, model_pass: Pass, split: Split = WHOLE) -> tuple[PartSummary, ...]:
         """The parts of one forward pass, as one rank has them.
 
         Raises:
@@ -138,7 +138,9 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
     return CapturedModel(model_name(file), model_type, json.dumps(dict(config)), file)
 
 
-def summaries_of(model: Workload, model_pass: Pass, split: Split = WHOLE) -> tuple[Summary, ...]:
+def summaries_of(
+    model: Workload, model_pass: Pass, split: Split = WHOLE
+) -> tuple[PartSummary, ...]:
     """The parts of one forward pass of either kind of model on one rank.
 
     Raises:
@@ -169,7 +171,7 @@ def _models(model: CapturedModel) -> Any:
 
 
 @lru_cache(_KEPT)
-def _blocks(model: CapturedModel, model_pass: Pass, split: Split) -> tuple[Summary, ...]:
+def _blocks(model: CapturedModel, model_pass: Pass, split: Split) -> tuple[PartSummary, ...]:
     capture = _graph(model, model_pass, split)
     return captured_summaries(
         capture.graph,

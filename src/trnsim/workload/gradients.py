@@ -1,7 +1,7 @@
 """Training beside the forward pass: gradients, recomputation, stored activations, optimizers.
 
-A layer's forward pass is a `Summary`; `backward` and `recomputation` derive summaries from it, so
-that the same models give their times.
+A layer's forward pass is a `PartSummary`; `backward` and `recomputation` derive summaries from it,
+so that the same models give their times.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.workload.architecture import GATED, Experts, LatentAttention, Mlp
 from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, Split, bytes_of
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 if TYPE_CHECKING:
     from trnsim.workload.architecture import Attention, Layer, Tower
@@ -36,7 +36,7 @@ class Recompute(StrEnum):
     """All of a layer but its input."""
 
 
-def backward(summary: Summary) -> Summary:
+def backward(summary: PartSummary) -> PartSummary:
     """The backward pass: gradients by inputs and by weights.
 
     A product of weights (m, k) (k, n) has two: (m, n) (n, k) by its input, which reads the weights,
@@ -88,7 +88,7 @@ def _gradients(product: Product) -> tuple[Product, Product]:
     return by_input, by_weight
 
 
-def recomputation(summary: Summary, how: Recompute) -> Summary:
+def recomputation(summary: PartSummary, how: Recompute) -> PartSummary:
     """The part of a forward pass that is recomputed before its gradients.
 
     Full recomputation repeats exchanges too, such as a layer's sums over tensor ranks.
@@ -100,7 +100,7 @@ def recomputation(summary: Summary, how: Recompute) -> Summary:
     if how is Recompute.SELECTIVE:
         products = tuple(product for product in summary.products if product.name in _CORE)
         elementwise = tuple(part for part in summary.elementwise if part.name == "softmax")
-    return Summary(summary.name, summary.times, products, elementwise)
+    return PartSummary(summary.name, summary.times, products, elementwise)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from trnsim.workload.feeding import Feeding
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
 from trnsim.workload.places import angles, hidden_tokens, rotations, slopes, with_learned_places
 from trnsim.workload.rank_graph import RankGraph, Use
-from trnsim.workload.summary import Summary, graph_summary
+from trnsim.workload.summary import PartSummary, graph_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ _PLAIN = Wiring(Norm())
 
 def summaries(
     model: Architecture, model_pass: Pass, split: Split = WHOLE, *, is_wired: bool = False
-) -> tuple[Summary, ...]:
+) -> tuple[PartSummary, ...]:
     """Summaries of the parts of one forward pass on one rank, in order.
 
     Towers before the last one take part in all phases but decode. Wiring between products does not

@@ -11,13 +11,13 @@ from trnsim.workload.passes import summaries
 if TYPE_CHECKING:
     from trnsim.workload.architecture import Architecture
     from trnsim.workload.operators import Split
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _KEPT: Final = 256
 
 
 @lru_cache(_KEPT)
-def _layers(model: Architecture, split: Split) -> tuple[Summary, ...]:
+def _layers(model: Architecture, split: Split) -> tuple[PartSummary, ...]:
     """Summaries of all towers on one rank; lengths do not matter for parameters."""
     return summaries(model, Pass(Phase.TRAIN, 1, 1), split)
 

@@ -51,7 +51,7 @@ _COUNTED: Final = {
 
 
 @dataclass(frozen=True)
-class Summary:
+class PartSummary:
     """Equal layers, or the embedding or head, on one rank.
 
     Attributes:
@@ -96,14 +96,14 @@ class Summary:
         return products + sum(operator.weight_bytes for operator in self.elementwise)
 
 
-def graph_summary(rank: RankGraph, name: str, times: int, copies: int) -> Summary:
+def graph_summary(rank: RankGraph, name: str, times: int, copies: int) -> PartSummary:
     """Summary of `times` layers with this graph, of which `copies` have weights of their own."""
     return _Built(rank).summary(name, times, copies / times)
 
 
 def captured_summaries(
     graph: Graph, weights: Collection[int], *, is_generating: bool = False
-) -> tuple[Summary, ...]:
+) -> tuple[PartSummary, ...]:
     """Summaries of the parts of a captured graph.
 
     Args:
@@ -118,7 +118,7 @@ def captured_summaries(
         rank.cached = _cached(value for value in graph.inputs if value.number not in weights)
         rank.kept = _cached(value for value in graph.outputs if value.number in results)
     reader = _Captured(rank)
-    counts: dict[Summary, int] = {}
+    counts: dict[PartSummary, int] = {}
     for name, nodes in _parts(graph.nodes):
         summary = reader.part(name, nodes)
         if summary.products or summary.elementwise or summary.exchanges:
@@ -265,7 +265,7 @@ _REPEATING: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)
 class _Built(_Reader):
     """Reader of a graph that this package has built, operator by operator."""
 
-    def summary(self, name: str, times: int, share: float) -> Summary:
+    def summary(self, name: str, times: int, share: float) -> PartSummary:
         """The summary of the graph, which holds a share of its weights."""
         rank, products, exchanges = self.rank, list[Product](), list[Exchange]()
         elementwise = [Elementwise(_NORMS, rank.passed)] if rank.passed else []
@@ -280,7 +280,7 @@ class _Built(_Reader):
                 elementwise.append(Elementwise(_COUNTED[operator], passed))
             elementwise += [_softmax(product) for product in multiplied if product.name == "scores"]
         cache = Cache(self._bytes(rank.cached), self._bytes(rank.kept))
-        return Summary(
+        return PartSummary(
             name,
             times,
             tuple(products),
@@ -309,7 +309,7 @@ class _Built(_Reader):
         return sum(bytes_of(cached[n].type.elements, bits) for n, bits in numbers.items())
 
     def _held(self, share: float) -> tuple[float, float, float, float]:
-        """Bytes, parameters, experts' and active parameters of this part, as in `Summary`."""
+        """Bytes, parameters, experts' and active parameters of this part, as in `PartSummary`."""
         nbytes = parameters = experts = active = 0.0
         per_token = self._routing.result.shape[-1] if self._routing else 1
         for value in self.rank.graph.inputs:
@@ -370,13 +370,13 @@ class _Captured(_Reader):
         super().__init__(rank)
         self.held: set[int] = set()
 
-    def part(self, name: str, nodes: list[Node]) -> Summary:
+    def part(self, name: str, nodes: list[Node]) -> PartSummary:
         """The summary of one of its parts."""
         products = [product for node in nodes for product in self.products(node)]
         others = [operator for node in nodes for operator in self._elementwise(node)]
         exchanges = [exchange for node in nodes for exchange in _exchanges(node)]
         held = sum(_nbytes(value) for node in nodes for value in self._first_seen(node))
-        return Summary(
+        return PartSummary(
             name,
             1,
             tuple(products),

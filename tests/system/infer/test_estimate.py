@@ -17,7 +17,7 @@ from trnsim.workload import captured
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Elementwise, Pass, Phase, Product
 from trnsim.workload.passes import summaries
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 EVERYWHERE = (
     *("inf1.xlarge", "inf2.xlarge", "trn1.2xlarge", "trn2.48xlarge", "Trn3 Gen1 UltraServer"),
@@ -42,7 +42,7 @@ def diffusion(tmp_path, monkeypatch):
         columns = 4000 if model.model_type == UNET["_class_name"] else 3000
         product = Product("addmm", 1000 * one.batch, 2000, columns, 1, 16)
         elementwise = Elementwise("addmm", 1e9), Elementwise("silu", 1e6 * one.batch)
-        return (Summary("layer", 3, (product,), elementwise, resident_bytes=1e6),)
+        return (PartSummary("layer", 3, (product,), elementwise, resident_bytes=1e6),)
 
     monkeypatch.setattr(question, "summaries_of", summaries_of)
     return pipeline(tmp_path)

@@ -15,7 +15,7 @@ from trnsim.system.train.pipeline import BACKWARD, FORWARD, orders
 from trnsim.system.train.stages import chunks, training_pass
 from trnsim.workload.gradients import Recompute, backward, recomputation
 from trnsim.workload.operators import Axis
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 
 class Ranks:
@@ -85,7 +85,7 @@ class Unfolded:
             if kind == FORWARD:
                 seconds = self.times.of(block, given).time_s
             else:
-                again = Summary("layer", 1)
+                again = PartSummary("layer", 1)
                 if part.is_layer:
                     again = recomputation(block, Recompute(self.layout.recompute))
                 seconds = self.times.backward(block, given).time_s

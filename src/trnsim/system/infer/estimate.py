@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trnsim.estimate.measured import Measured
     from trnsim.place.machine import Machine
     from trnsim.system.infer.parts import Inference, InferencePart, InputSizes
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
@@ -243,7 +243,7 @@ def _check_measured(table: Measured, plan: Inference, where: Machine) -> None:
     matching.check(table, where, (Phase.ENCODE,), [(model, WHOLE) for model in models])
 
 
-def count_of(summary: Summary) -> float:
+def count_of(summary: PartSummary) -> float:
     """Bytes of parameters of all layers of a part."""
     return summary.times * summary.resident_bytes
 

@@ -21,7 +21,7 @@ from trnsim.facts import Evidence
 from trnsim.place.links import Spread
 from trnsim.workload.operators import Axis, Cache, Elementwise, Pass, Phase, Product, Split
 from trnsim.workload.passes import summaries
-from trnsim.workload.summary import Summary
+from trnsim.workload.summary import PartSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,11 +167,11 @@ class ReplicaSteps:
         estimate = estimate.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
         return replace(estimate, extrapolations=beyond(self.model, model_pass, self.machine.lnc))
 
-    def _blocks(self, model: Architecture, model_pass: Pass) -> list[Summary]:
+    def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
         parts = summaries(model, model_pass, self.split)
         return [self._busiest_part(part, model_pass) for part in parts]
 
-    def _busiest_part(self, summary: Summary, model_pass: Pass) -> Summary:
+    def _busiest_part(self, summary: PartSummary, model_pass: Pass) -> PartSummary:
         """The part's summary on the busiest rank of its experts."""
         if self.split.expert == 1:
             return summary
@@ -209,12 +209,12 @@ def even_imbalance(tokens: int, ranks: int) -> float:
     return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
 
 
-def _single_layer(summary: Summary) -> Summary:
+def _single_layer(summary: PartSummary) -> PartSummary:
     """The summary of one of equal layers."""
     return replace(summary, times=min(summary.times, 1))
 
 
-def _merged_passes(prompts: Summary, decodes: Summary) -> Summary:
+def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
     """The summary of two passes through the same layer at once."""
     return replace(
         prompts,

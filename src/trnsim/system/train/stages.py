@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trnsim.system.train.layout import Layout
     from trnsim.workload.architecture import Architecture, Layer, Tower
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
 """Bits of a weight that is trained; products in FP8 keep weights in bfloat16.
@@ -43,7 +43,7 @@ class StagePart:
         experts: parameters of one layer's experts on one rank.
     """
 
-    summary: Summary
+    summary: PartSummary
     times: float
     tower: Tower
     layer: Layer | None
@@ -123,7 +123,7 @@ def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[StagePa
 
 
 def _tower(
-    tower: Tower, stream: Iterator[Summary], layout: Layout, is_alone: bool
+    tower: Tower, stream: Iterator[PartSummary], layout: Layout, is_alone: bool
 ) -> Iterator[StagePart]:
     """The tower's parts; a tied table is held twice where the head is on another stage."""
     table = next(stream)
@@ -135,7 +135,7 @@ def _tower(
     yield StagePart(head, 1, tower, None, head.parameters + copied * tower.width)
 
 
-def _layer(layer: Layer, summary: Summary, tower: Tower, layout: Layout) -> StagePart:
+def _layer(layer: Layer, summary: PartSummary, tower: Tower, layout: Layout) -> StagePart:
     experts = summary.expert_parameters
     dense = summary.parameters - experts
     if isinstance(layer.mlp, Experts):
@@ -152,7 +152,7 @@ def imbalance(tokens: float, ranks: int) -> float:
     return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
 
 
-def _busiest_summary(summary: Summary, layout: Layout, mlp: Experts) -> Summary:
+def _busiest_summary(summary: PartSummary, layout: Layout, mlp: Experts) -> PartSummary:
     """The summary of the expert rank with the most tokens, for which all others wait."""
     rows = layout.micro_batch * layout.sequence / layout.context
     factor = imbalance(rows * mlp.per_token, layout.expert)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import Chunk, StagePart
     from trnsim.workload.architecture import Architecture
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"
@@ -113,7 +113,7 @@ class TrainingSteps:
         self.exchanges = exchanges(machine)
         self._own_times = times
         self._measured = measured
-        self._passes: dict[tuple[object, ...], tuple[Summary, Passes]] = {}
+        self._passes: dict[tuple[object, ...], tuple[PartSummary, Passes]] = {}
         self._flop: dict[int, float] = {}
         self._layers: dict[str, LayerTimes] = {}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trnsim.system.train.layout import Layout
     from trnsim.system.train.stages import StagePart
     from trnsim.workload.operators import Exchange
-    from trnsim.workload.summary import Summary
+    from trnsim.workload.summary import PartSummary
 
 _HALF: Final = 0.5
 
@@ -128,7 +128,7 @@ def _with_exchanges(
     return StageWork(compute_s, sums[Axis.TENSOR], sums[Axis.CONTEXT], sums[Axis.EXPERT])
 
 
-def _weighted_share(summary: Summary) -> float:
+def _weighted_share(summary: PartSummary) -> float:
     """The part of products that has weights, and so gradients of weights."""
     flop = summary.flop
     weighted = sum(product.flop for product in summary.products if product.weight_bits)
