@@ -36,7 +36,7 @@ _PREFIX: Final = "models--"
 _PART: Final = r"[\w.-]+"
 _NAME: Final = re.compile(rf"({_PART}/)?{_PART}", re.ASCII)
 _FILES: Final = (".json", ".py", ".pt2", ".jax", ".mlir", ".mlirbc", ".stablehlo", ".yaml", ".yml")
-"""Endings of a path, which no model's name has."""
+"""Endings of paths, which no model's name has."""
 _NEAR: Final = 3
 _SHOWN: Final = 100
 """Characters of a name that is compared with known ones."""
@@ -47,12 +47,12 @@ class ShippedModel(Record):
     """A model whose configuration ships.
 
     Attributes:
-        name: the short one, and of its file.
-        id: Hugging Face's.
+        name: short name, and name of its file.
+        id: id on Hugging Face.
         family: models of one architecture.
-        parameters: the published number.
-        where: its source.
-        also: other names, of weights of the same shape.
+        parameters: published number of parameters.
+        where: source of the number.
+        also: names of other weights of the same shape.
     """
 
     name: str
@@ -64,12 +64,12 @@ class ShippedModel(Record):
 
     @property
     def file(self) -> Path:
-        """Its configuration."""
+        """Path of its configuration."""
         return FOLDER / f"{self.name}.json"
 
     @property
     def names(self) -> Iterator[str]:
-        """All of its names: with the organisation, and without."""
+        """All its names, with the organisation and without."""
         organisation, _, own = self.id.partition("/")
         for name in (self.name, own, *self.also):
             yield name
@@ -98,9 +98,9 @@ def config_file(stated: str) -> Path:
     path = Path(stated)
     if _exists(path):
         return path / _CONFIG if _is_folder_of_model(path) else path
-    found = named_file(stated)
-    if found is not None:
-        return found
+    file = named_file(stated)
+    if file is not None:
+        return file
     if path.suffix.lower() in _FILES or not _NAME.fullmatch(stated) or stated.startswith("."):
         return path
     raise BadInput(
@@ -118,7 +118,7 @@ def named_file(stated: str) -> Path | None:
 
 
 def model_name(file: str | Path) -> str:
-    """A model's name by its file: in the cache that of its folder, else what the file is called."""
+    """A model's name by its file: that of its folder in the cache, else that of the file."""
     identity = hub_id(Path(file))
     is_shipped = Path(file).parent == FOLDER
     return identity.rpartition("/")[2] if identity and not is_shipped else Path(file).stem
@@ -136,7 +136,7 @@ def hub_id(file: Path) -> str:
 
 
 def displayed(file: Path) -> str:
-    """How text names a file: by the model's name where it ships or lies in the cache."""
+    """Display name of a file: the model's name if it ships or lies in the cache, else the path."""
     return file.stem if file.parent == FOLDER else hub_id(file) or str(file)
 
 
@@ -190,7 +190,7 @@ def _snapshot(folder: Path) -> Path:
 
 
 def _near(stated: str) -> str:
-    """Known names like another, with what joins them to a sentence."""
+    """Clause of an error with known names that resemble another; "" without."""
     known = {name.casefold(): name for model in shipped() for name in (model.name, *model.names)}
     known |= {name: name for name in _downloaded()}
     near = get_close_matches(stated[:_SHOWN].casefold(), known, _NEAR)
