@@ -57,7 +57,7 @@ def begin():
     """Keep the state of this process."""
     os.environ["TRNSIM_STATE"] = place
     watch.begin("torch")
-    return watch.present()
+    return watch.current_watch()
 
 
 def end():

@@ -99,8 +99,8 @@ def case(name, chip, phase, batch, sequence, ranks=1, *, has_text=True, loss="")
 def compiled(asked):
     """What `trnsim compile` says."""
     from trnsim.device import configured  # noqa: PLC0415  takes seconds
-    from trnsim.device.answer import answer  # noqa: PLC0415  likewise
-    from trnsim.torch.models import answer as answers  # noqa: PLC0415  likewise
+    from trnsim.device.model_report import report_model  # noqa: PLC0415  likewise
+    from trnsim.torch.models import subjects as answers  # noqa: PLC0415  likewise
     from trnsim.workload.shape import ModelShape  # noqa: PLC0415  likewise
 
     decodes = asked.phase == "decode"
@@ -111,8 +111,8 @@ def compiled(asked):
         asked.sequence if decodes else 0,
         asked.ranks,
     )
-    subject = configured.of_config(asked.path, shape) or answers.of_config(asked.path, shape)
-    return Answer("compile", answer(subject, asked.chip).estimate)
+    subject = configured.model_of_config(asked.path, shape) or answers.of_config(asked.path, shape)
+    return Answer("compile", report_model(subject, asked.chip).estimate)
 
 
 def asked_of(one):

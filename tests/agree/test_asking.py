@@ -9,8 +9,8 @@ pytest.importorskip("torch", reason="compile asks plans from the torch room")
 from asking import Answer, Case, faults, plans, told
 from small_models import BERT, LLAMA, VIT
 
-from trnsim.device.answer import Subject, answer
-from trnsim.device.configured import asking
+from trnsim.device.configured import question_of
+from trnsim.device.model_report import Subject, report_model
 from trnsim.estimate.estimate import Estimate
 from trnsim.graph import Graph
 from trnsim.workload.shape import ModelShape
@@ -46,8 +46,8 @@ def compiled(case):
     made = SimpleNamespace(
         graph=graph, weights=frozenset(), names={}, operators=(), missing=(), calls=(), origins={}
     )
-    subject = Subject("it", made, ask=asking(case.path, shape, "bfloat16"))
-    return Answer("compile", answer(subject, case.chip).estimate)
+    subject = Subject("it", made, ask=question_of(case.path, shape, "bfloat16"))
+    return Answer("compile", report_model(subject, case.chip).estimate)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from trnsim.device import agreement, alive
-from trnsim.device.agreement import Agreement, Passed, disagreement
+from trnsim.device.agreement import Agreement, CallArguments, disagreement
 
-ADD = Passed("allreduce", "float32[4]", line="a.py:1")
+ADD = CallArguments("allreduce", "float32[4]", line="a.py:1")
 
 
 class Shared(dict):
@@ -62,10 +62,16 @@ def test_ranks_that_pass_the_same_meet_as_often_as_they_like():
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        (Passed("allgather", "float32[4]", line="b.py:2"), "allreduce beside allgather"),
-        (Passed("allreduce", "float32[5]", line="b.py:2"), "allreduce of different tensors"),
-        (Passed("allreduce", "bfloat16[4]", line="b.py:2"), "allreduce of different tensors"),
-        (Passed("allreduce", "float32[4]", root=1, line="b.py:2"), "allreduce from different root"),
+        (CallArguments("allgather", "float32[4]", line="b.py:2"), "allreduce beside allgather"),
+        (CallArguments("allreduce", "float32[5]", line="b.py:2"), "allreduce of different tensors"),
+        (
+            CallArguments("allreduce", "bfloat16[4]", line="b.py:2"),
+            "allreduce of different tensors",
+        ),
+        (
+            CallArguments("allreduce", "float32[4]", root=1, line="b.py:2"),
+            "allreduce from different root",
+        ),
     ],
 )
 def test_ranks_that_pass_different_things_are_named_with_lines(other, reason):
@@ -80,12 +86,12 @@ def test_ranks_that_pass_different_things_are_named_with_lines(other, reason):
 
 
 def test_lines_alone_may_differ():
-    elsewhere = Passed("allreduce", "float32[4]", line="b.py:2")
+    elsewhere = CallArguments("allreduce", "float32[4]", line="b.py:2")
     assert together(meeting(ADD), meeting(elsewhere)) == [None, None]
 
 
 def exchange(sends, receives):
-    return Passed("alltoall", "float32", sends=sends, receives=receives, line="a.py:3")
+    return CallArguments("alltoall", "float32", sends=sends, receives=receives, line="a.py:3")
 
 
 def test_what_one_sends_the_other_must_receive():
@@ -169,7 +175,7 @@ def test_a_rank_that_has_ended_is_named_with_its_last_collective(monkeypatch):
 
     def stays(one):
         assert one.meet("0", (0, 1), ADD) is None
-        return one.meet("0", (0, 1), Passed("barrier", line="a.py:9"))
+        return one.meet("0", (0, 1), CallArguments("barrier", line="a.py:9"))
 
     def leaves(one):
         assert one.meet("0", (0, 1), ADD) is None
@@ -196,7 +202,7 @@ def test_a_store_that_is_gone_is_left_to_the_transport():
 
 def message(kind, other, elements=4, dtype="float32", line="a.py:1"):
     name = f"{kind} {'to' if kind == 'send' else 'from'} rank {other}"
-    return Passed(name, f"{dtype}[{elements}]", line=line, elements=elements)
+    return CallArguments(name, f"{dtype}[{elements}]", line=line, elements=elements)
 
 
 SEND, RECEIVE = message("send", 1), message("recv", 0, line="b.py:2")
@@ -248,7 +254,7 @@ def test_messages_that_do_not_fit_are_named_to_both_sides(other):
 
 
 def test_a_shape_may_be_another_where_the_elements_are_as_many():
-    square = Passed("recv from rank 0", "float32[2, 2]", elements=4)
+    square = CallArguments("recv from rank 0", "float32[2, 2]", elements=4)
     assert together(sending, lambda one: receiving(one, square)) == [None, None]
 
 
@@ -333,9 +339,9 @@ def test_a_message_that_its_other_side_removes_while_it_is_read_passes():
         return [one.awaited(one.begin("0/0", 0, 1, receive(at))) for at in range(20)]
 
     def send(at):
-        return Passed("send to rank 1", f"float32[{at}]", line="a.py:1", elements=at)
+        return CallArguments("send to rank 1", f"float32[{at}]", line="a.py:1", elements=at)
 
     def receive(at):
-        return Passed("recv from rank 0", f"float32[{at}]", line="a.py:2", elements=at)
+        return CallArguments("recv from rank 0", f"float32[{at}]", line="a.py:2", elements=at)
 
     assert together(sends, receives, store=Vanishing()) == [[None] * 20] * 2

@@ -5,7 +5,13 @@ import pytest
 from trnsim.compiler import compile as compile_graph
 from trnsim.device import compiled_graph, device_core
 from trnsim.device.call_time import TensorSpec, time_of
-from trnsim.device.compiled_graph import CompiledGraph, compiled, graphs, graphs_text, require_room
+from trnsim.device.compiled_graph import (
+    CompiledGraph,
+    compiled_graphs,
+    graphs_text,
+    record_graph,
+    require_room,
+)
 from trnsim.device.hbm import device_memory
 from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
@@ -113,7 +119,7 @@ def compile_for(monkeypatch):
         inputs = [graph.input(shape, "float32") for shape in shapes]
         graph.outputs = [graph.elementwise("relu", value) for value in inputs]
         specs = tuple(map(Spec, shapes))
-        return compiled(kind, specs, graph, memory_plan(graph), operators, missing)
+        return record_graph(kind, specs, graph, memory_plan(graph), operators, missing)
 
     return compile_for
 
@@ -134,7 +140,7 @@ def test_graphs_are_numbered_by_kind_and_say_why_they_are_new(compile_for):
         ("forward-2", "input 0 was float32[8, 4] in forward-0 and is float32[9, 4] here"),
         ("forward-3", "as forward-2, for another function"),
     ]
-    assert graphs() == tuple(made)
+    assert compiled_graphs() == tuple(made)
 
 
 def test_the_text_has_sizes_memory_and_what_is_missing(compile_for):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from trnsim.device import configured
-from trnsim.device.answer import answer
+from trnsim.device.model_report import report_model
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.workload.config import read_values
@@ -28,12 +28,12 @@ def written(folder, **given):
 
 def test_a_configuration_is_compiled_as_it_is_planned(tmp_path):
     shape = ModelShape("decode", batch=3, past=63, ranks=2)
-    subject = configured.of_config(written(tmp_path), shape)
+    subject = configured.model_of_config(written(tmp_path), shape)
     assert subject.title == (
         "llama (config.json), decode, batch 3, 63 keys in the cache, one of 2 ranks"
     )
     assert subject.items == ("tokens", 3)
-    found = answer(subject, "trn2")
+    found = report_model(subject, "trn2")
     assert [one.kind for one, _ in found.exchanges] == [
         "all_gather",
         *["all_reduce"] * 4,
@@ -47,7 +47,8 @@ def test_no_framework_is_imported(tmp_path):
     program = (
         "import sys; from pathlib import Path; from trnsim.device import configured; "
         "from trnsim.workload.shape import ModelShape; "
-        f"assert configured.of_config(Path({str(written(tmp_path))!r}), ModelShape('train')); "
+        f"path = Path({str(written(tmp_path))!r}); "
+        "assert configured.model_of_config(path, ModelShape('train')); "
         "assert not {'torch', 'transformers', 'jax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -56,12 +57,12 @@ def test_no_framework_is_imported(tmp_path):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_and_activations_are_of_the_type_asked_for(dtype, tmp_path):
     path = written(tmp_path, torch_dtype="bfloat16", quantization_config={"quant_method": "fp8"})
-    made = configured.of_config(path, ModelShape("prefill", sequence=8), dtype).made
+    made = configured.model_of_config(path, ModelShape("prefill", sequence=8), dtype).model_graph
     tables = ("frequencies",)
     kinds = {v.dtype for v in made.graph.inputs if made.names[v.number] not in tables}
     assert kinds == {dtype, "int32"}
     with pytest.raises(BadInput, match=r"^dtype 'float64'; legal: float32, bfloat16, float16"):
-        configured.of_config(path, ModelShape("prefill"), "float64")
+        configured.model_of_config(path, ModelShape("prefill"), "float64")
 
 
 @pytest.mark.parametrize(
@@ -74,18 +75,18 @@ def test_weights_and_activations_are_of_the_type_asked_for(dtype, tmp_path):
     ],
 )
 def test_what_is_not_known_is_left_to_a_framework(given, tmp_path):
-    assert configured.of_config(written(tmp_path, **given), ModelShape("prefill")) is None
+    assert configured.model_of_config(written(tmp_path, **given), ModelShape("prefill")) is None
 
 
 def test_heads_that_ranks_do_not_divide_and_places_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(BadInput, match=r"^tp of 3 does not divide the 4 attention heads of llama;"):
-        configured.of_config(written(tmp_path), ModelShape("prefill", ranks=3))
-    assert configured.of_config(written(tmp_path), ModelShape("prefill", sequence=129))
+        configured.model_of_config(written(tmp_path), ModelShape("prefill", ranks=3))
+    assert configured.model_of_config(written(tmp_path), ModelShape("prefill", sequence=129))
     gpt = written(tmp_path, model_type="gpt2", n_embd=64, n_layer=1, n_head=4, n_positions=128)
     with pytest.raises(
         BadInput, match=r"^a sequence of 129 tokens exceeds max_position_embeddings of"
     ):
-        configured.of_config(gpt, ModelShape("decode", past=128))
+        configured.model_of_config(gpt, ModelShape("decode", past=128))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_a_configuration_is_asked_of_plans_in_the_dtype_of_its_products(
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**LLAMA, "torch_dtype": "float64"}))
     shape = ModelShape("decode", batch=3, past=63, ranks=2)
-    found = configured.asking(path, shape, dtype)(machine("trn1"), is_cast)
+    found = configured.question_of(path, shape, dtype)(machine("trn1"), is_cast)
     assert (found.dtype, found.model.weight_bits) == (name, bits)
     assert found.model_pass == Pass(Phase.DECODE, 3, 1, 63)
     assert found.split.tensor == 2
@@ -126,21 +127,21 @@ def test_a_configuration_that_plans_cannot_read_says_what_is_missing(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({key: one for key, one in LLAMA.items() if key != "hidden_size"}))
     with pytest.raises(BadInput, match="'hidden_size' is missing"):
-        configured.asking(path, ModelShape("prefill"), "bfloat16")
+        configured.question_of(path, ModelShape("prefill"), "bfloat16")
 
 
 def test_what_is_not_known_is_said(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama"}')
-    assert "hidden_size" in configured.unknown_of(path)
+    assert "hidden_size" in configured.unknown_part(path)
 
 
 def test_heads_that_ranks_do_not_divide_are_made_up(tmp_path):
     path = written(tmp_path)
     with pytest.raises(BadInput, match="tp of 3 does not divide the 4 attention heads"):
-        configured.of_config(path, ModelShape("prefill", sequence=8, ranks=3))
+        configured.model_of_config(path, ModelShape("prefill", sequence=8, ranks=3))
     shape = ModelShape("prefill", sequence=8, ranks=3, is_padded=True)
-    made = configured.of_config(path, shape).made
+    made = configured.model_of_config(path, shape).model_graph
     shapes = {made.names[v.number]: v.type.shape for v in made.graph.inputs}
     assert shapes["layers.0.attention.output"] == (32, 64)  # two heads of 16: six of four
     assert shapes["layers.1.mlp.down"] == (43, 64)

@@ -1,11 +1,11 @@
 import pytest
 
-from trnsim.device.call_log import Span
+from trnsim.device.call_log import CallSpan
 from trnsim.device.exposed import Moment, moments, overlap
 
 
 def test_moments_lie_between_calls():
-    spans = {0: Span(10, 12), 1: Span(11), 2: Span(13, 13), 3: Span(13, 99)}
+    spans = {0: CallSpan(10, 12), 1: CallSpan(11), 2: CallSpan(13, 13), 3: CallSpan(13, 99)}
     assert moments([1.0, 2.0, 4.0, 8.0], spans, first=10) == [
         Moment(0, "begin", 0),
         Moment(1.0, "begin", 1),

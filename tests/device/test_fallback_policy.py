@@ -4,8 +4,8 @@ import pytest
 
 from trnsim.device.fallback_policy import (
     HostFallback,
+    count_host_fallback,
     host_fallbacks,
-    left_to_host,
     set_policy,
     state,
 )
@@ -21,7 +21,7 @@ def fresh(monkeypatch):
 def test_what_is_left_to_the_host_is_counted_and_told_once():
     def leave(*keys):
         for key in keys:
-            left_to_host(key, f"{key} runs on the host")
+            count_host_fallback(key, f"{key} runs on the host")
 
     with pytest.warns(HostFallback) as caught:
         leave("sort", "sort", "eigh")

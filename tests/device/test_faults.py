@@ -7,7 +7,7 @@ import time
 import pytest
 
 from trnsim.device import faults
-from trnsim.device.faults import Fault, HardwareFault, Injector, parse
+from trnsim.device.faults import HardwareFault, Injector, LaunchFault, parse
 from trnsim.errors import BadInput
 from trnsim.instance.state.hardware import Injected
 
@@ -15,14 +15,20 @@ from trnsim.instance.state.hardware import Injected
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("rank=3,step=5", Fault("rank", 3, 5)),
-        ("rank=0,step=1", Fault("rank", 0, 1)),
-        ("hbm-ecc=rank:3,step=5", Fault("hbm-ecc", 3, 5)),
-        ("link=chip 0 to chip 1", Fault("link", link="chip 0 to chip 1")),
-        ("link=chip 0 to chip 1,factor=0.5", Fault("link", link="chip 0 to chip 1", factor=0.5)),
-        ("link=chip 0 to chip 1,factor=1", Fault("link", link="chip 0 to chip 1", factor=1.0)),
-        ("link=instance 1, EFA 0, out", Fault("link", link="instance 1, EFA 0, out")),
-        ("link=EFA 0,in,factor=0.5", Fault("link", link="EFA 0, in", factor=0.5)),
+        ("rank=3,step=5", LaunchFault("rank", 3, 5)),
+        ("rank=0,step=1", LaunchFault("rank", 0, 1)),
+        ("hbm-ecc=rank:3,step=5", LaunchFault("hbm-ecc", 3, 5)),
+        ("link=chip 0 to chip 1", LaunchFault("link", link="chip 0 to chip 1")),
+        (
+            "link=chip 0 to chip 1,factor=0.5",
+            LaunchFault("link", link="chip 0 to chip 1", factor=0.5),
+        ),
+        (
+            "link=chip 0 to chip 1,factor=1",
+            LaunchFault("link", link="chip 0 to chip 1", factor=1.0),
+        ),
+        ("link=instance 1, EFA 0, out", LaunchFault("link", link="instance 1, EFA 0, out")),
+        ("link=EFA 0,in,factor=0.5", LaunchFault("link", link="EFA 0, in", factor=0.5)),
     ],
 )
 def test_faults_in_the_words_of_the_command_line(text, fault):
@@ -56,9 +62,9 @@ def test_what_is_no_fault_is_refused_with_what_is_one(text, reason):
 
 def test_the_variable_carries_them_to_the_ranks():
     texts = ["rank=3,step=5", "link=chip 0 to chip 1,factor=0.5"]
-    found = faults.asked({faults.FAULTS_VARIABLE: faults.as_variable(texts)})
+    found = faults.requested_faults({faults.FAULTS_VARIABLE: faults.as_variable(texts)})
     assert found == [parse(text) for text in texts]
-    assert faults.asked({}) == []
+    assert faults.requested_faults({}) == []
     assert faults.link_factors(found) == {"chip 0 to chip 1": 0.5}
 
 
@@ -86,7 +92,7 @@ def test_a_killed_rank_has_no_time_to_say_anything():
 
 @pytest.mark.parametrize("kind", ["hbm-ecc", "hang", "dma", "thermal"])
 def test_launch_takes_the_kinds_of_trnsim_fault(kind):
-    assert parse(f"{kind}=rank:1,step=2") == Fault(kind, 1, 2)
+    assert parse(f"{kind}=rank:1,step=2") == LaunchFault(kind, 1, 2)
 
 
 STATUSES = {

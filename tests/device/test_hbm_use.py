@@ -154,7 +154,7 @@ def held(a, b):
     table = nl.shared_constant(np.ones((4, 6), np.float32))
     result = nl.ndarray((128, 8), nl.float32, buffer=nl.shared_hbm)
     nl.store(result, nl.load(a[:, 0:8]))
-    SEEN.append(watch.present().record())
+    SEEN.append(watch.current_watch().record())
     return own.shape[0] // (table.shape[0] - len(b)), result
 
 
@@ -175,7 +175,7 @@ def test_a_kernel_on_host_arrays_holds_hbm_while_it_runs():
     first, second = SEEN
     assert first.memory_bytes == second.memory_bytes == {0: expected}
     nothing_more = dict.fromkeys(MEMORY, 0) | {"tensors": before, "model_code": 2 * 96 * MIB}
-    assert watch.present().record().memory_bytes == {0: nothing_more}
+    assert watch.current_watch().record().memory_bytes == {0: nothing_more}
 
 
 @pytest.mark.usefixtures("place")
@@ -221,7 +221,7 @@ def exchanged(x, groups):
     isa.dma_copy(dst=source, src=x)
     collectives.all_reduce([source], [whole], groups, nl.add)
     isa.dma_copy(dst=result, src=whole)
-    SEEN.append(watch.present().record().memory_bytes)
+    SEEN.append(watch.current_watch().record().memory_bytes)
     return result
 
 
@@ -237,4 +237,4 @@ def test_each_rank_of_a_kernel_holds_its_own(numerics):
     for core, tensors in {0: before, 1: 0}.items():
         assert SEEN[-1][core]["tensors"] == tensors + 2 * 64 * 4
         assert SEEN[-1][core]["model_shared_scratchpad"] == 512 * MIB
-        assert watch.present().record().memory_bytes[core]["tensors"] == tensors
+        assert watch.current_watch().record().memory_bytes[core]["tensors"] == tensors

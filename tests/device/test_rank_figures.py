@@ -9,7 +9,7 @@ from trnsim.device import rank_figures
 from trnsim.device.call_log import CallEvent, Recording, StepPhase
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.rank_figures import LastSteps, figures
-from trnsim.device.steps import Steps
+from trnsim.device.steps import StepCounter
 
 
 class Call:
@@ -79,7 +79,7 @@ def test_collectives_alone_are_told_too():
 
 def test_a_long_program_keeps_its_last_steps_and_tells_the_same(monkeypatch):
     def told(is_long):
-        found, steps = Recording(), Steps()
+        found, steps = Recording(), StepCounter()
         monkeypatch.setattr(rank_figures, "steps", steps)
         if is_long:
             steps.listeners.append(LastSteps(found))

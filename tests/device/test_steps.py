@@ -1,11 +1,11 @@
 import struct
 
 from trnsim.device import steps as module
-from trnsim.device.steps import Steps, are_watched
+from trnsim.device.steps import StepCounter, are_watched
 
 
 def test_a_step_is_that_of_an_optimizer():
-    one = Steps()
+    one = StepCounter()
     seen = []
     one.listeners.append(lambda: seen.append(one.number))
     for _ in range(3):
@@ -15,7 +15,7 @@ def test_a_step_is_that_of_an_optimizer():
 
 
 def test_without_an_optimizer_it_is_a_synchronization():
-    one = Steps()
+    one = StepCounter()
     for _ in range(3):
         one.synchronizes()
     assert one.number == 3
@@ -24,7 +24,7 @@ def test_without_an_optimizer_it_is_a_synchronization():
 
 
 def test_waiting_for_many_results_is_one_synchronization():
-    one = Steps()
+    one = StepCounter()
     for number in range(3):
         one.works()
         for _ in range(4):
@@ -40,7 +40,7 @@ def test_whoever_watches_reads_the_number_from_a_file(monkeypatch, tmp_path):
     path.write_bytes(bytes(8))
     monkeypatch.setenv(module.STEP_VARIABLE, str(path))
     assert are_watched()
-    one = Steps()
+    one = StepCounter()
     for _ in range(3):
         one.optimizer_begins()
     assert struct.unpack("<q", path.read_bytes()) == (3,)

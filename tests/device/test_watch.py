@@ -67,7 +67,7 @@ def place(tmp_path, monkeypatch):
 
 
 def test_calls_add_up_to_busy_and_elapsed_times():
-    work = watch.Work()
+    work = watch.WorkRecording()
     for _ in range(3):
         work.note(Call(), 1, lambda: pytest.fail("no place in the program is asked for"))
     work.note(Call(), 0, lambda: None)
@@ -83,7 +83,7 @@ def test_calls_add_up_to_busy_and_elapsed_times():
 
 
 def test_an_exchange_that_is_awaited_takes_elapsed_time():
-    work = watch.Work()
+    work = watch.WorkRecording()
     call = CollectiveCall("allreduce", 1 << 20, (0, 1))
     work.note_collective(call, (), is_async=True)
     work.settle()
@@ -100,7 +100,7 @@ def test_a_run_of_a_kernel_is_seen_from_outside(place):
     (quiet,) = read_all(place)  # the reader now listens
     assert (quiet.pid, quiet.tool, quiet.instance) == (os.getpid(), "kernel", "trn2.3xlarge")
     assert (quiet.cores, quiet.executions["completed"]) == ((0, 1, 2, 3), 0)
-    found = watch.present()
+    found = watch.current_watch()
     found.writer.look()
     run = trnsim.run(doubled, array)
     found.writer.look()
@@ -119,7 +119,7 @@ def test_latencies_are_of_the_executions_since_the_last_record(place):
     folder.listen(place, 30)
     few, many = (np.ones((128, columns), np.float32) for columns in (8, 4096))
     trnsim.run(doubled, many)  # the reader is heard after it
-    found = watch.present()
+    found = watch.current_watch()
     found.writer.look()
     found.writer.stop()  # whose thread makes records too
     times_s = []
@@ -150,7 +150,7 @@ def test_a_run_on_ranks_has_a_core_each(place):
     folder.listen(place, 30)
     group = collectives.ReplicaGroup([list(range(4))])
     world = trnsim.run(reduced, ONES, group, ranks=4, instance="trn2.48xlarge")
-    found = watch.present()
+    found = watch.current_watch()
     found.writer.look()
     (first,) = read_all(place)
     # Of the first run the cores are known at once, the rest once the thread has heard a reader.
@@ -178,7 +178,7 @@ def test_a_program_that_runs_follows_a_reset(place):
     with pytest.raises(HardwareFault, match=r"1203\) on device 0"):
         trnsim.run(doubled, np.ones((128, 512), np.float32))
     hardware.reset(place)
-    watch.present().writer.look()
+    watch.current_watch().writer.look()
     trnsim.run(doubled, np.ones((128, 512), np.float32))
 
 
@@ -199,7 +199,7 @@ def test_a_run_of_a_kernel_has_the_operations_of_its_products(place):
     a, b = (np.ones((128, columns), ml_dtypes.bfloat16) for columns in (96, 256))
     for _ in range(3):
         run = trnsim.run(multiplied, a, b)
-        watch.present().writer.look()
+        watch.current_watch().writer.look()
     (record,) = read_all(place)
     # The reader is heard after the first run.
     assert record.flop == {0: 2 * 2 * 96 * 128 * 256}
@@ -223,30 +223,30 @@ def test_no_kernel_runs_on_an_instance_that_is_not_emulated(monkeypatch):
             BadInput, match=r"inf1\.xlarge has Inferentia1, .* not emulated; legal: "
         ):
             run(doubled, np.ones((128, 512), np.float32))
-    assert watch.present() is None
+    assert watch.current_watch() is None
 
 
 def test_nothing_is_counted_while_nobody_listens(place):
     watch.begin("kernel")
-    assert not any(isinstance(one, watch.Work) for one in call_log.recordings)
+    assert not any(isinstance(one, watch.WorkRecording) for one in call_log.recordings)
     folder.listen(place, 10)
-    watch.present().writer.look()
-    assert watch.present().work in call_log.recordings
+    watch.current_watch().writer.look()
+    assert watch.current_watch().work in call_log.recordings
     os.utime(place / "listening", (1, 1))
-    watch.present().writer.look()
-    assert not any(isinstance(one, watch.Work) for one in call_log.recordings)
+    watch.current_watch().writer.look()
+    assert not any(isinstance(one, watch.WorkRecording) for one in call_log.recordings)
 
 
 @pytest.mark.usefixtures("place")
 def test_a_process_is_begun_once_and_not_at_all_where_it_is_off(monkeypatch):
     watch.begin("kernel")
-    first = watch.present()
+    first = watch.current_watch()
     watch.begin("torch")
-    assert watch.present() is first
+    assert watch.current_watch() is first
     watch.end()
     monkeypatch.setenv("TRNSIM_STATE", "off")
     watch.begin("kernel")
-    assert watch.present() is None
+    assert watch.current_watch() is None
 
 
 def test_a_state_that_cannot_be_kept_is_said_once_and_ends_no_program(place, monkeypatch, capsys):
@@ -256,7 +256,7 @@ def test_a_state_that_cannot_be_kept_is_said_once_and_ends_no_program(place, mon
     watch.begin("kernel")
     said = capsys.readouterr().err
     assert said.count("the state of this process is not kept: cannot write to the folder") == 1
-    assert watch.present() is None
+    assert watch.current_watch() is None
 
 
 @pytest.mark.usefixtures("place")
@@ -287,7 +287,7 @@ def test_a_number_of_cores_is_of_those_that_are_free(place, monkeypatch):
     monkeypatch.setenv("NEURON_RT_NUM_CORES", "3")
     device_core.visible_cores.cache_clear()
     watch.begin("kernel")
-    assert watch.present().cores == (3, 4, 5)
+    assert watch.current_watch().cores == (3, 4, 5)
     assert sorted(one.cores for one in read_all(place)) == [(0, 1, 2), (3, 4, 5)]
 
 
@@ -310,10 +310,10 @@ PROGRAM = """
     place = opened()
     listen(place, 30)
     from trnsim.device import watch
-    watch.present().writer.look()
+    watch.current_watch().writer.look()
     for _ in range(5):
         product = kept @ kept
-    watch.present().writer.look()
+    watch.current_watch().writer.look()
     (record,) = read_all(place)
     print(json.dumps({
         "said": torch.neuron.memory_stats(),
@@ -366,10 +366,10 @@ def test_a_fault_within_the_file_system_s_grain_of_time_is_met(place):
     """Two changes of a folder may have one time."""
     watch.begin("kernel")
     hardware.inject(place, hardware.Injected("thermal", 0, 1, time.time(), None))
-    watch.present().look_for_faults(place)
+    watch.current_watch().look_for_faults(place)
     found = (place / hardware.FOLDER).stat().st_mtime_ns
     hardware.inject(place, hardware.Injected("hang", 0, 0, time.time(), None))
     os.utime(place / hardware.FOLDER, ns=(found, found))
-    watch.present().look_for_faults(place)
+    watch.current_watch().look_for_faults(place)
     with pytest.raises(HardwareFault, match="NRT_TIMEOUT"):
         trnsim.run(doubled, np.ones((2, 2), np.float32))

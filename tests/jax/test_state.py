@@ -18,11 +18,11 @@ from trnsim.instance.state.reader import read_all
 device = jax.devices("neuron")[1]
 kept = jax.device_put(jnp.ones((256, 256), jnp.float32), device)
 listen(opened(), 30)
-watch.present().writer.look()
+watch.current_watch().writer.look()
 product = jax.jit(lambda x: jnp.tanh(x @ x + np.arange(256, dtype=np.float32)) @ x)
 for _ in range(3):
     made = product(kept).block_until_ready()
-watch.present().writer.look()
+watch.current_watch().writer.look()
 (record,) = read_all(opened())
 print(json.dumps({
     "tool": record.tool, "cores": record.cores, "instance": record.instance, "lnc": record.lnc,
@@ -69,7 +69,7 @@ device = jax.devices("neuron")[1]
 product = jax.jit(lambda x: x @ x)
 kept = product(jax.device_put(np.ones((4, 4), np.float32), device)).block_until_ready()
 hardware.inject(opened(), hardware.Injected("hbm-ecc", 1, 1, time.time(), None))
-watch.present().writer.look()
+watch.current_watch().writer.look()
 met = []
 for use in (
     lambda: product(kept),
@@ -85,7 +85,7 @@ print(met, record.executions["completed_with_err"], record.errors["hardware"])
 jax.device_put(np.ones(2, np.float32), jax.devices("neuron")[0])  # another core of the device
 hardware.clear(opened())
 time.sleep(0.01)
-watch.present().writer.look()
+watch.current_watch().writer.look()
 print(np.asarray(product(kept))[0, 0])
 """
 

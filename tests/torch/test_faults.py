@@ -71,7 +71,7 @@ def meeting(core):
 place, found = opened(), {}
 for core in (1, 0):
     hardware.inject(place, hardware.Injected("hbm-ecc", 0, core, time.time(), None))
-    watch.present().writer.look()
+    watch.current_watch().writer.look()
     found[f"of {core}"] = meeting(core)
     if core:
         (record,) = read_all(place)
@@ -82,7 +82,7 @@ for core in (1, 0):
         found["logged"] = (place / hardware.LOG).read_text().count("HBM_UNCORRECTABLE_ERROR")
     hardware.clear(place)
     time.sleep(0.01)
-    watch.present().writer.look()
+    watch.current_watch().writer.look()
 found["after"] = meeting(-1)
 print(json.dumps(found))
 dist.destroy_process_group()

@@ -49,7 +49,7 @@ def built(values, shape, dtype):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "config.json")
         path.write_text(json.dumps(values), encoding="utf-8")
-        subject = configured.of_config(path, shape, dtype)
+        subject = configured.model_of_config(path, shape, dtype)
     return subject and subject.made
 
 

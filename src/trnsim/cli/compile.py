@@ -241,9 +241,9 @@ def _program_of_jax(model: Path, weights: list[str]) -> Any:
 
 def _any_answer() -> Any:
     """What answers for a graph of any framework."""
-    from trnsim.device.answer import answer  # noqa: PLC0415  a config.json is answered by torch's
+    from trnsim.device.model_report import report_model  # noqa: PLC0415  a config.json is answered by torch's
 
-    return answer
+    return report_model
 
 
 def _asked(
@@ -257,7 +257,7 @@ def _asked(
     answers = _answers()
     return (answers.of_script if model.suffix == ".py" else answers.of_export)(
         model
-    ), answers.answer
+    ), answers.report_model
 
 
 def _configured(
@@ -268,11 +268,11 @@ def _configured(
 
     batch, sequence, past, tp = sizes
     shape = ModelShape(_phase(model, phase, past), batch, sequence, past, tp)
-    subject = configured.of_config(model, shape, dtype)
+    subject = configured.model_of_config(model, shape, dtype)
     if subject is not None:
         return subject, _any_answer()
-    answers = _answers(f" for {model}: {configured.unknown_of(model)}")
-    return answers.of_config(model, shape, dtype), answers.answer
+    answers = _answers(f" for {model}: {configured.unknown_part(model)}")
+    return answers.of_config(model, shape, dtype), answers.report_model
 
 
 def _phase(model: Path, phase: str | None, past: int) -> str:
@@ -317,15 +317,15 @@ def _write(
 
 
 def _answers(why: str = "") -> Any:
-    """`trnsim.torch.models.answer`, imported late: other commands need no PyTorch."""
+    """`trnsim.torch.models.subjects`, imported late: other commands need no PyTorch."""
     try:
         import_module("torch")
     except ImportError as error:
         needs = f"trnsim compile needs PyTorch{why}"
         raise BadInput(needs, fix="pip install 'trnsim[torch]'") from error
-    from trnsim.torch.models import answer  # noqa: PLC0415  as above
+    from trnsim.torch.models import subjects  # noqa: PLC0415  as above
 
-    return answer
+    return subjects
 
 
 def _import_all(modules: list[str]) -> None:

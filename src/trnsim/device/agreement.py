@@ -40,7 +40,7 @@ _SHARE: Final = 3
 
 
 @dataclass(frozen=True)
-class Passed:
+class CallArguments:
     """What a rank passes to a collective.
 
     Attributes:
@@ -82,7 +82,7 @@ class Passed:
         return self.kind, self.tensors, self.root
 
 
-class Finding(NamedTuple):
+class CallFailure(NamedTuple):
     """Why a collective cannot begin.
 
     Attributes:
@@ -96,7 +96,7 @@ class Finding(NamedTuple):
     lost: tuple[int, ...] = ()
 
 
-class Place(NamedTuple):
+class PendingCall(NamedTuple):
     """A rank in a call: in which of which group, and what it passed.
 
     Attributes:
@@ -109,7 +109,7 @@ class Place(NamedTuple):
     group: str
     ranks: tuple[int, ...]
     number: int
-    passed: Passed
+    arguments: CallArguments
 
 
 class Agreement:
@@ -133,36 +133,40 @@ class Agreement:
         self._read: dict[str, str] = {}
         store.set(self._alive(rank), alive.lock())
 
-    def meet(self, group: str, ranks: Sequence[int], mine: Passed) -> Finding | None:
+    def meet(
+        self, group: str, ranks: Sequence[int], arguments: CallArguments
+    ) -> CallFailure | None:
         """Wait until all `ranks` of `group` are at its next collective; why they never will be.
 
         None where all passed the same, or where the store is gone: the transport then says why.
         """
-        place = self._next(group, ranks, mine)
-        return self._unless_gone(lambda: self._said_and_awaited(place))
+        call = self._next(group, ranks, arguments)
+        return self._unless_gone(lambda: self._said_and_awaited(call))
 
-    def begin(self, group: str, sender: int, receiver: int, mine: Passed) -> Place:
+    def begin(
+        self, group: str, sender: int, receiver: int, arguments: CallArguments
+    ) -> PendingCall:
         """Say what this rank sends to `receiver`, or receives from `sender`; its place."""
-        place = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), mine)
+        call = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), arguments)
         if receiver not in self._takers:
-            self._unless_gone(lambda: self._say(place))
-        return place
+            self._unless_gone(lambda: self._say(call))
+        return call
 
-    def disagrees(self, place: Place) -> Finding | None:
+    def disagrees(self, call: PendingCall) -> CallFailure | None:
         """Why a message cannot pass, where its other side has begun too."""
-        if place.ranks[1] in self._takers:
+        if call.ranks[1] in self._takers:
             return None
-        mine = {self.rank: place.passed}
-        return self._unless_gone(lambda: disagreement(self._come(place) | mine))
+        own = {self.rank: call.arguments}
+        return self._unless_gone(lambda: disagreement(self._come(call) | own))
 
-    def awaited(self, place: Place, wait_s: float = math.inf) -> Finding | None:
+    def awaited(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         """Wait until the other side of a message has begun too; why it never will, or cannot pass.
 
         None where both passed the same, or after `wait_s`: the transport then goes on.
         """
-        if place.ranks[1] in self._takers:
+        if call.ranks[1] in self._takers:
             return None
-        return self._unless_gone(lambda: self._awaited(place, wait_s))
+        return self._unless_gone(lambda: self._awaited(call, wait_s))
 
     def receives_from_any(self) -> None:
         """Say that this rank receives from whoever sends: what it receives is agreed on no more."""
@@ -170,13 +174,13 @@ class Agreement:
             self._takers.add(self.rank)
             self._unless_gone(lambda: self._store.set(self._from_any(self.rank), "1"))
 
-    def _next(self, group: str, ranks: Sequence[int], mine: Passed) -> Place:
-        place = Place(group, tuple(ranks), self._met[group], mine)
+    def _next(self, group: str, ranks: Sequence[int], arguments: CallArguments) -> PendingCall:
+        call = PendingCall(group, tuple(ranks), self._met[group], arguments)
         self._met[group] += 1
         self._threads.add(threading.get_ident())
-        return place
+        return call
 
-    def _unless_gone(self, ask: Callable[[], Finding | None]) -> Finding | None:
+    def _unless_gone(self, ask: Callable[[], CallFailure | None]) -> CallFailure | None:
         """What `ask` finds; None once the store has ended with the process that held it."""
         if not self._is_whole:
             return None
@@ -186,71 +190,71 @@ class Agreement:
             self._is_whole = False
             return None
 
-    def _say(self, place: Place) -> None:
-        self._store.set(self._said(place, self.rank), _content(place))
+    def _say(self, call: PendingCall) -> None:
+        self._store.set(self._said(call, self.rank), _content(call))
 
-    def _said_and_awaited(self, place: Place) -> Finding | None:
-        self._say(place)
-        return self._awaited(place)
+    def _said_and_awaited(self, call: PendingCall) -> CallFailure | None:
+        self._say(call)
+        return self._awaited(call)
 
-    def _awaited(self, place: Place, wait_s: float = math.inf) -> Finding | None:
-        content, is_uneven = _content(place), bool(place.passed.sends)
+    def _awaited(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
+        content, is_uneven = _content(call), bool(call.arguments.sends)
         begun_s = looked_s = now_s = time.monotonic()
-        finding: Finding | None = None
+        finding: CallFailure | None = None
         while now_s - begun_s <= wait_s:
-            contents = self._contents(place)
-            if not is_uneven and all(contents.get(rank) == content for rank in place.ranks):
+            contents = self._contents(call)
+            if not is_uneven and all(contents.get(rank) == content for rank in call.ranks):
                 break
-            found = _of_number(contents, place.number) | {self.rank: place.passed}
-            if len(found) == len(place.ranks):
-                finding = disagreement(found)
-                self._forget(place)
+            by_rank = _arguments_at(contents, call.number) | {self.rank: call.arguments}
+            if len(by_rank) == len(call.ranks):
+                finding = disagreement(by_rank)
+                self._forget(call)
                 break
             now_s = time.monotonic()
             if now_s - looked_s > _PATIENCE_S:
                 looked_s = now_s
-                if self._is_for_any(place):
+                if self._is_for_any(call):
                     break
-                self._tell(place)
-                finding = self._told(place) or self._hopeless(place, found)
+                self._tell(call)
+                finding = self._told(call) or self._hopeless(call, by_rank)
                 if finding is not None:
                     break
             time.sleep(min(max((now_s - begun_s) / _SHARE, _LEAST_S), _PAUSE_S))
         self._wait_no_more()
         return finding
 
-    def _forget(self, place: Place) -> None:
+    def _forget(self, call: PendingCall) -> None:
         """Note that the other side of a message was read, and remove what was read before it."""
-        if place.passed.is_of_a_pair:
-            before = self._read.get(place.group)
-            self._read[place.group] = self._said(place, sum(place.ranks) - self.rank)
+        if call.arguments.is_of_a_pair:
+            before = self._read.get(call.group)
+            self._read[call.group] = self._said(call, sum(call.ranks) - self.rank)
             if before is not None:
                 self._store.delete_key(before)
 
-    def _is_for_any(self, place: Place) -> bool:
+    def _is_for_any(self, call: PendingCall) -> bool:
         """Whether the receiver of a message has said that it takes any."""
-        receiver = place.ranks[-1]
-        if place.passed.is_of_a_pair and self._store.check([self._from_any(receiver)]):
+        receiver = call.ranks[-1]
+        if call.arguments.is_of_a_pair and self._store.check([self._from_any(receiver)]):
             self._takers.add(receiver)
             return True
         return False
 
-    def _contents(self, place: Place) -> dict[int, str]:
+    def _contents(self, call: PendingCall) -> dict[int, str]:
         """By rank what it said of the last even or odd collective of the group to which it came.
 
         A rank is at most one collective ahead, so what it says of this one is never overwritten
         before all have read it. What was said of a message is removed by its other side at any
         time, and a store waits for what is not there: such keys are read in one step.
         """
-        keys = {rank: self._said(place, rank) for rank in place.ranks}
-        if not place.passed.is_of_a_pair:
+        keys = {rank: self._said(call, rank) for rank in call.ranks}
+        if not call.arguments.is_of_a_pair:
             return self._present(keys)
-        asked = {rank: self._store.compare_set(key, _NONE, _NONE) for rank, key in keys.items()}
-        return {rank: text.decode() for rank, text in asked.items() if text != _NONE.encode()}
+        texts = {rank: self._store.compare_set(key, _NONE, _NONE) for rank, key in keys.items()}
+        return {rank: text.decode() for rank, text in texts.items() if text != _NONE.encode()}
 
-    def _come(self, place: Place) -> dict[int, Passed]:
+    def _come(self, call: PendingCall) -> dict[int, CallArguments]:
         """By rank what it passed to this collective, of those that have come to it."""
-        return _of_number(self._contents(place), place.number)
+        return _arguments_at(self._contents(call), call.number)
 
     def _present(self, keys: Mapping[int, str]) -> dict[int, str]:
         """The values of those keys that have one."""
@@ -261,11 +265,11 @@ class Agreement:
 
     # When the others do not come
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, call: PendingCall) -> None:
         """Say where this rank waits, unless another of its threads may go on."""
         if len(self._threads) == 1:
-            group, ranks, number, passed = place
-            content = json.dumps([group, ranks, number, list(asdict(passed).values())])
+            group, ranks, number, arguments = call
+            content = json.dumps([group, ranks, number, list(asdict(arguments).values())])
             self._store.set(self._waits(self.rank), content)
             if not self._has_told:
                 tell_of_waiting(is_waiting=True)
@@ -277,77 +281,79 @@ class Agreement:
             tell_of_waiting(is_waiting=False)
             self._has_told = False
 
-    def _hopeless(self, place: Place, found: Mapping[int, Passed]) -> Finding | None:
-        missing = [rank for rank in place.ranks if rank not in found]
+    def _hopeless(
+        self, call: PendingCall, by_rank: Mapping[int, CallArguments]
+    ) -> CallFailure | None:
+        missing = [rank for rank in call.ranks if rank not in by_rank]
         lost = [rank for rank in missing if alive.has_ended(self._lock_of(rank))]
         if lost:
-            found = self._come(place)  # what it said last may have come while it ended
-            lost = [rank for rank in lost if rank not in found]
+            by_rank = self._come(call)  # what it said last may have come while it ended
+            lost = [rank for rank in lost if rank not in by_rank]
         if lost:
-            before = self._contents(place._replace(number=max(place.number - 1, 0)))
-            return _ended(place, lost, {rank: _read(said) for rank, said in before.items()})
-        return self._deadlock(place, missing) if len(self._threads) == 1 else None
+            before = self._contents(call._replace(number=max(call.number - 1, 0)))
+            return _ended(call, lost, {rank: _read(said) for rank, said in before.items()})
+        return self._deadlock(call, missing) if len(self._threads) == 1 else None
 
-    def _deadlock(self, mine: Place, missing: Sequence[int]) -> Finding | None:
+    def _deadlock(self, own: PendingCall, missing: Sequence[int]) -> CallFailure | None:
         """Ranks that wait for each other.
 
         A rank is stuck that waits in a collective to which a stuck rank has not come. This one is
         stuck as long as those that it misses are. Whoever finds it tells the others, so that each
         circle is found once: who goes on after the error does not meet it again.
         """
-        waiting = {rank: place for rank, place in self._waiting().items() if rank != self.rank}
-        stuck = {self.rank: mine}
-        found = True
-        while found:
-            found = False
-            for rank, place in waiting.items():
-                if rank not in stuck and self._waits_for(place, stuck):
-                    stuck[rank] = place
-                    found = True
+        waiting = {rank: call for rank, call in self._waiting().items() if rank != self.rank}
+        stuck = {self.rank: own}
+        is_growing = True
+        while is_growing:
+            is_growing = False
+            for rank, call in waiting.items():
+                if rank not in stuck and self._waits_for(call, stuck):
+                    stuck[rank] = call
+                    is_growing = True
         if not any(rank in stuck for rank in missing):
             return None
         finding = _waiting_in_vain(stuck)
-        for rank, place in stuck.items():
-            content = json.dumps([place.group, place.number, finding.reason, finding.fix])
+        for rank, call in stuck.items():
+            content = json.dumps([call.group, call.number, finding.reason, finding.fix])
             self._store.set(self._in_vain(rank), content)
         return finding
 
-    def _told(self, place: Place) -> Finding | None:
+    def _told(self, call: PendingCall) -> CallFailure | None:
         """What another found of a circle in which this rank waits at `place`."""
         for content in self._present({self.rank: self._in_vain(self.rank)}).values():
             group, number, reason, fix = json.loads(content)
-            if (group, number) == (place.group, place.number):
-                return Finding(reason, fix)
+            if (group, number) == (call.group, call.number):
+                return CallFailure(reason, fix)
         return None
 
-    def _waits_for(self, place: Place, stuck: Mapping[int, Place]) -> bool:
-        awaited = [rank for rank in place.ranks if rank in stuck]
+    def _waits_for(self, call: PendingCall, stuck: Mapping[int, PendingCall]) -> bool:
+        awaited = [rank for rank in call.ranks if rank in stuck]
         if not awaited:
             return False
-        said = {rank: _read(content)[0] for rank, content in self._contents(place).items()}
-        return any(said.get(rank, -1) < place.number for rank in awaited)
+        numbers = {rank: _read(content)[0] for rank, content in self._contents(call).items()}
+        return any(numbers.get(rank, -1) < call.number for rank in awaited)
 
-    def _waiting(self) -> dict[int, Place]:
+    def _waiting(self) -> dict[int, PendingCall]:
         """Where every rank waits that has said so, and has not been told that it does in vain."""
-        found: dict[int, Place] = {}
+        waiting: dict[int, PendingCall] = {}
         for rank, content in self._present({r: self._waits(r) for r in self._world}).items():
             if content:
-                group, ranks, number, passed = json.loads(content)
-                found[rank] = Place(group, tuple(ranks), number, _passed(passed))
-        for rank, content in self._present({r: self._in_vain(r) for r in found}).items():
-            if tuple(json.loads(content)[:2]) == (found[rank].group, found[rank].number):
-                del found[rank]
-        return found
+                group, ranks, number, arguments = json.loads(content)
+                waiting[rank] = PendingCall(group, tuple(ranks), number, _arguments_of(arguments))
+        for rank, content in self._present({r: self._in_vain(r) for r in waiting}).items():
+            if tuple(json.loads(content)[:2]) == (waiting[rank].group, waiting[rank].number):
+                del waiting[rank]
+        return waiting
 
     def _lock_of(self, rank: int) -> str:
         if rank not in self._locks:
             self._locks |= self._present({rank: self._alive(rank)})
         return self._locks.get(rank, "")
 
-    def _said(self, place: Place, rank: int) -> str:
+    def _said(self, call: PendingCall, rank: int) -> str:
         """The key of what a rank passed: of collectives the last two, of messages all under way."""
-        slot = place.number if place.passed.is_of_a_pair else place.number % 2
-        return f"{self._prefix}/{place.group}/{rank}/{slot}"
+        slot = call.number if call.arguments.is_of_a_pair else call.number % 2
+        return f"{self._prefix}/{call.group}/{rank}/{slot}"
 
     def _from_any(self, rank: int) -> str:
         return f"{self._prefix}/from-any/{rank}"
@@ -362,42 +368,46 @@ class Agreement:
         return f"{self._prefix}/alive/{rank}"
 
 
-def _content(place: Place) -> str:
+def _content(call: PendingCall) -> str:
     """What a rank says of its place."""
-    return json.dumps([place.number, *asdict(place.passed).values()], separators=(",", ":"))
+    return json.dumps([call.number, *asdict(call.arguments).values()], separators=(",", ":"))
 
 
-def _read(content: str) -> tuple[int, Passed]:
+def _read(content: str) -> tuple[int, CallArguments]:
     """The number of a collective and what was passed, from what a rank said."""
     number, *fields = json.loads(content)
-    return number, _passed(fields)
+    return number, _arguments_of(fields)
 
 
-def _passed(fields: Sequence[Any]) -> Passed:
+def _arguments_of(fields: Sequence[Any]) -> CallArguments:
     kind, tensors, root, sends, receives, *others = fields
-    return Passed(kind, tensors, root, tuple(sends), tuple(receives), *others)
+    return CallArguments(kind, tensors, root, tuple(sends), tuple(receives), *others)
 
 
-def _of_number(contents: Mapping[int, str], number: int) -> dict[int, Passed]:
+def _arguments_at(contents: Mapping[int, str], number: int) -> dict[int, CallArguments]:
     read = {rank: _read(content) for rank, content in contents.items()}
-    return {rank: passed for rank, (its, passed) in read.items() if its == number}
+    return {
+        rank: arguments for rank, (its_number, arguments) in read.items() if its_number == number
+    }
 
 
 # In words
 
 
-def disagreement(found: Mapping[int, Passed]) -> Finding | None:
+def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
     """Why ranks that passed this cannot begin; None where they can."""
-    if len({one.same for one in found.values()}) > 1:
-        if any(one.is_of_a_pair for one in found.values()):
-            both = " and ".join(f"rank {rank}" for rank in sorted(found))
-            return Finding(f"{both} pass what does not fit\n{_table(found)}", _FITTING)
-        kinds = list(dict.fromkeys(one.kind for one in found.values()))
-        what = " beside ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} of different tensors"
-        if len(kinds) == 1 and len({one.tensors for one in found.values()}) == 1:
-            what = f"{kinds[0]} from different roots"
-        return Finding(f"{what}: ranks {sorted(found)} meet, and passed\n{_table(found)}", _ALIKE)
-    return _uneven(found)
+    if len({arguments.same for arguments in by_rank.values()}) > 1:
+        if any(arguments.is_of_a_pair for arguments in by_rank.values()):
+            ranks = " and ".join(f"rank {rank}" for rank in sorted(by_rank))
+            return CallFailure(f"{ranks} pass what does not fit\n{_table(by_rank)}", _FITTING)
+        kinds = list(dict.fromkeys(arguments.kind for arguments in by_rank.values()))
+        problem = " beside ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} of different tensors"
+        if len(kinds) == 1 and len({arguments.tensors for arguments in by_rank.values()}) == 1:
+            problem = f"{kinds[0]} from different roots"
+        return CallFailure(
+            f"{problem}: ranks {sorted(by_rank)} meet, and passed\n{_table(by_rank)}", _ALIKE
+        )
+    return _uneven(by_rank)
 
 
 _ALIKE: Final = (
@@ -409,69 +419,71 @@ _FITTING: Final = (
 )
 
 
-def _uneven(found: Mapping[int, Passed]) -> Finding | None:
+def _uneven(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
     """Two ranks of which one sends other than what the other receives."""
-    ranks = sorted(found)
+    ranks = sorted(by_rank)
     for at, rank in enumerate(ranks):
-        for to, other in enumerate(ranks):
-            sends, receives = found[rank].sends, found[other].receives
+        for to, peer in enumerate(ranks):
+            sends, receives = by_rank[rank].sends, by_rank[peer].receives
             if sends and receives and sends[to] != receives[at]:
-                return Finding(
-                    f"{found[rank].kind}: rank {rank} sends {sends[to]} elements to rank {other}, "
-                    f"which receives {receives[at]} from it; passed were\n{_table(found)}",
+                return CallFailure(
+                    f"{by_rank[rank].kind}: rank {rank} sends {sends[to]} elements to rank {peer}, "
+                    f"which receives {receives[at]} from it; passed were\n{_table(by_rank)}",
                     "exchange the numbers of elements first, and receive what is sent",
                 )
     return None
 
 
-def _ended(place: Place, lost: Sequence[int], before: Mapping[int, tuple[int, Passed]]) -> Finding:
-    is_pair = place.passed.is_of_a_pair
-    what = "call between these two" if is_pair else "collective of this group"
-    lines = [f"  rank {rank}: {_last_words(before.get(rank), what)}" for rank in lost]
+def _ended(
+    call: PendingCall, lost: Sequence[int], before: Mapping[int, tuple[int, CallArguments]]
+) -> CallFailure:
+    is_pair = call.arguments.is_of_a_pair
+    what_kind = "call between these two" if is_pair else "collective of this group"
+    lines = [f"  rank {rank}: {_last_words(before.get(rank), what_kind)}" for rank in lost]
     who = ("rank " if len(lost) == 1 else "ranks ") + ", ".join(map(str, lost))
     have = "has" if len(lost) == 1 else "have"
-    of = "" if is_pair else f" of ranks {list(place.ranks)}"
-    return Finding(
-        f"{place.passed.kind}{of} cannot begin: {who} {have} ended, and "
-        f"here is passed {place.passed}\n" + "\n".join(lines),
+    of = "" if is_pair else f" of ranks {list(call.ranks)}"
+    return CallFailure(
+        f"{call.arguments.kind}{of} cannot begin: {who} {have} ended, and "
+        f"here is passed {call.arguments}\n" + "\n".join(lines),
         "look for the first error in the output of that process; where it has none, it made fewer "
         "calls than the others",
         tuple(lost),
     )
 
 
-def _last_words(said: tuple[int, Passed] | None, what: str) -> str:
+def _last_words(said: tuple[int, CallArguments] | None, what: str) -> str:
     if said is None:
         return f"came to no {what}"
-    number, passed = said
-    return f"its last {what} was number {number + 1}: {passed}"
+    number, arguments = said
+    return f"its last {what} was number {number + 1}: {arguments}"
 
 
-def _waiting_in_vain(stuck: Mapping[int, Place]) -> Finding:
+def _waiting_in_vain(stuck: Mapping[int, PendingCall]) -> CallFailure:
     lines = [
-        f"  rank {rank}: {place.passed}, {_where(place)}" for rank, place in sorted(stuck.items())
+        f"  rank {rank}: {call.arguments}, {_where(call)}" for rank, call in sorted(stuck.items())
     ]
-    is_of_pairs = any(place.passed.is_of_a_pair for place in stuck.values())
+    is_of_pairs = any(call.arguments.is_of_a_pair for call in stuck.values())
     calls = "calls" if is_of_pairs else "collectives"
     fix = "let all ranks go through their groups in one order"
     if is_of_pairs:
         fix += ", and have a receive for each send: where both send first, one may use isend"
-    return Finding(
+    return CallFailure(
         f"ranks {sorted(stuck)} wait for each other in different {calls}\n" + "\n".join(lines), fix
     )
 
 
-def _where(place: Place) -> str:
-    if place.passed.is_of_a_pair:
-        return f"call {place.number + 1} of the two"
-    return f"collective {place.number + 1} of group {place.group} of ranks {list(place.ranks)}"
+def _where(call: PendingCall) -> str:
+    if call.arguments.is_of_a_pair:
+        return f"call {call.number + 1} of the two"
+    return f"collective {call.number + 1} of group {call.group} of ranks {list(call.ranks)}"
 
 
-def _table(found: Mapping[int, Passed]) -> str:
+def _table(by_rank: Mapping[int, CallArguments]) -> str:
     """A line for each thing that was passed, with the ranks that did."""
     by_text: dict[str, list[int]] = {}
-    for rank, passed in sorted(found.items()):
-        by_text.setdefault(str(passed), []).append(rank)
+    for rank, arguments in sorted(by_rank.items()):
+        by_text.setdefault(str(arguments), []).append(rank)
     return "\n".join(
         f"  {'rank' if len(ranks) == 1 else 'ranks'} {_spans(ranks)}: {text}"
         for text, ranks in by_text.items()

@@ -65,7 +65,7 @@ class CallEvent:
 
 
 @dataclass
-class Span:
+class CallSpan:
     """When a collective was begun and awaited, as numbers of the calls before which it was.
 
     Attributes:
@@ -90,9 +90,9 @@ class Recording:
     from_host_bytes: int = 0
     to_host_bytes: int = 0
     collectives: list[CollectiveCall] = field(default_factory=list["CollectiveCall"])
-    spans: list[Span] = field(default_factory=list[Span])
+    spans: list[CallSpan] = field(default_factory=list[CallSpan])
     forgotten: int = 0
-    _in_flight: dict[int, Span] = field(default_factory=dict[int, Span])
+    _in_flight: dict[int, CallSpan] = field(default_factory=dict[int, CallSpan])
     _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict["DeviceCall", "DeviceCall"])
 
     @property
@@ -110,7 +110,7 @@ class Recording:
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
     ) -> None:
         """Record a collective of tensors in these buffers, which the program awaits or not."""
-        span = Span(self.number, None if is_async else self.number)
+        span = CallSpan(self.number, None if is_async else self.number)
         self.collectives.append(collective)
         self.spans.append(span)
         self._in_flight.update(dict.fromkeys(buffers, span) if is_async else ())
@@ -140,45 +140,45 @@ recordings: list[Recording] = []
 
 def listening() -> list[Recording]:
     """The recordings that take calls."""
-    return [one for one in recordings if one.is_listening]
+    return [log for log in recordings if log.is_listening]
 
 
 def note(call: DeviceCall, core: int, find_scope: FindScope) -> None:
     """Add a call to every recording."""
-    for one in listening():
-        one.note(call, core, find_scope)
+    for log in listening():
+        log.note(call, core, find_scope)
 
 
 def note_from_host(nbytes: int) -> None:
     """Add bytes copied from the host to the device to every recording."""
-    for one in recordings:
-        one.from_host_bytes += nbytes
+    for log in recordings:
+        log.from_host_bytes += nbytes
 
 
 def note_to_host(nbytes: int) -> None:
     """Add bytes copied from the device to the host to every recording."""
-    for one in recordings:
-        one.to_host_bytes += nbytes
+    for log in recordings:
+        log.to_host_bytes += nbytes
 
 
 def note_collective(
     collective: CollectiveCall, buffers: Iterable[int] = (), *, is_async: bool = False
 ) -> None:
     """Add a collective to every recording."""
-    for one in recordings:
-        one.note_collective(collective, buffers, is_async)
+    for log in recordings:
+        log.note_collective(collective, buffers, is_async)
 
 
 def are_collectives_under_way() -> bool:
     """Whether calls may wait for collectives, so that their buffers matter."""
-    return any(one._in_flight for one in recordings)  # noqa: SLF001  of this file
+    return any(log._in_flight for log in recordings)  # noqa: SLF001  of this file
 
 
 def touch(buffers: Iterable[int]) -> None:
     """Tell every recording which buffers the next call touches."""
-    known = list(buffers)
-    for one in recordings:
-        one.touch(known)
+    touched = list(buffers)
+    for log in recordings:
+        log.touch(touched)
 
 
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"
@@ -193,8 +193,8 @@ whole_program: Final[list[Recording]] = []
 
 def record_whole_program() -> bool:
     """Begin to record the whole program where a variable asks for it; whether one does."""
-    is_asked = os.environ.get(RECORD_VARIABLE) == "1" or bool(os.environ.get(FOLDER_VARIABLE))
-    if is_asked and not whole_program:
+    is_requested = os.environ.get(RECORD_VARIABLE) == "1" or bool(os.environ.get(FOLDER_VARIABLE))
+    if is_requested and not whole_program:
         whole_program.append(Recording())
         recordings.extend(whole_program)
     return bool(whole_program)
@@ -203,12 +203,12 @@ def record_whole_program() -> bool:
 @contextmanager
 def without_recording() -> Generator[None]:
     """Inside, calls are not recorded: the caller records one larger call that they are part of."""
-    kept = recordings.copy()
+    before = recordings.copy()
     recordings.clear()
     try:
         yield
     finally:
-        recordings[:] = kept
+        recordings[:] = before
 
 
 @contextmanager
@@ -217,9 +217,9 @@ def recording() -> Generator[Recording]:
 
     Calls of every thread are recorded, so `with` blocks of two threads must not overlap.
     """
-    found = Recording()
-    recordings.append(found)
+    log = Recording()
+    recordings.append(log)
     try:
-        yield found
+        yield log
     finally:
-        recordings.remove(found)
+        recordings.remove(log)

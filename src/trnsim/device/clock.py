@@ -53,10 +53,10 @@ class Lap:
     def settle(self) -> None:
         """Replace the counted calls by their time."""
         for call, number in self.calls.items():
-            found = time_of(call, target().name)
-            self.device_time_s += number * found.device_time_s
-            if found.missing:
-                self.missing[found.missing] += number
+            time = time_of(call, target().name)
+            self.device_time_s += number * time.device_time_s
+            if time.missing:
+                self.missing[time.missing] += number
         self.calls.clear()
 
 
@@ -93,12 +93,12 @@ class Clock(Recording):
 
     def between(self, start: int, end: int) -> Lap:
         """The calls from one mark to another."""
-        whole = Lap()
+        total = Lap()
         for number, lap in list(self._laps.items()):  # a lost event may clear them meanwhile
             if start <= number < end:
                 lap.settle()
-                whole.absorb(lap)
-        return whole
+                total.absorb(lap)
+        return total
 
     def _released(self, event: weakref.ref[object]) -> None:
         self._held.pop(event, None)
@@ -107,14 +107,14 @@ class Clock(Recording):
 
     def _forget(self) -> None:
         """Join the lap after each mark that nobody holds to the lap before it, if that is kept."""
-        held, kept = set(self._held.values()), dict[int, Lap]()
+        held, laps = set(self._held.values()), dict[int, Lap]()
         last: Lap | None = None
         for number, lap in list(self._laps.items()):
             if number in held or number == self._next - 1:
-                kept[number] = last = lap
+                laps[number] = last = lap
             elif last is not None:
                 last.absorb(lap)
-        self._laps = kept
+        self._laps = laps
 
 
 _clocks: Final[list[Clock]] = []

@@ -62,15 +62,15 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
         return ()
     rows: list[list[str]] = []
     origins: list[str] = []
-    for one, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
-        kind = kind_of(one.kind)
-        how, took = "", "not timed"
+    for call, number in sorted(alike.items(), key=lambda row: -row[0].nbytes * row[1]):
+        kind = kind_of(call.kind)
+        algorithm, ms = "", "not timed"
         if kind is not None:
-            found = placed_time(kind, one.nbytes, [one.ranks], target)
-            how, took = found.algorithm, f"{number * found.time_s * _MS:.3f}"
-            origins.append(found.origin)
-        size, group = str(len(one.ranks)), _members(one.ranks)
-        rows.append([one.kind, str(number), bytes_text(one.nbytes), size, group, how, took])
+            time = placed_time(kind, call.nbytes, [call.ranks], target)
+            algorithm, ms = time.algorithm, f"{number * time.time_s * _MS:.3f}"
+            origins.append(time.origin)
+        size, group = str(len(call.ranks)), _members(call.ranks)
+        rows.append([call.kind, str(number), bytes_text(call.nbytes), size, group, algorithm, ms])
     unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
     head = Note(f"collectives of the whole program on {target}")
     return head, Table(_COLUMNS, rows), Items(unique, indent=2)

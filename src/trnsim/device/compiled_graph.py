@@ -61,12 +61,12 @@ class CompiledGraph:
     @property
     def constant_bytes(self) -> int:
         """Arrays that are part of it, those of kernels that it calls among them."""
-        return self.own_constant_bytes + sum(one.constant_bytes for one in self._kernels)
+        return self.own_constant_bytes + sum(kernel.constant_bytes for kernel in self._kernels)
 
     @property
     def scratchpad_bytes(self) -> int:
         """The arena of its plan, and room for the kernel that needs most, as one runs at a time."""
-        inside = max((one.scratchpad_bytes for one in self._kernels), default=0)
+        inside = max((kernel.scratchpad_bytes for kernel in self._kernels), default=0)
         return self.plan.arena.nbytes + inside
 
     @cached_property
@@ -77,11 +77,11 @@ class CompiledGraph:
             for node in nodes_within(self.graph)
             if isinstance(node.operation, CustomCall)
         }
-        found: list[Loadable] = []
+        kernels: list[Loadable] = []
         for call in calls.values():
             with suppress(EmulatorError):  # one that the chip refuses does not run
-                found.append(call.outline(target().name))
-        return found
+                kernels.append(call.outline(target().name))
+        return kernels
 
     def time(self, target: str) -> CallTime:
         """The time of its program on a chip, by operations, with one launch.
@@ -97,10 +97,12 @@ class CompiledGraph:
             self.graph, target, lnc=cores, weights=self.weights, is_linked=False
         )
         modules, lines = dict[str, float](), dict[str, float]()
-        for one in program.shares:
-            modules[one.module] = modules.get(one.module, 0.0) + one.part.time_s
-            line = f"{Path(one.line.file).name}:{one.line.line}" if one.line is not None else ""
-            lines[line] = lines.get(line, 0.0) + one.part.time_s
+        for share in program.shares:
+            modules[share.module] = modules.get(share.module, 0.0) + share.part.time_s
+            line = (
+                f"{Path(share.line.file).name}:{share.line.line}" if share.line is not None else ""
+            )
+            lines[line] = lines.get(line, 0.0) + share.part.time_s
         return CallTime(
             program.costs(),
             "; ".join(self.missing),
@@ -113,12 +115,12 @@ class CompiledGraph:
 _graphs: list[CompiledGraph] = []
 
 
-def graphs() -> tuple[CompiledGraph, ...]:
+def compiled_graphs() -> tuple[CompiledGraph, ...]:
     """The graphs compiled in this process, in order."""
     return tuple(_graphs)
 
 
-def compiled(
+def record_graph(
     kind: str,
     inputs: tuple[TensorSpec, ...],
     graph: Graph,
@@ -134,46 +136,46 @@ def compiled(
 
     `constants` are the bytes of arrays that are part of it.
     """
-    number = sum(one.name.startswith(kind) for one in _graphs)
+    number = sum(compiled_graph.name.startswith(kind) for compiled_graph in _graphs)
     reason = _reason(kind, inputs, operators)
     name = f"{kind}-{number}"
-    made = CompiledGraph(
+    compiled_graph = CompiledGraph(
         name, inputs, graph, plan, operators, missing, reason, flags, weights, constants
     )
-    _graphs.append(made)
-    return made
+    _graphs.append(compiled_graph)
+    return compiled_graph
 
 
 def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
     """Why a graph was compiled: its operators are new, or came before with other inputs."""
-    for one in reversed(_graphs):
-        if one.name.startswith(kind) and one.operators == operators:
-            for place, (old, new) in enumerate(zip(one.inputs, inputs, strict=False)):
+    for earlier in reversed(_graphs):
+        if earlier.name.startswith(kind) and earlier.operators == operators:
+            for place, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):
                 if old != new:
                     was, now = spec_text(old), spec_text(new)
-                    return f"input {place} was {was} in {one.name} and is {now} here"
-            return f"as {one.name}, for another function"
+                    return f"input {place} was {was} in {earlier.name} and is {now} here"
+            return f"as {earlier.name}, for another function"
     return "the first of its kind"
 
 
 def graphs_text() -> str:
     """A table of the compiled graphs: sizes, memory, operators without a lowering, reasons."""
     lines: list[str] = []
-    for one in _graphs:
-        shapes = ", ".join(str(list(spec.shape)) for spec in one.inputs)
-        plan = one.plan
-        lines.append(f"{one.name}: {len(one.operators)} operators; {one.reason}")
+    for graph in _graphs:
+        shapes = ", ".join(str(list(spec.shape)) for spec in graph.inputs)
+        plan = graph.plan
+        lines.append(f"{graph.name}: {len(graph.operators)} operators; {graph.reason}")
         lines.append(f"  inputs   {shapes}")
         lines.append(
             f"  memory   {bytes_text(plan.peak_bytes)} at most, "
             f"{bytes_text(plan.input_bytes)} of it inputs"
         )
         lines.append(f"  arena    {plan.arena_text()}")
-        lines += [f"  on host  {why}" for why in one.missing]
+        lines += [f"  on host  {why}" for why in graph.missing]
     return "\n".join(lines) or "nothing was compiled"
 
 
-def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
+def require_room(graph: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
     """Refuse a graph whose tensors do not fit in the HBM that is free on a core.
 
     One that would not fit even in all of it is refused under neuronx-cc's code.
@@ -182,17 +184,17 @@ def require_room(one: CompiledGraph, core: int, refused: type[OutOfMemory] = Out
         OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's
         tensors at its peak.
     """
-    load(core, one, one)
+    load(core, graph, graph)
     memory = device_memory(core)
-    needed = memory.live_bytes + one.plan.fresh_bytes
+    needed = memory.live_bytes + graph.plan.fresh_bytes
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
     if needed > memory.capacity_bytes:
-        codes = [f"{code}: " for code, _ in memory_refused(one.plan, memory.capacity_bytes)]
+        codes = [f"{code}: " for code, _ in memory_refused(graph.plan, memory.capacity_bytes)]
         raise refused(
-            f"{''.join(codes)}{one.name} needs {bytes_text(one.plan.fresh_bytes)} of HBM beside "
-            f"the {bytes_text(memory.live_bytes)} in use; neuron:{core} has "
+            f"{''.join(codes)}{graph.name} needs {bytes_text(graph.plan.fresh_bytes)} of HBM "
+            f"beside the {bytes_text(memory.live_bytes)} in use; neuron:{core} has "
             f"{bytes_text(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"
-            f"{one.plan.table()}",
+            f"{graph.plan.table()}",
             fix="a smaller batch, activation checkpointing, or a sharded model",
             source=memory.source,
             line=program_line(),

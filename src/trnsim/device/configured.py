@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.device.answer import Subject
+from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput, NotModelled
 from trnsim.estimate.question import Question
 from trnsim.place.machine import Machine
@@ -26,7 +26,7 @@ _CAST: Final = "bfloat16"
 _SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
-def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
+def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
     """The model of a `config.json`; None where a framework has to build it.
 
     Weights are of `dtype`, whatever method has made them short.
@@ -40,19 +40,19 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     if model is None:
         return None
     tokens = 1 if model.is_of_images else shape.tokens
-    given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
-    _check(model, given, 1 if shape.is_padded else shape.ranks)
+    model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+    _check(model, model_pass, 1 if shape.is_padded else shape.ranks)
     try:
-        made = whole_graph(model, given, Split(tensor=shape.ranks))
+        graph = whole_graph(model, model_pass, Split(tensor=shape.ranks))
     except NotModelled:
         return None
-    what = "images" if model.is_of_images else "tokens"
+    item = "images" if model.is_of_images else "tokens"
     number = shape.batch * (1 if model.is_of_images else shape.tokens)
-    subject = Subject(titled(model.model_type, path, shape), made, (what, number))
-    return asked(subject, path, shape, dtype)
+    subject = Subject(model_title(model.model_type, path, shape), graph, (item, number))
+    return with_question(subject, path, shape, dtype)
 
 
-def _check(model: Architecture, given: Pass, ranks: int) -> None:
+def _check(model: Architecture, model_pass: Pass, ranks: int) -> None:
     """Raise an error for what a graph cannot be of.
 
     Raises:
@@ -68,7 +68,7 @@ def _check(model: Architecture, given: Pass, ranks: int) -> None:
         )
     wirings = [tower.wiring for tower in model.towers if tower.wiring]
     if model.decoder.positions or any(wiring.places for wiring in wirings):
-        model.check_length(given.tokens + given.past)
+        model.check_length(model_pass.tokens + model_pass.past)
 
 
 def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:
@@ -80,17 +80,17 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
     if dtype not in DTYPES:
         raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
     dropped = (*_DTYPE_KEYS, "quantization_config")
-    kept = {key: one for key, one in values.items() if key not in dropped}
+    settings = {key: value for key, value in values.items() if key not in dropped}
     try:
-        found = workload_of({**kept, "torch_dtype": dtype}, str(path))
+        architecture = workload_of({**settings, "torch_dtype": dtype}, str(path))
     except (BadInput, NotModelled):  # transformers knows what is usual where a key is left out
         return None
-    if not isinstance(found, Architecture) or not is_known(found):
+    if not isinstance(architecture, Architecture) or not is_known(architecture):
         return None
-    return replace(found, short=_CAST if dtype == "float32" else dtype)
+    return replace(architecture, short=_CAST if dtype == "float32" else dtype)
 
 
-def unknown_of(path: Path) -> str:
+def unknown_part(path: Path) -> str:
     """What is not known of a model that a framework has to build, in words."""
     try:
         workload_of(read_values(path), str(path))
@@ -99,7 +99,7 @@ def unknown_of(path: Path) -> str:
     return "its sizes are known, and not all that it computes"
 
 
-def titled(model_type: str, path: Path, shape: ModelShape) -> str:
+def model_title(model_type: str, path: Path, shape: ModelShape) -> str:
     """A model at a shape in words: what it is, its file or its name, phase and sizes."""
     name = displayed(path) if hub_id(path) else path.name
     length = f"{shape.past:,} keys in the cache" if shape.past else f"{shape.sequence:,} tokens"
@@ -107,31 +107,33 @@ def titled(model_type: str, path: Path, shape: ModelShape) -> str:
     return f"{model_type} ({name}), {shape.phase}, batch {shape.batch}, {length}{ranks}"
 
 
-def asked(subject: Subject, path: Path, shape: ModelShape, dtype: str) -> Subject:
+def with_question(subject: Subject, path: Path, shape: ModelShape, dtype: str) -> Subject:
     """A subject that plans are asked about too, or that says why they cannot be."""
     try:
-        return replace(subject, ask=asking(path, shape, dtype))
+        return replace(subject, ask=question_of(path, shape, dtype))
     except (BadInput, NotModelled) as error:
-        return replace(subject, unasked=error.reason.splitlines()[0])
+        return replace(subject, no_plan_reason=error.reason.splitlines()[0])
 
 
-def asking(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
+def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
     """The same pass as a question to plans.
 
     Raises:
         BadInput: they read less of the configuration than transformers does.
         NotModelled: they have no formula.
     """
-    kept = {key: one for key, one in read_values(path).items() if key not in _DTYPE_KEYS}
-    plain, cast = (workload_of({**kept, "torch_dtype": name}, str(path)) for name in (dtype, _CAST))
+    settings = {key: value for key, value in read_values(path).items() if key not in _DTYPE_KEYS}
+    plain, cast = (
+        workload_of({**settings, "torch_dtype": name}, str(path)) for name in (dtype, _CAST)
+    )
     tokens = 1 if isinstance(plain, Architecture) and plain.is_of_images else shape.tokens
-    given = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
+    model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
     split = Split(tensor=shape.ranks)
 
     def ask(machine: Machine, is_cast: bool) -> Question:
         if is_cast:  # weights ahead of time
-            return Question(cast, given, machine, split, _SHORT[_CAST])
-        return Question(plain, given, machine, split, _SHORT[dtype])
+            return Question(cast, model_pass, machine, split, _SHORT[_CAST])
+        return Question(plain, model_pass, machine, split, _SHORT[dtype])
 
     return ask
 

@@ -69,15 +69,15 @@ class DeviceCore:
 
 def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceCore:
     """The device of this process, or what it would be on another chip, or of as many cores."""
-    found = chip or target()
-    asked = logical_config()
-    physical = cores or (asked if makes_pairs(found.core) else 1)
-    row = catalogue().chips[found.chip]
+    on_chip = chip or target()
+    logical = logical_config()
+    physical = cores or (logical if makes_pairs(on_chip.core) else 1)
+    row = catalogue().chips[on_chip.chip]
     return DeviceCore(
-        found,
+        on_chip,
         physical,
         int(row.memory_bytes) // row.cores * physical,
-        peak_flop_per_s(found.core) * physical,
+        peak_flop_per_s(on_chip.core) * physical,
         row.memory_bytes.provenance.source,
     )
 
@@ -106,15 +106,15 @@ def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
         BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.
     """
     flagged, configured = flags.logical_nc_config, configured_cores()
-    asked = cores or (None if configured is None else device_core(chip).physical_cores)
-    if flagged is not None and asked not in (None, flagged):
+    wanted = cores or (None if configured is None else device_core(chip).physical_cores)
+    if flagged is not None and wanted not in (None, flagged):
         said = f"--lnc {cores}" if cores else "=".join(configured or ())
         raise BadInput(
             f"--logical-nc-config={flagged} and {said} on {chip.name}; legal: the same number",
             fix="leave one of the two out: the compiler's and the runtime's must agree",
             source=_LOGICAL,
         )
-    return asked or flagged or device_core(chip).physical_cores
+    return wanted or flagged or device_core(chip).physical_cores
 
 
 def require_same_cores(flags: Flags) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from trnsim.device.call_log import Span
+from trnsim.device.call_log import CallSpan
 
 
 class Moment(NamedTuple):
@@ -40,7 +40,7 @@ class Overlap(NamedTuple):
     exposed_s: float
 
 
-def moments(times_s: Sequence[float], spans: Mapping[int, Span], first: int) -> list[Moment]:
+def moments(times_s: Sequence[float], spans: Mapping[int, CallSpan], first: int) -> list[Moment]:
     """A step as moments.
 
     Args:
@@ -55,25 +55,25 @@ def moments(times_s: Sequence[float], spans: Mapping[int, Span], first: int) -> 
         for number, span in spans.items()
         if span.awaited is not None
     ]
-    found: list[Moment] = []
+    in_order: list[Moment] = []
     at = 0
     for place, _, what, number in sorted(marks, key=lambda mark: mark[:2]):
-        found.append(Moment(sum(times_s[at:place]), what, number))
+        in_order.append(Moment(sum(times_s[at:place]), what, number))
         at = place
-    return [*found, Moment(sum(times_s[at:]), "end")]
+    return [*in_order, Moment(sum(times_s[at:]), "end")]
 
 
 def overlap(step: Iterable[Moment], times_s: Mapping[int, float]) -> Overlap:
     """A step whose exchanges take `times_s`."""
     now_s = queue_s = compute_s = exchanged_s = 0.0
     ends_s: dict[int, float] = {}
-    for one in step:
-        now_s += one.compute_s
-        compute_s += one.compute_s
-        if one.what == "begin":
-            queue_s = ends_s[one.exchange] = max(queue_s, now_s) + times_s[one.exchange]
-            exchanged_s += times_s[one.exchange]
-        elif one.what == "wait":
-            now_s = max(now_s, ends_s[one.exchange])
+    for moment in step:
+        now_s += moment.compute_s
+        compute_s += moment.compute_s
+        if moment.what == "begin":
+            queue_s = ends_s[moment.exchange] = max(queue_s, now_s) + times_s[moment.exchange]
+            exchanged_s += times_s[moment.exchange]
+        elif moment.what == "wait":
+            now_s = max(now_s, ends_s[moment.exchange])
     total_s = max(now_s, queue_s)
     return Overlap(total_s, exchanged_s, total_s - compute_s)

@@ -57,7 +57,7 @@ def host_fallbacks() -> dict[str, int]:
     return dict(state.on_host)
 
 
-def left_to_host(key: str, message: str) -> None:
+def count_host_fallback(key: str, message: str) -> None:
     """Count a fallback, and warn of the first one of its key."""
     state.on_host[key] += 1
     if state.on_host[key] == 1:

@@ -39,7 +39,7 @@ class HardwareFault(UndefinedBehavior, RuntimeError):
 
 
 @dataclass(frozen=True)
-class Fault:
+class LaunchFault:
     """A fault.
 
     Attributes:
@@ -57,7 +57,7 @@ class Fault:
     factor: float = 0.0
 
 
-def parse(text: str) -> Fault:
+def parse(text: str) -> LaunchFault:
     """The fault that `text` describes.
 
     Raises:
@@ -67,18 +67,20 @@ def parse(text: str) -> Fault:
     kind, _, value = first.partition("=")
     more: dict[str, str] = {}
     for part in rest:
-        name, is_given, given = part.strip().partition("=")
-        if is_given:
-            more[name] = given
+        name, has_value, setting = part.strip().partition("=")
+        if has_value:
+            more[name] = setting
         else:  # the names of a report's links have commas themselves
             value = f"{value}, {name}"
     try:
         if kind == "link" and value and more.keys() <= {"factor"}:
-            return Fault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))
+            return LaunchFault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))
         if kind in KINDS and value.startswith("rank:") and more.keys() == {"step"}:
-            return Fault(kind, _number(value.removeprefix("rank:"), 0), _number(more["step"], 1))
+            return LaunchFault(
+                kind, _number(value.removeprefix("rank:"), 0), _number(more["step"], 1)
+            )
         if kind == "rank" and more.keys() == {"step"}:
-            return Fault(kind, _number(value, 0), _number(more["step"], 1))
+            return LaunchFault(kind, _number(value, 0), _number(more["step"], 1))
     except ValueError as error:
         raise BadInput(f"--fault {text!r}: {error}", fix=_FIX) from None
     raise BadInput(f"--fault {text!r} is no fault", fix=_FIX)
@@ -91,10 +93,10 @@ def _number(text: str, least: int) -> int:
 
 
 def _factor(text: str) -> float:
-    found = float(text)
-    if not 0 <= found <= 1:
+    factor = float(text)
+    if not 0 <= factor <= 1:
         raise ValueError(f"factor {text} is not between 0 and 1")
-    return found
+    return factor
 
 
 def as_variable(texts: Iterable[str]) -> str:
@@ -102,22 +104,22 @@ def as_variable(texts: Iterable[str]) -> str:
     return _BETWEEN.join(texts)
 
 
-def asked(environment: Mapping[str, str] | None = None) -> list[Fault]:
+def requested_faults(environment: Mapping[str, str] | None = None) -> list[LaunchFault]:
     """The faults that TRNSIM_FAULTS asks for."""
-    given = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
-    return [parse(text) for text in given.split(_BETWEEN) if text]
+    words = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
+    return [parse(text) for text in words.split(_BETWEEN) if text]
 
 
-def link_factors(faults: Iterable[Fault]) -> dict[str, float]:
+def link_factors(faults: Iterable[LaunchFault]) -> dict[str, float]:
     """What is left of the bandwidth of each link that has a fault."""
-    return {one.link: one.factor for one in faults if one.kind == "link"}
+    return {fault.link: fault.factor for fault in faults if fault.kind == "link"}
 
 
 class Injector:
     """The faults of one rank."""
 
-    def __init__(self, faults: Iterable[Fault], rank: int) -> None:
-        self._mine = [one for one in faults if one.rank == rank]
+    def __init__(self, faults: Iterable[LaunchFault], rank: int) -> None:
+        self._mine = [fault for fault in faults if fault.rank == rank]
 
     def before_step(self, step: int) -> None:
         """Strike where a fault is due.
@@ -125,13 +127,13 @@ class Injector:
         Raises:
             HardwareFault: the hardware fails.
         """
-        for one in self._mine:
-            if one.step == step and one.kind == "rank":
+        for fault in self._mine:
+            if fault.step == step and fault.kind == "rank":
                 os.kill(os.getpid(), signal.SIGKILL)
-            elif one.step == step:
+            elif fault.step == step:
                 for tell in struck:
-                    tell(one.kind, None)
-                fail(one.kind, f"on rank {one.rank} before step {one.step}")
+                    tell(fault.kind, None)
+                fail(fault.kind, f"on rank {fault.rank} before step {fault.step}")
 
 
 struck: Final[list[Callable[[str, Injected | None], None]]] = []
@@ -147,13 +149,13 @@ def strike(core: int) -> None:
     Raises:
         HardwareFault: the hardware fails.
     """
-    one = pending.get(core)
-    if one is None or not one.is_active():
+    request = pending.get(core)
+    if request is None or not request.is_active():
         return
     for tell in struck:
-        tell(one.kind, one)
-    place = f"device {one.device}" + ("" if one.core is None else f", core {one.core}")
-    fail(one.kind, f"on {place} (neuron:{core})")
+        tell(request.kind, request)
+    place = f"device {request.device}" + ("" if request.core is None else f", core {request.core}")
+    fail(request.kind, f"on {place} (neuron:{core})")
 
 
 def fail(kind: str, where: str) -> None:
@@ -162,10 +164,10 @@ def fail(kind: str, where: str) -> None:
     Raises:
         HardwareFault: the hardware fails.
     """
-    known = KINDS[kind]
-    if known.status:
+    fault_kind = KINDS[kind]
+    if fault_kind.status:
         raise HardwareFault(
-            f"{known.status} {where}: {known.said}",
+            f"{fault_kind.status} {where}: {fault_kind.said}",
             fix="replace the instance, and go on from a checkpoint",
             source=_SOURCE,
         )
@@ -174,4 +176,4 @@ def fail(kind: str, where: str) -> None:
 def injector() -> Injector:
     """The injector of this process: none strikes once its ranks were started again."""
     is_first = os.environ.get(RESTART_VARIABLE, "0") == "0"
-    return Injector(asked() if is_first else (), int(os.environ.get("RANK", "0")))
+    return Injector(requested_faults() if is_first else (), int(os.environ.get("RANK", "0")))

@@ -110,8 +110,8 @@ class DeviceMemory:
         held: defaultdict[tuple[str, str], int] = defaultdict(int)
         counts: Counter[tuple[str, str]] = Counter()
         for allocation in list(self.allocations.values()):
-            what = f"{str(allocation.dtype).rpartition('.')[2]}{list(allocation.shape)}"
-            key = (what, str(allocation.line or ""))
+            tensor_text = f"{str(allocation.dtype).rpartition('.')[2]}{list(allocation.shape)}"
+            key = (tensor_text, str(allocation.line or ""))
             held[key] += allocation.nbytes
             counts[key] += 1
         rows = sorted(held, key=lambda key: held[key], reverse=True)
@@ -136,10 +136,10 @@ def _size(nbytes: int) -> str:
 
 
 _memories: list[DeviceMemory] = []
-_told: Final[list[bool]] = []
+_watch_begun: Final[list[bool]] = []
 """True once this process is known to use a device; a fork begins anew."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_told.clear)
+    os.register_at_fork(after_in_child=_watch_begun.clear)
 
 
 def device_memory(core: int) -> DeviceMemory:
@@ -148,22 +148,22 @@ def device_memory(core: int) -> DeviceMemory:
     Raises:
         NoSuchCore: if there is no such core.
     """
-    if not _told:
-        _told.append(True)
+    if not _watch_begun:
+        _watch_begun.append(True)
         from trnsim.device import watch  # noqa: PLC0415  which reads these memories
 
         watch.begin()
     if not _memories:
-        made = device_core()
+        own = device_core()
         _memories.extend(
-            DeviceMemory(core, made.hbm_bytes, made.source) for core in range(len(visible_cores()))
+            DeviceMemory(core, own.hbm_bytes, own.source) for core in range(len(visible_cores()))
         )
     if not 0 <= core < len(_memories):
         raise no_such_core(core)
     return _memories[core]
 
 
-def known() -> list[DeviceMemory]:
+def used_memories() -> list[DeviceMemory]:
     """The memories of this process's devices, once one was used."""
     return list(_memories)
 

@@ -91,13 +91,13 @@ _next_number: Final = count_from(1)
 _loads: Final[Counter[int]] = Counter()
 
 
-def load(core: int, known_by: Hashable, program: Loadable) -> None:
+def load(core: int, key: Hashable, program: Loadable) -> None:
     """A program runs on neuron:`core`, and stays loaded."""
-    known = _loaded[core]
-    if known_by not in known:
-        _numbers[core, known_by] = next(_next_number)
+    programs = _loaded[core]
+    if key not in programs:
+        _numbers[core, key] = next(_next_number)
         _loads[core] += 1
-    known[known_by] = program
+    programs[key] = program
 
 
 def runs(team: Team, title: str, rank: int) -> None:
@@ -108,41 +108,45 @@ def runs(team: Team, title: str, rank: int) -> None:
 
 def has_run() -> None:
     """The kernels that this thread began to run are over."""
-    own = get_ident()
-    for key in [key for key in list(_running) if key[0] == own]:
+    thread = get_ident()
+    for key in [key for key in list(_running) if key[0] == thread]:
         _running.pop(key, None)
 
 
 def by_category(core: int, lnc: int) -> dict[str, float]:
     """The bytes of each category of `MEMORY` on neuron:`core`, of `lnc` physical cores."""
-    known = hbm.known()
-    teams = [one.team.hbm for (_, rank), one in list(_running.items()) if rank == core]
+    memories = hbm.used_memories()
+    teams = [running.team.hbm for (_, rank), running in list(_running.items()) if rank == core]
     programs = list(_loaded[core].values()) if core in _loaded else []
-    tensors = known[core].live_bytes if core < len(known) else 0
-    constants = sum(one.constant_bytes for one in programs) + sum(one.constants for one in teams)
-    needs = [one.scratchpad_bytes for one in programs] + [one.scratchpad for one in teams]
+    tensors = memories[core].live_bytes if core < len(memories) else 0
+    constants = sum(program.constant_bytes for program in programs) + sum(
+        held.constants for held in teams
+    )
+    needs = [program.scratchpad_bytes for program in programs] + [held.scratchpad for held in teams]
     page = APART_PAGE_BYTES if lnc == 1 and makes_pairs(target().core) else PAGE_BYTES
-    found = {
-        "tensors": tensors + sum(one.tensors for one in teams),
+    category_bytes = {
+        "tensors": tensors + sum(held.tensors for held in teams),
         "constants": constants,
         "model_code": lnc * MICROCODE_BYTES,
         "model_shared_scratchpad": -(-max(needs, default=0) // page) * page,
     }
-    return {name: float(found.get(name, 0)) for name in MEMORY}
+    return {name: float(category_bytes.get(name, 0)) for name in MEMORY}
 
 
 def models(core: int, number: int) -> list[LoadedModel]:
     """The programs that are loaded on neuron:`core`, the `number`-th core of the instance."""
     programs = list(_loaded[core].items()) if core in _loaded else []
-    found = [
+    loaded = [
         LoadedModel(
-            _numbers[core, known_by], one.name, number, one.constant_bytes, is_running=False
+            _numbers[core, known_by], program.name, number, program.constant_bytes, is_running=False
         )
-        for known_by, one in programs
+        for known_by, program in programs
     ]
-    return found + [
-        LoadedModel(one.number, one.title, number, one.team.hbm.constants, is_running=True)
-        for (_, rank), one in list(_running.items())
+    return loaded + [
+        LoadedModel(
+            running.number, running.title, number, running.team.hbm.constants, is_running=True
+        )
+        for (_, rank), running in list(_running.items())
         if rank == core
     ]
 

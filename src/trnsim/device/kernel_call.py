@@ -152,8 +152,8 @@ class KernelCall:
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call's arguments, `tensors` in the place of its specs."""
-        given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, TensorSpec) else leaf for leaf in self.leaves]
+        queue = iter(tensors)
+        leaves = [next(queue) if isinstance(leaf, TensorSpec) else leaf for leaf in self.leaves]
         args, kwargs = self.tree.unflatten(leaves)
         return args, kwargs
 
@@ -162,16 +162,16 @@ class KernelCall:
         args, kwargs = self.arguments(tensors)
         watched = _ObservedKernel(self.kernel)
         with OBSERVERS.untold():  # whoever calls records the call
-            found = emulate(watched, args, kwargs, target=chip, is_simulator=False)
+            run = emulate(watched, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
-        if outline is None or outline.timelines is not found.timelines:
-            outline = _outlines[self, chip] = _outline(watched, found)
-        return found.outputs, outline
+        if outline is None or outline.timelines is not run.timelines:
+            outline = _outlines[self, chip] = _outline(watched, run)
+        return run.outputs, outline
 
     def values(self, arrays: Sequence[Any], chip: str) -> list[Any]:
         """The numpy arrays that it returns, in a row."""
-        found, outline = self.run(arrays, chip)
-        return results_in(outline.results, found)
+        returned, outline = self.run(arrays, chip)
+        return results_in(outline.results, returned)
 
     def measure(self, chip: str) -> Outline:
         """Its outline on a chip, from a run without values.
@@ -186,8 +186,8 @@ class KernelCall:
             collecting(),
             OBSERVERS.untold(),
         ):  # the user did not launch this run, so no report lists it
-            found = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
-        outline = _outlines[self, chip] = _outline(watched, found)
+            run = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
+        outline = _outlines[self, chip] = _outline(watched, run)
         return outline
 
     def outline(self, chip: str) -> Outline:
@@ -223,10 +223,10 @@ class _ObservedKernel:
         return boundary.leave(self.returned)
 
 
-def _outline(watched: _ObservedKernel, found: Run) -> Outline:
+def _outline(watched: _ObservedKernel, run: Run) -> Outline:
     written_serials = {
         serial
-        for timeline in found.timelines
+        for timeline in run.timelines
         for serial, use in timeline.program.uses.items()
         if use.written_bytes
     }
@@ -236,24 +236,24 @@ def _outline(watched: _ObservedKernel, found: Run) -> Outline:
         if tensor.storage.serial in written_serials
     )
     results = _specs(watched.returned)
-    kept = {one.storage.serial for one in results_in(results, watched.returned)}
-    lost = tuple(at for at in written if watched.entered[at].storage.serial not in kept)
-    timeline = found.timeline
-    totals = [Totals(one.program) for one in found.timelines]
+    returned_serials = {tensor.storage.serial for tensor in results_in(results, watched.returned)}
+    lost = tuple(at for at in written if watched.entered[at].storage.serial not in returned_serials)
+    timeline = run.timeline
+    totals = [Totals(t.program) for t in run.timelines]
     cost = Cost(
-        found.title,
+        run.title,
         timeline.device_time_s,
         timeline.launch_s,
-        sum(len(one) for one in found.timelines),
+        sum(len(t) for t in run.timelines),
         float(sum(total.model_flops for total in totals)),
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
         busy_s(timeline),
     )
     spilled = sum(
-        use.nbytes for one in found.timelines for use in one.program.uses.values() if use.is_spill
+        use.nbytes for t in run.timelines for use in t.program.uses.values() if use.is_spill
     )
     inside = watched.hbm.scratchpad + spilled
-    return Outline(written, lost, results, cost, found.timelines, watched.hbm.constants, inside)
+    return Outline(written, lost, results, cost, run.timelines, watched.hbm.constants, inside)
 
 
 def _specs(result: Any) -> Any:
@@ -267,27 +267,27 @@ def _specs(result: Any) -> Any:
     return result
 
 
-def results_in(specs: Any, found: Any) -> list[Any]:
+def results_in(specs: Any, value: Any) -> list[Any]:
     """What `found` has in the places of the specs of an outline's results, in order."""
     if isinstance(specs, ResultSpec):
-        return [found]
+        return [value]
     if isinstance(specs, tuple | list):
-        pairs = list(zip(specs, found, strict=True))
+        pairs = list(zip(specs, value, strict=True))
     elif isinstance(specs, dict):
-        pairs = [(one, found[key]) for key, one in specs.items()]
+        pairs = [(spec, value[key]) for key, spec in specs.items()]
     else:
         return []
-    return [tensor for one, part in pairs for tensor in results_in(one, part)]
+    return [tensor for spec, part in pairs for tensor in results_in(spec, part)]
 
 
-def with_results(specs: Any, found: Iterator[Any]) -> Any:
+def with_results(specs: Any, values: Iterator[Any]) -> Any:
     """An outline's results with what comes next of `found` in the place of each spec."""
     if isinstance(specs, ResultSpec):
-        return next(found)
+        return next(values)
     if isinstance(specs, tuple | list):
-        return like(specs, [with_results(one, found) for one in specs])
+        return like(specs, [with_results(spec, values) for spec in specs])
     if isinstance(specs, dict):
-        return {key: with_results(one, found) for key, one in specs.items()}
+        return {key: with_results(spec, values) for key, spec in specs.items()}
     return specs
 
 

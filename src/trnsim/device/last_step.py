@@ -121,7 +121,7 @@ def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tupl
     for number, event in enumerate(events):
         if event.call.name == program.name:
             ends.setdefault(event.core, []).append(number + 1)
-    return {core: (found[-2], found[-1]) for core, found in ends.items() if len(found) >= _FEWEST}
+    return {core: (last[-2], last[-1]) for core, last in ends.items() if len(last) >= _FEWEST}
 
 
 def _on(

@@ -18,21 +18,21 @@ Compute = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 
 
 def in_lockstep(
-    graphs: Sequence[Graph], given: Sequence[Sequence[Array]], compute: Compute
+    graphs: Sequence[Graph], arguments: Sequence[Sequence[Array]], compute: Compute
 ) -> list[list[Array]]:
     """The outputs of each device's graph; `compute` gives those of a part without exchanges.
 
     Raises:
         NotModelled: the devices do not exchange the same.
     """
-    ranks = [_Rank(graph, inputs, compute) for graph, inputs in zip(graphs, given, strict=True)]
-    for nodes in _met(graphs):
+    ranks = [_Rank(graph, inputs, compute) for graph, inputs in zip(graphs, arguments, strict=True)]
+    for nodes in _exchange_rounds(graphs):
         for rank in ranks:
             rank.compute_next()
-        found = _exchanged(
+        exchanged = _exchange_values(
             nodes, [rank.operand(node) for rank, node in zip(ranks, nodes, strict=True)]
         )
-        for rank, node, array in zip(ranks, nodes, found, strict=True):
+        for rank, node, array in zip(ranks, nodes, exchanged, strict=True):
             rank.held[node.result.number] = array
     for rank in ranks:
         rank.compute_next()
@@ -42,19 +42,19 @@ def in_lockstep(
 class _Rank:
     """A device: the parts of its graph that are left, and what it holds."""
 
-    def __init__(self, graph: Graph, given: Sequence[Array], compute: Compute) -> None:
+    def __init__(self, graph: Graph, arguments: Sequence[Array], compute: Compute) -> None:
         self._graph = graph
         self._left = iter(between_exchanges(graph))
         self._compute = compute
         numbers = [value.number for value in graph.inputs]
-        self.held = dict(zip(numbers, given, strict=True))
+        self.held = dict(zip(numbers, arguments, strict=True))
 
     def compute_next(self) -> None:
         """All up to the next exchange."""
         part = next(self._left)
         if part.outputs:
-            found = self._compute(part, [self.held[value.number] for value in part.inputs])
-            self.held |= {v.number: array for v, array in zip(part.outputs, found, strict=True)}
+            arrays = self._compute(part, [self.held[value.number] for value in part.inputs])
+            self.held |= {v.number: array for v, array in zip(part.outputs, arrays, strict=True)}
 
     def operand(self, node: Node) -> Array:
         """What it brings to an exchange."""
@@ -65,28 +65,28 @@ class _Rank:
         return [self.held[value.number] for value in self._graph.outputs]
 
 
-def _met(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
+def _exchange_rounds(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
     """The exchanges of all devices, one of each at a time."""
-    each = [[node for node in graph.nodes if node.kind is Kind.COLLECTIVE] for graph in graphs]
-    if len({len(nodes) for nodes in each}) > 1:
+    exchanges = [[node for node in graph.nodes if node.kind is Kind.COLLECTIVE] for graph in graphs]
+    if len({len(nodes) for nodes in exchanges}) > 1:
         raise NotModelled("devices of one program exchange values a different number of times")
-    for nodes in zip(*each, strict=True):
+    for nodes in zip(*exchanges, strict=True):
         if any(node.operation != nodes[0].operation for node in nodes):
             names = ", ".join(dict.fromkeys(node.name for node in nodes))
             raise NotModelled(f"devices of one program that meet in different exchanges: {names}")
         yield nodes
 
 
-def _exchanged(nodes: Sequence[Node], brought: Sequence[Array]) -> list[Array]:
+def _exchange_values(nodes: Sequence[Node], brought: Sequence[Array]) -> list[Array]:
     """What each device gets."""
     first = nodes[0]
     if not isinstance(first.operation, Collective):
-        (found,) = reference_of(first, [np.stack(brought)])
-        return [np.asarray(one) for one in found]
+        (result,) = reference_of(first, [np.stack(brought)])
+        return [np.asarray(part) for part in result]
     results: dict[int, Array] = {}
     for group in first.operation.replica_groups:
-        (found,) = reference_of(first, [np.stack([brought[member] for member in group])])
-        results |= dict(zip(group, map(np.asarray, found), strict=True))
+        (result,) = reference_of(first, [np.stack([brought[member] for member in group])])
+        results |= dict(zip(group, map(np.asarray, result), strict=True))
     if set(results) != set(range(len(brought))):
         raise InternalError(f"{first.name} of devices {sorted(results)}, of {len(brought)}")
     return [results[place] for place in range(len(brought))]

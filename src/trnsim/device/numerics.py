@@ -70,10 +70,10 @@ def rounding_generator(core: int, otherwise: int = 0) -> np.random.Generator:
     Raises:
         BadInput: for a seed that is no number.
     """
-    given = os.environ.get(_SEED, str(otherwise))
-    if not given.isdecimal():
-        raise BadInput(f"{_SEED}={given!r} is no number from 0 on", fix=f"{_SEED}=0")
-    return np.random.default_rng([int(given), core])
+    seed = os.environ.get(_SEED, str(otherwise))
+    if not seed.isdecimal():
+        raise BadInput(f"{_SEED}={seed!r} is no number from 0 on", fix=f"{_SEED}=0")
+    return np.random.default_rng([int(seed), core])
 
 
 @contextmanager

@@ -57,18 +57,18 @@ class PlacedKernel:
     missing: str = ""
 
 
-def placed(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
+def place_kernels(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
     """The kernels of all calls, one after the other on each core."""
     free_ns: dict[int, int] = {}
     times: dict[DeviceCall, CallTime] = {}
     kernels: list[PlacedKernel] = []
-    for one in calls:
-        if one.call not in times:
-            times[one.call] = time_of(one.call, target)
-        for name, time_s, missing in _pieces(one.call.name, times[one.call]):
-            start_ns = max(one.called_ns, free_ns.get(one.core, 0))
-            end_ns = free_ns[one.core] = start_ns + round(time_s * _NS)
-            kernels.append(PlacedKernel(name, one.core, start_ns, end_ns, one.launcher, missing))
+    for call in calls:
+        if call.call not in times:
+            times[call.call] = time_of(call.call, target)
+        for name, time_s, missing in _pieces(call.call.name, times[call.call]):
+            start_ns = max(call.called_ns, free_ns.get(call.core, 0))
+            end_ns = free_ns[call.core] = start_ns + round(time_s * _NS)
+            kernels.append(PlacedKernel(name, call.core, start_ns, end_ns, call.launcher, missing))
     return kernels
 
 

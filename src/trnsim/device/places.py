@@ -36,9 +36,9 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
     chip, lnc = TARGETS[target].chip, device_core(TARGETS[target]).physical_cores
     named = os.environ.get(INSTANCE_VARIABLE, "")
     ranks = max(_count(_WORLD), least)
-    here = _count(_LOCAL_WORLD)
-    is_here = 0 < here <= ranks
-    per_node = here if is_here else 0
+    local_world = _count(_LOCAL_WORLD)
+    is_here = 0 < local_world <= ranks
+    per_node = local_world if is_here else 0
     return fabric_for(
         chip,
         ranks,
@@ -46,7 +46,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
         named,
         ranks_per_node=per_node,
         first=_first(per_node) if is_here else 0,
-        factors=faults.link_factors(faults.asked()),
+        factors=faults.link_factors(faults.requested_faults()),
     )
 
 

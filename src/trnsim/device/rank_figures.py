@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.device.call_log import FOLDER_VARIABLE, Recording, Span, StepPhase, whole_program
+from trnsim.device.call_log import FOLDER_VARIABLE, CallSpan, Recording, StepPhase, whole_program
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.device_core import target
 from trnsim.device.exposed import moments
@@ -30,7 +30,7 @@ def write_at_end() -> None:
     """Have this process write its figures when it ends, where TRNSIM_RANK_FIGURES asks for it."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder and _RANK in os.environ:
-        last = [LastSteps(one) for one in whole_program]
+        last = [LastSteps(recording) for recording in whole_program]
         steps.listeners.extend(last)
         atexit.register(_write, Path(folder), os.getpid(), last)
 
@@ -65,17 +65,17 @@ def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
     if os.getpid() != pid or not last:  # a fork of the rank is no rank
         return
     rank = int(os.environ[_RANK])
-    found = figures(last[0].recording, rank, target().name, last[0].waits)
+    content = figures(last[0].recording, rank, target().name, last[0].waits)
     try:
-        write(folder / f"rank-{rank}.json", json.dumps(found), parents=True)
+        write(folder / f"rank-{rank}.json", json.dumps(content), parents=True)
     except EmulatorError as error:
         sys.stderr.write(f"trnsim: the figures of rank {rank} are missing: {error.reason}\n")
 
 
-def _awaited(span: Span, updates: Sequence[int]) -> Span:
+def _awaited(span: CallSpan, updates: Sequence[int]) -> CallSpan:
     """A span that ends at the latest where an optimizer steps, which waits for all gradients."""
-    ends = [one for one in (span.awaited, *updates) if one is not None and one >= span.begun]
-    return Span(span.begun, min(ends, default=None))
+    ends = [end for end in (span.awaited, *updates) if end is not None and end >= span.begun]
+    return CallSpan(span.begun, min(ends, default=None))
 
 
 def _span(recording: Recording, waits: Sequence[int]) -> tuple[int, int]:
@@ -102,14 +102,14 @@ def figures(
         waits: the numbers of the calls before which it waited for the device last.
     """
     events, forgotten = recording.events, recording.forgotten
-    kept = slice(*_span(recording, waits))
-    first, last = forgotten + kept.start, forgotten + kept.stop
+    window = slice(*_span(recording, waits))
+    first, last = forgotten + window.start, forgotten + window.stop
     updates = [
         number
-        for number, event in enumerate(events[kept], first)
+        for number, event in enumerate(events[window], first)
         if event.phase is StepPhase.optimizer
     ]
-    step = step_time(events[kept], chip)
+    step = step_time(events[window], chip)
     times_s = [step.times[event.call].device_time_s for event in step.events]
     spans = {
         number: _awaited(span, updates)
@@ -125,7 +125,7 @@ def figures(
         "calls": len(step.events),
         "missing": dict(step.missing),
         **_collectives(recording.collectives, spans),
-        "step": [list(one) for one in moments(times_s, spans, first)],
+        "step": [list(moment) for moment in moments(times_s, spans, first)],
     }
 
 
@@ -137,10 +137,10 @@ def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dic
     """
     by_group: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     places = []
-    for one in calls:
-        sizes = by_group.setdefault((one.kind, one.ranks), [])
-        places.append((one.kind, one.ranks, len(sizes)))
-        sizes.append(one.nbytes)
+    for call in calls:
+        sizes = by_group.setdefault((call.kind, call.ranks), [])
+        places.append((call.kind, call.ranks, len(sizes)))
+        sizes.append(call.nbytes)
     return {
         "collectives": [
             {"kind": kind, "ranks": ranks, "nbytes": sizes}

@@ -53,8 +53,12 @@ def step_document(
         chosen: why it is for the first chip.
     """
     first = steps[0]
-    said = [chosen, f"device: {device_core(arch.target(first.target))}", which and f"step: {which}"]
-    head = [Note(one) for one in said if one]
+    notes = [
+        chosen,
+        f"device: {device_core(arch.target(first.target))}",
+        which and f"step: {which}",
+    ]
+    head = [Note(note) for note in notes if note]
     chips = [_chip(step) for step in steps]
     sections = [
         Section("The step on each chip", [*head, Table(_CHIPS, chips)], heading_place="page"),
@@ -118,11 +122,11 @@ def _values(step: StepTime) -> dict[str, Any]:
 
 
 def _chip(step: StepTime) -> Sequence[str]:
-    found = step.estimate
+    estimate = step.estimate
     return (
         step.target,
         f"{step.device_time_s * _MS:.3f}",
-        f"{found.at('p10') * _MS:.3f} to {found.at('p90') * _MS:.3f}",
+        f"{estimate.at('p10') * _MS:.3f} to {estimate.at('p90') * _MS:.3f}",
         f"{step.launch_s * _MS:.3f}",
         f"{step.flop / 1e12:.3f}",
         f"{100 * mfu(step):.2f}",
@@ -144,8 +148,8 @@ def _missing(step: StepTime) -> list[Section]:
         return []
     head = Note(f"without a time, so missing above: {sum(step.missing.values())} calls")
     rows = [(str(number), why) for why, number in step.missing.most_common()]
-    known = (Column("", is_number=True, is_right=True), Column(""))
-    return [Section("Without a time", [head, Table(known, rows, indent=2)], heading_place="page")]
+    heads = (Column("", is_number=True, is_right=True), Column(""))
+    return [Section("Without a time", [head, Table(heads, rows, indent=2)], heading_place="page")]
 
 
 def _drawing(step: StepTime) -> str:
@@ -156,8 +160,8 @@ def _drawing(step: StepTime) -> str:
     curve: list[tuple[float, int]] = []
     now_s, drawn_to = 0.0, {0: -1.0, 1: -1.0}
     for event in step.events:
-        found = step.times[event.call]
-        for kernel, launch_s in zip(found.kernels, found.launches_s, strict=True):
+        time = step.times[event.call]
+        for kernel, launch_s in zip(time.kernels, time.launches_s, strict=True):
             for lane, length_s, kind, name in (
                 (1, launch_s, "launch", f"launch of {kernel.name}"),
                 (0, kernel.device_time_s, event.phase.value, f"{kernel.name}, {event.module}"),

@@ -21,7 +21,7 @@ while this process waits for others."""
 _NUMBER: Final = struct.Struct("<q")
 
 
-class Steps:
+class StepCounter:
     """The steps of this process so far.
 
     Attributes:
@@ -85,7 +85,7 @@ class Steps:
             listener()
 
 
-steps: Final = Steps()
+steps: Final = StepCounter()
 """The steps of this process."""
 
 

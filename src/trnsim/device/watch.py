@@ -54,13 +54,13 @@ _COMMAND_LENGTH: Final = 4096
 _SETTLED_NS: Final = 1_000_000_000
 
 
-class Work(Recording):
+class WorkRecording(Recording):
     """The calls since the last look, by core and kind, and what they add up to.
 
     Attributes:
         executions: executions by status.
         errors: errors by kind.
-        is_told: whether a record has its latencies: the next execution begins new ones.
+        is_reported: whether a record has its latencies: the next execution begins new ones.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Work(Recording):
         self.latencies: Counter[tuple[float, float]] = Counter()
         self._new: Counter[tuple[int, DeviceCall]] = Counter()
         self._exchanges: Counter[CollectiveCall] = Counter()
-        self.is_told = False
+        self.is_reported = False
         self._times: dict[DeviceCall, CallTime] = {}
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
@@ -97,7 +97,7 @@ class Work(Recording):
         from trnsim.profile.measures.traffic import Totals  # noqa: PLC0415  as above
 
         timeline = run.timeline
-        self.flop[core] += sum(Totals(one.program).model_flops for one in run.timelines)
+        self.flop[core] += sum(Totals(t.program).model_flops for t in run.timelines)
         self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:
@@ -112,32 +112,32 @@ class Work(Recording):
         from trnsim.lower.lowering import weighted_sum  # noqa: PLC0415
 
         for (core, call), number in [*new.items()]:  # a call may be under way in another thread
-            found = self._times.get(call)
-            if found is None:
-                found = self._times[call] = time_of(call, target().name)
-            self.flop[core] += number * found.flop
-            busy = weighted_sum((1.0, kernel.busy_s) for kernel in found.kernels)
-            self._add(core, number, found.device_time_s, found.launch_s, busy)
-        for one, number in [*exchanges.items()]:
-            kind = kind_of(one.kind)
+            time = self._times.get(call)
+            if time is None:
+                time = self._times[call] = time_of(call, target().name)
+            self.flop[core] += number * time.flop
+            busy = weighted_sum((1.0, kernel.busy_s) for kernel in time.kernels)
+            self._add(core, number, time.device_time_s, time.launch_s, busy)
+        for exchange, number in [*exchanges.items()]:
+            kind = kind_of(exchange.kind)
             if kind is not None:
-                found_s = placed_time(kind, one.nbytes, [one.ranks], target().name).time_s
-                self.elapsed_s[0] += number * found_s
+                took_s = placed_time(kind, exchange.nbytes, [exchange.ranks], target().name).time_s
+                self.elapsed_s[0] += number * took_s
 
     def _add(
         self, core: int, number: int, device_s: float, launch_s: float, busy: dict[str, float]
     ) -> None:
-        if self.is_told:
-            self.total_s, self.device_s, self.is_told = Counter(), Counter(), False
+        if self.is_reported:
+            self.total_s, self.device_s, self.is_reported = Counter(), Counter(), False
         self.executions["completed"] += number
         self.elapsed_s[core] += number * (device_s + launch_s)
         self.total_s[device_s + launch_s] += number
         self.device_s[device_s] += number
         self.latencies[_shortened(device_s + launch_s), _shortened(device_s)] += number
-        known = self.busy_s[core]
+        engine_s = self.busy_s[core]
         for engine, time_s in busy.items():
             name = _NAMES.get(engine, engine)
-            known[name] = known.get(name, 0.0) + number * time_s
+            engine_s[name] = engine_s.get(name, 0.0) + number * time_s
 
 
 class _Watch:
@@ -150,14 +150,14 @@ class _Watch:
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
-        self.work = Work()
+        self.work = WorkRecording()
         self.cores = own_cores()
         needed = max(max(self.cores) + 1, _number(_LOCAL_WORLD))
         self.instance = process_instance(target(), logical_config(), needed)
         if _counts_cores():
             running = read_all(opened(), listen_s=0)
-            found = free_cores(running, len(self.cores), self.instance)
-            self.cores = found or self.cores
+            free = free_cores(running, len(self.cores), self.instance)
+            self.cores = free or self.cores
         self._is_spread = False
         self._faults_ns = 0
         self._folder: Path | None = None
@@ -172,11 +172,11 @@ class _Watch:
 
     def spread(self, fabric: Fabric, ranks: int) -> None:
         """Use the cores of as many ranks, where they are more: those on their first instance."""
-        here = min(ranks, fabric.ranks_per_node)
-        if here > len(self.cores) or not (self._is_spread or is_chosen()):
+        local_ranks = min(ranks, fabric.ranks_per_node)
+        if local_ranks > len(self.cores) or not (self._is_spread or is_chosen()):
             self._is_spread = True
             self.instance = instance_model(fabric.instance.name, fabric.lnc)
-            self.cores = tuple(range(fabric.first, fabric.first + here))
+            self.cores = tuple(range(fabric.first, fabric.first + local_ranks))
             self._faults_ns = 0
             self.writer.look()
             self.writer.write()
@@ -190,21 +190,21 @@ class _Watch:
         # Another within the file system's grain of time changes nothing: one more look finds it.
         is_settled = abs(time.time_ns() - changed_ns) > _SETTLED_NS
         self._faults_ns = changed_ns if is_settled else -1
-        lasting = [one for one in hardware.injected(folder) if one.is_active()]
-        found: dict[int, hardware.Injected] = {}
+        lasting = [request for request in hardware.injected(folder) if request.is_active()]
+        requests: dict[int, hardware.Injected] = {}
         for at, core in enumerate(self.cores):
             device, within = self._place(core)
-            striking = [one for one in lasting if one.strikes(within, device)]
-            found |= {at: striking[0]} if striking else {}
+            striking = [request for request in lasting if request.strikes(within, device)]
+            requests |= {at: striking[0]} if striking else {}
         faults.pending.clear()
-        faults.pending.update(found)
+        faults.pending.update(requests)
 
     def struck(self, kind: str, request: hardware.Injected | None) -> None:
         """Count a fault that strikes; one that nobody requested becomes a fault of the hardware."""
-        known = hardware.KINDS[kind]
-        if known.execution:
-            self.work.executions[known.execution] += 1
-        self.work.errors[known.error] += 1
+        fault_kind = hardware.KINDS[kind]
+        if fault_kind.execution:
+            self.work.executions[fault_kind.execution] += 1
+        self.work.errors[fault_kind.error] += 1
         if request is None and self._folder is not None:
             device, core = self._place(self.cores[0])
             with suppress(EmulatorError):
@@ -212,7 +212,7 @@ class _Watch:
                 once = hardware.Injected(kind, device, core, time.time(), 0.0, serial_number=serial)
                 hardware.inject(self._folder, once)
         # One that lasts and ends no program strikes each call: a second's are written as one.
-        if known.status or request is None:
+        if fault_kind.status or request is None:
             self.writer.write()
 
     def _place(self, core: int) -> tuple[int, int]:
@@ -226,7 +226,7 @@ class _Watch:
         except (EmulatorError, RuntimeError):
             self.work.errors["runtime"] += 1
         pid, started = identity.own()
-        found = Record(
+        record = Record(
             pid,
             started,
             command(),
@@ -241,9 +241,9 @@ class _Watch:
                 for at, core in enumerate(self.cores)
             },
             host_bytes={"application_memory": _resident_bytes()},
-            busy_s={self.cores[at]: dict(one) for at, one in list(self.work.busy_s.items())},
-            elapsed_s={self.cores[at]: one for at, one in list(self.work.elapsed_s.items())},
-            flop={self.cores[at]: one for at, one in list(self.work.flop.items())},
+            busy_s={self.cores[at]: dict(busy) for at, busy in list(self.work.busy_s.items())},
+            elapsed_s={self.cores[at]: time_s for at, time_s in list(self.work.elapsed_s.items())},
+            flop={self.cores[at]: flop for at, flop in list(self.work.flop.items())},
             executions=dict(self.work.executions),
             errors=dict(self.work.errors),
             total_latency_s=percentiles(self.work.total_s),
@@ -254,8 +254,8 @@ class _Watch:
             ),
             loads={core: hbm_use.loads(at) for at, core in enumerate(self.cores)},
         )
-        self.work.is_told = True
-        return found
+        self.work.is_reported = True
+        return record
 
 
 def _shortened(time_s: float) -> float:
@@ -270,11 +270,11 @@ def _counts_cores() -> bool:
 
 def own_cores() -> tuple[int, ...]:
     """The cores of this process on its instance: those named, else the one of its local rank."""
-    found = visible_cores()
+    cores = visible_cores()
     rank = os.environ.get(_LOCAL_RANK, "")
-    if len(found) == 1 and rank.isdecimal() and VISIBLE not in os.environ:
-        return (int(rank),) if COUNT not in os.environ else found
-    return found
+    if len(cores) == 1 and rank.isdecimal() and VISIBLE not in os.environ:
+        return (int(rank),) if COUNT not in os.environ else cores
+    return cores
 
 
 def _number(variable: str) -> int:
@@ -308,32 +308,34 @@ def begin(tool: str = "") -> None:
     pid = os.getpid()
     if pid in _watching or os.environ.get(STATE_VARIABLE) == OFF:
         return
-    call_log.recordings[:] = [one for one in call_log.recordings if not isinstance(one, Work)]
+    call_log.recordings[:] = [
+        recording for recording in call_log.recordings if not isinstance(recording, WorkRecording)
+    ]
     try:
         with choosing(opened()) if _counts_cores() else nullcontext():
-            made = _Watch(tool or _tool())
+            watch = _Watch(tool or _tool())
             _watching.clear()
-            _watching[pid] = made
-            faults.struck[:] = [made.struck]
-            made.writer.start()
+            _watching[pid] = watch
+            faults.struck[:] = [watch.struck]
+            watch.writer.start()
     except (EmulatorError, OSError, RuntimeError) as error:  # RuntimeError: of one thread too many
         say_not_kept(error.reason if isinstance(error, EmulatorError) else str(error))
         os.environ[STATE_VARIABLE] = OFF
 
 
-def present() -> _Watch | None:
+def current_watch() -> _Watch | None:
     """What watches this process, if anything does."""
     return _watching.get(os.getpid())
 
 
 def end() -> None:
     """Keep the state of this process no longer."""
-    found = _watching.pop(os.getpid(), None)
-    if found is not None:
+    watch = _watching.pop(os.getpid(), None)
+    if watch is not None:
         faults.struck.clear()
         faults.pending.clear()
-        found.listen(is_wanted=False)
-        found.writer.stop()
+        watch.listen(is_wanted=False)
+        watch.writer.stop()
 
 
 def _tool() -> str:
@@ -355,9 +357,9 @@ class _Runs:
         instance_target()
         visible_cores()
         begin("kernel")
-        found = present()
-        if found is not None and fabric is not None:
-            found.spread(fabric, ranks)
+        watch = current_watch()
+        if watch is not None and fabric is not None:
+            watch.spread(fabric, ranks)
         if faults.pending:
             for core in range(ranks):
                 faults.strike(core)
@@ -372,9 +374,9 @@ class _Runs:
 
     def ended(self, run: Run, rank: int = 0) -> None:
         """Count the run, where a reader listens; ranks on other instances are not of this one."""
-        found = present()
-        if found is not None and found.work in call_log.recordings and rank < len(found.cores):
-            found.work.ran(run, rank)
+        watch = current_watch()
+        if watch is not None and watch.work in call_log.recordings and rank < len(watch.cores):
+            watch.work.ran(run, rank)
 
 
 RUNS: Final[RunObserver] = _Runs()

@@ -19,9 +19,9 @@ from trnsim.compiler import Flags, program
 from trnsim.device.call_log import Scope, StepPhase, listening, note, note_collective
 from trnsim.device.call_time import TensorSpec
 from trnsim.device.collective_log import CollectiveCall
-from trnsim.device.compiled_graph import CompiledGraph, compiled
+from trnsim.device.compiled_graph import CompiledGraph, record_graph
 from trnsim.device.device_core import target
-from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
+from trnsim.device.fallback_policy import VARIABLE, count_host_fallback, state
 from trnsim.device.faults import pending, strike
 from trnsim.device.hbm_use import load
 from trnsim.device.lockstep import in_lockstep
@@ -169,7 +169,7 @@ class Lowered:
         inputs = tuple(self._arguments())
         flags = Flags.of_environment()
         constants = sum(array.nbytes for array in module.constants.values())
-        return compiled(
+        return record_graph(
             self.name, inputs, module.graph, plan, module.operators, (), flags, constants=constants
         )
 
@@ -239,7 +239,7 @@ class Lowered:
             )
         mode.on_host[self.host_reason] += 1
         text = f"{self.name} runs on the host, not instruction by instruction: {self.host_reason}"
-        left_to_host(self.name, text)
+        count_host_fallback(self.name, text)
         return None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.device import faults
-from trnsim.device.faults import Fault
+from trnsim.device.faults import LaunchFault
 from trnsim.device.rank_figures import FOLDER_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
@@ -180,7 +180,7 @@ def _visible() -> tuple[int, int]:
     return int(first), int(last or first) - int(first) + 1
 
 
-def _check_ranks(failures: list[Fault], fabric: Fabric) -> None:
+def _check_ranks(failures: list[LaunchFault], fabric: Fabric) -> None:
     for fault in failures:
         if fault.rank >= fabric.ranks:
             raise BadInput(

@@ -44,7 +44,7 @@ def run(*arguments):
 @pytest.mark.parametrize("suffix", [".mlir", BYTECODE, ".jax"])
 def test_each_form_is_the_same_program(files, suffix):
     subject = of_export(files / f"step{suffix}", ["params"])
-    made = subject.made
+    made = subject.model_graph
     assert subject.title == f"step{suffix}"
     assert [*made.names.values()][:3] == ["params['b']", "params['w']", "x"]
     assert {made.names[one] for one in made.weights} >= {"params['b']", "params['w']"}
@@ -58,11 +58,11 @@ def test_what_jax_itself_writes(tmp_path):
     pytest.importorskip("flatbuffers", reason="jax.export writes a flatbuffer: pip install jax")
     path = tmp_path / "step.jax"
     path.write_bytes(export.export(jax.jit(model))(PARAMS, BLOCK[0]).serialize())
-    assert "dot_general" in [node.name for node in of_export(path).made.graph.nodes]
+    assert "dot_general" in [node.name for node in of_export(path).model_graph.graph.nodes]
 
 
 def test_a_value_has_the_primitive_and_the_line_that_made_it(files):
-    made = of_export(files / "step.mlir").made
+    made = of_export(files / "step.mlir").model_graph
     line = model.__code__.co_firstlineno + 2
     (product,) = (node for node in made.graph.nodes if node.name == "dot_general")
     call = made.origins[product.result.number]

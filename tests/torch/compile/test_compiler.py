@@ -52,8 +52,8 @@ def losses(model, device):
 def test_a_compiled_model_trains_as_on_the_cpu():
     found = losses(compiled(block().to("neuron")), "neuron")
     assert found == pytest.approx(losses(block(), "cpu"), rel=1e-4)
-    assert [one.name for one in compiled_graph.graphs()] == ["forward-0", "backward-0"]
-    assert all(not one.missing for one in compiled_graph.graphs())
+    assert [one.name for one in compiled_graph.compiled_graphs()] == ["forward-0", "backward-0"]
+    assert all(not one.missing for one in compiled_graph.compiled_graphs())
 
 
 def test_a_compiled_graph_is_loaded_where_it_runs(monkeypatch):
@@ -67,7 +67,7 @@ def test_a_compiled_graph_is_loaded_where_it_runs(monkeypatch):
     fast = compiled(scaled)
     fast(x)
     fast(x)
-    (one,) = compiled_graph.graphs()
+    (one,) = compiled_graph.compiled_graphs()
     assert one.constant_bytes == 4 * 4
     assert one.scratchpad_bytes == one.plan.arena.nbytes > 0
     used = hbm_use.by_category(0, 2)
@@ -98,7 +98,7 @@ def test_a_new_shape_is_compiled_anew_and_the_report_says_why():
     model = compiled(block().to("neuron"))
     for rows in (16, 8):
         model(torch.randn(rows, 32).to("neuron"))
-    assert len(compiled_graph.graphs()) == 2
+    assert len(compiled_graph.compiled_graphs()) == 2
     assert "float32[16, 32] in forward-0 and is float32[8, 32] here" in compiler.report()
     assert "the first of its kind" in compiler.report()
 
@@ -111,7 +111,7 @@ def test_a_graph_of_symbolic_sizes_has_a_time_for_each_size():
         with recording() as found:
             model(torch.randn(rows, 32).to("neuron"))
         times += [step_time(found, "trn2").device_time_s]
-    assert len(compiled_graph.graphs()) == 3
+    assert len(compiled_graph.compiled_graphs()) == 3
     assert times == sorted(times)
     assert times[0] < times[-1] / 2
     assert "float32[128, 32] in forward-1 and is float32[1024, 32] here" in compiler.report()
@@ -122,7 +122,7 @@ def test_a_graphs_memory_is_planned():
     model = compiled(block().to("neuron"))
     x = torch.randn(16, 32).to("neuron")
     model(x).sum().backward()
-    forward, backward = compiled_graph.graphs()
+    forward, backward = compiled_graph.compiled_graphs()
     weights = sum(parameter.nbytes for parameter in model.parameters())
     assert forward.plan.input_bytes == weights + x.nbytes
     assert forward.plan.peak_bytes > forward.plan.input_bytes

@@ -41,7 +41,7 @@ def test_a_model_on_the_device_is_compiled_for_it(options):
     assert compiled(x.to("neuron")).device.type == "neuron"
     with recording() as found:
         compiled(x.to("neuron")).sum().backward()
-    assert [one.name for one in compiled_graph.graphs()] == ["forward-0", "backward-0"]
+    assert [one.name for one in compiled_graph.compiled_graphs()] == ["forward-0", "backward-0"]
     assert any(event.call.name.startswith("forward-") for event in found.events)
     assert not step_time(found, "trn2").missing
     for mine, theirs in zip(moved.parameters(), plain.parameters(), strict=True):
@@ -51,7 +51,7 @@ def test_a_model_on_the_device_is_compiled_for_it(options):
 def test_a_graph_that_makes_its_tensors_on_the_device_is_compiled_for_it():
     found = torch.compile(lambda: torch.arange(4, device="neuron") * 2)()
     assert (found.device.type, found.tolist()) == ("neuron", [0, 2, 4, 6])
-    assert [one.name for one in compiled_graph.graphs()] == ["forward-0"]
+    assert [one.name for one in compiled_graph.compiled_graphs()] == ["forward-0"]
 
 
 def test_a_model_elsewhere_is_compiled_by_inductor_in_the_same_process(monkeypatch):
@@ -70,7 +70,7 @@ def test_a_model_elsewhere_is_compiled_by_inductor_in_the_same_process(monkeypat
         torch.compile(mine, options={"max_autotune": True})(x.to(place))
     assert len(seen) == 2
     assert all(patches == {"max_autotune": True} for _, patches in seen)
-    assert len(compiled_graph.graphs()) == 1
+    assert len(compiled_graph.compiled_graphs()) == 1
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_a_model_computes_and_trains_by_the_programs_that_were_timed(name, dtype
     ):
         apart = (one.detach().cpu().float() - other.detach().float()).abs().max()
         assert apart <= limit * other.abs().max().clamp(min=1e-2)
-    graphs = compiled_graph.graphs()
+    graphs = compiled_graph.compiled_graphs()
     assert [one.name for one in graphs] == ["forward-0", "backward-0"]
     timed = [compiler.compile(one.graph, "trn2", weights=one.weights) for one in graphs]
     assert [len(run.timeline) for run in runs] == [one.instructions for one in timed]

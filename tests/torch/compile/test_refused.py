@@ -78,7 +78,7 @@ def test_a_compiled_function_is_refused_under_the_policy_chip():
     torch.neuron.set_policy("chip")
     with pytest.raises(BackendCompilerFailed, match="NCC_EVRF013"):
         on_device(lambda x: torch.topk(x, 2).values)(torch.arange(4, device="neuron"))
-    assert not compiled_graph.graphs()
+    assert not compiled_graph.compiled_graphs()
 
 
 def test_a_gradient_is_refused_at_the_line_of_the_forward_pass(said):
@@ -133,7 +133,7 @@ def test_a_cast_changes_the_compiled_graph_and_the_flags_stay_with_it():
     on_device(function)(x)
     torch._dynamo.reset()
     on_device(function, options={"auto_cast": "matmult"})(x)
-    plain, cast = compiled_graph.graphs()
+    plain, cast = compiled_graph.compiled_graphs()
     assert [node.name for node in plain.graph.nodes] == ["dot_general"]
     assert [node.name for node in cast.graph.nodes] == ["convert", "dot_general"]
     assert (plain.flags.auto_cast, cast.flags.auto_cast) == ("none", "matmult")

@@ -103,7 +103,7 @@ def test_a_compiled_graph_has_the_kernels_in_it(kernels, x):
     assert torch.allclose(fast(x).cpu(), expected.cpu(), atol=1e-5)
     with recording() as found:
         fast(x)
-    (one,) = compiled_graph.graphs()
+    (one,) = compiled_graph.compiled_graphs()
     assert not one.missing
     assert sum(name.startswith("nki::") for name in one.operators) == 3
     graph_time = step_time(found, "trn2")

@@ -14,15 +14,15 @@ from trnsim.compiler import Flags
 from trnsim.compiler.ncc import limits
 from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.errors import BadInput, OutOfMemory
-from trnsim.torch.models import answer as answers
 from trnsim.torch.models import exported
+from trnsim.torch.models import subjects as answers
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec")
 
 
 def compile_program(path, target, flags=None):
     subject = answers.of_export(path)
-    return answers.answer(subject, target, flags or Flags())
+    return answers.report_model(subject, target, flags or Flags())
 
 
 def saved(model, x, path):

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
 from trnsim.compiler.ncc.calls import FrameworkCall
-from trnsim.device.answer import Subject
+from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput
 from trnsim.files import read_bytes
 from trnsim.graph import Graph
@@ -27,7 +27,7 @@ _EXPORT: Final = "save the bytes of jax.export.export(jax.jit(f))(*args).seriali
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """A program of JAX as a model's graph (see `trnsim.device.answer.ModelGraph`).
+    """A program of JAX as a model's graph (see `trnsim.device.model_report.ModelGraph`).
 
     Attributes:
         graph: the graph.

@@ -23,7 +23,7 @@ from torch import Tensor, fx
 from trnsim.compiler import Flags
 from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
-from trnsim.device.compiled_graph import compiled, graphs, graphs_text, require_room
+from trnsim.device.compiled_graph import compiled_graphs, graphs_text, record_graph, require_room
 from trnsim.device.device_core import require_same_cores, target
 from trnsim.device.faults import pending, strike
 from trnsim.device.numerics import mode
@@ -56,7 +56,7 @@ _NOT_TRACED: Final = (
 
 def report() -> str:
     """The compiled graphs as text, with advice about those that were compiled again."""
-    is_anew = any(" is " in program.reason for program in graphs())
+    is_anew = any(" is " in program.reason for program in compiled_graphs())
     return f"{graphs_text()}\n\n{_ADVICE}" if is_anew else graphs_text()
 
 
@@ -166,7 +166,7 @@ def _compile_program(
     numbers = list(imported.names)
     weights = frozenset(numbers[place] for place in constant if place < len(numbers))
     operators, missing = imported.operators, imported.missing
-    compiled_graph = compiled(
+    compiled_graph = record_graph(
         kind,
         imported.inputs,
         graph,

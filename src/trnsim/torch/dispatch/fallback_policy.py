@@ -12,7 +12,7 @@ from typing import Final
 
 import torch
 
-from trnsim.device.fallback_policy import VARIABLE, left_to_host, state
+from trnsim.device.fallback_policy import VARIABLE, count_host_fallback, state
 from trnsim.device.program_line import program_line
 from trnsim.torch.device_errors import DtypeRefused, OperatorNotModelled
 
@@ -36,7 +36,7 @@ def admit(dtype: torch.dtype) -> None:
             source=_SOURCE,
             line=program_line(),
         )
-    left_to_host(
+    count_host_fallback(
         str(dtype).removeprefix("torch."),
         f"{dtype} runs on the host: a NeuronCore has no such format, so it has no device time",
     )
@@ -63,4 +63,4 @@ def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()
             source="docs/generated/torch-ops.md: which operators have a lowering",
             line=program_line(),
         )
-    left_to_host(name, f"{name} runs on the host, not instruction by instruction: {reason}")
+    count_host_fallback(name, f"{name} runs on the host, not instruction by instruction: {reason}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch import Tensor
 
-from trnsim.device.agreement import Agreement, Finding, Passed
+from trnsim.device.agreement import Agreement, CallArguments, CallFailure
 from trnsim.device.program_line import program_line
 from trnsim.device.steps import tell_that_a_peer_is_lost
 from trnsim.torch import pytorch
@@ -70,7 +70,7 @@ def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
         raise error_of(finding)
 
 
-def error_of(finding: Finding) -> CollectiveBroken | PeerLost:
+def error_of(finding: CallFailure) -> CollectiveBroken | PeerLost:
     """The error of a collective or a message that cannot begin."""
     kind = PeerLost if finding.lost else CollectiveBroken
     if finding.lost:
@@ -78,20 +78,20 @@ def error_of(finding: Finding) -> CollectiveBroken | PeerLost:
     return kind(finding.reason, fix=finding.fix, line=program_line())
 
 
-def passed_arguments(kind: str, arguments: dict[str, Any]) -> Passed:
+def passed_arguments(kind: str, arguments: dict[str, Any]) -> CallArguments:
     """Kind, tensors, root and source line of a collective, for comparison with other ranks."""
     line = str(program_line() or "")
     if kind == "barrier":
-        return Passed(kind, line=line)
+        return CallArguments(kind, line=line)
     if kind in _UNEVEN:
         sends, receives = _splits(arguments)
         first = next(iter(tensors_in(list(arguments.values()))))
-        return Passed(
+        return CallArguments(
             kind, str(first.dtype).removeprefix("torch."), sends=sends, receives=receives, line=line
         )
     values = [value for name, value in arguments.items() if name == _ONE_SIDED.get(kind, name)]
     tensors = ", ".join(spec(tensor) for tensor in tensors_in(values))
-    return Passed(kind, tensors, int(arguments.get("root_rank", -1)), line=line)
+    return CallArguments(kind, tensors, int(arguments.get("root_rank", -1)), line=line)
 
 
 def spec(tensor: Tensor) -> str:

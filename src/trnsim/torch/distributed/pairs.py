@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch import Tensor
 
-from trnsim.device.agreement import Finding, Passed
+from trnsim.device.agreement import CallArguments, CallFailure
 from trnsim.device.faults import pending, strike
 from trnsim.device.program_line import program_line
 from trnsim.torch.distributed import agreeing
@@ -119,9 +119,9 @@ def _carries_neuron_tensors(group: Any) -> bool:
     return any(device.type == DEVICE_TYPE for device in devices)
 
 
-def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> Passed:
+def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> CallArguments:
     tagged = f" (tag {tag})" if tag else ""
-    return Passed(
+    return CallArguments(
         f"{kind} {'to' if kind == 'send' else 'from'} rank {peer}{tagged}",
         ", ".join(map(agreeing.spec, tensors)),
         line=str(program_line() or ""),
@@ -129,6 +129,6 @@ def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> Pa
     )
 
 
-def _raise(finding: Finding | None) -> None:
+def _raise(finding: CallFailure | None) -> None:
     if finding is not None:
         raise agreeing.error_of(finding)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.device.call_time import DeviceCall
-from trnsim.device.placement import HostCall, PlacedKernel, placed
+from trnsim.device.placement import HostCall, PlacedKernel, place_kernels
 from trnsim.torch import pytorch
 from trnsim.torch.pytorch import KinetoEvent
 
@@ -85,7 +85,7 @@ def profiled(
     return ProfiledWindow(
         [event for place, event in enumerate(events) if place not in hidden],
         [events[place] for place in sorted(hidden)],
-        placed(_host_calls(launches, launch_events), target),
+        place_kernels(_host_calls(launches, launch_events), target),
     )
 
 

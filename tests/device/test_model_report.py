@@ -8,8 +8,8 @@ import pytest
 
 from trnsim import arch
 from trnsim.compiler.ncc.refusals import CompilerRefusal
-from trnsim.device.answer import Subject, answer, exchange_time
 from trnsim.device.fallback_policy import state
+from trnsim.device.model_report import Subject, exchange_time, report_model
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import Estimate
 from trnsim.fabric.collective_time import collective_time
@@ -49,7 +49,7 @@ def beyond():
 
 
 def test_a_graph_of_no_framework_is_answered():
-    found = answer(Subject("it", product(16, 32), ("rows", 16)), "trn2", lnc=1)
+    found = report_model(Subject("it", product(16, 32), ("rows", 16)), "trn2", lnc=1)
     lines = found.text(400).splitlines()
     assert lines[0] == "it on trn2"
     assert lines[1].endswith("rows/s")
@@ -62,7 +62,7 @@ def test_a_graph_of_no_framework_is_answered():
 def test_bound_and_use_follow_from_what_the_graph_computes_and_moves(chip, lnc, rows):
     """Of a few rows HBM binds, of many the products: each line again from the oracle's figures."""
     made = product(rows, 512, inner=512)
-    found = answer(Subject("it", made), chip, lnc=lnc)
+    found = report_model(Subject("it", made), chip, lnc=lnc)
     lines = {
         line.split()[0]: " ".join(line.split()[1:]) for line in found.text(400).splitlines()[1:]
     }
@@ -93,7 +93,7 @@ def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
     monkeypatch.setattr(
         "trnsim.compiler.compilation.crowding_note", lambda *_: "room in SBUF: none"
     )
-    found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
+    found = report_model(Subject("it", product(16, 32)), "trn2", lnc=1)
     assert found.text(400).splitlines()[4] == "  limit       room in SBUF: none"
     assert found.whole.said == ("room in SBUF: none",)
 
@@ -101,17 +101,17 @@ def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
 def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
     monkeypatch.setattr(state, "policy", "chip")
     with pytest.raises(CompilerRefusal):
-        answer(Subject("it", beyond()), "trn2")
+        report_model(Subject("it", beyond()), "trn2")
 
 
 def test_what_aws_refuses_is_said_under_the_policy_host(monkeypatch):
     monkeypatch.setattr(state, "policy", "host")
-    assert answer(Subject("it", beyond()), "trn2").said
+    assert report_model(Subject("it", beyond()), "trn2").said
 
 
 def test_a_graph_over_hbm_is_refused():
     with pytest.raises(OutOfMemory, match=r"it needs [\d.]+ GiB of HBM at its peak; a NeuronCore"):
-        answer(Subject("it", product(1 << 17, 1 << 17)), "trn2")
+        report_model(Subject("it", product(1 << 17, 1 << 17)), "trn2")
 
 
 def test_an_exchange_takes_what_the_fabric_says():
@@ -129,7 +129,7 @@ def test_an_exchange_that_the_fabric_does_not_know_is_named():
 
 
 def test_a_graph_without_a_formula_takes_its_programs_time():
-    found = answer(Subject("it", product(16, 32)), "trn2", lnc=1)
+    found = report_model(Subject("it", product(16, 32)), "trn2", lnc=1)
     assert found.planned is None
     assert found.scale == 1.0
     assert found.time_s == pytest.approx(found.alone.time_s)
@@ -163,7 +163,7 @@ class Told:
 
 
 def test_a_program_is_scaled_to_the_time_that_plans_tell():
-    found = answer(planned(1e-3), "trn2", lnc=1)
+    found = report_model(planned(1e-3), "trn2", lnc=1)
     alone, whole = found.alone, found.whole
     assert found.time_s == whole.time_s == pytest.approx(1e-3)
     assert found.scale == pytest.approx(1e-3 / alone.time_s)
@@ -175,13 +175,13 @@ def test_a_program_is_scaled_to_the_time_that_plans_tell():
 
 
 def test_no_time_is_below_what_a_program_needs():
-    found = answer(planned(1e-12), "trn2", lnc=1)
+    found = report_model(planned(1e-12), "trn2", lnc=1)
     assert found.time_s == pytest.approx(found.alone.bound_s)
     assert "raised to what no program can be faster than" in found.text(400)
 
 
 def test_the_json_has_the_numbers_of_the_text():
-    found = answer(Subject("it", product(16, 32)), "trn2", lnc=2)
+    found = report_model(Subject("it", product(16, 32)), "trn2", lnc=2)
     plain = found.as_dict()
     assert (plain["target"], plain["lnc"], plain["subject"]) == ("trn2", 2, "it")
     assert plain["estimate"] == found.estimate.as_dict()
@@ -193,7 +193,7 @@ def test_the_json_has_the_numbers_of_the_text():
 
 
 def test_exchanges_are_summed_by_kind_and_ranks_in_json():
-    found = answer(Subject("it", product(16, 32)), "trn2")
+    found = report_model(Subject("it", product(16, 32)), "trn2")
     one, other = (GraphExchange("all_reduce", nbytes, ((0, 1),)) for nbytes in (8, 16))
     some = replace(found, exchanges=((one, 1.0), (other, 2.0), (one, 1.0)))
     assert some.as_dict()["exchanges"] == [
@@ -205,7 +205,7 @@ def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
     def refuse(*_):
         raise BadInput("a group of ranks lies on several inf2.48xlarge, which have no EFA")
 
-    found = answer(Subject("it", product(16, 32), ask=refuse), "trn2", lnc=1)
+    found = report_model(Subject("it", product(16, 32), ask=refuse), "trn2", lnc=1)
     assert found.planned is None
     assert found.time_s == pytest.approx(found.alone.time_s)
     assert "plans cannot be asked: a group of ranks lies on several inf2.48xlarge" in found.text(
@@ -214,7 +214,7 @@ def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
 
 
 def test_a_scaled_program_says_what_it_takes_by_itself():
-    found = answer(planned(1e-3), "trn2", lnc=1)
+    found = report_model(planned(1e-3), "trn2", lnc=1)
     assert f"{time_text(found.alone.time_s)} by itself" in found.text(400)
     assert 1e-3 / found.alone.time_s == pytest.approx(found.scale)
-    assert "by itself" not in answer(Subject("it", product(16, 32)), "trn2", lnc=1).text(400)
+    assert "by itself" not in report_model(Subject("it", product(16, 32)), "trn2", lnc=1).text(400)

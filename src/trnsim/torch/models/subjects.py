@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trnsim.compiler import Flags
-from trnsim.device import answer as answers
-from trnsim.device.answer import Answer, Subject
-from trnsim.device.configured import asked, titled
+from trnsim.device import model_report
+from trnsim.device.configured import model_title, with_question
+from trnsim.device.model_report import ModelReport, Subject
 from trnsim.errors import OutOfMemory
 from trnsim.torch.device_errors import OutOfDeviceMemory
 from trnsim.torch.models.config import read_config
@@ -25,13 +25,13 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     Raises:
         BadInput: for what is no configuration, or a shape that it does not have.
     """
-    return asked(of_model(read_config(path), path, shape, dtype), path, shape, dtype)
+    return with_question(of_model(read_config(path), path, shape, dtype), path, shape, dtype)
 
 
 def of_model(config: Any, path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
     """A model of a configuration in a file of that name."""
     made = model_graph(config, shape, dtype=dtype)
-    title = titled(config.model_type, path, shape)
+    title = model_title(config.model_type, path, shape)
     what = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
     number = shape.batch * (shape.tokens if what == "tokens" else 1)
     return Subject(title, made, (what, number))
@@ -56,14 +56,14 @@ def of_export(path: Path) -> Subject:
     return Subject(path.name, exported_graph(path))
 
 
-def answer(
+def report_model(
     subject: Subject,
     target: str,
     flags: Flags = Flags(),  # noqa: B008  frozen
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Answer:
-    """What a model takes on a chip, with PyTorch's errors (see `trnsim.device.answer`).
+) -> ModelReport:
+    """What a model takes on a chip, with PyTorch's errors (see `trnsim.device.model_report`).
 
     Raises:
         BadInput: for cores that the chip has not, or that are named twice.
@@ -71,7 +71,7 @@ def answer(
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
     try:
-        return answers.answer(subject, target, flags, lnc, tell)
+        return model_report.report_model(subject, target, flags, lnc, tell)
     except OutOfMemory as error:
         raise OutOfDeviceMemory(
             error.reason, fix=error.fix, source=error.source, line=error.line
@@ -79,11 +79,11 @@ def answer(
 
 
 __all__ = [
-    "Answer",
+    "ModelReport",
     "Subject",
-    "answer",
     "of_config",
     "of_export",
     "of_model",
     "of_script",
+    "report_model",
 ]

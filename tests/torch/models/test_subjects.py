@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from trnsim.compiler import Flags
 from trnsim.lower import GraphExchange
 from trnsim.torch.device_errors import OutOfDeviceMemory
-from trnsim.torch.models import answer as answers
+from trnsim.torch.models import subjects
 
 MODEL = """import torch
 model = torch.nn.Linear({0}, {1}, device='{2}')
@@ -19,7 +19,7 @@ args = (torch.zeros({3}, {0}, device='{2}'),)
 def answer(tmp_path, *sizes, flags="", lnc=1):
     path = tmp_path / "net.py"
     path.write_text(MODEL.format(*sizes))
-    return answers.answer(answers.of_script(path), "trn2", Flags.parse(flags), lnc)
+    return subjects.report_model(subjects.of_script(path), "trn2", Flags.parse(flags), lnc)
 
 
 def test_a_dozen_lines_say_what_a_graph_takes(tmp_path):
@@ -67,7 +67,7 @@ def test_the_run_that_a_report_shows_has_the_users_lines(tmp_path):
         "        return y @ y\n"
         "model, args = Net(), (torch.zeros(8, 8),)\n"
     )
-    found = answers.answer(answers.of_script(path), "trn2")
+    found = subjects.report_model(subjects.of_script(path), "trn2")
     program = found.run().program
     lines = {(line.file, line.line) for line in program.lines}
     assert lines == {(str(path), 4), (str(path), 5)}
@@ -110,8 +110,8 @@ def test_a_graph_over_hbm_is_refused(tmp_path):
 def test_the_rate_is_that_of_the_whole_time(tokens, wanted, tmp_path):
     path = tmp_path / "net.py"
     path.write_text(MODEL.format(8, 8, "cpu", 1))
-    subject = replace(answers.of_script(path), items=("tokens", tokens))
-    found = answers.answer(subject, "trn2")
+    subject = replace(subjects.of_script(path), items=("tokens", tokens))
+    found = subjects.report_model(subject, "trn2")
     assert re.search(wanted, found.text(400).splitlines()[1])
     one = GraphExchange("all_reduce", 8, ((0, 1),))
     program = replace(found.program, exchanges=(one,))

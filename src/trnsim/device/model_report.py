@@ -91,22 +91,22 @@ class Subject:
 
     Attributes:
         title: what it is.
-        made: its graph.
+        model_graph: its graph.
         items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
         ask: the same pass as a question to plans on a machine, and whether its products are cast;
             None for a graph that plans cannot be asked for.
-        unasked: why plans cannot be asked, where a model might have been.
+        no_plan_reason: why plans cannot be asked, where a model might have been.
     """
 
     title: str
-    made: ModelGraph
+    model_graph: ModelGraph
     items: tuple[str, int] = ("", 0)
     ask: Callable[[Machine, bool], Question] | None = None
-    unasked: str = ""
+    no_plan_reason: str = ""
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelReport:
     """A model's graph on one chip.
 
     Attributes:
@@ -117,7 +117,7 @@ class Answer:
         plan: HBM over time.
         said: what AWS's compiler refuses of it, and flags that have no effect.
         planned: the time that plans tell of it; None where they cannot be asked.
-        unasked: why they cannot, where they might have been.
+        no_plan_reason: why they cannot, where they might have been.
     """
 
     subject: Subject
@@ -127,7 +127,7 @@ class Answer:
     plan: MemoryPlan
     said: tuple[str, ...] = ()
     planned: Estimate | None = None
-    unasked: str = ""
+    no_plan_reason: str = ""
 
     @property
     def title(self) -> str:
@@ -146,8 +146,8 @@ class Answer:
         if self.planned is not None:
             return bounded(self.planned, alone.bound_s)
         parts: dict[str, float] = {}
-        for one in alone.shares:
-            for name, time_s in one.part.critical_s.items():
+        for share in alone.shares:
+            for name, time_s in share.part.critical_s.items():
                 parts[name] = parts.get(name, 0.0) + time_s
         parts |= {"launch": alone.launch_s, EXCHANGES: alone.exchanges_s}
         return of_program(arch.target(self.program.target), parts)
@@ -169,10 +169,12 @@ class Answer:
     @cached_property
     def added_s(self) -> float:
         """What exchanges take that are in no program."""
-        times_s, made = dict(self.exchanges), self.program
+        times_s, program = dict(self.exchanges), self.program
         return sum(
-            times_s[one] if one in times_s else exchange_time(one, made.target, made.lnc).time_s
-            for one in made.exchanges
+            times_s[exchange]
+            if exchange in times_s
+            else exchange_time(exchange, program.target, program.lnc).time_s
+            for exchange in program.exchanges
         )
 
     @property
@@ -191,9 +193,11 @@ class Answer:
         Raises:
             BadInput: there is none.
         """
-        made = self.subject.made
+        model = self.subject.model_graph
         cores = f", LNC={self.program.lnc}" if self.program.lnc > 1 else ""
-        return reported_run(made.graph, self.program, f"{self.subject.title}{cores}", made.weights)
+        return reported_run(
+            model.graph, self.program, f"{self.subject.title}{cores}", model.weights
+        )
 
     def blocks(self) -> list[Block]:
         """A dozen lines, a limit that binds, what is no one program, what AWS's compiler says."""
@@ -210,12 +214,12 @@ class Answer:
             ("exchanges", self._exchanged()),
             ("memory", self._memory()),
             ("missing", self._missing()),
-            *(("note", one) for one in self.program.said),
+            *(("note", note) for note in self.program.said),
         ]
         table = Table(columns(" | ", numbers_from=2), rows, indent=2)
         blocks: list[Block] = [Note(self.title), table]
         if self.said:
-            said = "\n".join(indent(one, "  ") for one in self.said)
+            said = "\n".join(indent(note, "  ") for note in self.said)
             blocks += [Note("neuronx-cc"), Preformatted(said)]
         return blocks
 
@@ -225,8 +229,8 @@ class Answer:
 
     def explained(self, tell: Callable[[str], None] = lambda _: None) -> tuple[PatternUse, ...]:
         """The compiler's patterns that the graph has, and the program without each."""
-        made = self.subject.made
-        return pattern_uses(made.graph, self.program, made.weights, tell)
+        model = self.subject.model_graph
+        return pattern_uses(model.graph, self.program, model.weights, tell)
 
     def as_dict(self) -> dict[str, object]:
         """The same as plain values, with SI units in the names."""
@@ -247,23 +251,23 @@ class Answer:
             "instructions": self.program.instructions,
             "exchanges": self._exchanges(),
             "memory_bytes": float(self.plan.peak_bytes),
-            "missing": list(self.subject.made.missing),
+            "missing": list(self.subject.model_graph.missing),
             "neuronx_cc": list(self.said),
         }
 
     def _exchanges(self) -> list[dict[str, object]]:
         """What ranks exchange, and the time of each by itself, in sums by kind and ranks."""
-        found: dict[tuple[str, int], list[tuple[int, float]]] = {}
-        for one, time_s in self.exchanges:
-            found.setdefault((one.kind, one.ranks), []).append((one.nbytes, time_s))
+        sums: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        for exchange, time_s in self.exchanges:
+            sums.setdefault((exchange.kind, exchange.ranks), []).append((exchange.nbytes, time_s))
         return [
             {
                 "name": f"{kind} over {ranks} ranks",
-                "count": len(each),
-                "bytes": sum(nbytes for nbytes, _ in each),
-                "time_s": sum(time_s for _, time_s in each),
+                "count": len(amounts),
+                "bytes": sum(nbytes for nbytes, _ in amounts),
+                "time_s": sum(time_s for _, time_s in amounts),
             }
-            for (kind, ranks), each in found.items()
+            for (kind, ranks), amounts in sums.items()
         ]
 
     def long_text(self) -> str:
@@ -271,11 +275,11 @@ class Answer:
         whole_s = self.program.device_time_s or 1.0
         rows = [
             (
-                one.name,
-                time_text(self.scale * one.device_time_s),
-                percent_text(one.device_time_s / whole_s),
+                cost.name,
+                time_text(self.scale * cost.device_time_s),
+                percent_text(cost.device_time_s / whole_s),
             )
-            for one in self.program.costs()[:_ROWS]
+            for cost in self.program.costs()[:_ROWS]
         ]
         parts = [
             self.text(),
@@ -289,15 +293,15 @@ class Answer:
         return f"{middle} ({low} to {high})"
 
     def _parts(self) -> str:
-        parts = sorted(self.estimate.parts_s.items(), key=lambda one: -one[1])
+        parts = sorted(self.estimate.parts_s.items(), key=lambda part: -part[1])
         return ", ".join(f"{name} {time_text(time_s)}" for name, time_s in parts if time_s)
 
     def _sources(self) -> list[str]:
-        found = self.estimate
-        beyond = [f"extrapolated: {one}" for one in found.extrapolations]
-        if self.unasked:
-            beyond.append(f"plans cannot be asked: {self.unasked}")
-        return [*dict.fromkeys(found.sources.values()), *beyond, *found.conditions]
+        estimate = self.estimate
+        beyond = [f"extrapolated: {reason}" for reason in estimate.extrapolations]
+        if self.no_plan_reason:
+            beyond.append(f"plans cannot be asked: {self.no_plan_reason}")
+        return [*dict.fromkeys(estimate.sources.values()), *beyond, *estimate.conditions]
 
     def _rate(self) -> str:
         name, number = self.subject.items
@@ -327,14 +331,18 @@ class Answer:
         )
 
     def _program(self) -> str:
-        made = self.program
+        program = self.program
         words = (
-            f"{count_text(made.instructions)} instructions for "
-            f"{count_text(len(self.subject.made.operators))} operators, "
-            f"{time_text(made.device_time_s)}"
+            f"{count_text(program.instructions)} instructions for "
+            f"{count_text(len(self.subject.model_graph.operators))} operators, "
+            f"{time_text(program.device_time_s)}"
         )
-        several = f"; {made.programs} programs" if made.programs > 1 else ""
-        few = f"; {made.compiled} of {made.layers} equal layers compiled" if made.layers else ""
+        several = f"; {program.programs} programs" if program.programs > 1 else ""
+        few = (
+            f"; {program.compiled} of {program.layers} equal layers compiled"
+            if program.layers
+            else ""
+        )
         scaled = ""
         if self.planned is not None:
             scaled = (
@@ -345,8 +353,8 @@ class Answer:
 
     def _operations(self) -> str:
         rows = self.program.costs()[:_LONGEST]
-        told = (f"{one.name} {time_text(self.scale * one.device_time_s)}" for one in rows)
-        return "; ".join(told) or "nothing"
+        texts = (f"{cost.name} {time_text(self.scale * cost.device_time_s)}" for cost in rows)
+        return "; ".join(texts) or "nothing"
 
     def _exchanged(self) -> str:
         if not self.exchanges:
@@ -365,29 +373,29 @@ class Answer:
         cores = self.program.lnc
         has = device_core(arch.target(self.program.target), cores).hbm_bytes
         kind = "NeuronCore" if cores == 1 else "logical NeuronCore"
-        made = self.subject.made
-        kept = [value for value in made.graph.inputs if value.number in made.weights]
-        nbytes = sum(value.type.nbytes for value in kept)
-        given = max(self.plan.input_bytes - nbytes, 0)
+        model = self.subject.model_graph
+        weights = [value for value in model.graph.inputs if value.number in model.weights]
+        nbytes = sum(value.type.nbytes for value in weights)
+        input_bytes = max(self.plan.input_bytes - nbytes, 0)
         return (
             f"{bytes_text(self.plan.peak_bytes)} at most, of {bytes_text(has)} of a {kind}; "
-            f"{bytes_text(nbytes)} of weights, {bytes_text(given)} of inputs"
+            f"{bytes_text(nbytes)} of weights, {bytes_text(input_bytes)} of inputs"
         )
 
     def _missing(self) -> str:
-        missing = self.subject.made.missing
+        missing = self.subject.model_graph.missing
         if not missing:
             return "nothing: every operator has a time"
         return f"{len(missing)} operators have no time, so the total is short: {'; '.join(missing)}"
 
 
-def answer(
+def report_model(
     subject: Subject,
     target: str,
     flags: Flags = Flags(),  # noqa: B008  frozen
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Answer:
+) -> ModelReport:
     """What a model takes on a chip, with AWS's flags.
 
     A rank's graph is split over `lnc` physical cores; None: as the flags, the environment, or the
@@ -398,25 +406,25 @@ def answer(
         CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`.
         OutOfMemory: for a graph over the HBM of a NeuronCore.
     """
-    made = subject.made
+    model = subject.model_graph
     is_strict = state.policy == "chip"
-    found = refusals(made.graph, target, flags, calls=made.calls, origins=made.origins)
-    require_accepted(found, is_strict=is_strict)
-    alone, exchanged = without_exchanges(apply_casts(made.graph, flags))
-    plan = memory_plan(alone, made.names)
+    refused = refusals(model.graph, target, flags, calls=model.calls, origins=model.origins)
+    require_accepted(refused, is_strict=is_strict)
+    alone, exchanged = without_exchanges(apply_casts(model.graph, flags))
+    plan = memory_plan(alone, model.names)
     cores = compiled_cores(arch.target(target), flags, lnc)
     _require_room(subject.title, plan, device_core(arch.target(target), cores), target)
-    times = [exchange_time(one, target, cores) for one in exchanged]
-    timed = tuple((one, found.time_s) for one, found in zip(exchanged, times, strict=True))
+    times = [exchange_time(exchange, target, cores) for exchange in exchanged]
+    timed = tuple((exchange, time.time_s) for exchange, time in zip(exchanged, times, strict=True))
     program = compiler.compile(
-        made.graph, target, lnc=cores, flags=flags, weights=made.weights, tell=tell
+        model.graph, target, lnc=cores, flags=flags, weights=model.weights, tell=tell
     )
-    many = [Refusal(code, what) for code, what in instructions_refused(program.instructions)]
+    many = [Refusal(code, excess) for code, excess in instructions_refused(program.instructions)]
     require_accepted(many, is_strict=is_strict)
-    said = (*flags.said, *map(str, (*found, *many)))
-    planned, unasked = _planned(subject, target, cores, flags)
-    least_s = sum(found.least_s for found in times)
-    return Answer(subject, program, timed, least_s, plan, said, planned, unasked)
+    said = (*flags.said, *map(str, (*refused, *many)))
+    planned, no_plan_reason = _planned(subject, target, cores, flags)
+    least_s = sum(time.least_s for time in times)
+    return ModelReport(subject, program, timed, least_s, plan, said, planned, no_plan_reason)
 
 
 def _planned(
@@ -424,16 +432,16 @@ def _planned(
 ) -> tuple[Estimate | None, str]:
     """The time that plans tell of the same pass, or why they cannot be asked."""
     if subject.ask is None:
-        return None, subject.unasked
-    where = machine(target, lnc=cores)
+        return None, subject.no_plan_reason
+    on_machine = machine(target, lnc=cores)
     try:
-        question = subject.ask(where, flags.auto_cast != "none")
-        found = ask(question)
+        question = subject.ask(on_machine, flags.auto_cast != "none")
+        estimate = ask(question)
     except (BadInput, NotModelled) as error:
         return None, error.reason.splitlines()[0]
     if question.split.ranks == 1:
-        return found, ""
-    return replace(found, conditions=(f"ranks are those of {where.instance.name}",)), ""
+        return estimate, ""
+    return replace(estimate, conditions=(f"ranks are those of {on_machine.instance.name}",)), ""
 
 
 def exchange_time(exchange: GraphExchange, target: str, lnc: int) -> CollectiveTime:
