@@ -46,7 +46,7 @@ _LONGEST: Final = 3
 _ROWS: Final = 16
 
 
-class ModelGraph(Protocol):
+class FrameworkGraph(Protocol):
     """A model's graph, as an importer of a framework's programs makes it."""
 
     @property
@@ -99,7 +99,7 @@ class Subject:
     """
 
     title: str
-    model_graph: ModelGraph
+    model_graph: FrameworkGraph
     items: tuple[str, int] = ("", 0)
     ask: Callable[[Machine, bool], Question] | None = None
     no_plan_reason: str = ""

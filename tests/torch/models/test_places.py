@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch import nn
 
 from trnsim.torch.compile.fx_import import import_graph
-from trnsim.torch.models.traced import traced
+from trnsim.torch.models.traced import trace_module
 
 
 class Block(nn.Module):
@@ -36,7 +36,7 @@ LAST = Net.forward.__code__.co_firstlineno
 
 
 def nodes(module, *, is_trained=False):
-    found = traced(module, (torch.zeros(2, 8),), is_trained=is_trained)
+    found = trace_module(module, (torch.zeros(2, 8),), is_trained=is_trained)
     return import_graph(found.module).graph.nodes
 
 

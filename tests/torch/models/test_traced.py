@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch import nn
 
 from trnsim.torch.models.model_graph import module_graph
-from trnsim.torch.models.traced import traced
+from trnsim.torch.models.traced import trace_module
 
 
 class Halves(nn.Module):
@@ -25,7 +25,7 @@ def given():
 
 
 def test_inputs_have_their_own_names():
-    found = traced(Halves(), given())
+    found = trace_module(Halves(), given())
     assert list(found.names.values()) == [
         *("used.weight", "used.bias", "unused.weight", "unused.bias", "0")
     ]
@@ -39,7 +39,7 @@ def test_a_tensor_that_a_module_keeps_is_a_weight():
 
 
 def test_what_has_no_part_in_the_loss_has_no_gradient():
-    found = traced(Halves(), given(), is_trained=True)
+    found = trace_module(Halves(), given(), is_trained=True)
     (output,) = [node for node in found.module.graph.nodes if node.op == "output"]
     shapes = [tuple(node.meta["val"].shape) for node in output.args[0]]
     assert shapes == [(), (2, 3), (2,)]
@@ -47,7 +47,7 @@ def test_what_has_no_part_in_the_loss_has_no_gradient():
 
 def test_an_argument_that_is_written_to_keeps_no_trace_of_it():
     module = nn.ReLU(inplace=True)
-    names = [node.name for node in traced(module, (torch.zeros(3),)).module.graph.nodes]
+    names = [node.name for node in trace_module(module, (torch.zeros(3),)).module.graph.nodes]
     assert not [name for name in names if name.startswith("relu_")]
 
 

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.torch.models.whole_numbers import WholeNumberLinear, with_whole_numbers
+from trnsim.torch.models.whole_numbers import WholeNumberLinear, use_whole_numbers
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -21,7 +21,7 @@ def test_a_row_of_whole_numbers_times_its_scale_is_the_row(bias):
 def test_layers_of_blocks_alone_are_replaced_and_keep_their_hooks():
     model = nn.ModuleDict({"layers": nn.ModuleList([nn.Linear(3, 2)]), "head": nn.Linear(2, 2)})
     model["layers"][0].register_forward_hook(lambda *given: given[-1] + 1)
-    with_whole_numbers(model)
+    use_whole_numbers(model)
     assert type(model["layers"][0]) is WholeNumberLinear
     assert len(model["layers"][0]._forward_hooks) == 1
     assert type(model["head"]) is nn.Linear

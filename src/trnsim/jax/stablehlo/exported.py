@@ -27,7 +27,7 @@ _EXPORT: Final = "save the bytes of jax.export.export(jax.jit(f))(*args).seriali
 
 @dataclass(frozen=True)
 class ProgramGraph:
-    """A program of JAX as a model's graph (see `trnsim.device.model_report.ModelGraph`).
+    """A program of JAX as a model's graph (see `trnsim.device.model_report.FrameworkGraph`).
 
     Attributes:
         graph: the graph.

@@ -83,9 +83,9 @@ def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
         raise BadInput(f"{path} is no exported program: {error}", fix=fix) from error
     try:
         _check(program)
-    except _Unexpected as found:
+    except _Unexpected as unexpected:
         raise BadInput(
-            f"{path} holds {found}, which is not read: it could run code",
+            f"{path} holds {unexpected}, which is not read: it could run code",
             fix="do not trust the file; or " + fix,
         ) from None
     # Code that PyTorch keeps to check inputs at a call, of which there is none.
@@ -158,8 +158,8 @@ def _check_field(key: str, value: Any) -> None:
 
 def _check_target(target: Any) -> None:
     """A target is an operator that is registered, or a function of numbers."""
-    called = _TARGET.fullmatch(target) if isinstance(target, str) else None
-    if called is None or (called["name"] is not None and _acts(called["library"], called["name"])):
+    match = _TARGET.fullmatch(target) if isinstance(target, str) else None
+    if match is None or (match["name"] is not None and _acts(match["library"], match["name"])):
         raise _Unexpected(f"a call of {target!r}")
 
 
@@ -226,7 +226,7 @@ def _tensors(configuration: Any) -> dict[str, torch.Tensor]:
     rows = configuration.get("config") if isinstance(configuration, dict) else None
     if not isinstance(rows, dict):
         raise TypeError("a configuration of weights is missing")
-    found: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
     for name, row in rows.items():
         meta = row.get("tensor_meta") if isinstance(row, dict) else None
         if not isinstance(meta, dict):
@@ -237,8 +237,10 @@ def _tensors(configuration: Any) -> dict[str, torch.Tensor]:
             dtype=pytorch.serialized_dtype(meta["dtype"]),
             device="meta" if meta["device"]["type"] == "meta" else "cpu",
         )
-        found[name] = torch.nn.Parameter(tensor, requires_grad=False) if row["is_param"] else tensor
-    return found
+        tensors[name] = (
+            torch.nn.Parameter(tensor, requires_grad=False) if row["is_param"] else tensor
+        )
+    return tensors
 
 
 def _sizes(sizes: Any) -> list[int]:

@@ -55,23 +55,23 @@ def attend(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if groups > 1 and query.shape[2] == 1 and attention_mask is None:
         packed = query.reshape(query.shape[0], key.shape[1], groups, query.shape[-1])
-        found = _fused(packed, key, value, None, scale, is_causal=False)
-        return found.reshape(query.shape[0], 1, query.shape[1], value.shape[-1]), None
+        result = _fused(packed, key, value, None, scale, is_causal=False)
+        return result.reshape(query.shape[0], 1, query.shape[1], value.shape[-1]), None
     if groups > 1:
-        key, value = (one.repeat_interleave(groups, 1) for one in (key, value))
-    found = _fused(query, key, value, attention_mask, scale, is_causal=causal)
-    return found.transpose(1, 2), None
+        key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))
+    result = _fused(query, key, value, attention_mask, scale, is_causal=causal)
+    return result.transpose(1, 2), None
 
 
 def _fused(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, *, is_causal: bool
 ) -> Tensor:
     operator: Any = torch.ops.aten._scaled_dot_product_fused_attention_overrideable  # noqa: SLF001  PyTorch's name
-    found: Tensor = operator(query, key, value, bias, 0.0, is_causal, scale=scale)[0]
-    return found
+    result: Tensor = operator(query, key, value, bias, 0.0, is_causal, scale=scale)[0]
+    return result
 
 
-class Fused(TorchFunctionMode):
+class FusedAttention(TorchFunctionMode):
     """Where a model calls PyTorch's attention, the one operator that it becomes on the device."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -97,7 +97,7 @@ def _of_pytorch(
     del dropout_p
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
-        key, value = (one.repeat_interleave(groups, -3) for one in (key, value))
+        key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         least = torch.finfo(query.dtype).min
         attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)
@@ -124,7 +124,7 @@ def bias_of(
     if attention_mask is None and mask_function in plain:
         return None
     options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    seen: Tensor = masking.sdpa_mask(
+    visible: Tensor = masking.sdpa_mask(
         attention_mask=attention_mask, mask_function=mask_function, dtype=dtype, **options
     )
-    return torch.where(seen, 0.0, least).to(dtype)
+    return torch.where(visible, 0.0, least).to(dtype)

@@ -44,18 +44,18 @@ def config_of(values: Any, origin: str = "the configuration") -> Any:
     """
     if not isinstance(values, dict) or "model_type" not in values:
         raise BadInput(f"{origin} names no model_type, so it is no model's configuration", fix=_FIX)
-    given: dict[str, Any] = dict(values)
-    package, kind = transformers(), given.pop("model_type")
-    known = package.CONFIG_MAPPING
-    if kind not in known:
+    fields: dict[str, Any] = dict(values)
+    package, kind = transformers(), fields.pop("model_type")
+    mapping = package.CONFIG_MAPPING
+    if kind not in mapping:
         raise BadInput(
             f"{origin} is of architecture {kind!r}, which transformers {package.__version__} "
-            f"does not have; it has {len(tuple(known))}, for example llama, mistral, bert, vit",
+            f"does not have; it has {len(tuple(mapping))}, for example llama, mistral, bert, vit",
             fix="install the release that has it, or export the model: trnsim compile model.pt2",
         )
     invalid = import_module("huggingface_hub.errors").StrictDataclassError
     try:
-        return known[kind].from_dict(given)
+        return mapping[kind].from_dict(fields)
     except (TypeError, ValueError, AttributeError, invalid) as error:
         why = " ".join(str(error).split())
         raise BadInput(f"{origin} is no configuration of {kind}: {why}", fix=_FIX) from error

@@ -35,33 +35,33 @@ def diffusion_graph(
         BadInput: diffusers is not installed, or the configuration is not one of its own.
         NotModelled: for a class whose inputs are not known.
     """
-    module = built(values, dtype)
+    module = build_diffusion_model(values, dtype)
     config: Any = module.config
     high = _latents(config, image)
 
-    def given(*shape: int) -> Tensor:
+    def empty(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=DTYPES[dtype], device="meta")
 
     if hasattr(module, "decoder"):
-        latents = given(batch, config.latent_channels, high, high)
+        latents = empty(batch, config.latent_channels, high, high)
         return module_graph(_Decoder(module), (latents,))
-    asked = inspect.signature(module.forward).parameters
-    legal = {"timestep", "encoder_hidden_states"} <= set(asked)
-    unknown = sorted(set(asked) & {"pooled_projections", "img_ids", "image_rotary_emb"})
+    accepted = inspect.signature(module.forward).parameters
+    legal = {"timestep", "encoder_hidden_states"} <= set(accepted)
+    unknown = sorted(set(accepted) & {"pooled_projections", "img_ids", "image_rotary_emb"})
     if not legal or unknown or not hasattr(config, "in_channels"):
         raise NotModelled(
-            f"{values[CLASS]} takes {', '.join(asked)}; known are denoisers of latents, a time and "
+            f"{values[CLASS]} takes {', '.join(accepted)}; known are denoisers of latents, a time and "
             "the states of a text, and autoencoders",
             fix="export the model with inputs of your own: trnsim compile model.pt2",
         )
     wide = getattr(config, "caption_channels", None) or config.cross_attention_dim
-    latents = given(batch, config.in_channels, high, high)
+    latents = empty(batch, config.in_channels, high, high)
     return module_graph(
-        _Denoiser(module), (latents, given(batch), given(batch, tokens or _TOKENS, wide))
+        _Denoiser(module), (latents, empty(batch), empty(batch, tokens or _TOKENS, wide))
     )
 
 
-def built(values: Mapping[str, Any], dtype: str = "bfloat16") -> Any:
+def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") -> Any:
     """A model of diffusers without weights.
 
     Raises:

@@ -57,8 +57,8 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
 
 def _lowered(path: Path) -> torch.export.ExportedProgram:
     """The program in a file, of lowered operators, or an error that says what it needs."""
-    log, said = logging.getLogger("torch.export"), _Said()
-    log.addFilter(said)
+    log, captured = logging.getLogger("torch.export"), _ErrorFilter()
+    log.addFilter(captured)
     try:
         program = read_program(path, _EXPORT)
         lowered: torch.export.ExportedProgram = program.run_decompositions(
@@ -67,8 +67,8 @@ def _lowered(path: Path) -> torch.export.ExportedProgram:
     except EmulatorError:
         raise
     except Exception as error:  # PyTorch takes a file's fields to be of their types and to fit
-        told = "\n".join([str(error), *said.errors])
-        unknown, operator = _UNKNOWN_CLASS.search(told), _UNKNOWN_OPERATOR.search(told)
+        text = "\n".join([str(error), *captured.errors])
+        unknown, operator = _UNKNOWN_CLASS.search(text), _UNKNOWN_OPERATOR.search(text)
         if operator is not None:
             raise BadInput(
                 f"{path} calls {operator[0]}, which nothing here registers",
@@ -85,10 +85,10 @@ def _lowered(path: Path) -> torch.export.ExportedProgram:
     else:
         return lowered
     finally:
-        log.removeFilter(said)
+        log.removeFilter(captured)
 
 
-class _Said(logging.Filter):
+class _ErrorFilter(logging.Filter):
     """A log filter that keeps errors and prints nothing."""
 
     def __init__(self) -> None:

@@ -17,8 +17,8 @@ from trnsim.graph import Graph
 from trnsim.torch.compile.fx_import import Imported, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
-from trnsim.torch.models.traced import traced as trace
-from trnsim.torch.models.whole_numbers import with_whole_numbers
+from trnsim.torch.models.traced import trace_module as trace
+from trnsim.torch.models.whole_numbers import use_whole_numbers
 from trnsim.workload.shape import ModelShape
 
 DTYPES: Final = {
@@ -54,13 +54,19 @@ class ModelGraph:
 
     @classmethod
     def of(
-        cls, found: Imported, weights: Collection[str], names: Mapping[str, str] = _NONE
+        cls, imported: Imported, weights: Collection[str], names: Mapping[str, str] = _NONE
     ) -> Self:
         """An imported graph; `names` are other ones of its inputs, `weights` those of weights."""
-        named = {number: names.get(name, name) for number, name in found.names.items()}
-        kept = frozenset(number for number, name in named.items() if name in weights)
+        named = {number: names.get(name, name) for number, name in imported.names.items()}
+        weight_numbers = frozenset(number for number, name in named.items() if name in weights)
         return cls(
-            found.graph, kept, named, found.operators, found.missing, found.calls, found.origins
+            imported.graph,
+            weight_numbers,
+            named,
+            imported.operators,
+            imported.missing,
+            imported.calls,
+            imported.origins,
         )
 
 
@@ -82,7 +88,7 @@ def model_graph(
         try:
             model = _of_rank(config, shape, dtype)
             if weights == "int8":
-                with_whole_numbers(model)
+                use_whole_numbers(model)
             return _traced(model, shape, DTYPES[dtype])
         except _OF_MODELS as error:
             why = (str(error).splitlines() or [type(error).__name__])[0]
@@ -149,8 +155,8 @@ def _traced(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
     if shape.phase == "train":
         return _of_step(model, shape, dtype)
     if shape.phase == "encode":
-        given = (phases.named_inputs(model, shape, dtype),)
-        return module_graph(phases.Encode(model), given, shape.ranks)
+        inputs = (phases.named_inputs(model, shape, dtype),)
+        return module_graph(phases.Encode(model), inputs, shape.ranks)
     cached = phases.generate_inputs(model.config, shape, dtype)
     return module_graph(phases.Generate(model), cached, shape.ranks)
 
@@ -162,15 +168,15 @@ def module_graph(module: nn.Module, args: tuple[Any, ...], ranks: int = 1) -> Mo
 
 def _of_step(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
     """The loss, and its gradient by every parameter."""
-    given = phases.named_inputs(model, shape, dtype)
-    given |= phases.label_inputs(model, given, shape)
-    return _imported(phases.Train(model), (given,), shape.ranks, is_trained=True)
+    inputs = phases.named_inputs(model, shape, dtype)
+    inputs |= phases.label_inputs(model, inputs, shape)
+    return _imported(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
 
 
 def _imported(
     module: nn.Module, args: tuple[Any, ...], ranks: int, *, is_trained: bool = False
 ) -> ModelGraph:
-    with attending.Fused():
+    with attending.FusedAttention():
         traced = trace(module, args, is_trained=is_trained)
     groups = {rank.GROUP: (tuple(range(ranks)),)}
     return ModelGraph.of(import_graph(traced.module, groups), traced.weights, traced.names)

@@ -23,10 +23,10 @@ class Encode(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, given: dict[str, Tensor]) -> list[Tensor]:
+    def forward(self, inputs: dict[str, Tensor]) -> list[Tensor]:
         """In the model's order."""
-        found = self.model(**given, return_dict=True)
-        return [one for one in found.values() if isinstance(one, Tensor)]
+        outputs = self.model(**inputs, return_dict=True)
+        return [output for output in outputs.values() if isinstance(output, Tensor)]
 
 
 class Train(nn.Module):
@@ -36,9 +36,9 @@ class Train(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, given: dict[str, Tensor]) -> Tensor:
+    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Of inputs and labels by name."""
-        options: dict[str, Any] = dict(given)
+        options: dict[str, Any] = dict(inputs)
         if "return_loss" in inspect.signature(self.model.forward).parameters:
             options["return_loss"] = True
         loss: Tensor = self.model(**options, return_dict=True).loss
@@ -62,7 +62,7 @@ class Generate(nn.Module):
         layers = _layers(self.model.config)
         for layer, key, value in zip(layers, keys, values, strict=False):
             layer.hold(key, value)
-        found = self.model(
+        output = self.model(
             input_ids=tokens,
             position_ids=places,
             past_key_values=transformers().cache_utils.Cache(layers=layers),
@@ -70,7 +70,7 @@ class Generate(nn.Module):
             logits_to_keep=1,
             return_dict=True,
         )
-        return found.logits, [tensor for layer in layers for tensor in layer.added]
+        return output.logits, [tensor for layer in layers for tensor in layer.added]
 
 
 def _layers(config: Any) -> list[Any]:
@@ -124,40 +124,40 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
     Raises:
         BadInput: it asks for none that are known here.
     """
-    asked = inspect.signature(model.forward).parameters
-    found = {
+    accepted = inspect.signature(model.forward).parameters
+    inputs = {
         name: make(model.config, shape, dtype)
         for name, make in _INPUTS.items()
-        if name in asked and _has(model, name, asked)
+        if name in accepted and _has(model, name, accepted)
     }
-    if not set(found) & {"input_ids", "pixel_values", "inputs"}:
+    if not set(inputs) & {"input_ids", "pixel_values", "inputs"}:
         raise BadInput(
-            f"{type(model).__name__} takes {', '.join(asked)}; known here: {', '.join(_INPUTS)}",
+            f"{type(model).__name__} takes {', '.join(accepted)}; known here: {', '.join(_INPUTS)}",
             fix="export the model with inputs of your own: trnsim compile model.pt2",
         )
-    return found
+    return inputs
 
 
-def label_inputs(model: Any, given: dict[str, Tensor], shape: ModelShape) -> dict[str, Tensor]:
+def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> dict[str, Tensor]:
     """The labels that a model's own loss asks for."""
-    asked = inspect.signature(model.forward).parameters
-    of_tokens = "input_ids" in given and "Classification" not in type(model).__name__
+    accepted = inspect.signature(model.forward).parameters
+    of_tokens = "input_ids" in inputs and "Classification" not in type(model).__name__
     size = (shape.batch, shape.sequence) if of_tokens else (shape.batch,)
     sizes = {"labels": size, "next_sentence_label": (shape.batch,)}
     return {
-        name: torch.empty(one, dtype=_INT, device="meta")
-        for name, one in sizes.items()
-        if name in asked
+        name: torch.empty(lengths, dtype=_INT, device="meta")
+        for name, lengths in sizes.items()
+        if name in accepted
     }
 
 
-def _has(model: Any, name: str, asked: Collection[str]) -> bool:
+def _has(model: Any, name: str, accepted: Collection[str]) -> bool:
     """Whether a model is given an input that it may take: a decoder sees all tokens before one."""
     if name == "pixel_values":
         return bool(_image(model.config))
     if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):
         return False
-    return "input_ids" in asked
+    return "input_ids" in accepted
 
 
 def _image(config: Any) -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 leave_out(torch)
 
 
-class Place(NamedTuple):
+class TracePlace(NamedTuple):
     """Where the program is.
 
     Attributes:
@@ -39,33 +39,35 @@ class Place(NamedTuple):
     line: str
 
 
-class Places(TorchFunctionMode):
+class PlaceRecorder(TorchFunctionMode):
     """Notes the place of each function, and of what its gradient will be made of."""
 
     def __init__(self) -> None:
         super().__init__()
         self._modules: dict[str, tuple[str, str]] = {}
-        self._made: dict[Any, Place] = {}
+        self._place_of: dict[Any, TracePlace] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The function's own result."""
         del types
-        place = Place(dict(self._modules), _line())
-        _set(place)
-        found = func(*args, **(kwargs or {}))
+        place = TracePlace(dict(self._modules), _line())
+        _annotate_nodes(place)
+        result = func(*args, **(kwargs or {}))
         if torch.is_grad_enabled():
-            for one in pytree.tree_leaves(found):
-                if isinstance(one, Tensor) and one.grad_fn is not None:
-                    self._note(one.grad_fn, place)
-        return found
+            for leaf in pytree.tree_leaves(result):
+                if isinstance(leaf, Tensor) and leaf.grad_fn is not None:
+                    self._note(leaf.grad_fn, place)
+        return result
 
     @contextmanager
     def of(self, module: nn.Module) -> Generator[None]:
         """In this block, nodes say where in a module they were made."""
         hooks: list[Any] = []
-        for path, one in module.named_modules():
-            hooks.append(one.register_forward_pre_hook(self._entering(path, type(one).__name__)))
-            hooks.append(one.register_forward_hook(self._leaving(path)))
+        for path, submodule in module.named_modules():
+            hooks.append(
+                submodule.register_forward_pre_hook(self._entering(path, type(submodule).__name__))
+            )
+            hooks.append(submodule.register_forward_hook(self._leaving(path)))
         try:
             with traceback.preserve_node_meta(), self:
                 yield
@@ -76,15 +78,15 @@ class Places(TorchFunctionMode):
     @contextmanager
     def of_gradients(self) -> Generator[None]:
         """In this block, the gradients of what led to a loss say what they are gradients of."""
-        for made, place in self._made.items():
-            made.register_prehook(partial(_enter, place))
+        for step, place in self._place_of.items():
+            step.register_prehook(partial(_enter, place))
         with traceback.preserve_node_meta():
             yield
 
-    def _note(self, made: Any, place: Place) -> None:
+    def _note(self, step: Any, place: TracePlace) -> None:
         """Remember the place of a step of the backward pass, and of new ones below it."""
-        for one in _below([made], self._made.__contains__):
-            self._made[one] = place
+        for earlier in _below([step], self._place_of.__contains__):
+            self._place_of[earlier] = place
 
     def _entering(self, path: str, kind: str) -> Callable[..., None]:
         def enter(*_: Any) -> None:
@@ -99,11 +101,11 @@ class Places(TorchFunctionMode):
         return leave
 
 
-def _enter(place: Place, *_: Any) -> None:
-    _set(place)
+def _enter(place: TracePlace, *_: Any) -> None:
+    _annotate_nodes(place)
 
 
-def _set(place: Place) -> None:
+def _annotate_nodes(place: TracePlace) -> None:
     """What nodes that are made from now on say."""
     traceback.current_meta["nn_module_stack"] = place.modules
     traceback.current_meta["stack_trace"] = place.line
@@ -116,11 +118,11 @@ def _line() -> str:
 
 def _below(first: Iterable[Any], is_known: Callable[[Any], bool]) -> Generator[Any]:
     """Steps of a backward pass, each once, and those that they lead to, up to known ones."""
-    waiting, seen = [one for one in first if one is not None], set[Any]()
+    waiting, visited = [step for step in first if step is not None], set[Any]()
     while waiting:
-        one = waiting.pop()
-        if one in seen or is_known(one):
+        current = waiting.pop()
+        if current in visited or is_known(current):
             continue
-        seen.add(one)
-        yield one
-        waiting += [step for step, _ in one.next_functions if step is not None]
+        visited.add(current)
+        yield current
+        waiting += [step for step, _ in current.next_functions if step is not None]

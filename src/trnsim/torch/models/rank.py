@@ -38,9 +38,9 @@ def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
     Raises:
         BadInput: for heads that the ranks do not divide, unless `is_padded`.
     """
-    mine = copy.deepcopy(config)
+    own = copy.deepcopy(config)
     if ranks == 1:
-        return mine
+        return own
     heads = int(config.num_attention_heads)
     if heads % ranks and not is_padded:
         legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
@@ -50,15 +50,15 @@ def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
             fix="choose one of these",
         )
     shared = int(getattr(config, "num_key_value_heads", None) or heads)
-    mine.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-    mine.num_attention_heads = _share(heads, ranks)
-    mine.num_key_value_heads = _share(shared, ranks)
-    if mine.num_attention_heads % mine.num_key_value_heads:
-        mine.num_key_value_heads = mine.num_attention_heads
+    own.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    own.num_attention_heads = _share(heads, ranks)
+    own.num_key_value_heads = _share(shared, ranks)
+    if own.num_attention_heads % own.num_key_value_heads:
+        own.num_key_value_heads = own.num_attention_heads
     for name in (*_WIDTHS, "vocab_size"):
         if getattr(config, name, None):
-            setattr(mine, name, _share(int(getattr(config, name)), ranks))
-    return mine
+            setattr(own, name, _share(int(getattr(config, name)), ranks))
+    return own
 
 
 def _share(number: int, ranks: int) -> int:
@@ -114,10 +114,10 @@ def _check_share(
         return
     side = "in_features" if style == "rowwise" else "out_features"
     if style in ("rowwise", "colwise", _GATHERED):
-        mine, all_of_it = getattr(module, side), getattr(whole, side)
-        if mine * ranks < all_of_it or mine == all_of_it:
+        own, all_of_it = getattr(module, side), getattr(whole, side)
+        if own * ranks < all_of_it or own == all_of_it:
             raise BadInput(
-                f"tp of {ranks} for {kind}: {name} keeps {side} {mine} of {all_of_it}, so its size "
+                f"tp of {ranks} for {kind}: {name} keeps {side} {own} of {all_of_it}, so its size "
                 "does not follow from heads and intermediate_size",
                 fix="ask for tp 1, or export the rank's own model: trnsim compile model.pt2",
             )
@@ -150,10 +150,10 @@ class _Copy(torch.autograd.Function):
     """A tensor that all ranks have; its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
         """The same."""
         del ctx
-        return given.view_as(given)
+        return tensor.view_as(tensor)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
@@ -181,10 +181,10 @@ class _Sum(torch.autograd.Function):
     """The sum over ranks; its gradient reaches each rank as it is."""
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
         """An all-reduce."""
         del ctx
-        return all_reduce(given)
+        return all_reduce(tensor)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
@@ -221,12 +221,12 @@ class _Gather:
         del module, args
         functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
         parts = functional.all_gather_into_tensor(output, self.ranks, GROUP)
-        whole: Tensor = functional.wait_tensor(parts)
-        return whole
+        gathered: Tensor = functional.wait_tensor(parts)
+        return gathered
 
 
-def all_reduce(given: Tensor, op: str = "sum") -> Tensor:
+def all_reduce(tensor: Tensor, op: str = "sum") -> Tensor:
     """The sum or the maximum over the group of ranks."""
     functional: Any = torch.ops._c10d_functional  # noqa: SLF001  PyTorch's name
-    found: Tensor = functional.wait_tensor(functional.all_reduce(given, op, GROUP))
-    return found
+    reduced: Tensor = functional.wait_tensor(functional.all_reduce(tensor, op, GROUP))
+    return reduced

@@ -29,16 +29,16 @@ def script_graph(path: Path) -> ModelGraph:
         raise BadInput(
             f"{path} defines {_kind(names, 'model')}; legal: a torch.nn.Module", fix=_FIX
         )
-    name = next((one for one in _ARGUMENTS if one in names), _ARGUMENTS[0])
+    name = next((argument for argument in _ARGUMENTS if argument in names), _ARGUMENTS[0])
     args = names.get(name)
-    given = (args,) if isinstance(args, Tensor) else args
-    if not isinstance(given, tuple | list):
+    arguments = (args,) if isinstance(args, Tensor) else args
+    if not isinstance(arguments, tuple | list):
         raise BadInput(
             f"{path} defines {_kind(names, name)}; legal: a tuple of tensors, named "
             f"{' or '.join(_ARGUMENTS)}",
             fix=_FIX,
         )
-    return module_graph(model.eval(), tuple(given))
+    return module_graph(model.eval(), tuple(arguments))
 
 
 def _kind(names: dict[str, Any], name: str) -> str:

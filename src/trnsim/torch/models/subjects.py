@@ -30,11 +30,11 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
 
 def of_model(config: Any, path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
     """A model of a configuration in a file of that name."""
-    made = model_graph(config, shape, dtype=dtype)
+    graph = model_graph(config, shape, dtype=dtype)
     title = model_title(config.model_type, path, shape)
-    what = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
-    number = shape.batch * (shape.tokens if what == "tokens" else 1)
-    return Subject(title, made, (what, number))
+    item = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
+    number = shape.batch * (shape.tokens if item == "tokens" else 1)
+    return Subject(title, graph, (item, number))
 
 
 def of_script(path: Path) -> Subject:

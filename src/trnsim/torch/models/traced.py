@@ -17,13 +17,13 @@ from torch.utils import _pytree as pytree
 
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import is_lowered
-from trnsim.torch.models.places import Places
+from trnsim.torch.models.places import PlaceRecorder
 
 Tensors = list[Tensor]
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedModule:
     """A graph of PyTorch's.
 
     Attributes:
@@ -42,37 +42,39 @@ class _Flat:
     """A module as a function of lists of tensors: its parameters, its buffers, its arguments."""
 
     def __init__(self, module: nn.Module, args: Sequence[Any]) -> None:
-        self.module, self.places = module, Places()
+        self.module, self.places = module, PlaceRecorder()
         self.parameters = dict(module.named_parameters())
         self.buffers = dict(module.named_buffers())
         self.args, self.form = pytree.tree_flatten(tuple(args))
 
-    def results(self, trained: Tensors, kept: Tensors, given: Tensors) -> Tensors:
+    def results(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """What the module gives."""
-        values = dict(zip((*self.parameters, *self.buffers), (*trained, *kept), strict=True))
-        whole: Any = pytree.tree_unflatten(given, self.form)
+        values = dict(zip((*self.parameters, *self.buffers), (*trained, *buffers), strict=True))
+        nested: Any = pytree.tree_unflatten(arguments, self.form)
         with self.places.of(self.module):
-            made = torch.func.functional_call(self.module, values, whole)
-        found: Tensors = pytree.tree_leaves(made)
-        return found
+            outputs = torch.func.functional_call(self.module, values, nested)
+        leaves: Tensors = pytree.tree_leaves(outputs)
+        return leaves
 
-    def step(self, trained: Tensors, kept: Tensors, given: Tensors) -> Tensors:
+    def step(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """The one number that it gives, and its gradient by each parameter that it depends on."""
-        (loss,) = self.results(trained, kept, given)
+        (loss,) = self.results(trained, buffers, arguments)
         with self.places.of_gradients():
-            found: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
-        return [loss, *(one for one in found if one is not None)]
+            grads: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
+        return [loss, *(grad for grad in grads if grad is not None)]
 
 
-def traced(module: nn.Module, args: Sequence[Any], *, is_trained: bool = False) -> Traced:
+def trace_module(
+    module: nn.Module, args: Sequence[Any], *, is_trained: bool = False
+) -> TracedModule:
     """The graph of a module; trained, of its loss and the gradient by its parameters.
 
     `args` are tensors in lists and dictionaries, of any device.
     """
     flat = _Flat(module, args)
 
-    def call(trained: Tensors, kept: Tensors, given: Tensors) -> Tensors:
-        return (flat.step if is_trained else flat.results)(trained, kept, given)
+    def call(trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
+        return (flat.step if is_trained else flat.results)(trained, buffers, arguments)
 
     # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
     pure = call if is_trained else torch.func.functionalize(call, remove="mutations")
@@ -86,7 +88,7 @@ def traced(module: nn.Module, args: Sequence[Any], *, is_trained: bool = False) 
     with pytorch.while_traced(), torch.set_grad_enabled(is_trained):
         graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    others = [node.name for node in graph.graph.nodes if node.op == "get_attr"]
+    constants = [node.name for node in graph.graph.nodes if node.op == "get_attr"]
     weights = (*flat.parameters, *flat.buffers)
     names = dict(zip(inputs, (*weights, *map(str, range(len(flat.args)))), strict=True))
-    return Traced(graph, names, frozenset({*weights, *others}))
+    return TracedModule(graph, names, frozenset({*weights, *constants}))

@@ -23,18 +23,18 @@ class WholeNumberLinear(nn.Module):
         self.register_buffer("scale", torch.empty(rows, dtype=linear.weight.dtype, device=meta))
         self.bias: nn.Parameter | None = linear.bias
 
-    def forward(self, given: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """[*, K] to [*, N]."""
-        found = functional.linear(given, self.get_buffer("weight").to(given.dtype))
-        found = found * self.get_buffer("scale")
-        return found if self.bias is None else found + self.bias
+        product = functional.linear(x, self.get_buffer("weight").to(x.dtype))
+        product = product * self.get_buffer("scale")
+        return product if self.bias is None else product + self.bias
 
 
-def with_whole_numbers(model: nn.Module) -> None:
+def use_whole_numbers(model: nn.Module) -> None:
     """Replace the linear layers of a model's blocks; the scores' own layer stays as it is."""
     for name, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and ".layers." in f".{name}.":
             parent, _, last = name.rpartition(".")
-            made = WholeNumberLinear(module)
-            made._forward_hooks = module._forward_hooks  # noqa: SLF001  the exchanges between ranks
-            setattr(model.get_submodule(parent), last, made)
+            replacement = WholeNumberLinear(module)
+            replacement._forward_hooks = module._forward_hooks  # noqa: SLF001  the exchanges between ranks
+            setattr(model.get_submodule(parent), last, replacement)
