@@ -1,9 +1,9 @@
-"""The archive of an exported program, of which nothing runs and nothing is imported.
+"""The archive of an exported program, read without running or importing any of its code.
 
-PyTorch's own reader unpickles what lies in an archive, looks targets up by any name below `torch`,
+PyTorch's own reader unpickles members of an archive, looks targets up by any name below `torch`,
 evaluates expressions of sizes, imports the modules of enumerations and executes code that it writes
-with the names of values in it. So the program's JSON is checked here before PyTorch sees it, with
-what it may hold written down; tensors are read as shapes alone, and no other member is read.
+with the names of values in it. So the program's JSON is checked here against a list of permitted
+content before PyTorch sees it; tensors are read as shapes alone, and no other member is read.
 
 Sources: torch/export/pt2_archive/constants.py (members), torch/_export/serde/schema.py (JSON).
 """
@@ -44,7 +44,7 @@ end."""
 _NOT_COMPUTING: Final = frozenset(
     {"prim", "c10d", "symm_mem", "profiler", "debugprims", "debug_mode_ops", "static_runtime"}
 )
-"""PyTorch's own libraries whose operators do something else than compute tensors."""
+"""PyTorch's own libraries whose operators do not only compute tensors."""
 _OUTSIDE: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
 """Operators of the other libraries that read files or print."""
 _SYMBOL: Final = r"[suz]+f?\d{1,9}"
@@ -63,7 +63,7 @@ _EXPRESSION: Final = re.compile(
 )
 """Expressions of sizes as PyTorch writes them, without powers and shifts that may never end."""
 _NOT_READ: Final = frozenset({"source_fn_stack", "from_node", "custom"})
-"""What a program keeps of its nodes and nothing here asks for."""
+"""Metadata of nodes that is not needed here."""
 _FACTORIES: Final = frozenset({"dict", "float", "int", "list", "set", "str", "tuple"})
 
 
@@ -71,8 +71,8 @@ def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
     """The exported program in a file, whose weights are tensors without values.
 
     Raises:
-        BadInput: for a file that is no archive, lacks a member, or holds what a program does not.
-        Exception: any, for what PyTorch cannot make a program of.
+        BadInput: for a file that is no archive, lacks a member, or has content of no program.
+        Exception: any, where PyTorch cannot build the program.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -111,7 +111,7 @@ def _json(path: Path, archive: zipfile.ZipFile, member: str, fix: str) -> Any:
 
 
 class _Unexpected(Exception):
-    """Something that PyTorch's exporter does not write."""
+    """Content that PyTorch's exporter does not write."""
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
@@ -127,7 +127,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _check(program: Any) -> None:
-    """Raise `_Unexpected` for what could run code; what is not read of nodes is removed."""
+    """Raise `_Unexpected` for content that could run code; remove metadata that is not read."""
     if not isinstance(program, dict):
         raise _Unexpected(f"a program that is a {type(program).__name__}")
     for item in _objects(program):
@@ -157,14 +157,14 @@ def _check_field(key: str, value: Any) -> None:
 
 
 def _check_target(target: Any) -> None:
-    """A target is an operator that is registered, or a function of numbers."""
+    """Check that a target is a registered operator, or a function of numbers."""
     match = _TARGET.fullmatch(target) if isinstance(target, str) else None
     if match is None or (match["name"] is not None and _acts(match["library"], match["name"])):
         raise _Unexpected(f"a call of {target!r}")
 
 
 def _acts(library: str, name: str) -> bool:
-    """Whether a name below `torch.ops` is no operator, or one that may do more than compute."""
+    """True if a name below `torch.ops` is no operator, or one that may do more than compute."""
     return (
         library in _NOT_COMPUTING
         or f"{library}.{name}" in _OUTSIDE
@@ -175,7 +175,7 @@ def _acts(library: str, name: str) -> bool:
 
 
 def _is_of_torchscript_alone(name: str) -> bool:
-    """Whether an operator of `aten` is one of TorchScript's interpreter alone, as `aten::save` is.
+    """True if an operator of `aten` exists only in TorchScript's interpreter, as `aten::save` does.
 
     Those write files, print, raise errors and take values from a stack without checks.
     """
@@ -189,7 +189,7 @@ def _registered() -> frozenset[str]:
 
 
 def _check_structure(text: str) -> None:
-    """The structure of inputs or outputs names no class to be imported."""
+    """Check that the structure of inputs or outputs names no class to be imported."""
     try:
         structure = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -207,7 +207,7 @@ def _check_structure(text: str) -> None:
 
 
 def _check_context(item: dict[str, Any]) -> None:
-    """A container's keys are no enumeration, and its default is one of Python's own types."""
+    """Check that a container's keys are no enumeration, and its default one of Python's types."""
     if "__enum__" in item:
         raise _Unexpected(f"a member of the enumeration {item.get('fqn')!r}")
     if "default_factory_module" in item and (
@@ -221,7 +221,7 @@ def _check_context(item: dict[str, Any]) -> None:
 def _tensors(configuration: Any) -> dict[str, torch.Tensor]:
     """Tensors of the shapes and types that a configuration of weights names, without values.
 
-    Memory that nobody writes is not taken from the machine.
+    Their memory is never written, so the system allocates none.
     """
     rows = configuration.get("config") if isinstance(configuration, dict) else None
     if not isinstance(rows, dict):

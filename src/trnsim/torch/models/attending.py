@@ -1,9 +1,9 @@
 """Attention of transformers' models as one operator, without a mask where none is needed.
 
-transformers asks a function by name for attention, and another for the mask that it takes. Its own
-mask for PyTorch's attention is built from comparisons of positions, in the graph. Ours is what
-models added to the scores before: zero where a key is seen, the least number where it is padding;
-that a query sees no later keys is said to the operator.
+transformers calls registered functions for attention and for its mask. Its own mask for PyTorch's
+attention is computed in the graph by comparisons of positions. Ours is a bias of the scores: zero
+where a key is visible, the least number where it is padding; causality is an attribute of the
+operator.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch.overrides import TorchFunctionMode
 from trnsim.torch.models.config import transformers
 
 NAME: Final = "trnsim"
-"""The name under which transformers knows both functions."""
+"""The name under which both functions are registered with transformers."""
 CAUSAL: Final = "trnsim_causal"
 """Attention that needs no mask: transformers makes none for a name without a function for it.
 
-Else it looks for several sequences in one row, and where it may not look at values it masks them.
+Otherwise it looks for several sequences in a row, and masks for them where it cannot see values.
 """
 
 
 def register() -> None:
-    """Make both functions known to transformers."""
+    """Register both functions with transformers."""
     for name in (NAME, CAUSAL):
         transformers().AttentionInterface.register(name, attend)
     transformers().AttentionMaskInterface.register(NAME, bias_of)
@@ -45,8 +45,8 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Attention of [B, heads, L, E] to [B, KV heads, S, E]: [B, L, heads, E].
 
-    Groups of heads share keys. One query of each head beside the others of its group is one matrix;
-    of longer ones each head has its keys repeated, which moves nothing until someone copies them.
+    Groups of heads share keys. For a single query, the heads of a group form a matrix; for more,
+    keys are repeated for each head, which moves nothing until they are copied.
     """
     del options
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
@@ -72,10 +72,10 @@ def _fused(
 
 
 class FusedAttention(TorchFunctionMode):
-    """Where a model calls PyTorch's attention, the one operator that it becomes on the device."""
+    """A mode that replaces PyTorch's attention by the fused operator of the device."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Any other function as it is."""
+        """Call any other function unchanged."""
         del types
         options = kwargs or {}
         if func is functional.scaled_dot_product_attention:
@@ -93,7 +93,7 @@ def _of_pytorch(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Dropout is left out, as in `ModelShape`'s phases."""
+    """PyTorch's attention without dropout, as in `ModelShape`'s phases."""
     del dropout_p
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
@@ -112,7 +112,7 @@ def bias_of(
     mask_function: Any = None,
     **options: Any,
 ) -> Tensor | None:
-    """What is added to the scores, None if nothing is: a mask [B, S] has ones and zeros (padding).
+    """The bias of the scores, or None: a mask [B, S] has ones, and zeros for padding.
 
     Masks of other forms, such as a sliding window, are transformers' own, [B, 1, L, S].
     """

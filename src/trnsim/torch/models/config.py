@@ -1,4 +1,4 @@
-"""Configurations of models, as transformers reads them."""
+"""Configurations of models, read by transformers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_config(path: Path) -> Any:
     """The configuration in a file.
 
     Raises:
-        BadInput: for what is not a file, not a configuration, or of no known architecture.
+        BadInput: for a path that is no file, no configuration, or of no known architecture.
     """
     return config_of(load(path, _FIX).parsed.content, str(path))
 
@@ -40,7 +40,7 @@ def config_of(values: Any, origin: str = "the configuration") -> Any:
     """The configuration that a `config.json` holds, `model_type` among its values.
 
     Raises:
-        BadInput: for what is no configuration, or of no known architecture.
+        BadInput: for values that are no configuration, or of no known architecture.
     """
     if not isinstance(values, dict) or "model_type" not in values:
         raise BadInput(f"{origin} names no model_type, so it is no model's configuration", fix=_FIX)

@@ -1,4 +1,4 @@
-"""Models of diffusers as graphs: one step of a denoiser, or latents into an image."""
+"""Models of diffusers as graphs: a step of a denoiser, or a decoder of latents into an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOWNSCALED: Final = 8
 _TOKENS: Final = 77
 """Tokens of a text, as CLIP has them."""
 _TIME_IDS: Final = 6
-"""Sizes and corners of an image, of which SDXL is told."""
+"""Numbers of the sizes and corners of an image, which are inputs of SDXL."""
 _ID_WIDTH: Final = 256
 
 
@@ -29,7 +29,7 @@ def diffusion_graph(
 ) -> ModelGraph:
     """The graph of a model of diffusers on images of `image` pixels a side and texts of `tokens`.
 
-    0 stands for the model's own image and for 77 tokens.
+    0 stands for the model's default image size and for 77 tokens.
 
     Raises:
         BadInput: diffusers is not installed, or the configuration is not one of its own.
@@ -50,8 +50,8 @@ def diffusion_graph(
     unknown = sorted(set(accepted) & {"pooled_projections", "img_ids", "image_rotary_emb"})
     if not legal or unknown or not hasattr(config, "in_channels"):
         raise NotModelled(
-            f"{values[CLASS]} takes {', '.join(accepted)}; known are denoisers of latents, a time and "
-            "the states of a text, and autoencoders",
+            f"{values[CLASS]} takes {', '.join(accepted)}; known are denoisers of latents, a time "
+            "and the states of a text, and autoencoders",
             fix="export the model with inputs of your own: trnsim compile model.pt2",
         )
     wide = getattr(config, "caption_channels", None) or config.cross_attention_dim
@@ -119,7 +119,7 @@ class _Denoiser(nn.Module):
         self.model = model
 
     def forward(self, latents: Tensor, step: Tensor, words: Tensor) -> Any:
-        """Of latents, a time for each, and the text's states."""
+        """The prediction from latents, a time for each, and the text's states."""
         config: Any = self.model.config
         options: dict[str, Any] = {}
         if getattr(config, "addition_embed_type", None) == "text_time":

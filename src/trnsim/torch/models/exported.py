@@ -1,4 +1,4 @@
-"""`torch.export` programs: the graph in a file, its weights among its inputs."""
+"""`torch.export` programs: the graph in a file, with weights as inputs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _EXPORT: Final = "write one: torch.export.save(torch.export.export(model, args),
 
 
 def exported_graph(path: Path) -> ModelGraph:
-    """The graph of the exported program in a file; nothing that the file holds is run or imported.
+    """The graph of the exported program in a file; no code of the file is run or imported.
 
     Raises:
         BadInput: for a file that is not an exported program.
-        CompilerRefusal: for a program with dimensions without a size.
+        CompilerRefusal: for a program with dynamic dimensions.
     """
     program = _loaded(path)
     module = program.graph_module
@@ -56,7 +56,11 @@ def _loaded(path: Path) -> torch.export.ExportedProgram:
 
 
 def _lowered(path: Path) -> torch.export.ExportedProgram:
-    """The program in a file, of lowered operators, or an error that says what it needs."""
+    """The program in a file, decomposed into lowered operators.
+
+    Raises:
+        BadInput: for a file that is no program, or needs a module that is not imported.
+    """
     log, captured = logging.getLogger("torch.export"), _ErrorFilter()
     log.addFilter(captured)
     try:
@@ -96,6 +100,6 @@ class _ErrorFilter(logging.Filter):
         self.errors: list[str] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """False: keep the error, and log nothing."""
+        """Keep the error, and return False, so that nothing is logged."""
         self.errors.append(str(record.exc_info[1] if record.exc_info else record.getMessage()))
         return False

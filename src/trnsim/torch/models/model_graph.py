@@ -32,15 +32,15 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """A graph, and what its inputs are.
+    """A graph with the names and roles of its inputs.
 
     Attributes:
         graph: the graph.
-        weights: the numbers of its inputs that are weights or tables, the same at every step.
-        names: the names of its inputs, by number.
-        operators: the operators of the framework's program, in order.
+        weights: numbers of its inputs that are weights or tables, the same at every step.
+        names: names of its inputs, by number.
+        operators: operators of the framework's program, in order.
         missing: operators without a lowering, each with the reason.
-        calls: the same operators with what was given to them, and the lines that call them.
+        calls: the same operators with their arguments, and the lines that call them.
         origins: the call that a value of the graph came from, by the value's number.
     """
 
@@ -56,7 +56,7 @@ class ModelGraph:
     def of(
         cls, imported: Imported, weights: Collection[str], names: Mapping[str, str] = _NONE
     ) -> Self:
-        """An imported graph; `names` are other ones of its inputs, `weights` those of weights."""
+        """An imported graph; `names` replace names of inputs, `weights` are those of weights."""
         named = {number: names.get(name, name) for number, name in imported.names.items()}
         weight_numbers = frozenset(number for number, name in named.items() if name in weights)
         return cls(
@@ -75,8 +75,7 @@ def model_graph(
 ) -> ModelGraph:
     """The graph of a model of transformers.
 
-    `weights` is int8 for linear layers whose weights are kept as whole numbers with a scale for
-    each row.
+    `weights` is int8 for linear layers whose weights are 8-bit integers with a scale for each row.
 
     Raises:
         BadInput: for an architecture, a shape or a dtype that has no graph.
@@ -103,7 +102,7 @@ _OF_MODELS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError),
     *(RuntimeError, TypeError, ValueError),
 )
-"""What the code of a model may raise at a size that it does not have."""
+"""Errors that the code of a model may raise at a size that it does not support."""
 
 
 def _of_rank(config: Any, shape: ModelShape, dtype: str) -> Any:
@@ -116,7 +115,7 @@ def _of_rank(config: Any, shape: ModelShape, dtype: str) -> Any:
 
 
 def build(config: Any, shape: ModelShape, dtype: str) -> Any:
-    """A model without weights; its configuration is changed to what a graph needs."""
+    """A model without weights; its configuration is modified for a graph."""
     attending.register()
     kind = _class(config, shape)
     config.use_cache = False
@@ -126,7 +125,7 @@ def build(config: Any, shape: ModelShape, dtype: str) -> Any:
 
 
 def _attention(config: Any, kind: Any) -> str:
-    """The name of the attention that a model gets: one operator, where its class allows another."""
+    """The name of a model's attention function: the fused operator, if its class permits one."""
     if not kind._supports_sdpa:  # noqa: SLF001  transformers' name
         return "eager"
     is_whole = not getattr(config, "sliding_window", None)
@@ -135,7 +134,7 @@ def _attention(config: Any, kind: Any) -> str:
 
 
 def _class(config: Any, shape: ModelShape) -> Any:
-    """The class to build: the one that a configuration names, else the plainest of its kind."""
+    """The class to build: the one that a configuration names, else the base or decoder class."""
     package = transformers()
     named = getattr(config, "architectures", None)
     is_decoder = shape.phase in ("prefill", "decode")

@@ -1,4 +1,4 @@
-"""What is computed of a model in each phase, as modules of tensors to tensors."""
+"""The computation of a model in each phase, as modules from tensors to tensors."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _INT: Final = torch.int64
 
 
 class Encode(nn.Module):
-    """All outputs that are tensors, of inputs by name."""
+    """A module from inputs by name to all outputs that are tensors."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: dict[str, Tensor]) -> list[Tensor]:
-        """In the model's order."""
+        """The outputs in the model's order."""
         outputs = self.model(**inputs, return_dict=True)
         return [output for output in outputs.values() if isinstance(output, Tensor)]
 
 
 class Train(nn.Module):
-    """The model's own loss."""
+    """A module from inputs and labels to the model's own loss."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Of inputs and labels by name."""
+        """The loss for inputs and labels by name."""
         options: dict[str, Any] = dict(inputs)
         if "return_loss" in inspect.signature(self.model.forward).parameters:
             options["return_loss"] = True
@@ -46,9 +46,9 @@ class Train(nn.Module):
 
 
 class Generate(nn.Module):
-    """The scores of each sequence's last token, and the keys and values of the tokens given.
+    """A module to the scores of each sequence's last token, and the new tokens' keys and values.
 
-    What was in the cache is an input, and stays where it is.
+    Earlier keys and values in the cache are inputs, and are not copied.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -58,7 +58,10 @@ class Generate(nn.Module):
     def forward(
         self, tokens: Tensor, places: Tensor, keys: list[Tensor], values: list[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
-        """Of tokens [B, L] at places [B, L], with a cache of [B, KV heads, past, E] by layer."""
+        """Scores, keys and values for tokens [B, L] at positions [B, L].
+
+        `keys` and `values` are the cache, [B, KV heads, past, E] by layer.
+        """
         layers = _layers(self.model.config)
         for layer, key, value in zip(layers, keys, values, strict=False):
             layer.hold(key, value)
@@ -74,7 +77,7 @@ class Generate(nn.Module):
 
 
 def _layers(config: Any) -> list[Any]:
-    """A cache's layers that keep apart what is added to them."""
+    """Layers of a cache that keep added keys and values apart."""
 
     class Layer(transformers().cache_utils.DynamicLayer):  # type: ignore[misc]
         def hold(self, key: Tensor, value: Tensor) -> None:
@@ -93,7 +96,7 @@ def _layers(config: Any) -> list[Any]:
 
 
 def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple[Any, ...]:
-    """The arguments of `Generate`; a layer with a sliding window keeps no more than that."""
+    """The arguments of `Generate`; a layer with a sliding window caches no more than its length."""
     batch, tokens = shape.batch, shape.tokens
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -111,7 +114,7 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
 
 
 def _kept(config: Any, layer: int, past: int) -> int:
-    """The keys that a layer's cache holds."""
+    """The number of keys in a layer's cache."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
     is_local = window and (kinds is None or kinds[layer] == "sliding_attention")
@@ -119,10 +122,10 @@ def _kept(config: Any, layer: int, past: int) -> int:
 
 
 def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The inputs that an encoder asks for, by name.
+    """The inputs that an encoder takes, by name.
 
     Raises:
-        BadInput: it asks for none that are known here.
+        BadInput: it takes none that are known here.
     """
     accepted = inspect.signature(model.forward).parameters
     inputs = {
@@ -139,7 +142,7 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
 
 
 def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> dict[str, Tensor]:
-    """The labels that a model's own loss asks for."""
+    """The labels that a model's own loss takes."""
     accepted = inspect.signature(model.forward).parameters
     of_tokens = "input_ids" in inputs and "Classification" not in type(model).__name__
     size = (shape.batch, shape.sequence) if of_tokens else (shape.batch,)
@@ -152,7 +155,7 @@ def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> di
 
 
 def _has(model: Any, name: str, accepted: Collection[str]) -> bool:
-    """Whether a model is given an input that it may take: a decoder sees all tokens before one."""
+    """True if a model gets an input that it accepts; a decoder without padding gets no mask."""
     if name == "pixel_values":
         return bool(_image(model.config))
     if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):
@@ -161,7 +164,7 @@ def _has(model: Any, name: str, accepted: Collection[str]) -> bool:
 
 
 def _image(config: Any) -> Any:
-    """The part of a configuration that says how large an image is."""
+    """The part of a configuration that has the size of an image; None without images."""
     part = getattr(config, "vision_config", None) or config
     return part if getattr(part, "image_size", None) else None
 

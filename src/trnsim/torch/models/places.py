@@ -1,8 +1,8 @@
-"""Where a module is while it is traced: what each node of the graph says that it came from.
+"""The module and source line that each node of a traced graph came from.
 
 PyTorch copies the state of `torch.fx.traceback` to each node that it makes. Hooks of the modules
-keep the path there, and each of PyTorch's functions that the user's code calls leaves its line. The
-backward pass calls no module: a gradient's place is that of what it is the gradient of.
+keep the path there, and each of PyTorch's functions that the user's code calls sets its line. The
+backward pass calls no module: a gradient has the place of the operation that it differentiates.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ leave_out(torch)
 
 
 class TracePlace(NamedTuple):
-    """Where the program is.
+    """A place in the program that is traced.
 
     Attributes:
         modules: path and class of each module that is being called, outermost first.
-        line: of the user's program, as PyTorch writes it.
+        line: line of the user's program, in PyTorch's format.
     """
 
     modules: dict[str, tuple[str, str]]
@@ -40,7 +40,7 @@ class TracePlace(NamedTuple):
 
 
 class PlaceRecorder(TorchFunctionMode):
-    """Notes the place of each function, and of what its gradient will be made of."""
+    """A mode that records the place of each function call, and of the steps of its gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class PlaceRecorder(TorchFunctionMode):
         self._place_of: dict[Any, TracePlace] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The function's own result."""
+        """Call the function, and record its place."""
         del types
         place = TracePlace(dict(self._modules), _line())
         _annotate_nodes(place)
@@ -61,7 +61,7 @@ class PlaceRecorder(TorchFunctionMode):
 
     @contextmanager
     def of(self, module: nn.Module) -> Generator[None]:
-        """In this block, nodes say where in a module they were made."""
+        """Context in which nodes are annotated with the module and line that they came from."""
         hooks: list[Any] = []
         for path, submodule in module.named_modules():
             hooks.append(
@@ -77,14 +77,14 @@ class PlaceRecorder(TorchFunctionMode):
 
     @contextmanager
     def of_gradients(self) -> Generator[None]:
-        """In this block, the gradients of what led to a loss say what they are gradients of."""
+        """Context in which nodes of gradients are annotated with the places of the forward pass."""
         for step, place in self._place_of.items():
             step.register_prehook(partial(_enter, place))
         with traceback.preserve_node_meta():
             yield
 
     def _note(self, step: Any, place: TracePlace) -> None:
-        """Remember the place of a step of the backward pass, and of new ones below it."""
+        """Record the place of a step of the backward pass, and of new steps below it."""
         for earlier in _below([step], self._place_of.__contains__):
             self._place_of[earlier] = place
 
@@ -106,7 +106,7 @@ def _enter(place: TracePlace, *_: Any) -> None:
 
 
 def _annotate_nodes(place: TracePlace) -> None:
-    """What nodes that are made from now on say."""
+    """Attach the module stack and source line to every node created from now on."""
     traceback.current_meta["nn_module_stack"] = place.modules
     traceback.current_meta["stack_trace"] = place.line
 
@@ -117,7 +117,7 @@ def _line() -> str:
 
 
 def _below(first: Iterable[Any], is_known: Callable[[Any], bool]) -> Generator[Any]:
-    """Steps of a backward pass, each once, and those that they lead to, up to known ones."""
+    """Steps of a backward pass and all that follow them, each once, down to known ones."""
     waiting, visited = [step for step in first if step is not None], set[Any]()
     while waiting:
         current = waiting.pop()

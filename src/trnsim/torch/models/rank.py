@@ -1,7 +1,7 @@
 """One rank's share of a model whose layers are split over ranks (tensor parallelism).
 
 A rank has its share of heads, of the MLP's width and of the vocabulary, and the hidden state whole.
-What ranks add up or gather stands in transformers' own plan for the architecture, by module.
+The exchanges between ranks follow transformers' own plan for the architecture, by module.
 
 Source: Shoeybi et al., Megatron-LM (arXiv:1909.08053), section 3.
 """
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from trnsim.errors import BadInput
 
 GROUP: Final = "tp"
-"""The name of the group of ranks, which the importer knows."""
+"""The name of the group of ranks, for the importer."""
 
 _WIDTHS: Final = ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size")
 _SHARED: Final = frozenset({"rowwise", "moe_tp_experts", "embedding_rowwise"})
@@ -67,7 +67,7 @@ def _share(number: int, ranks: int) -> int:
 
 
 def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) -> None:
-    """Let a rank's model add up or gather with the other ranks where its architecture says so.
+    """Register the exchanges of a rank's model by its architecture's plan.
 
     Scores are gathered; a loss is computed on a rank's share of them.
 
@@ -99,7 +99,7 @@ def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) 
 
 
 def _planned(model: nn.Module, plan: dict[str, str]) -> Iterator[tuple[str, str, nn.Module]]:
-    """The modules that a plan names, numbers of layers as `*`."""
+    """The modules that a plan names, where `*` stands for numbers of layers."""
     for name, module in model.named_modules():
         style = plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name))
         if style is not None:
@@ -109,7 +109,7 @@ def _planned(model: nn.Module, plan: dict[str, str]) -> Iterator[tuple[str, str,
 def _check_share(
     name: str, style: str, module: nn.Module, whole: nn.Module, ranks: int, kind: str
 ) -> None:
-    """A linear layer is a share of the whole one on the side that its style cuts."""
+    """Check that a linear layer is a share of the whole one on the side that its style splits."""
     if not isinstance(module, nn.Linear) or not isinstance(whole, nn.Linear):
         return
     side = "in_features" if style == "rowwise" else "out_features"
@@ -124,9 +124,9 @@ def _check_share(
 
 
 def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
-    """Where ranks cut one input by columns, let the gradient of that input be added up.
+    """Add up gradients of inputs of layers that are split by columns.
 
-    What cuts the same input, such as queries, keys and values, has one parent and one exchange.
+    Layers with the same input, such as queries, keys and values, have one parent and one exchange.
     """
     planned = list(_planned(model, plan))
     parents = {
@@ -147,11 +147,11 @@ def _copied(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -
 
 
 class _Copy(torch.autograd.Function):
-    """A tensor that all ranks have; its gradient is the sum of theirs."""
+    """The identity on a tensor that all ranks have; its gradient is summed over ranks."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        """The same."""
+        """The tensor itself."""
         del ctx
         return tensor.view_as(tensor)
 
@@ -163,9 +163,9 @@ class _Copy(torch.autograd.Function):
 
 
 def _within(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Words of the first rank's rows; those of others look up its last row.
+    """Token numbers clamped to the rank's rows: those of other ranks look up its last row.
 
-    The zeros that stand for what other ranks look up are left out: no time worth the name.
+    Zeroing the rows of other ranks' tokens is left out, as its time is negligible.
     """
     return (args[0].clamp(max=module.num_embeddings - 1), *args[1:])
 
@@ -188,7 +188,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        """Nothing to add."""
+        """The gradient itself."""
         del ctx
         return grad_outputs[0]
 
@@ -196,7 +196,7 @@ class _Sum(torch.autograd.Function):
 def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
     """The mean of ``log(sum(exp(logits))) - logits[label]`` over tokens, of a rank's [B, L, V].
 
-    Each token's label is the next one. Three exchanges: of maxima, of sums, of the labels' scores.
+    Each token's label is the next token. It has three exchanges: maxima, sums, and labels' scores.
     """
     del options
     scores, wanted = logits[:, :-1].float(), labels[:, 1:]
@@ -212,7 +212,7 @@ def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
 
 
 class _Gather:
-    """All ranks' shares of the scores, one rank's after the other's."""
+    """A hook that gathers all ranks' shares of the scores, in the order of ranks."""
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks

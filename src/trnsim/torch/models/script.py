@@ -1,4 +1,4 @@
-"""A Python file's model: what it names `model`, on what it names `args`."""
+"""A Python file's model: its variable `model`, called with its variable `args`."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def script_graph(path: Path) -> ModelGraph:
 
 
 def _kind(names: dict[str, Any], name: str) -> str:
-    """What a file says of a name."""
+    """A name in a file with the type of its value, or that it is missing."""
     return f"{name} as {type(names[name]).__name__}" if name in names else f"no {name}"

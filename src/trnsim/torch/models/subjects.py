@@ -23,13 +23,13 @@ def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject
     """A model of transformers, by its configuration.
 
     Raises:
-        BadInput: for what is no configuration, or a shape that it does not have.
+        BadInput: for a file that is no configuration, or a shape that it does not have.
     """
     return with_question(of_model(read_config(path), path, shape, dtype), path, shape, dtype)
 
 
 def of_model(config: Any, path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
-    """A model of a configuration in a file of that name."""
+    """A model of a configuration, which was read from `path`."""
     graph = model_graph(config, shape, dtype=dtype)
     title = model_title(config.model_type, path, shape)
     item = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
@@ -38,7 +38,7 @@ def of_model(config: Any, path: Path, shape: ModelShape, dtype: str = "bfloat16"
 
 
 def of_script(path: Path) -> Subject:
-    """The model of a Python file on the arguments there.
+    """The model of a Python file on the arguments that it defines.
 
     Raises:
         BadInput: for a file without a model, or without arguments.
@@ -51,7 +51,7 @@ def of_export(path: Path) -> Subject:
 
     Raises:
         BadInput: for a file that is not an exported program.
-        CompilerRefusal: for a program with dimensions without a size.
+        CompilerRefusal: for a program with dynamic dimensions.
     """
     return Subject(path.name, exported_graph(path))
 
@@ -63,11 +63,11 @@ def report_model(
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ModelReport:
-    """What a model takes on a chip, with PyTorch's errors (see `trnsim.device.model_report`).
+    """The report on a model on a chip, with PyTorch's errors (see `trnsim.device.model_report`).
 
     Raises:
-        BadInput: for cores that the chip has not, or that are named twice.
-        CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`.
+        BadInput: for cores that the chip does not have, or numbers of cores that contradict.
+        CompilerRefusal: for a graph that neuronx-cc refuses, under the policy `chip`.
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
     try:

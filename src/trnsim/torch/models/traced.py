@@ -1,7 +1,7 @@
-"""A module on given arguments as one graph of PyTorch's, without values.
+"""A module traced on arguments as a graph of PyTorch's, without values.
 
-Several times as fast as `torch.export`, which traces twice and guards what may change; a graph on
-the chip has static shapes, and nothing here may change.
+It is several times as fast as `torch.export`, which traces twice and guards dynamic properties; a
+graph on the chip has static shapes only.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Tensors = list[Tensor]
 
 @dataclass(frozen=True)
 class TracedModule:
-    """A graph of PyTorch's.
+    """A module as a graph of PyTorch's.
 
     Attributes:
         module: the graph.
-        names: of its inputs, by the graph's own: weights by their names in the module, tensors of
-            the arguments by their places.
-        weights: the names of parameters and buffers, and of other tensors that the module keeps.
+        names: names of its inputs by those in the graph: weights by their names in the module,
+            tensors of the arguments by their positions.
+        weights: names of parameters, buffers, and other tensors that the module keeps.
     """
 
     module: fx.GraphModule
@@ -48,7 +48,7 @@ class _Flat:
         self.args, self.form = pytree.tree_flatten(tuple(args))
 
     def results(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
-        """What the module gives."""
+        """The tensors that the module returns."""
         values = dict(zip((*self.parameters, *self.buffers), (*trained, *buffers), strict=True))
         nested: Any = pytree.tree_unflatten(arguments, self.form)
         with self.places.of(self.module):
@@ -57,7 +57,7 @@ class _Flat:
         return leaves
 
     def step(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
-        """The one number that it gives, and its gradient by each parameter that it depends on."""
+        """The loss that the module returns, and its gradient by each parameter it depends on."""
         (loss,) = self.results(trained, buffers, arguments)
         with self.places.of_gradients():
             grads: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
@@ -67,7 +67,7 @@ class _Flat:
 def trace_module(
     module: nn.Module, args: Sequence[Any], *, is_trained: bool = False
 ) -> TracedModule:
-    """The graph of a module; trained, of its loss and the gradient by its parameters.
+    """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
     `args` are tensors in lists and dictionaries, of any device.
     """

@@ -1,4 +1,4 @@
-"""Weights kept as whole numbers of 8 bits, each row with a scale.
+"""Weights stored as 8-bit integers, each row with a scale.
 
 Source: aws-neuron-sdk, transformers-neuronx-developer-guide.rst, int8 weight storage: weights are
 cast to the activations' dtype where they are used, and the product is scaled.
@@ -31,7 +31,7 @@ class WholeNumberLinear(nn.Module):
 
 
 def use_whole_numbers(model: nn.Module) -> None:
-    """Replace the linear layers of a model's blocks; the scores' own layer stays as it is."""
+    """Replace the linear layers of a model's blocks; the output layer stays as it is."""
     for name, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and ".layers." in f".{name}.":
             parent, _, last = name.rpartition(".")
