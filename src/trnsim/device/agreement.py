@@ -1,12 +1,12 @@
 """Ranks of a group agree on a collective before any of them begins it.
 
-Each tells the others, through a store that all share, what it passes. Those that passed different
-things, that wait for each other in different collectives, or for a rank that has ended, learn it
-here; inside the transport they would hang, or exchange wrong bytes. What it costs: one write and
-one read of the store (`bench/agreeing.py`).
+Each publishes its arguments in a shared store. Ranks whose arguments differ, that wait for each
+other in different collectives, or for a rank that has ended, get an error here; inside the
+transport they would hang, or exchange wrong bytes. It costs a write and a read of the store
+(`bench/agreeing.py`).
 
-Who sends and who receives agree too, each message of a pair of ranks in order. A receive may be
-begun long before its send, so each side says what it passes when it begins, and looks at the
+Sender and receiver of a message agree too, in the order of messages of a pair of ranks. A receive
+may begin long before its send, so each side publishes its arguments when it begins, and reads the
 other's where it waits.
 """
 
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from trnsim.device.store import Store
 
 _PATIENCE_S: Final = 0.25
-"""Seconds after which a rank that waits says so, and looks at what the others do."""
+"""Seconds after which a waiting rank publishes that it waits, and reads the others' state."""
 _PAUSE_S: Final = 0.01
 """The longest pause between two looks at the store."""
 _LEAST_S: Final = 0.0002
-"""The shortest one."""
+"""The shortest pause."""
 _NONE: Final = "-"
-"""What nobody says."""
+"""A value that no rank publishes."""
 _SHARE: Final = 3
 """A pause is at most this part of the time waited so far."""
 
 
 @dataclass(frozen=True)
 class CallArguments:
-    """What a rank passes to a collective.
+    """A rank's arguments of a collective, or of a message between two ranks.
 
     Attributes:
-        kind: the collective.
-        tensors: dtype and shape of what must be the same in all ranks.
+        kind: name of the collective.
+        tensors: dtypes and shapes that must be the same in all ranks.
         root: the rank that all must name; -1 for none.
         sends: elements for each rank of the group, where these may differ.
         receives: elements from each rank of the group.
-        line: the line of the program.
-        elements: of a message from one rank to another; -1 for a collective.
+        line: line of the program.
+        elements: elements of a message from one rank to another; -1 for a collective.
     """
 
     kind: str
@@ -71,24 +71,24 @@ class CallArguments:
 
     @property
     def is_of_a_pair(self) -> bool:
-        """Whether it is a send or a receive."""
+        """True for a send or a receive."""
         return self.elements >= 0
 
     @property
     def same(self) -> tuple[Any, ...]:
-        """What all ranks of a group, or a sender and its receiver, must pass alike."""
+        """The part that must be equal in all ranks of a group, or in sender and receiver."""
         if self.is_of_a_pair:
             return self.tensors.partition("[")[0], self.elements
         return self.kind, self.tensors, self.root
 
 
 class CallFailure(NamedTuple):
-    """Why a collective cannot begin.
+    """The reason why a collective cannot begin.
 
     Attributes:
-        reason: in words, with ranks, lines and what each passed.
-        fix: what to do.
-        lost: the ranks that have ended; none where all are alive.
+        reason: the reason in words, with ranks, lines and their arguments.
+        fix: a remedy.
+        lost: the ranks that have ended; () where all are alive.
     """
 
     reason: str
@@ -97,13 +97,13 @@ class CallFailure(NamedTuple):
 
 
 class PendingCall(NamedTuple):
-    """A rank in a call: in which of which group, and what it passed.
+    """A call in which a rank waits for the others of a group.
 
     Attributes:
-        group: the name of a group, or of a pair of ranks of whom the first sends.
-        ranks: its ranks.
-        number: how many calls of the group came before.
-        passed: what the rank passed.
+        group: name of the group, or of a pair of ranks of which the first sends.
+        ranks: ranks of the group.
+        number: number of earlier calls of the group.
+        arguments: arguments of the rank.
     """
 
     group: str
@@ -136,9 +136,9 @@ class Agreement:
     def meet(
         self, group: str, ranks: Sequence[int], arguments: CallArguments
     ) -> CallFailure | None:
-        """Wait until all `ranks` of `group` are at its next collective; why they never will be.
+        """Wait until all `ranks` of `group` are at its next collective; the failure if they fail.
 
-        None where all passed the same, or where the store is gone: the transport then says why.
+        None where all agree, or where the store is gone: the transport then raises the error.
         """
         call = self._next(group, ranks, arguments)
         return self._unless_gone(lambda: self._said_and_awaited(call))
@@ -146,30 +146,30 @@ class Agreement:
     def begin(
         self, group: str, sender: int, receiver: int, arguments: CallArguments
     ) -> PendingCall:
-        """Say what this rank sends to `receiver`, or receives from `sender`; its place."""
+        """Publish a send to `receiver` or a receive from `sender` of this rank."""
         call = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), arguments)
         if receiver not in self._takers:
             self._unless_gone(lambda: self._say(call))
         return call
 
     def disagrees(self, call: PendingCall) -> CallFailure | None:
-        """Why a message cannot pass, where its other side has begun too."""
+        """The reason why a message cannot pass, if its other side has begun too."""
         if call.ranks[1] in self._takers:
             return None
         own = {self.rank: call.arguments}
         return self._unless_gone(lambda: disagreement(self._come(call) | own))
 
     def awaited(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
-        """Wait until the other side of a message has begun too; why it never will, or cannot pass.
+        """Wait until the other side of a message has begun too, or the reason why it fails.
 
-        None where both passed the same, or after `wait_s`: the transport then goes on.
+        None where both agree, or after `wait_s`: the transport then goes on.
         """
         if call.ranks[1] in self._takers:
             return None
         return self._unless_gone(lambda: self._awaited(call, wait_s))
 
     def receives_from_any(self) -> None:
-        """Say that this rank receives from whoever sends: what it receives is agreed on no more."""
+        """Publish that this rank receives from any sender: its receives are checked no more."""
         if self.rank not in self._takers:
             self._takers.add(self.rank)
             self._unless_gone(lambda: self._store.set(self._from_any(self.rank), "1"))
@@ -181,7 +181,7 @@ class Agreement:
         return call
 
     def _unless_gone(self, ask: Callable[[], CallFailure | None]) -> CallFailure | None:
-        """What `ask` finds; None once the store has ended with the process that held it."""
+        """The result of `ask`; None once the store has ended with its process."""
         if not self._is_whole:
             return None
         try:
@@ -224,7 +224,7 @@ class Agreement:
         return finding
 
     def _forget(self, call: PendingCall) -> None:
-        """Note that the other side of a message was read, and remove what was read before it."""
+        """Note that the other side of a message was read, and remove the previous one's key."""
         if call.arguments.is_of_a_pair:
             before = self._read.get(call.group)
             self._read[call.group] = self._said(call, sum(call.ranks) - self.rank)
@@ -232,7 +232,7 @@ class Agreement:
                 self._store.delete_key(before)
 
     def _is_for_any(self, call: PendingCall) -> bool:
-        """Whether the receiver of a message has said that it takes any."""
+        """True if the receiver of a message has published that it receives from any sender."""
         receiver = call.ranks[-1]
         if call.arguments.is_of_a_pair and self._store.check([self._from_any(receiver)]):
             self._takers.add(receiver)
@@ -240,11 +240,11 @@ class Agreement:
         return False
 
     def _contents(self, call: PendingCall) -> dict[int, str]:
-        """By rank what it said of the last even or odd collective of the group to which it came.
+        """By rank the content for its last even or odd collective of the group.
 
-        A rank is at most one collective ahead, so what it says of this one is never overwritten
-        before all have read it. What was said of a message is removed by its other side at any
-        time, and a store waits for what is not there: such keys are read in one step.
+        A rank is at most one collective ahead, so its content for this one is never overwritten
+        before all have read it. The content of a message is removed by its other side at any time,
+        and a store waits for missing keys: so these are read in one step.
         """
         keys = {rank: self._said(call, rank) for rank in call.ranks}
         if not call.arguments.is_of_a_pair:
@@ -253,7 +253,7 @@ class Agreement:
         return {rank: text.decode() for rank, text in texts.items() if text != _NONE.encode()}
 
     def _come(self, call: PendingCall) -> dict[int, CallArguments]:
-        """By rank what it passed to this collective, of those that have come to it."""
+        """Arguments of this collective by rank, of those that have come to it."""
         return _arguments_at(self._contents(call), call.number)
 
     def _present(self, keys: Mapping[int, str]) -> dict[int, str]:
@@ -266,7 +266,7 @@ class Agreement:
     # When the others do not come
 
     def _tell(self, call: PendingCall) -> None:
-        """Say where this rank waits, unless another of its threads may go on."""
+        """Publish the call in which this rank waits, unless another of its threads may go on."""
         if len(self._threads) == 1:
             group, ranks, number, arguments = call
             content = json.dumps([group, ranks, number, list(asdict(arguments).values())])
@@ -295,11 +295,11 @@ class Agreement:
         return self._deadlock(call, missing) if len(self._threads) == 1 else None
 
     def _deadlock(self, own: PendingCall, missing: Sequence[int]) -> CallFailure | None:
-        """Ranks that wait for each other.
+        """A circle of ranks that wait for each other; None if there is none.
 
-        A rank is stuck that waits in a collective to which a stuck rank has not come. This one is
-        stuck as long as those that it misses are. Whoever finds it tells the others, so that each
-        circle is found once: who goes on after the error does not meet it again.
+        A rank is stuck if it waits in a collective to which a stuck rank has not come. This one is
+        stuck as long as those that it misses are. The rank that detects a circle publishes it, so
+        that each is reported once: a rank that goes on after the error does not meet it again.
         """
         waiting = {rank: call for rank, call in self._waiting().items() if rank != self.rank}
         stuck = {self.rank: own}
@@ -319,7 +319,7 @@ class Agreement:
         return finding
 
     def _told(self, call: PendingCall) -> CallFailure | None:
-        """What another found of a circle in which this rank waits at `place`."""
+        """The failure that another rank published for this rank's call."""
         for content in self._present({self.rank: self._in_vain(self.rank)}).values():
             group, number, reason, fix = json.loads(content)
             if (group, number) == (call.group, call.number):
@@ -334,7 +334,7 @@ class Agreement:
         return any(numbers.get(rank, -1) < call.number for rank in awaited)
 
     def _waiting(self) -> dict[int, PendingCall]:
-        """Where every rank waits that has said so, and has not been told that it does in vain."""
+        """Calls in which ranks have published that they wait, without those that have failed."""
         waiting: dict[int, PendingCall] = {}
         for rank, content in self._present({r: self._waits(r) for r in self._world}).items():
             if content:
@@ -351,7 +351,7 @@ class Agreement:
         return self._locks.get(rank, "")
 
     def _said(self, call: PendingCall, rank: int) -> str:
-        """The key of what a rank passed: of collectives the last two, of messages all under way."""
+        """The key of a rank's arguments: the last two of collectives, all pending of messages."""
         slot = call.number if call.arguments.is_of_a_pair else call.number % 2
         return f"{self._prefix}/{call.group}/{rank}/{slot}"
 
@@ -369,12 +369,12 @@ class Agreement:
 
 
 def _content(call: PendingCall) -> str:
-    """What a rank says of its place."""
+    """The content that a rank publishes for a call."""
     return json.dumps([call.number, *asdict(call.arguments).values()], separators=(",", ":"))
 
 
 def _read(content: str) -> tuple[int, CallArguments]:
-    """The number of a collective and what was passed, from what a rank said."""
+    """The number of a call and its arguments, from the content that a rank published."""
     number, *fields = json.loads(content)
     return number, _arguments_of(fields)
 
@@ -395,7 +395,7 @@ def _arguments_at(contents: Mapping[int, str], number: int) -> dict[int, CallArg
 
 
 def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
-    """Why ranks that passed this cannot begin; None where they can."""
+    """The reason why ranks with these arguments cannot begin; None where they agree."""
     if len({arguments.same for arguments in by_rank.values()}) > 1:
         if any(arguments.is_of_a_pair for arguments in by_rank.values()):
             ranks = " and ".join(f"rank {rank}" for rank in sorted(by_rank))
@@ -420,7 +420,7 @@ _FITTING: Final = (
 
 
 def _uneven(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
-    """Two ranks of which one sends other than what the other receives."""
+    """Two ranks of which one sends another number of elements than the other receives."""
     ranks = sorted(by_rank)
     for at, rank in enumerate(ranks):
         for to, peer in enumerate(ranks):
@@ -480,7 +480,7 @@ def _where(call: PendingCall) -> str:
 
 
 def _table(by_rank: Mapping[int, CallArguments]) -> str:
-    """A line for each thing that was passed, with the ranks that did."""
+    """A line for each of the distinct arguments, with its ranks."""
     by_text: dict[str, list[int]] = {}
     for rank, arguments in sorted(by_rank.items()):
         by_text.setdefault(str(arguments), []).append(rank)

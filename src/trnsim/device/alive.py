@@ -1,8 +1,7 @@
-"""Whether another process of this machine still lives: a lock that each holds until it ends.
+"""A lock that each process holds until it ends, which tells others of the machine if it lives.
 
-The system releases a lock of a process when it ends, however it ends. A lock is no process number,
-which the system may have given to another process since, or which names one that has ended and that
-nobody has collected yet.
+The system releases a process's lock when it ends, however it ends. A process number would not do:
+the system may reuse it, or it may name a process that has ended and was not collected yet.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _held: Final[dict[int, tuple[str, int]]] = {}
-"""By process, the path of its lock and the open file; a fork starts with none of its own."""
+"""By process number, the path of its lock and the open file; a fork starts without."""
 
 
 def lock() -> str:
@@ -40,7 +39,7 @@ def _remove(pid: int, path: str) -> None:
 
 
 def has_ended(path: str) -> bool:
-    """Whether the process that holds the lock at `path` has ended; False where nothing says so."""
+    """True if the process that holds the lock at `path` has ended; False where that is unknown."""
     if not path or any(path == own for own, _ in _held.values()):
         return False
     try:

@@ -1,6 +1,6 @@
 """The calls on the device, in order: the record from which device time is computed afterwards.
 
-A framework gives each call, its core, and a function that finds its place in the program.
+A framework passes each call, its core, and a function that finds its place in the program.
 Recording costs a few microseconds a call, so it happens only inside `recording`.
 """
 
@@ -66,11 +66,11 @@ class CallEvent:
 
 @dataclass
 class CallSpan:
-    """When a collective was begun and awaited, as numbers of the calls before which it was.
+    """The begin and the wait of a collective, as numbers of calls.
 
     Attributes:
-        begun: the call before which it began.
-        awaited: the call that first touched its tensors, or None where none did.
+        begun: number of the call before which it began.
+        awaited: number of the call that first touched its tensors, or None where none did.
     """
 
     begun: int
@@ -82,8 +82,8 @@ class Recording:
     """The calls inside a `with recording()`, collectives, and bytes from and to the host.
 
     Attributes:
-        events: the calls, without the first ones that are `forgotten`.
-        collectives: all collectives, and in `spans` when each was.
+        events: the calls, without the first `forgotten` ones.
+        collectives: all collectives; `spans` has their begins and waits.
     """
 
     events: list[CallEvent] = field(default_factory=list[CallEvent])
@@ -97,7 +97,7 @@ class Recording:
 
     @property
     def is_listening(self) -> bool:
-        """Whether it takes calls."""
+        """True if calls are to be recorded."""
         return True
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
@@ -109,14 +109,14 @@ class Recording:
     def note_collective(
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
     ) -> None:
-        """Record a collective of tensors in these buffers, which the program awaits or not."""
+        """Record a collective on tensors in these buffers; `is_async` if the program goes on."""
         span = CallSpan(self.number, None if is_async else self.number)
         self.collectives.append(collective)
         self.spans.append(span)
         self._in_flight.update(dict.fromkeys(buffers, span) if is_async else ())
 
     def touch(self, buffers: Iterable[int]) -> None:
-        """The next call touches these buffers: it waits for the collectives that are under way."""
+        """Note that the next call touches these buffers, and so waits for their collectives."""
         for buffer in buffers:
             span = self._in_flight.pop(buffer, None)
             if span is not None and span.awaited is None:
@@ -124,11 +124,11 @@ class Recording:
 
     @property
     def number(self) -> int:
-        """The number of the next call, those that are forgotten included."""
+        """The number of the next call, counting dropped ones."""
         return self.forgotten + len(self.events)
 
     def forget(self, before: int) -> None:
-        """Drop the calls before one of this number."""
+        """Drop the calls before number `before`."""
         dropped = max(before - self.forgotten, 0)
         del self.events[:dropped]
         self.forgotten += dropped
@@ -170,7 +170,7 @@ def note_collective(
 
 
 def are_collectives_under_way() -> bool:
-    """Whether calls may wait for collectives, so that their buffers matter."""
+    """True if calls may wait for collectives, so that their buffers matter."""
     return any(log._in_flight for log in recordings)  # noqa: SLF001  of this file
 
 
@@ -188,11 +188,11 @@ FOLDER_VARIABLE: Final = "TRNSIM_RANK_FIGURES"
 """A folder into which a rank writes its figures at its end; it asks for the recording too."""
 
 whole_program: Final[list[Recording]] = []
-"""The recording of the whole program, alone in a list; empty where none was asked for."""
+"""The recording of the whole program as the only item; empty where none was requested."""
 
 
 def record_whole_program() -> bool:
-    """Begin to record the whole program where a variable asks for it; whether one does."""
+    """Begin to record the whole program where a variable requests it; True if one does."""
     is_requested = os.environ.get(RECORD_VARIABLE) == "1" or bool(os.environ.get(FOLDER_VARIABLE))
     if is_requested and not whole_program:
         whole_program.append(Recording())
@@ -202,7 +202,7 @@ def record_whole_program() -> bool:
 
 @contextmanager
 def without_recording() -> Generator[None]:
-    """Inside, calls are not recorded: the caller records one larger call that they are part of."""
+    """Context without recording: the caller records a larger call that contains the inner ones."""
     before = recordings.copy()
     recordings.clear()
     try:
@@ -213,7 +213,7 @@ def without_recording() -> Generator[None]:
 
 @contextmanager
 def recording() -> Generator[Recording]:
-    """A recording of the calls on the device made inside the `with`.
+    """Context that records the calls on the device.
 
     Calls of every thread are recorded, so `with` blocks of two threads must not overlap.
     """

@@ -1,4 +1,4 @@
-"""A call on a device, as this room sees it, and its time on a chip."""
+"""A call on a device, independent of the framework, and its time on a chip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TensorSpec:
     """A framework's tensor without its values; hashable. Each framework has a subclass.
 
     Attributes:
-        shape: its lengths.
+        shape: lengths of its dimensions.
         dtype: the framework's dtype.
     """
 
@@ -36,7 +36,7 @@ class TensorSpec:
 
 
 def spec_text(spec: TensorSpec) -> str:
-    """A tensor in words: "float32[4, 8]"."""
+    """A tensor as text: "float32[4, 8]"."""
     return f"{str(spec.dtype).rpartition('.')[2]}{list(spec.shape)}"
 
 
@@ -70,11 +70,11 @@ class CallTime:
     """The time of a call on a chip.
 
     Attributes:
-        kernels: its kernels; none for a call without work, such as a copy of nothing.
-        missing: why all or part of its time is unknown, or "".
-        is_one_launch: whether the kernels are one compiled graph, started once.
-        modules: seconds of each module of the framework, of a compiled graph.
-        lines: seconds of each line of the user's program ("train.py:12"), of a compiled graph.
+        kernels: its kernels; () for a call without work, such as a copy of nothing.
+        missing: the reason why all or part of its time is unknown, or "".
+        is_one_launch: True if the kernels are one compiled graph, started once.
+        modules: seconds of each module of the framework in a compiled graph.
+        lines: seconds of each line of the user's program ("train.py:12") in a compiled graph.
     """
 
     kernels: tuple[Cost, ...]
@@ -108,7 +108,7 @@ class CallTime:
 
 
 def time_of(call: DeviceCall, target: str) -> CallTime:
-    """The time of one call on a chip; where it has none, `missing` says why."""
+    """The time of a call on a chip; where it has none, `missing` has the reason."""
     try:
         return call.time(target)
     except EmulatorError as error:

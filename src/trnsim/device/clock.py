@@ -1,7 +1,7 @@
 """Device time between any two timing events, in bounded memory.
 
-A program can ask only about events that it still holds. So the calls between two marks are counted
-by kind, marks that nobody holds are dropped, and a long count is replaced by its time.
+A program can ask only about events that it still references. So calls between two marks are counted
+by kind, marks of dead events are dropped, and a long count is replaced by its time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Clock(Recording):
 
     @property
     def is_listening(self) -> bool:
-        """Whether any mark's event is alive, so that a time can be asked for."""
+        """True if any mark's event is alive, so that a time can be asked for."""
         return bool(self._held)
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
@@ -106,7 +106,7 @@ class Clock(Recording):
             self._laps.clear()
 
     def _forget(self) -> None:
-        """Join the lap after each mark that nobody holds to the lap before it, if that is kept."""
+        """Merge the lap after each mark of a dead event into the lap before it, if there is one."""
         held, laps = set(self._held.values()), dict[int, Lap]()
         last: Lap | None = None
         for number, lap in list(self._laps.items()):

@@ -29,13 +29,13 @@ _BY_NAME: Final = {
     **dict.fromkeys(("alltoall", "alltoall_base"), "all_to_all"),
     **dict.fromkeys(("recv", "recv_any_source", "collective_permute"), "send"),
 }
-"""Names that frameworks and graphs have for kinds of `trnsim.fabric`, where they are others."""
+"""Names in frameworks and graphs for kinds of `trnsim.fabric`, where they differ."""
 _SHOWN: Final = 8
-"""Members of a group that a table names."""
+"""Number of members of a group that a table names."""
 
 
 def kind_of(name: str) -> str | None:
-    """The kind of a collective in `trnsim.fabric`; None for one that moves nothing it knows."""
+    """The kind of a collective in `trnsim.fabric`; None for one that it does not time."""
     kind = _BY_NAME.get(name, name)
     return kind if kind in KINDS else None
 
@@ -56,7 +56,7 @@ class CollectiveCall:
 
 
 def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Block, ...]:
-    """A table of the program's collectives: count, bytes, group, algorithm, time; or nothing."""
+    """A table of the program's collectives: count, bytes, group, algorithm, time; () for none."""
     alike = Counter(log)
     if not alike:
         return ()
@@ -77,7 +77,7 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
 
 
 def _members(ranks: Sequence[int]) -> str:
-    """The members of a group: 0-7, or 0,2,4,6; the first ones of many."""
+    """The members of a group as text: 0-7, or 0,2,4,6; the first ones of many."""
     if len(ranks) > 1 and list(ranks) == list(range(ranks[0], ranks[0] + len(ranks))):
         return f"{ranks[0]}-{ranks[-1]}"
     return ",".join([*map(str, ranks[:_SHOWN]), *["..."] * (len(ranks) > _SHOWN)])

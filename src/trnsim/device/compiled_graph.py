@@ -1,4 +1,4 @@
-"""Compiled graphs of a framework: time, memory, and why each one was compiled."""
+"""Compiled graphs of a framework: time, memory, and the reason for each compilation."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class CompiledGraph:
 
     Attributes:
         name: "forward-0", "backward-0" ...
-        inputs: the shapes and dtypes that it was compiled for.
+        inputs: shapes and dtypes that it was compiled for.
         graph: its operations.
-        plan: the placement of its tensors in HBM over time.
-        operators: the operators of the framework's graph, in order.
+        plan: placement of its tensors in HBM over time.
+        operators: operators of the framework's graph, in order.
         missing: operators without a lowering, which the host computes, each with the reason.
-        reason: why it was compiled.
-        flags: AWS's flags, which it was compiled with.
-        weights: the graph's inputs that do not change from call to call, by number.
-        own_constant_bytes: arrays that are part of it, without those of kernels that it calls.
+        reason: reason for the compilation.
+        flags: AWS's flags of the compilation.
+        weights: numbers of the graph's inputs that do not change from call to call.
+        own_constant_bytes: bytes of arrays that are part of it, without those of called kernels.
     """
 
     name: str
@@ -60,18 +60,18 @@ class CompiledGraph:
 
     @property
     def constant_bytes(self) -> int:
-        """Arrays that are part of it, those of kernels that it calls among them."""
+        """Bytes of arrays that are part of it, including those of called kernels."""
         return self.own_constant_bytes + sum(kernel.constant_bytes for kernel in self._kernels)
 
     @property
     def scratchpad_bytes(self) -> int:
-        """The arena of its plan, and room for the kernel that needs most, as one runs at a time."""
+        """Bytes of its plan's arena, and of the largest scratchpad of a called kernel."""
         inside = max((kernel.scratchpad_bytes for kernel in self._kernels), default=0)
         return self.plan.arena.nbytes + inside
 
     @cached_property
     def _kernels(self) -> list[Loadable]:
-        """The user's kernels that it calls, each once."""
+        """The user's kernels that it calls, each once, without those that the chip refuses."""
         calls: dict[Hashable, Any] = {
             node.operation.call: node.operation.call
             for node in nodes_within(self.graph)
@@ -79,14 +79,14 @@ class CompiledGraph:
         }
         kernels: list[Loadable] = []
         for call in calls.values():
-            with suppress(EmulatorError):  # one that the chip refuses does not run
+            with suppress(EmulatorError):  # refused by the chip, so it does not run
                 kernels.append(call.outline(target().name))
         return kernels
 
     def time(self, target: str) -> CallTime:
         """The time of its program on a chip, by operations, with one launch.
 
-        Exchanges between ranks take none of it: they are recorded as they happen, with the ranks'
+        Exchanges between ranks are not included: they are recorded as they happen, with the ranks'
         places.
 
         Raises:
@@ -132,7 +132,7 @@ def record_graph(
     *,
     constants: int = 0,
 ) -> CompiledGraph:
-    """A new compiled graph of a kind ("forward"), numbered, with the reason for compiling it.
+    """Record a new compiled graph of a kind ("forward") with its number and reason.
 
     `constants` are the bytes of arrays that are part of it.
     """
@@ -147,7 +147,7 @@ def record_graph(
 
 
 def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
-    """Why a graph was compiled: its operators are new, or came before with other inputs."""
+    """The reason for a compilation: the operators are new, or were compiled for other inputs."""
     for earlier in reversed(_graphs):
         if earlier.name.startswith(kind) and earlier.operators == operators:
             for place, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):
@@ -178,7 +178,7 @@ def graphs_text() -> str:
 def require_room(graph: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
     """Refuse a graph whose tensors do not fit in the HBM that is free on a core.
 
-    One that would not fit even in all of it is refused under neuronx-cc's code.
+    A graph that would not fit even in the whole HBM is refused under neuronx-cc's code.
 
     Raises:
         OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's

@@ -1,4 +1,4 @@
-"""A model by its `config.json`, whose graph the room `workload` builds: no framework is needed."""
+"""A model by its `config.json`, whose graph `trnsim.workload` builds: no framework is needed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
     """The model of a `config.json`; None where a framework has to build it.
 
-    Weights are of `dtype`, whatever method has made them short.
-    Heads that ranks do not divide are made up with unused ones where the shape is padded.
+    Weights are of `dtype`, whatever their quantization. Heads that ranks do not divide are padded
+    with unused ones where the shape is padded.
 
     Raises:
-        BadInput: for what is no configuration, or a shape or ranks that it does not have.
+        BadInput: for a file that is no configuration, or a shape or ranks that it does not have.
     """
     values = read_values(path)
     model = _architecture(values, path, dtype)
@@ -53,10 +53,10 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
 
 
 def _check(model: Architecture, model_pass: Pass, ranks: int) -> None:
-    """Raise an error for what a graph cannot be of.
+    """Check that a model has a graph of a pass on ranks.
 
     Raises:
-        BadInput: the ranks do not divide the heads, or a token has no learned place.
+        BadInput: the ranks do not divide the heads, or a token has no learned position.
     """
     heads = min(form.heads for layer in model.decoder.layers for form in layer.attentions)
     if heads % ranks:
@@ -72,7 +72,7 @@ def _check(model: Architecture, model_pass: Pass, ranks: int) -> None:
 
 
 def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:
-    """The architecture in that dtype, if all that it computes is known.
+    """The architecture in that dtype; None unless all of its operations are known.
 
     Raises:
         BadInput: for a dtype that no weights have.
@@ -91,7 +91,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
 
 
 def unknown_part(path: Path) -> str:
-    """What is not known of a model that a framework has to build, in words."""
+    """The reason why a framework has to build a model, in words."""
     try:
         workload_of(read_values(path), str(path))
     except (BadInput, NotModelled) as error:
@@ -100,7 +100,7 @@ def unknown_part(path: Path) -> str:
 
 
 def model_title(model_type: str, path: Path, shape: ModelShape) -> str:
-    """A model at a shape in words: what it is, its file or its name, phase and sizes."""
+    """The title of a model at a shape: type, file or name, phase and sizes."""
     name = displayed(path) if hub_id(path) else path.name
     length = f"{shape.past:,} keys in the cache" if shape.past else f"{shape.sequence:,} tokens"
     ranks = f", one of {shape.ranks} ranks" if shape.ranks > 1 else ""
@@ -108,7 +108,7 @@ def model_title(model_type: str, path: Path, shape: ModelShape) -> str:
 
 
 def with_question(subject: Subject, path: Path, shape: ModelShape, dtype: str) -> Subject:
-    """A subject that plans are asked about too, or that says why they cannot be."""
+    """A subject with its question to plans, or with the reason why it has none."""
     try:
         return replace(subject, ask=question_of(path, shape, dtype))
     except (BadInput, NotModelled) as error:
@@ -119,8 +119,8 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
     """The same pass as a question to plans.
 
     Raises:
-        BadInput: they read less of the configuration than transformers does.
-        NotModelled: they have no formula.
+        BadInput: plans cannot read the configuration, which transformers may.
+        NotModelled: plans have no formula for the model.
     """
     settings = {key: value for key, value in read_values(path).items() if key not in _DTYPE_KEYS}
     plain, cast = (
@@ -139,7 +139,7 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
 
 
 def phase_of(values: Mapping[str, Any], past: int) -> str:
-    """The phase that is meant where none is said: decoders generate, others encode."""
+    """The default phase: decoders generate, others encode."""
     if past:
         return "decode"
     named = values.get("architectures") or [""]

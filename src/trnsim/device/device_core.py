@@ -1,8 +1,8 @@
 """The NeuronCores that are devices of this process, and the chip that they belong to.
 
-A device is a logical NeuronCore as AWS's runtime makes it: two physical ones on Trn2 and Trn3, over
-which graphs are split, unless NEURON_LOGICAL_NC_CONFIG=1; one on other chips. It has their part of
-the chip's HBM, and their peak. `device_core` is the one place that decides this.
+A device is a logical NeuronCore of AWS's runtime: two physical ones on Trn2 and Trn3, over which
+graphs are split, unless NEURON_LOGICAL_NC_CONFIG=1; one on other chips. It has their part of the
+chip's HBM, and their peak. `device_core` decides this.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NoSuchCore(BadInput, RuntimeError):
 
 @cache
 def target() -> Target:
-    """The chip that the device emulates, read once per process as the runtime does."""
+    """The chip that the device emulates, read once per process as by the runtime."""
     return target_named(chosen_target()[0])
 
 
@@ -68,7 +68,7 @@ class DeviceCore:
 
 
 def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceCore:
-    """The device of this process, or what it would be on another chip, or of as many cores."""
+    """The device of this process, or of another chip, or of another number of cores."""
     on_chip = chip or target()
     logical = logical_config()
     physical = cores or (logical if makes_pairs(on_chip.core) else 1)
@@ -84,9 +84,9 @@ def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceC
 
 @cache
 def logical_config() -> int:
-    """The number of NeuronCores in a device: NEURON_LOGICAL_NC_CONFIG, else the chip's own.
+    """The number of NeuronCores in a device: NEURON_LOGICAL_NC_CONFIG, else the chip's default.
 
-    That is 2 where a chip has logical cores.
+    The default is 2 where a chip has logical cores.
 
     Raises:
         BadInput: for another number, and for 2 on a chip without logical cores.
@@ -100,7 +100,7 @@ def device_text(target: str, cores: int) -> str:
 
 
 def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
-    """NeuronCores that a graph is compiled for: `cores`, those of its flags, those of a device.
+    """NeuronCores to compile a graph for: `cores`, else those of its flags, else of a device.
 
     Raises:
         BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.
@@ -121,7 +121,7 @@ def require_same_cores(flags: Flags) -> None:
     """Refuse flags for another number of cores than a device of this process has.
 
     Raises:
-        BadInput: for them.
+        BadInput: for such flags.
     """
     flagged, has = flags.logical_nc_config, device_core().physical_cores
     if flagged not in (None, has):
@@ -144,7 +144,7 @@ def visible_cores() -> tuple[int, ...]:
 
 
 def local_processes() -> int:
-    """The processes of this program on its machine, where each has a core of its own.
+    """The number of this program's processes on its machine, where each has a core of its own.
 
     Raises:
         BadInput: the environment names no cores, or cores that the instance lacks.

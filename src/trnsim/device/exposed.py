@@ -1,7 +1,7 @@
-"""How much of a step's exchanges computation hides.
+"""The part of a step's exchanges that is exposed, not hidden by computation.
 
-An exchange runs on a queue of its own beside the kernels, after those that were begun before it. A
-call that touches its tensors waits for it, and so does the end of the step.
+An exchange runs on a queue of its own beside the kernels, after earlier exchanges. A call that
+touches its tensors waits for it, and so does the end of the step.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from trnsim.device.call_log import CallSpan
 
 
 class Moment(NamedTuple):
-    """A part of a step, in order.
+    """An event of a step: begin of or wait for an exchange, or the end of the step.
 
     Attributes:
-        compute_s: seconds of kernels before it.
+        compute_s: seconds of kernels since the moment before.
         what: "begin", "wait", or "end" of the step.
         exchange: the number of the exchange; -1 at the end.
     """
@@ -27,12 +27,12 @@ class Moment(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """A step with its exchanges.
+    """The time of a step with its exchanges.
 
     Attributes:
-        total_s: from its begin to the end of the last kernel and exchange.
-        exchanged_s: the time of all exchanges.
-        exposed_s: the part in which no kernel ran.
+        total_s: time to the end of the last kernel and exchange.
+        exchanged_s: time of all exchanges.
+        exposed_s: the part of `total_s` in which no kernel runs.
     """
 
     total_s: float
@@ -44,9 +44,9 @@ def moments(times_s: Sequence[float], spans: Mapping[int, CallSpan], first: int)
     """A step as moments.
 
     Args:
-        times_s: the time of each of its calls.
-        spans: by number, the exchanges that begin in it.
-        first: the number of its first call in the recording.
+        times_s: time of each call of the step.
+        spans: spans of the exchanges that begin in it, by number.
+        first: number of its first call in the recording.
     """
     last = len(times_s)
     marks = [(span.begun - first, 0, "begin", number) for number, span in spans.items()]
@@ -64,7 +64,7 @@ def moments(times_s: Sequence[float], spans: Mapping[int, CallSpan], first: int)
 
 
 def overlap(step: Iterable[Moment], times_s: Mapping[int, float]) -> Overlap:
-    """A step whose exchanges take `times_s`."""
+    """The overlap in a step whose exchanges take `times_s`."""
     now_s = queue_s = compute_s = exchanged_s = 0.0
     ends_s: dict[int, float] = {}
     for moment in step:

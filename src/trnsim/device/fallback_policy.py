@@ -1,8 +1,8 @@
-"""The policy for what the chip lacks: refuse it by name, or leave it to the host and count it.
+"""The policy for operations and dtypes that the chip lacks: refuse, or compute on the host.
 
-TRNSIM_POLICY=chip refuses dtypes that no NeuronCore has, what neuronx-cc refuses of a compiled
-graph, and in exact numerics operations without a lowering to the chip's instructions.
-TRNSIM_POLICY=host, the default, computes all of it on the host, warns once of each, and counts.
+TRNSIM_POLICY=chip refuses dtypes that no NeuronCore has, graphs that neuronx-cc refuses, and in
+exact numerics operations without a lowering to the chip's instructions. TRNSIM_POLICY=host, the
+default, computes them on the host, warns once of each, and counts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ VARIABLE: Final = "TRNSIM_POLICY"
 
 
 class HostFallback(UserWarning):
-    """The host computes what the chip cannot hold or compute."""
+    """Warning that the host computes an operation or dtype that the chip lacks."""
 
 
 class _State:
-    """The policy in force, and how often it let something pass, by dtype or operation."""
+    """The policy in force, and the number of fallbacks by dtype or operation."""
 
     def __init__(self) -> None:
         self.policy = _checked(os.environ.get(VARIABLE, "host"))
@@ -44,12 +44,12 @@ state: Final = _State()
 
 
 def set_policy(policy: Policy) -> None:
-    """Set the policy for what the chip cannot hold or compute: "chip" or "host"."""
+    """Set the policy for operations and dtypes that the chip lacks: "chip" or "host"."""
     state.policy = _checked(policy)
 
 
 def host_fallbacks() -> dict[str, int]:
-    """The number of times that the host stood in for the chip.
+    """The number of times that the host computed in place of the chip.
 
     Arrays made on the device by dtype ("float64"), and calls in exact numerics by operation
     ("aten::nonzero").

@@ -1,11 +1,11 @@
-"""Faults that are injected on purpose: a rank that is killed, a memory that fails, a bad link.
+"""Injected faults: a rank that is killed, a memory that fails, a bad link.
 
-`trnsim launch --fault` hands them to all ranks by TRNSIM_FAULTS. The one injector is asked before
-each step of a program. A fault strikes once: ranks that were started again go on without it.
+`trnsim launch --fault` passes them to all ranks by TRNSIM_FAULTS. An injector checks them before
+each step of a program. A fault strikes once: restarted ranks go on without it.
 
 `trnsim fault` writes the same kinds into the state folder (`instance/state/hardware`). A process
-looks there once a second (`device/watch`); what strikes its cores stands in `pending`, which is
-asked before each launch, copy and collective.
+reads it once a second (`device/watch`); faults of its cores are in `pending`, which is checked
+before each launch, copy and collective.
 
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, HBM Uncorrectable.
 """
@@ -23,7 +23,7 @@ from trnsim.instance.state.hardware import KINDS, Injected
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
-"""How often the ranks were started again."""
+"""The number of restarts of the ranks."""
 _BETWEEN: Final = ";"
 _FIX: Final = (
     "--fault rank=3,step=5 (killed), --fault hbm-ecc=rank:3,step=5 (its HBM fails; likewise hang, "
@@ -35,19 +35,19 @@ _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst"
 
 
 class HardwareFault(UndefinedBehavior, RuntimeError):
-    """The hardware failed, as a fault that was asked for says; AWS's runtime: undefined state."""
+    """The hardware failed by an injected fault; to AWS's runtime its state is undefined."""
 
 
 @dataclass(frozen=True)
 class LaunchFault:
-    """A fault.
+    """A fault of `trnsim launch --fault`.
 
     Attributes:
         kind: "rank", "link", or one of `KINDS`.
         rank: the rank that it strikes; -1 for a link.
         step: the step before which it strikes; the first is 1.
-        link: the name of the link or EFA adapter, as a report has it.
-        factor: what is left of the link's bandwidth.
+        link: the name of the link or EFA adapter, as in a report.
+        factor: fraction of the link's bandwidth that is left.
     """
 
     kind: str
@@ -105,13 +105,13 @@ def as_variable(texts: Iterable[str]) -> str:
 
 
 def requested_faults(environment: Mapping[str, str] | None = None) -> list[LaunchFault]:
-    """The faults that TRNSIM_FAULTS asks for."""
+    """The faults in TRNSIM_FAULTS."""
     words = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
     return [parse(text) for text in words.split(_BETWEEN) if text]
 
 
 def link_factors(faults: Iterable[LaunchFault]) -> dict[str, float]:
-    """What is left of the bandwidth of each link that has a fault."""
+    """The fraction of bandwidth left of each link that has a fault."""
     return {fault.link: fault.factor for fault in faults if fault.kind == "link"}
 
 
@@ -122,7 +122,7 @@ class Injector:
         self._mine = [fault for fault in faults if fault.rank == rank]
 
     def before_step(self, step: int) -> None:
-        """Strike where a fault is due.
+        """Apply the faults that are due before a step.
 
         Raises:
             HardwareFault: the hardware fails.
@@ -137,14 +137,14 @@ class Injector:
 
 
 struck: Final[list[Callable[[str, Injected | None], None]]] = []
-"""Who is told of a fault that strikes: its kind, and the request where there is one."""
+"""Listeners for faults that strike: called with the kind, and the request where there is one."""
 
 pending: Final[dict[int, Injected]] = {}
-"""By the index of a device of this process, the request that strikes it; empty almost always."""
+"""Requests of faults by the index of the device that they strike; empty almost always."""
 
 
 def strike(core: int) -> None:
-    """Meet the fault of a device, if it has one now. Callers ask `pending` first: it is cheap.
+    """Apply the active fault of a device, if any. Callers check `pending` first, which is cheap.
 
     Raises:
         HardwareFault: the hardware fails.
@@ -159,7 +159,7 @@ def strike(core: int) -> None:
 
 
 def fail(kind: str, where: str) -> None:
-    """The error of a kind of fault; nothing for one that programs go on with.
+    """Raise the error of a kind of fault; return for one that programs survive.
 
     Raises:
         HardwareFault: the hardware fails.
@@ -174,6 +174,6 @@ def fail(kind: str, where: str) -> None:
 
 
 def injector() -> Injector:
-    """The injector of this process: none strikes once its ranks were started again."""
+    """The injector of this process, without faults once its ranks were restarted."""
     is_first = os.environ.get(RESTART_VARIABLE, "0") == "0"
     return Injector(requested_faults() if is_first else (), int(os.environ.get("RANK", "0")))

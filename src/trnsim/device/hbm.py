@@ -1,7 +1,7 @@
 """The HBM of each device: the tensors in it, its peak, and the error where one does not fit.
 
 A storage counts with the bytes that its tensors need, from its allocation until its last tensor is
-freed. What programs and the runtime hold beside tensors takes no room here; `hbm_use` tells of it.
+freed. Memory of programs and of the runtime takes no room here; `hbm_use` accounts for it.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class DeviceMemory:
         )
 
     def holds(self, owner: object) -> bool:
-        """Whether the storage of `owner` is counted."""
+        """True if the storage of `owner` is counted."""
         return id(owner) in self.allocations
 
     def hold(self, owner: object, nbytes: int, shape: Sequence[int], dtype: object) -> None:
-        """Count a storage until `owner` dies; shape and dtype are those of its first tensor."""
+        """Count a storage until `owner` is freed; shape and dtype are those of its first tensor."""
         allocation = Allocation(owner, self._release)
         allocation.key = id(owner)
         allocation.nbytes = nbytes
@@ -137,7 +137,7 @@ def _size(nbytes: int) -> str:
 
 _memories: list[DeviceMemory] = []
 _watch_begun: Final[list[bool]] = []
-"""True once this process is known to use a device; a fork begins anew."""
+"""Holds True once this process uses a device and its state is kept; a fork begins anew."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_watch_begun.clear)
 
@@ -164,10 +164,10 @@ def device_memory(core: int) -> DeviceMemory:
 
 
 def used_memories() -> list[DeviceMemory]:
-    """The memories of this process's devices, once one was used."""
+    """The memories of this process's devices; empty before the first use."""
     return list(_memories)
 
 
 def is_used() -> bool:
-    """Whether any tensor was ever made on the device."""
+    """True if any tensor was ever made on the device."""
     return any(memory.peak_bytes for memory in _memories)

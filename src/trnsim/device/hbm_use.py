@@ -1,11 +1,11 @@
-"""What each device's HBM is used for, in neuron-monitor's categories.
+"""The use of each device's HBM, in neuron-monitor's categories.
 
-- tensors: those of the framework; while a kernel runs by `trnsim.run` or a plain call, its
+- tensors: tensors of the framework; while a kernel runs by `trnsim.run` or a plain call, its
   arguments and tensors in shared HBM.
 - constants: arrays that are part of a program.
 - model_code: the runtime's micro-code. AWS states no size of instructions, so they are left out.
-- model_shared_scratchpad: the most that any loaded program needs, in whole pages: one program runs
-  at a time, and all share one scratchpad.
+- model_shared_scratchpad: the largest scratchpad of any loaded program, in whole pages: one program
+  runs at a time, and all share one scratchpad.
 - runtime_memory: 0, as AWS states no size.
 
 A framework's program stays loaded until its process ends, a kernel without one until it has run.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A kernel that runs.
+    """A running kernel.
 
     Attributes:
         team: its cores.
@@ -63,7 +63,7 @@ APART_PAGE_BYTES: Final = count(
 
 
 class Loadable(Protocol):
-    """A program, and what it needs of HBM beside the caller's tensors."""
+    """A program with its need of HBM beside the caller's tensors."""
 
     @property
     def name(self) -> str:
@@ -72,27 +72,27 @@ class Loadable(Protocol):
 
     @property
     def constant_bytes(self) -> int:
-        """Arrays that are part of it."""
+        """Bytes of arrays that are part of it."""
         ...
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Room for tensors that live and die inside it."""
+        """Bytes of tensors that are internal to it."""
         ...
 
 
 _loaded: Final[defaultdict[int, dict[Hashable, Loadable]]] = defaultdict(dict)
-"""By device, its programs by what they are known by."""
+"""Programs of each device, by their keys."""
 _running: Final[dict[tuple[int, int], _Running]] = {}
-"""By thread and rank, the kernel of no framework that runs there."""
+"""Kernels of no framework that run, by thread and rank."""
 _numbers: Final[dict[tuple[int, Hashable], int]] = {}
-"""By device and what it is known by, the number of a program."""
+"""Numbers of programs, by device and key."""
 _next_number: Final = count_from(1)
 _loads: Final[Counter[int]] = Counter()
 
 
 def load(core: int, key: Hashable, program: Loadable) -> None:
-    """A program runs on neuron:`core`, and stays loaded."""
+    """Note that a program runs on neuron:`core`, and stays loaded; `key` identifies it."""
     programs = _loaded[core]
     if key not in programs:
         _numbers[core, key] = next(_next_number)
@@ -101,13 +101,13 @@ def load(core: int, key: Hashable, program: Loadable) -> None:
 
 
 def runs(team: Team, title: str, rank: int) -> None:
-    """This thread begins to run a kernel on the device of a rank."""
+    """Note that this thread begins to run a kernel on the device of a rank."""
     _running[get_ident(), rank] = _Running(team, title, next(_next_number))
     _loads[rank] += 1
 
 
 def has_run() -> None:
-    """The kernels that this thread began to run are over."""
+    """Note that the kernels which this thread began to run are over."""
     thread = get_ident()
     for key in [key for key in list(_running) if key[0] == thread]:
         _running.pop(key, None)
@@ -152,5 +152,5 @@ def models(core: int, number: int) -> list[LoadedModel]:
 
 
 def loads(core: int) -> int:
-    """How many programs were loaded on neuron:`core` so far."""
+    """The number of programs loaded on neuron:`core` so far."""
     return _loads[core]

@@ -1,7 +1,7 @@
 """One call of an NKI kernel: its argument shapes, the tensors it writes and returns, its time.
 
-A run that computes values gives its own outline. Where no values are needed, equal calls share one
-outline per chip, which one run without values makes.
+A run that computes values has its own outline. Where no values are needed, equal calls share an
+outline per chip, from one run without values.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ResultSpec:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The dtype of arrays that hold it."""
+        """The dtype of numpy arrays of the tensor."""
         return as_dtype(self.dtype).dtype
 
 
@@ -66,9 +66,9 @@ class Outline:
         lost: positions of the tensors that it writes and does not return.
         results: a spec for each tensor that it returns, nested as they are.
         cost: its time.
-        timelines: those of the run that made the outline.
-        constant_bytes: arrays that are part of the kernel.
-        scratchpad_bytes: what it holds in private HBM, and spills.
+        timelines: timelines of the run from which the outline was made.
+        constant_bytes: bytes of arrays that are part of the kernel.
+        scratchpad_bytes: bytes of its private HBM and of spills.
     """
 
     written: tuple[int, ...]
@@ -86,13 +86,13 @@ class Outline:
 
     @property
     def specs(self) -> list[ResultSpec]:
-        """The tensors that it returns, in a row."""
+        """Specs of the tensors that it returns, flattened."""
         return results_in(self.results, self.results)
 
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A kernel with all that its instructions depend on: equal calls take the same time.
+    """A kernel with everything that its instructions depend on: equal calls take the same time.
 
     Attributes:
         kernel: the kernel, with its launch grid.
@@ -158,7 +158,7 @@ class KernelCall:
         return args, kwargs
 
     def run(self, tensors: Sequence[Any], chip: str) -> tuple[Any, Outline]:
-        """Its results on CPU tensors, some of which it may write in place, and its outline."""
+        """The kernel's results on CPU tensors, which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
         watched = _ObservedKernel(self.kernel)
         with OBSERVERS.untold():  # whoever calls records the call
@@ -169,7 +169,7 @@ class KernelCall:
         return run.outputs, outline
 
     def values(self, arrays: Sequence[Any], chip: str) -> list[Any]:
-        """The numpy arrays that it returns, in a row."""
+        """The numpy arrays that it returns, flattened."""
         returned, outline = self.run(arrays, chip)
         return results_in(outline.results, returned)
 
@@ -177,7 +177,7 @@ class KernelCall:
         """Its outline on a chip, from a run without values.
 
         Raises:
-            EmulatorError: what that chip would refuse, at the kernel's own line.
+            EmulatorError: for anything that the chip would refuse, at the kernel's own line.
         """
         watched = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
@@ -203,7 +203,7 @@ _outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
 
 
 class _ObservedKernel:
-    """A kernel that keeps the tensors passed to it, its results, and what it holds in HBM."""
+    """A kernel that keeps the tensors passed to it, its results, and its bytes in HBM."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -268,7 +268,7 @@ def _specs(result: Any) -> Any:
 
 
 def results_in(specs: Any, value: Any) -> list[Any]:
-    """What `found` has in the places of the specs of an outline's results, in order."""
+    """The leaves of `value` at the positions of the specs of an outline's results, in order."""
     if isinstance(specs, ResultSpec):
         return [value]
     if isinstance(specs, tuple | list):
@@ -281,7 +281,7 @@ def results_in(specs: Any, value: Any) -> list[Any]:
 
 
 def with_results(specs: Any, values: Iterator[Any]) -> Any:
-    """An outline's results with what comes next of `found` in the place of each spec."""
+    """An outline's results with the next of `values` in the place of each spec."""
     if isinstance(specs, ResultSpec):
         return next(values)
     if isinstance(specs, tuple | list):

@@ -1,8 +1,8 @@
-"""Which of a program's calls are its last step, and on which core.
+"""The calls of a program's last step, and their core.
 
-Steps end with an optimizer that the framework names. Where there is none, a step is one run of the
-program that is repeated, with the calls since its run before. Cores work side by side, so a step's
-calls are those of the slowest.
+Steps end with an optimizer that the framework names. Without one, a step is a run of the program
+that is repeated, with the calls since its previous run. Cores work side by side, so a step's calls
+are those of the slowest core.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trnsim.device.call_time import CallTime, DeviceCall
 from trnsim.device.step_time import step_time
 
 _OPERATOR = "::"
-"""What names of operators and kernels have ("aten::add.Tensor"), and of programs have not."""
+"""Part of names of operators and kernels ("aten::add.Tensor"), but not of programs."""
 _FEWEST = 2
-"""Runs of a program that is repeated."""
+"""Fewest runs of a program that counts as repeated."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class LastStep:
     Attributes:
         events: its calls.
         core: the core.
-        cores: how many cores have calls in this step.
-        program: the program that is repeated, "" where an optimizer ends the steps, or nothing.
-        runs: how often the program ran on that core.
+        cores: number of cores that have calls in this step.
+        program: name of the repeated program; "" where an optimizer or nothing ends the steps.
+        runs: number of runs of the program on that core.
     """
 
     events: tuple[CallEvent, ...]
@@ -42,7 +42,7 @@ class LastStep:
 
     @property
     def text(self) -> str:
-        """The step in words, "" where it is all there is to say of one core."""
+        """The step in words; "" for all calls of a single core."""
         said = [f"run {self.runs} of {self.program}"] if self.program else []
         if self.cores > 1:
             said.append(f"on core {self.core}, the slowest of {self.cores}")
@@ -50,7 +50,7 @@ class LastStep:
 
 
 def last_step(recording: Recording, target: str) -> LastStep:
-    """The last complete step as it is on a chip; all calls where there is none."""
+    """The last complete step, timed on a chip; all calls where there is none."""
     events = recording.events
     times = step_time(events, target).times
     spans = {0: step_span(events)}
@@ -71,7 +71,7 @@ def last_step(recording: Recording, target: str) -> LastStep:
 
 
 def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
-    """The numbers of the first call of the last step that an optimizer ends, and of the one after.
+    """The range of calls [first, end) of the last step that an optimizer ends.
 
     All calls where no optimizer is named.
     """
@@ -94,10 +94,10 @@ def _time_s(events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]) -
 def _repeated(
     events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]
 ) -> DeviceCall | None:
-    """The program of which the runs on one core take longest, of those that a core runs again.
+    """The program that is repeated on a core and takes longest in all; None if there is none.
 
-    What prepares a program may be repeated too: then a program that runs once comes after it, and
-    takes longer.
+    Preparations may be repeated too: then a program that runs once comes after them and takes
+    longer, and None is returned.
     """
     runs = Counter((event.core, event.call) for event in events if _OPERATOR not in event.call.name)
     taken_s = {
@@ -116,7 +116,7 @@ def _repeated(
 
 
 def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:
-    """By core, the calls after the last run but one of a program, to the end of the last run."""
+    """By core, the calls from the end of a program's second last run to that of its last."""
     ends: dict[int, list[int]] = {}
     for number, event in enumerate(events):
         if event.call.name == program.name:

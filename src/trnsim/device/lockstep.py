@@ -1,4 +1,4 @@
-"""Values of programs on several devices that exchange values: each waits until all have come."""
+"""Values of programs on several devices, which run in lockstep from exchange to exchange."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from trnsim.graph.types import Array
 from trnsim.lower import between_exchanges
 
 Compute = Callable[[Graph, Sequence[Array]], Sequence[Array]]
-"""From a graph and its inputs to its outputs."""
+"""A function from a graph and its inputs to its outputs."""
 
 
 def in_lockstep(
     graphs: Sequence[Graph], arguments: Sequence[Sequence[Array]], compute: Compute
 ) -> list[list[Array]]:
-    """The outputs of each device's graph; `compute` gives those of a part without exchanges.
+    """The outputs of each device's graph; `compute` evaluates parts without exchanges.
 
     Raises:
-        NotModelled: the devices do not exchange the same.
+        NotModelled: the devices have different exchanges.
     """
     ranks = [_Rank(graph, inputs, compute) for graph, inputs in zip(graphs, arguments, strict=True)]
     for nodes in _exchange_rounds(graphs):
@@ -40,7 +40,7 @@ def in_lockstep(
 
 
 class _Rank:
-    """A device: the parts of its graph that are left, and what it holds."""
+    """A device: the remaining parts of its graph, and the values computed so far."""
 
     def __init__(self, graph: Graph, arguments: Sequence[Array], compute: Compute) -> None:
         self._graph = graph
@@ -50,23 +50,23 @@ class _Rank:
         self.held = dict(zip(numbers, arguments, strict=True))
 
     def compute_next(self) -> None:
-        """All up to the next exchange."""
+        """Compute the values up to the next exchange."""
         part = next(self._left)
         if part.outputs:
             arrays = self._compute(part, [self.held[value.number] for value in part.inputs])
             self.held |= {v.number: array for v, array in zip(part.outputs, arrays, strict=True)}
 
     def operand(self, node: Node) -> Array:
-        """What it brings to an exchange."""
+        """The device's operand of an exchange."""
         return self.held[node.values[0].number]
 
     def outputs(self) -> list[Array]:
-        """What its graph returns."""
+        """The outputs of its graph."""
         return [self.held[value.number] for value in self._graph.outputs]
 
 
 def _exchange_rounds(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
-    """The exchanges of all devices, one of each at a time."""
+    """The exchanges of all devices in order: for each, a node of every device."""
     exchanges = [[node for node in graph.nodes if node.kind is Kind.COLLECTIVE] for graph in graphs]
     if len({len(nodes) for nodes in exchanges}) > 1:
         raise NotModelled("devices of one program exchange values a different number of times")
@@ -78,7 +78,7 @@ def _exchange_rounds(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
 
 
 def _exchange_values(nodes: Sequence[Node], brought: Sequence[Array]) -> list[Array]:
-    """What each device gets."""
+    """The result of an exchange for each device."""
     first = nodes[0]
     if not isinstance(first.operation, Collective):
         (result,) = reference_of(first, [np.stack(brought)])

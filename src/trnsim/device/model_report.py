@@ -1,9 +1,9 @@
-"""What a model takes on a chip, in a dozen lines: time, bound, use, modules, exchanges, memory.
+"""A model on a chip in a dozen lines: time, bound, use, modules, exchanges, memory.
 
-The time is the one that plans tell of the same pass, where the model has a formula; the program's
-parts are scaled to it. Of any other graph it is that of its program, in which exchanges between
-ranks run beside what does not depend on them; where it has none of them, their time is added. Which
-framework the graph is of makes no difference.
+The time is that of plans for the same pass, where the model has a formula; the program's parts are
+scaled to it. For any other graph it is the time of its program, in which exchanges between ranks
+overlap with independent instructions; exchanges that are not in the program are added. The
+framework of the graph makes no difference.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ROWS: Final = 16
 
 
 class FrameworkGraph(Protocol):
-    """A model's graph, as an importer of a framework's programs makes it."""
+    """A model's graph, imported from a framework's program."""
 
     @property
     def graph(self) -> Graph:
@@ -76,7 +76,7 @@ class FrameworkGraph(Protocol):
 
     @property
     def calls(self) -> tuple[FrameworkCall, ...]:
-        """The operators with what was given to them."""
+        """The operators with their arguments."""
         ...
 
     @property
@@ -87,15 +87,15 @@ class FrameworkGraph(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked about, whatever the chip.
+    """A model to report on, independent of the chip.
 
     Attributes:
-        title: what it is.
+        title: title of the model.
         model_graph: its graph.
-        items: what a step makes, such as 8 tokens; ("", 0) if it is not said.
-        ask: the same pass as a question to plans on a machine, and whether its products are cast;
-            None for a graph that plans cannot be asked for.
-        no_plan_reason: why plans cannot be asked, where a model might have been.
+        items: name and number of the items of a step, such as 8 tokens; ("", 0) if unknown.
+        ask: a function from a machine, and whether products are cast, to the question to plans on
+            the same pass; None for a graph that plans do not cover.
+        no_plan_reason: the reason why plans do not cover a model of a configuration, or "".
     """
 
     title: str
@@ -107,17 +107,17 @@ class Subject:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A model's graph on one chip.
+    """The report on a model's graph on a chip.
 
     Attributes:
         subject: the model.
         program: its program, for one rank.
-        exchanges: what ranks exchange, and the time of each.
-        links_s: what their bytes take over the links at least.
-        plan: HBM over time.
-        said: what AWS's compiler refuses of it, and flags that have no effect.
-        planned: the time that plans tell of it; None where they cannot be asked.
-        no_plan_reason: why they cannot, where they might have been.
+        exchanges: exchanges between ranks, and the time of each.
+        links_s: least time of their bytes over the links.
+        plan: placement of tensors in HBM over time.
+        said: refusals of AWS's compiler, and flags that have no effect.
+        planned: the estimate of plans; None where they do not cover the model.
+        no_plan_reason: the reason why they do not, or "".
     """
 
     subject: Subject
@@ -131,17 +131,17 @@ class ModelReport:
 
     @property
     def title(self) -> str:
-        """Of what, on which chip."""
+        """The model and the chip."""
         return f"{self.subject.title} on {device_text(self.program.target, self.program.lnc)}"
 
     @cached_property
     def alone(self) -> Whole:
-        """Its programs by themselves."""
+        """The estimate of the compiled program alone, without plans."""
         return self.program.whole(self.links_s, self.added_s)
 
     @cached_property
     def estimate(self) -> Estimate:
-        """Its time."""
+        """The estimated time, with P10 and P90."""
         alone = self.alone
         if self.planned is not None:
             return bounded(self.planned, alone.bound_s)
@@ -154,12 +154,12 @@ class ModelReport:
 
     @property
     def scale(self) -> float:
-        """The time over that of its programs by themselves."""
+        """The ratio of the time to that of the compiled program alone."""
         return self.time_s / self.alone.time_s if self.alone.time_s else 1.0
 
     @cached_property
     def whole(self) -> Whole:
-        """Its programs, whose parts are scaled to the time."""
+        """The estimate of the program with its parts scaled to the time."""
         likely_s = self.estimate.at("p10"), self.estimate.at("p90")
         if self.planned is None:
             return replace(self.alone, likely_s=likely_s)
@@ -168,7 +168,7 @@ class ModelReport:
 
     @cached_property
     def added_s(self) -> float:
-        """What exchanges take that are in no program."""
+        """Time of the exchanges that are not in the program."""
         times_s, program = dict(self.exchanges), self.program
         return sum(
             times_s[exchange]
@@ -179,7 +179,7 @@ class ModelReport:
 
     @property
     def exposed_s(self) -> float:
-        """The part of the time in which ranks exchange, and nothing that takes longer goes on."""
+        """The part of the time in which exchanges are on the critical path."""
         return self.added_s + self.program.exposed_s
 
     @property
@@ -188,10 +188,10 @@ class ModelReport:
         return self.estimate.time_s
 
     def run(self) -> Run:
-        """The program that a report shows.
+        """The run of the program, for a report.
 
         Raises:
-            BadInput: there is none.
+            BadInput: the graph has no program.
         """
         model = self.subject.model_graph
         cores = f", LNC={self.program.lnc}" if self.program.lnc > 1 else ""
@@ -200,7 +200,7 @@ class ModelReport:
         )
 
     def blocks(self) -> list[Block]:
-        """A dozen lines, a limit that binds, what is no one program, what AWS's compiler says."""
+        """The report as a table of a dozen lines, with notes and refusals of AWS's compiler."""
         rows = [
             ("time", f"{self._time()}{self._rate()}"),
             ("parts", self._parts()),
@@ -224,7 +224,7 @@ class ModelReport:
         return blocks
 
     def text(self, width: int = WIDTH) -> str:
-        """The same as lines of at most `width` columns."""
+        """The report as lines of at most `width` columns."""
         return section_text("", self.blocks(), width)
 
     def explained(self, tell: Callable[[str], None] = lambda _: None) -> tuple[PatternUse, ...]:
@@ -233,7 +233,7 @@ class ModelReport:
         return pattern_uses(model.graph, self.program, model.weights, tell)
 
     def as_dict(self) -> dict[str, object]:
-        """The same as plain values, with SI units in the names."""
+        """The report as plain values, with SI units in the names."""
         alone, whole = self.alone, self.whole
         return {
             "target": self.program.target,
@@ -256,7 +256,7 @@ class ModelReport:
         }
 
     def _exchanges(self) -> list[dict[str, object]]:
-        """What ranks exchange, and the time of each by itself, in sums by kind and ranks."""
+        """Number, bytes and time of exchanges by kind and number of ranks."""
         sums: dict[tuple[str, int], list[tuple[int, float]]] = {}
         for exchange, time_s in self.exchanges:
             sums.setdefault((exchange.kind, exchange.ranks), []).append((exchange.nbytes, time_s))
@@ -271,7 +271,7 @@ class ModelReport:
         ]
 
     def long_text(self) -> str:
-        """The same, and tables of time by operation and of HBM at its peak."""
+        """The report with tables of time by operation and of HBM at its peak."""
         whole_s = self.program.device_time_s or 1.0
         rows = [
             (
@@ -396,14 +396,14 @@ def report_model(
     lnc: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> ModelReport:
-    """What a model takes on a chip, with AWS's flags.
+    """The report on a model on a chip, with AWS's flags.
 
-    A rank's graph is split over `lnc` physical cores; None: as the flags, the environment, or the
-    chip say. Under the policy `chip` what neuronx-cc refuses is an error.
+    A rank's graph is split over `lnc` physical cores; None: those of the flags, the environment, or
+    the chip. Under the policy `chip` a refusal of neuronx-cc is an error.
 
     Raises:
-        BadInput: for cores that the chip has not, or that are named twice.
-        CompilerRefusal: for what neuronx-cc refuses, under the policy `chip`.
+        BadInput: for cores that the chip does not have, or numbers of cores that contradict.
+        CompilerRefusal: for a graph that neuronx-cc refuses, under the policy `chip`.
         OutOfMemory: for a graph over the HBM of a NeuronCore.
     """
     model = subject.model_graph
@@ -430,7 +430,7 @@ def report_model(
 def _planned(
     subject: Subject, target: str, cores: int, flags: Flags
 ) -> tuple[Estimate | None, str]:
-    """The time that plans tell of the same pass, or why they cannot be asked."""
+    """The estimate of plans for the same pass, or the reason why there is none."""
     if subject.ask is None:
         return None, subject.no_plan_reason
     on_machine = machine(target, lnc=cores)
@@ -445,10 +445,10 @@ def _planned(
 
 
 def exchange_time(exchange: GraphExchange, target: str, lnc: int) -> CollectiveTime:
-    """The time of an exchange of a graph between ranks of `lnc` cores, and of its bytes alone.
+    """The time of an exchange of a graph between ranks of `lnc` cores, and its lower bound.
 
     Raises:
-        NotModelled: for an exchange that no algorithm is known for.
+        NotModelled: for an exchange without a known algorithm.
     """
     kind = kind_of(exchange.kind)
     if kind is None:

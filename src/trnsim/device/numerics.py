@@ -1,10 +1,10 @@
-"""How the values of a device are computed: by the host, instruction by instruction, or not at all.
+"""The mode in which values of a device are computed: by the host, by instructions, or not at all.
 
 - `fast`, the default: the host computes an operation as a whole, and rounds once.
-- `exact`: the instructions of the chip compute it, so that sums are added in the order of tiles and
-  functions are those of the engines; a compiled graph runs as the one program that was timed.
-- `shapes`: no values are computed. A step has its calls, memory and time, and reading a number
-  gives whatever is in memory.
+- `exact`: the instructions of the chip are emulated, so that sums are added in the order of tiles
+  and functions are those of the engines; a compiled graph runs as the program that was timed.
+- `shapes`: no values are computed. A step has its calls, memory and time, and a number that is read
+  is undefined.
 
 Random numbers are the host's in all modes. `fast` and `exact` agree within one rounding of the
 output plus ``2 * K * 2**-24 * sum(abs(a) * abs(b))`` for a reduction over K, and within
@@ -51,7 +51,7 @@ class _Mode:
 
 
 def _checked(value: str, setting: str = "numerics ") -> Numerics:
-    """`value`, checked to be a mode."""
+    """`value` as a mode, if it is one."""
     for kind in _KINDS:
         if value == kind:
             return kind
@@ -78,9 +78,9 @@ def rounding_generator(core: int, otherwise: int = 0) -> np.random.Generator:
 
 @contextmanager
 def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[Counter[str]]:
-    """Inside, values are computed in this mode; the host's share in `exact` is counted.
+    """Context in which values are computed in this mode; it yields the count of host fallbacks.
 
-    `is_stochastic` says whether `fast` rounds stochastically; None leaves that as it is.
+    `is_stochastic`: whether `fast` rounds stochastically; None leaves that as it is.
     """
     before = mode.kind, mode.is_stochastic
     mode.kind = _checked(kind)

@@ -27,7 +27,7 @@ class HostCall:
         call: the operator, graph or kernel.
         core: the core that it ran on.
         called_ns: the host's clock when it was called.
-        launcher: the framework's event that made it, or None where events were not recorded.
+        launcher: the framework's event of the call, or None where events were not recorded.
     """
 
     call: DeviceCall
@@ -45,8 +45,8 @@ class PlacedKernel:
         core: the core that it ran on.
         start_ns: its start, on the host's clock.
         end_ns: its end, on the host's clock.
-        launcher: the framework's event that made its call, or None.
-        missing: why it has no time, or "".
+        launcher: the framework's event of its call, or None.
+        missing: the reason why it has no time, or "".
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where the ranks of this process's world are: the fabric that a launcher's variables describe."""
+"""The fabric of this process's world, which a launcher's variables describe."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
 
 
 def _first(per_node: int) -> int:
-    """The first core of a node's ranks, from where this one is among them."""
+    """The first core of a node's ranks, from the core and the local rank of this process."""
     local = _count(_LOCAL_RANK)
     if _VISIBLE not in os.environ or local >= per_node:
         return 0
@@ -66,7 +66,7 @@ def _count(variable: str) -> int:
 def placed_time(
     kind: str, nbytes: float, groups: Sequence[Sequence[int]], target: str
 ) -> CollectiveTime:
-    """The time of a collective of this process's world, at its ranks' true places."""
+    """The time of a collective of this process's world, with its ranks' real placement."""
     return _timed(kind, nbytes, tuple(map(tuple, groups)), target)
 
 

@@ -22,7 +22,7 @@ def leave_out(framework: ModuleType) -> None:
 
 
 def is_program(file: str) -> bool:
-    """Whether a file belongs neither to trnsim nor to a framework."""
+    """True if a file belongs neither to trnsim nor to a framework."""
     return not file.startswith(tuple(_not_the_program))
 
 

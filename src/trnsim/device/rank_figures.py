@@ -27,7 +27,7 @@ _RANK: Final = "RANK"
 
 
 def write_at_end() -> None:
-    """Have this process write its figures when it ends, where TRNSIM_RANK_FIGURES asks for it."""
+    """Write this process's figures at its end, where TRNSIM_RANK_FIGURES names a folder."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder and _RANK in os.environ:
         last = [LastSteps(recording) for recording in whole_program]
@@ -36,7 +36,7 @@ def write_at_end() -> None:
 
 
 class LastSteps:
-    """Keeps the calls of a program's last two steps, of which the last complete one is reported.
+    """A listener that keeps the calls of the last two steps; the last complete one is reported.
 
     Attributes:
         waits: the numbers of the calls before which a program without an optimizer waited last.
@@ -48,7 +48,7 @@ class LastSteps:
         self._begun: deque[int] = deque(maxlen=3)
 
     def __call__(self) -> None:
-        """Another step: drop what came before the last but two."""
+        """Begin another step, and drop the calls before the last two."""
         number = self.recording.number
         if steps.are_of_optimizers:
             self.waits = []
@@ -73,13 +73,13 @@ def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
 
 
 def _awaited(span: CallSpan, updates: Sequence[int]) -> CallSpan:
-    """A span that ends at the latest where an optimizer steps, which waits for all gradients."""
+    """A span cut where the next optimizer steps, as it waits for all gradients."""
     ends = [end for end in (span.awaited, *updates) if end is not None and end >= span.begun]
     return CallSpan(span.begun, min(ends, default=None))
 
 
 def _span(recording: Recording, waits: Sequence[int]) -> tuple[int, int]:
-    """The last step among the events: an optimizer ends it, else the program waits for it."""
+    """The range of events of the last step, which an optimizer or a wait for the device ends."""
     first, last = step_span(recording.events)
     ends = [number - recording.forgotten for number in waits]
     if any(event.phase is StepPhase.optimizer for event in recording.events) or not any(ends):
@@ -91,14 +91,14 @@ def _span(recording: Recording, waits: Sequence[int]) -> tuple[int, int]:
 def figures(
     recording: Recording, rank: int, chip: str, waits: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """A rank's last step and its collectives, as a report's file has them.
+    """A rank's last step and its collectives, as written to a report's file.
 
-    Collectives without any call on the device beside them are those of no step.
+    A recording of collectives without calls on the device counts as one step.
 
     Args:
-        recording: its calls.
-        rank: its number.
-        chip: the chip that they are timed on.
+        recording: calls of the rank.
+        rank: number of the rank.
+        chip: the chip that calls are timed on.
         waits: the numbers of the calls before which it waited for the device last.
     """
     events, forgotten = recording.events, recording.forgotten
@@ -130,10 +130,9 @@ def figures(
 
 
 def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dict[str, Any]:
-    """Bytes of each collective, by kind and group and in order; the place there of some of them.
+    """Bytes of each collective by kind and group, in order; and the places there of `numbers`.
 
-    The order is what ranks of a group have in common: bytes may differ, in exchanges of each with
-    each.
+    Ranks of a group match collectives by order: bytes may differ, in all-to-all exchanges.
     """
     by_group: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     places = []

@@ -1,8 +1,8 @@
 """A training step as a document: chips, time by phase, module and operation, kernels, HBM.
 
-Kernels are drawn one after another, as eager
-calls run, each launch before its kernel on a lane of its own; on a chip, launches are hidden while
-the host is ahead. Spans narrower than a pixel are merged.
+Kernels are drawn one after another, as eager calls run, each launch before its kernel on a lane of
+its own; on a chip, launches are hidden while the host is ahead. Spans narrower than a pixel are
+merged.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def step_document(
     exchanged: Sequence[Block] = (),
     chosen: str = "",
 ) -> Document:
-    """A step on several chips; then the first one's, drawn, by phase, module and operation.
+    """A document of a step on several chips, with details of the first chip.
 
     Args:
         steps: the step on each chip.
-        which: which of the program's calls the step is.
-        exchanged: the program's collectives.
-        chosen: why it is for the first chip.
+        which: the step among the program's calls, in words.
+        exchanged: a table of the program's collectives.
+        chosen: the reason for the first chip.
     """
     first = steps[0]
     notes = [

@@ -34,10 +34,10 @@ class StepReport:
     """The last step of a program on every chip.
 
     Attributes:
-        steps: its times, on the chip that was asked for first.
-        name: which of the program's calls the step is; "" for all of them.
-        exchanged: the program's collectives.
-        reason: why it is for the first chip.
+        steps: the step on each chip, the requested one first.
+        name: the step among the program's calls, in words; "" for all of them.
+        exchanged: a table of the program's collectives.
+        reason: the reason for the first chip.
     """
 
     steps: tuple[StepTime, ...]
@@ -52,12 +52,12 @@ class StepReport:
 
     @cached_property
     def document(self) -> Document:
-        """The step in full."""
+        """The document of the step."""
         reason = f"chip: {self.target} ({self.reason})"
         return step_document(self.steps, self.name, self.exchanged, reason)
 
     def brief(self) -> list[tuple[str, str]]:
-        """Labels and words of its time, and where that goes."""
+        """Rows of a label and text on the time of the step and its parts."""
         return brief_rows(self.steps)
 
     def write(self, folder: Path) -> Path:
@@ -79,7 +79,7 @@ class StepReport:
 
 
 def step_report(recording: Recording, target: str, reason: str = "as asked") -> StepReport:
-    """The report of the last step of a program, first of all for `target`."""
+    """The report of the last step of a program, with `target` as the first chip."""
     step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = tuple(step_time(step.events, name) for name in names)

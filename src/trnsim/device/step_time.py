@@ -1,4 +1,4 @@
-"""Device time of a recording: the timelines of its kernels, by operator, module and phase."""
+"""Device time of a recording, by operator, module, line and phase."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from trnsim.estimate.program import of_program
 _NO_MODULE: Final = "(no module)"
 _NO_LINE: Final = "(no line)"
 _NUMBER: Final = re.compile(r"(?<![^.])\d+(?![^.])")
-"""A number between dots."""
+"""Pattern of a number between dots."""
 ROWS: Final = 16
-"""Rows of a table of a step."""
+"""Most rows of a table of a step."""
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """A recording on one chip.
+    """The time of a recording on a chip.
 
     Attributes:
         target: the chip.
-        times: the time of each distinct call.
+        times: time of each distinct call.
         events: the calls, in order.
     """
 
@@ -43,13 +43,13 @@ class StepTime:
 
     @property
     def estimate(self) -> Estimate:
-        """That time with P10 and P90, by phase."""
+        """The device time with P10 and P90, by phase."""
         parts = {name: time_s for name, _, time_s in self.by("phase")}
         return of_program(arch.target(self.target), parts)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What it is told by: lines only of programs that know theirs."""
+        """The keys of `by`: lines only if the framework records them."""
         has_lines = any(line for time in self.times.values() for line, _ in time.lines)
         return ("phase", "module", "operation", *(["line"] if has_lines else []))
 
@@ -76,8 +76,8 @@ class StepTime:
         """Calls and device time by "operation", "module", "line" or "phase", the longest first.
 
         A call of a compiled graph counts for each of the graph's modules and lines. Modules that
-        differ in numbers alone are one, with a star, where they are more than a table shows: trips
-        of a loop.
+        differ in numbers alone, such as trips of a loop, are merged, with a star for the number,
+        where they are more than a table shows.
         """
         rows = [
             (name, taken)
@@ -98,14 +98,14 @@ class StepTime:
 
 
 def _starred(names: Collection[str]) -> dict[str, str]:
-    """The names of many that differ in numbers alone, and what all of them are called."""
+    """Names that differ from more than `ROWS` others in numbers alone, and their common name."""
     stars = {name: _NUMBER.sub("*", name) for name in names}
     alike = Counter(stars.values())
     return {name: star for name, star in stars.items() if alike[star] > ROWS}
 
 
 def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]]:
-    """The names that a call counts for, and the seconds of each."""
+    """The names under which a call counts, and the seconds of each."""
     if key == "module" and any(module for module, _ in time.modules):
         return [
             (".".join(filter(None, (event.module, module))) or _NO_MODULE, taken)
@@ -122,7 +122,7 @@ def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]
 
 
 def step_time(recording: Recording | Iterable[CallEvent], target: str) -> StepTime:
-    """The time of everything recorded, on `target`."""
+    """The time of all recorded calls on `target`."""
     events = tuple(recording.events if isinstance(recording, Recording) else recording)
     distinct = dict.fromkeys(event.call for event in events)
     return StepTime(target, {call: time_of(call, target) for call in distinct}, events)

@@ -1,7 +1,7 @@
-"""The steps of a program: what is asked and told before each of them.
+"""The steps of a program, before which faults are injected and listeners called.
 
-A step is a step of an optimizer; of a program that has none, it is a synchronization with the
-device. A program is taken to have an optimizer once one has stepped.
+A step is a step of an optimizer; in a program without one, it is a synchronization with the device.
+A program is assumed to have an optimizer once one has stepped.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Final
 from trnsim.device import faults
 
 STEP_VARIABLE: Final = "TRNSIM_STEP_FILE"
-"""A file for whoever watches this process: the number of the step, 1 once a peer is lost, and 1
-while this process waits for others."""
+"""A file for the launcher: three numbers, the step, 1 once a peer is lost, and 1 while waiting."""
 _NUMBER: Final = struct.Struct("<q")
 
 
@@ -25,7 +24,7 @@ class StepCounter:
     """The steps of this process so far.
 
     Attributes:
-        number: of the present step; the first is 1.
+        number: number of the present step; the first is 1.
         listeners: functions that are called before each step.
     """
 
@@ -38,14 +37,14 @@ class StepCounter:
 
     @property
     def are_of_optimizers(self) -> bool:
-        """Whether an optimizer has stepped."""
+        """True if an optimizer has stepped."""
         return self._optimizers > 0
 
     def optimizer_begins(self) -> None:
-        """An optimizer is about to step.
+        """Note that an optimizer is about to step.
 
         Raises:
-            HardwareFault: as an injected fault says.
+            HardwareFault: for an injected fault.
         """
         if not self._optimizers:
             self.number = 0  # what came before were no steps
@@ -53,23 +52,23 @@ class StepCounter:
         self._begin()
 
     def synchronizes(self) -> None:
-        """The program waits for the device.
+        """Note that the program waits for the device.
 
         Raises:
-            HardwareFault: as an injected fault says.
+            HardwareFault: for an injected fault.
         """
         if not self._optimizers:
             self._begin()
 
     def works(self) -> None:
-        """The program gives the device work, without waiting."""
+        """Note that the program gives the device work, without waiting."""
         self._has_work = True
 
     def waits(self) -> None:
-        """The program waits for one of perhaps many results: once for all work since the last.
+        """Note a wait for a result: the first after new work counts as a synchronization.
 
         Raises:
-            HardwareFault: as an injected fault says.
+            HardwareFault: for an injected fault.
         """
         if self._has_work:
             self._has_work = False
@@ -90,17 +89,17 @@ steps: Final = StepCounter()
 
 
 def are_watched() -> bool:
-    """Whether anybody asks for the steps of this process."""
+    """True if a launcher or an injected fault needs the steps of this process."""
     return bool(os.environ.get(STEP_VARIABLE) or os.environ.get(faults.FAULTS_VARIABLE))
 
 
 def tell(number: int) -> None:
-    """Write the number of the step for whoever watches."""
+    """Write the number of the step to the launcher's file."""
     _tell(number, at=0)
 
 
 def tell_that_a_peer_is_lost() -> None:
-    """Write that this process ends, if it does, because another has."""
+    """Write that an end of this process would be caused by the loss of another."""
     _tell(1, at=_NUMBER.size)
 
 

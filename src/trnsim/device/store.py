@@ -1,4 +1,4 @@
-"""The store that all ranks of a program share, as PyTorch has it."""
+"""The key-value store that all ranks of a program share, with PyTorch's methods."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Store(Protocol):
-    """What all ranks share: texts by key."""
+    """Texts by key, shared by all ranks."""
 
     def set(self, key: str, value: str) -> None:
-        """Write."""
+        """Set the value of a key."""
         ...
 
     def check(self, keys: list[str]) -> bool:
-        """Whether every key has a value."""
+        """True if every key has a value."""
         ...
 
     def multi_get(self, keys: list[str]) -> list[bytes]:

@@ -1,8 +1,8 @@
-"""What this process does on its devices, for the state of the instance.
+"""The activity of this process on its devices, for the state of the instance.
 
-A process is known from its first tensor on a device, or its first run of a kernel. While a reader
-listens, calls are counted by kind in one more recording, and a daemon thread turns them into busy
-and elapsed times once a second. While nobody does, there is no recording, and nothing is counted.
+State is kept from the process's first tensor on a device, or its first run of a kernel. While a
+reader listens, calls are counted by kind in a recording, and a daemon thread turns them into busy
+and elapsed times once a second. Without readers nothing is recorded or counted.
 
 Busy time is estimated by engine; elapsed time is launches, device time and awaited exchanges, one
 after the other. `TRNSIM_STATE=off` keeps no state. A program never fails because of its state.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from trnsim.runs import Run, RunObserver
 
 _NAMES: Final = {"tensor": "pe"}
-"""Engines that the state calls otherwise; aws-neuron-sdk's tools say PE."""
+"""Names of engines in the state where they differ; aws-neuron-sdk's tools say PE."""
 _LOCAL_RANK: Final = "LOCAL_RANK"
 _LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
 _TAG: Final = "NEURON_PROCESS_TAG"
@@ -55,12 +55,12 @@ _SETTLED_NS: Final = 1_000_000_000
 
 
 class WorkRecording(Recording):
-    """The calls since the last look, by core and kind, and what they add up to.
+    """A recording that counts calls by core and kind, and sums their times.
 
     Attributes:
-        executions: executions by status.
-        errors: errors by kind.
-        is_reported: whether a record has its latencies: the next execution begins new ones.
+        executions: number of executions by status.
+        errors: number of errors by kind.
+        is_reported: True if a record has the latencies: the next execution begins new ones.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class WorkRecording(Recording):
     def note_collective(
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
     ) -> None:
-        """Count an exchange that is awaited; others are taken to be hidden."""
+        """Count an exchange that is awaited; others are assumed to be hidden."""
         del buffers
         if not is_async:
             self._exchanges[collective] += 1
@@ -101,12 +101,12 @@ class WorkRecording(Recording):
         self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:
-        """Turn what was counted into times."""
+        """Turn counted calls into times."""
         new, self._new = self._new, Counter()
         exchanges, self._exchanges = self._exchanges, Counter()
         if not (new or exchanges):
             return
-        # What times need is loaded with the first reader: a program alone does without.
+        # The modules for times are loaded with the first reader: other programs do without.
         from trnsim.device.call_time import time_of  # noqa: PLC0415
         from trnsim.device.places import placed_time  # noqa: PLC0415
         from trnsim.lower.lowering import weighted_sum  # noqa: PLC0415
@@ -144,8 +144,8 @@ class _Watch:
     """The state of this process.
 
     Attributes:
-        tool: what runs in it.
-        work: what it did while a reader listened.
+        tool: the framework that runs in it.
+        work: calls that were made while a reader listened.
     """
 
     def __init__(self, tool: str) -> None:
@@ -164,14 +164,14 @@ class _Watch:
         self.writer = Writer(self.record, self.listen, self.look_for_faults)
 
     def listen(self, is_wanted: bool) -> None:
-        """Begin or end to count, as readers come and go."""
+        """Begin or end counting, as readers come and go."""
         if is_wanted and self.work not in call_log.recordings:
             call_log.recordings.append(self.work)
         elif not is_wanted and self.work in call_log.recordings:
             call_log.recordings.remove(self.work)
 
     def spread(self, fabric: Fabric, ranks: int) -> None:
-        """Use the cores of as many ranks, where they are more: those on their first instance."""
+        """Use the cores of `ranks` ranks where these are more, those on the first instance."""
         local_ranks = min(ranks, fabric.ranks_per_node)
         if local_ranks > len(self.cores) or not (self._is_spread or is_chosen()):
             self._is_spread = True
@@ -182,12 +182,12 @@ class _Watch:
             self.writer.write()
 
     def look_for_faults(self, folder: Path) -> None:
-        """Read the faults again where there is another one."""
+        """Read the faults again if they have changed."""
         self._folder = folder
         changed_ns = hardware.changed_ns(folder)
         if changed_ns == self._faults_ns:
             return
-        # Another within the file system's grain of time changes nothing: one more look finds it.
+        # A change within the file system's grain of time would be missed, so look once more.
         is_settled = abs(time.time_ns() - changed_ns) > _SETTLED_NS
         self._faults_ns = changed_ns if is_settled else -1
         lasting = [request for request in hardware.injected(folder) if request.is_active()]
@@ -200,7 +200,7 @@ class _Watch:
         faults.pending.update(requests)
 
     def struck(self, kind: str, request: hardware.Injected | None) -> None:
-        """Count a fault that strikes; one that nobody requested becomes a fault of the hardware."""
+        """Count a fault that strikes; without a request it is recorded as one of the hardware."""
         fault_kind = hardware.KINDS[kind]
         if fault_kind.execution:
             self.work.executions[fault_kind.execution] += 1
@@ -211,7 +211,7 @@ class _Watch:
                 serial = self.instance.devices[device].serial_number
                 once = hardware.Injected(kind, device, core, time.time(), 0.0, serial_number=serial)
                 hardware.inject(self._folder, once)
-        # One that lasts and ends no program strikes each call: a second's are written as one.
+        # A lasting fault that ends no program strikes each call: these are written once a second.
         if fault_kind.status or request is None:
             self.writer.write()
 
@@ -220,7 +220,7 @@ class _Watch:
         return divmod(core, self.instance.devices[0].cores)
 
     def record(self) -> Record:
-        """The record of now."""
+        """The present record of the process."""
         try:
             self.work.settle()
         except (EmulatorError, RuntimeError):
@@ -259,17 +259,17 @@ class _Watch:
 
 
 def _shortened(time_s: float) -> float:
-    """A time to three digits: a program of any shapes has few of these."""
+    """A time rounded to three digits, so that distinct values stay few."""
     return float(f"{time_s:.3g}")
 
 
 def _counts_cores() -> bool:
-    """Whether this process says how many cores it needs, and not which."""
+    """True if the environment names the number of cores, and not which."""
     return COUNT in os.environ and VISIBLE not in os.environ
 
 
 def own_cores() -> tuple[int, ...]:
-    """The cores of this process on its instance: those named, else the one of its local rank."""
+    """The cores of this process on its instance: those named, else that of its local rank."""
     cores = visible_cores()
     rank = os.environ.get(_LOCAL_RANK, "")
     if len(cores) == 1 and rank.isdecimal() and VISIBLE not in os.environ:
@@ -288,7 +288,7 @@ def command() -> str:
 
 
 def _resident_bytes() -> int:
-    """The host's memory that this process holds; 0 where the system does not say."""
+    """Resident host memory of this process; 0 where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  once a second
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -297,13 +297,13 @@ def _resident_bytes() -> int:
 
 
 _watching: Final[dict[int, _Watch]] = {}
-"""By process: a fork starts with none of its own."""
+"""The state by process number: a fork starts without."""
 
 
 def begin(tool: str = "") -> None:
-    """Keep the state of this process from now on; what it runs is found where `tool` is "".
+    """Keep the state of this process from now on; `tool` names its framework, "" to detect it.
 
-    A state that cannot be kept is said once, on the standard error.
+    If it cannot be kept, that is reported once on the standard error.
     """
     pid = os.getpid()
     if pid in _watching or os.environ.get(STATE_VARIABLE) == OFF:
@@ -324,12 +324,12 @@ def begin(tool: str = "") -> None:
 
 
 def current_watch() -> _Watch | None:
-    """What watches this process, if anything does."""
+    """The state of this process; None if it is not kept."""
     return _watching.get(os.getpid())
 
 
 def end() -> None:
-    """Keep the state of this process no longer."""
+    """Stop keeping the state of this process."""
     watch = _watching.pop(os.getpid(), None)
     if watch is not None:
         faults.struck.clear()
@@ -344,14 +344,14 @@ def _tool() -> str:
 
 
 class _Runs:
-    """Runs of kernels, told to the state."""
+    """Observer that reports runs of kernels to the state."""
 
     def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
-        """The process uses the devices of its ranks from now on.
+        """Note that the process uses the devices of its ranks.
 
         Raises:
-            BadInput: TRNSIM_INSTANCE names an instance that is not emulated, or cores are asked
-                for that there are not.
+            BadInput: TRNSIM_INSTANCE names an instance that is not emulated, or cores are named
+                that do not exist.
             HardwareFault: a device has a fault.
         """
         instance_target()
@@ -365,15 +365,15 @@ class _Runs:
                 faults.strike(core)
 
     def issues(self, team: Team, title: str, rank: int = 0) -> None:
-        """The rank's cores hold what the kernel allocates, until it has run."""
+        """Note that the rank's cores hold the kernel's allocations until it has run."""
         hbm_use.runs(team, title, rank)
 
     def left(self) -> None:
-        """Nothing is held any more."""
+        """Note that the kernels of this thread are over."""
         hbm_use.has_run()
 
     def ended(self, run: Run, rank: int = 0) -> None:
-        """Count the run, where a reader listens; ranks on other instances are not of this one."""
+        """Count the run, where a reader listens; ranks on other instances are left out."""
         watch = current_watch()
         if watch is not None and watch.work in call_log.recordings and rank < len(watch.cores):
             watch.work.ran(run, rank)
