@@ -46,7 +46,7 @@ def test_a_call_has_the_names_of_its_schema_and_tensors_without_values():
     assert [str(one) for one in topk.results] == ["float32[2, 2]", "int64[2, 2]"]
     cat = call_of(found[torch.ops.aten.cat.default], "aten::cat.default")
     assert cat.operator == "aten::cat"
-    assert [str(one) for one in cat.given] == ["float32[2, 3]"] * 2
+    assert [str(one) for one in cat.tensors] == ["float32[2, 3]"] * 2
 
 
 def test_a_line_is_that_of_the_program_past_the_frameworks_own():
