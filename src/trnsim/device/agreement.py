@@ -133,21 +133,17 @@ class Agreement:
         self._read: dict[str, str] = {}
         store.set(self._alive(rank), alive.lock())
 
-    def meet(
-        self, group: str, ranks: Sequence[int], arguments: CallArguments
-    ) -> CallFailure | None:
+    def meet(self, group: str, ranks: Sequence[int], own: CallArguments) -> CallFailure | None:
         """Wait until all `ranks` of `group` are at its next collective; the failure if they fail.
 
         None where all agree, or where the store is gone: the transport then raises the error.
         """
-        call = self._next(group, ranks, arguments)
+        call = self._next(group, ranks, own)
         return self._unless_gone(lambda: self._said_and_awaited(call))
 
-    def begin(
-        self, group: str, sender: int, receiver: int, arguments: CallArguments
-    ) -> PendingCall:
+    def begin(self, group: str, sender: int, receiver: int, own: CallArguments) -> PendingCall:
         """Publish a send to `receiver` or a receive from `sender` of this rank."""
-        call = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), arguments)
+        call = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), own)
         if receiver not in self._takers:
             self._unless_gone(lambda: self._say(call))
         return call
