@@ -7,7 +7,7 @@ from test_layers import stack
 
 from trnsim.compiler import pricing
 from trnsim.compiler.pricing import ProgramFigures, price_graph, program_figures
-from trnsim.compiler.schedules import CompileOptions, Schedule
+from trnsim.compiler.schedules import CompileOptions, SbufSchedule
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import If
@@ -18,7 +18,14 @@ from trnsim.profile.measures.parts import Part
 def test_figures_are_stored_and_restored():
     part = Part(2, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})
     figures = ProgramFigures(
-        1.0, 2.0, 3, {("add", 4): part}, ("said",), (2, 4), Schedule(1024, 512), frozenset({"room"})
+        1.0,
+        2.0,
+        3,
+        {("add", 4): part},
+        ("said",),
+        (2, 4),
+        SbufSchedule(1024, 512),
+        frozenset({"room"}),
     )
     assert ProgramFigures.restored(json.loads(json.dumps(figures.stored()))) == figures
 

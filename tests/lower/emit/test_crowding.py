@@ -2,7 +2,7 @@
 
 from made_graphs import Made
 
-from trnsim.compiler.schedules import Schedule
+from trnsim.compiler.schedules import SbufSchedule
 from trnsim.lower.program import trace
 
 
@@ -33,7 +33,7 @@ def test_what_has_no_room_counts_too():
         return made, made.of("add", made.of("add", x, y), z)
 
     kib = 1024
-    crowded = Schedule(191 * kib, 32 * kib)
+    crowded = SbufSchedule(191 * kib, 32 * kib)
     made, found = sums(512)
     roomy = wanted_bytes(made, found)
     made, found = sums(512)
