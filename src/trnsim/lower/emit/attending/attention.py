@@ -1,7 +1,7 @@
-"""Attention on the chip: scores never leave PSUM, and the result lies as the next product wants.
+"""Attention on the chip: scores stay in PSUM, and the result lies as the next product needs it.
 
-Queries that share keys stand together on the partitions, up to 128 of them, keys along the columns.
-Keys pass in stretches; where one stretch is not all, what was summed is rescaled when the maximum
+Queries that share keys lie together on the partitions, up to 128 of them, keys along the columns.
+Keys are read in stretches; where there are several, earlier sums are rescaled when the maximum
 grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
 """
 
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _BIASES: Final = 8
-"""Stretches of a bias that are kept for the next head."""
+"""Stretches of a bias that stay in SBUF for the next head."""
 _SHORT: Final = 256
 """Keys up to which several heads are computed together."""
 _HIDDEN: Final = -3.0e38
-"""The score of a key that a query does not see: finite, so that differences are."""
+"""The score of a key that is masked for a query: finite, so that differences are."""
 
 
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
-    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
+    """Emit ``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
     AttentionEmitter(emission, node).run()
 
 
 class AttentionEmitter(Operands):
-    """One attention."""
+    """The emission of one attention."""
 
     def run(self) -> None:
-        """Every group of heads that share keys, 128 queries at a time."""
+        """Emit every group of heads that share keys, 128 queries at a time."""
         groups = self._groups()
         self._make_logs()
         beside = self._heads_at_once()
@@ -78,7 +78,7 @@ class AttentionEmitter(Operands):
         self.emission.places[self.node.result.number] = [out]
 
     def _allocate_output(self) -> TensorPlace:
-        """Rows in HBM where the caller alone reads the result, else room for what comes next."""
+        """A place of the result: rows in HBM if it is an output only, else with the frame of Q."""
         value, emission = self.node.result, self.emission
         if emission.facts.is_output_only(value):
             return in_hbm(tiles.output(value.shape, value.dtype), value.shape)
@@ -89,7 +89,7 @@ class AttentionEmitter(Operands):
         return self.emission.residents.allocate(frame, self.node.result)
 
     def _heads_at_once(self) -> int:
-        """Heads whose scores, transposed weights and results each fit in one bank."""
+        """The count of heads whose scores, transposed weights and results each fit in a bank."""
         if self.S > _SHORT or self.L > P or len(self.parts) > 1:
             return 1
         return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
@@ -97,7 +97,7 @@ class AttentionEmitter(Operands):
     # Where operands lie
 
     def frame_of(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
-        """The last dimension along the partitions, and heads as those of an operand are.
+        """The last dimension along the partitions, and heads there as those of an operand.
 
         No head straddles two blocks.
         """
@@ -113,7 +113,7 @@ class AttentionEmitter(Operands):
         return Frame(shape, (*across, rank - 1), (*others, rank - 2), block)
 
     def _make_logs(self) -> None:
-        """Room for the logarithms of the sums, queries along the partitions, if they are read."""
+        """Allocate the logarithms of the sums, queries along partitions, if a node reads them."""
         value = self.node.results[1]
         if not self.emission.facts.uses.get(value.number, 0):
             return
@@ -126,13 +126,13 @@ class AttentionEmitter(Operands):
     # Loading
 
     def store_head(self, out: TensorPlace, index: tuple[int, ...], part: Tensor) -> None:
-        """The result of a head, [V, L], in its place."""
+        """Store the result of a head, [V, L]."""
         store_head(head_of(out, index).sliced((self.L, self.V), (0, 0), (1, 1)), part, self.dtype)
 
     # Computing
 
     def mask_out(self, scores: Tensor, rows: QueryRows, first: int) -> None:
-        """Add the lowest score to those of keys that are hidden: by a product."""
+        """Add the lowest score to those of masked keys: by a product."""
         columns = scores.shape[1]
         if not self.is_causal:
             return
@@ -213,7 +213,7 @@ class AttentionEmitter(Operands):
         return self._together_masks[places, columns]
 
     def _mask(self, offset: int, count: int, columns: int) -> Tensor:
-        """Zeros where row i sees column j, which is up to ``i + offset``, else a hidden score."""
+        """Zeros where row i sees column j, that is ``j <= i + offset``, else the masked score."""
         key = (offset, count, columns)
         if key not in self._masks:
             zeros, mask = (new((count, columns), nl.bfloat16) for _ in "zm")
@@ -231,7 +231,7 @@ class AttentionEmitter(Operands):
         return self._masks[key]
 
     def _attend_together(self, heads: list[tuple[int, ...]], out: TensorPlace) -> None:
-        """Heads of few queries and keys, their scores side by side in one bank."""
+        """Emit heads of few queries and keys, their scores side by side in one bank."""
         number, L, S = len(heads), self.L, self.S
         loaded = [self.keys_of([index])[0] for index in heads]
         scores = new((L, number, S), nl.float32, nl.psum)
@@ -270,7 +270,7 @@ class AttentionEmitter(Operands):
         self.transpose_and_store(result.reshape((L, number * self.V)), heads, 0, out)
 
     def _mask_causal(self, scores: Tensor) -> Tensor:
-        """Scores [rows, heads, keys] without the keys that are hidden."""
+        """Scores [rows, heads, keys] with the lowest score added to masked keys."""
         if not self.is_causal:
             return scores
         L, number, S = scores.shape
@@ -297,7 +297,7 @@ class AttentionEmitter(Operands):
     def store_logs(
         self, shift: Tensor, total: Tensor, places: list[tuple[tuple[int, ...], int, int]]
     ) -> None:
-        """``log(total) - shift`` of each stretch of rows, a column for heads beside."""
+        """Store ``log(total) - shift`` of each stretch of rows, a column for each head."""
         if self.logs is None:
             return
         powers, logs = new(total.shape), new(total.shape)
@@ -315,7 +315,7 @@ class AttentionEmitter(Operands):
     def transpose_and_store(
         self, result: Tensor, heads: list[tuple[int, ...]], start: int, out: TensorPlace
     ) -> None:
-        """Results [queries, heads of V] turned, as many heads at once as lie in one block."""
+        """Store results [queries, heads of V] transposed, several heads of one block at once."""
         queries, column = result.shape[0], 0
         places = [
             head_of(out, index).sliced((queries, self.V), (start, 0), (1, 1)) for index in heads

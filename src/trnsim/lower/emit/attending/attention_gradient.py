@@ -1,9 +1,9 @@
-"""Gradients of attention on the chip: scores are computed again, and none of them leaves it.
+"""Gradients of attention on the chip: scores are recomputed there and never stored.
 
 Queries run along the partitions, 128 at a time, keys along the columns, a bank of PSUM at a time.
-A tile's weights follow from the logarithms that the forward pass kept, without a maximum. The
+A tile's weights follow from the logarithms that the forward pass stored, without a maximum. The
 gradients of keys and values add up in PSUM over the queries; those of the queries over the keys,
-in SBUF where these are more than a bank. Short heads stand side by side in a bank. The method is
+in SBUF where these are more than a bank. Short heads lie side by side in a bank. The method is
 algorithm 4 of Dao et al., FlashAttention (arXiv:2205.14135).
 """
 
@@ -48,13 +48,13 @@ Index = tuple[int, ...]
 
 @emitter(AttentionBackward)
 def attention_backward(emission: Emission, node: Node) -> None:
-    """The gradients of queries, keys and values."""
+    """Emit the gradients of queries, keys and values."""
     AttentionGradient(emission, node).run()
 
 
 @dataclass
 class _Unit:
-    """Heads side by side, and their operands: of each head, columns [width, rows] and rows.
+    """Heads side by side, with operands as columns [width, rows] and as rows.
 
     Attributes:
         heads: their indices.
@@ -65,8 +65,8 @@ class _Unit:
         query_rows: by 128 queries, then by head, [queries, E].
         key_rows: by 128 keys, then by head, [keys, E].
         grad_rows: by 128 queries, then by head, [queries, V].
-        drops: by 128 queries, [queries, heads]: each one's sum of its gradient times its result.
-        to_query: by 128 queries, what earlier keys gave: by 128 of E, [.., heads, queries].
+        drops: by 128 queries, [queries, heads]: sum of each query's gradient times its result.
+        to_query: by 128 queries, the gradient from earlier keys: by 128 of E, [.., heads, queries].
     """
 
     heads: list[Index]
@@ -82,7 +82,7 @@ class _Unit:
 
 
 class AttentionGradient(AttentionEmitter):
-    """The gradients of one attention."""
+    """The emission of one attention's gradients."""
 
     def __init__(self, emission: Emission, node: Node) -> None:
         super().__init__(emission, node)
@@ -98,7 +98,7 @@ class AttentionGradient(AttentionEmitter):
         self.stretch = max(min(BANK, _BANKS * BANK // sum(widths) // P * P), P)
 
     def run(self) -> None:
-        """Every head, as many side by side as a bank holds."""
+        """Emit every head, as many side by side as fit in a bank."""
         outs = self._allocate_outputs()
         heads = sorted(
             product(*map(range, self.heads)), key=lambda index: head_of(outs[0], index).offset
@@ -110,7 +110,7 @@ class AttentionGradient(AttentionEmitter):
             self.emission.places[value.number] = [out]
 
     def _allocate_outputs(self) -> list[TensorPlace]:
-        """Room for the results; rows in HBM where the caller alone reads them."""
+        """Places of the gradients: rows in HBM where they are outputs only."""
         emission, results = self.emission, self.node.results
         is_last = all(map(emission.facts.is_output_only, results))
         self.is_in_rows = is_last and max(self.L, self.S) <= P
@@ -128,7 +128,7 @@ class AttentionGradient(AttentionEmitter):
         ]
 
     def _heads_at_once_with_gradients(self) -> int:
-        """Heads whose scores, gradients and rows each fit in one bank."""
+        """The count of heads whose scores, gradients and rows each fit in one bank."""
         if max(self.L, self.S) > P:
             return 1
         return max(BANK // max(self.S, self.L, self.E, self.V), 1)
@@ -156,9 +156,9 @@ class AttentionGradient(AttentionEmitter):
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
     def _near(self, place: TensorPlace, index: Index) -> TensorPlace:
-        """A head's matrix; what lies in HBM is brought with its neighbours.
+        """A head's matrix; one in HBM is loaded with its neighbours.
 
-        What lies across is brought by whole blocks of partitions.
+        A head that lies transposed is loaded by whole blocks of partitions.
         """
         matrix = head_of(place, index)
         if not lies_across(matrix):
@@ -190,7 +190,7 @@ class AttentionGradient(AttentionEmitter):
         return self._loaded_rows[key]
 
     def _columns(self, part: TensorPlace, from_: int) -> list[Tensor]:
-        """A head's matrix [rows, width] by 128 of its width: where it lies, or its rows turned."""
+        """A head's matrix [rows, width] by 128 of its width: a view, or its rows transposed."""
         length, total_width = part.shape
         slices = list(tiles.pieces(total_width, P))
         if part.is_on_chip or lies_across(part):
@@ -206,7 +206,7 @@ class AttentionGradient(AttentionEmitter):
         return columns
 
     def _load_unit(self, heads: list[Index]) -> _Unit:
-        """Heads with their operands on the chip."""
+        """Heads with their operands in SBUF."""
         self._loaded_rows.clear()
         query, key = self._sides(self.query, self.key, heads, self.E)
         grad, value = self._sides(self.grad, self.value, heads, self.V)
@@ -226,7 +226,7 @@ class AttentionGradient(AttentionEmitter):
     def _sides(
         self, queries: TensorPlace, keys: TensorPlace, heads: list[Index], width: int
     ) -> tuple[list[list[Tensor]], list[list[Tensor]]]:
-        """Both sides of a product as columns, which begin at the same partition."""
+        """Both operands of a product as columns that begin at the same partition."""
         columns: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
         for index in heads:
             places = [self._place(side, index, width) for side in (queries, keys)]
@@ -242,7 +242,7 @@ class AttentionGradient(AttentionEmitter):
         return columns
 
     def _place(self, place: TensorPlace, index: Index, width: int) -> int:
-        """The partition at which a head's columns begin, brought with others or where they lie."""
+        """The first partition of a head's columns, loaded with others or in place."""
         matrix = head_of(place, index)
         if place.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
@@ -257,7 +257,7 @@ class AttentionGradient(AttentionEmitter):
     def _rows(
         self, place: TensorPlace, heads: list[Index], columns: list[list[Tensor]]
     ) -> list[list[Tensor]]:
-        """Rows of heads by 128: turned, those of all heads in one bank, or where they lie."""
+        """Rows of heads by 128: a view, or transposed with those of all heads in one bank."""
         length, width = place.shape[-2:]
         rows: list[list[Tensor]] = []
         is_across = place.is_on_chip and place.steps[-1] == (1, 0)
@@ -300,7 +300,7 @@ class AttentionGradient(AttentionEmitter):
     # Computing
 
     def _run(self, unit: _Unit, outs: list[TensorPlace]) -> None:
-        """The gradients of some heads, a stretch of keys at a time."""
+        """Emit the gradients of some heads, a stretch of keys at a time."""
         many = len(unit.heads)
         for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S
@@ -344,7 +344,7 @@ class AttentionGradient(AttentionEmitter):
     def _add_block(
         self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int], sums: list[list[Tensor]]
     ) -> None:
-        """Add what 128 queries give to the gradients of a stretch of keys, and to their own."""
+        """Add the terms of 128 queries to the gradients of a stretch of keys, and to their own."""
         (at, rows), (start, columns), tile = queries, keys, queries[0] // P
         weights = self._weights(unit, queries, keys)
         slopes = new(weights.shape, self.dtype)
@@ -373,7 +373,7 @@ class AttentionGradient(AttentionEmitter):
         self._to_query(unit, at, start, slopes)
 
     def _weights(self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
-        """``exp(scale * scores - logarithms)``, zero where a key is hidden."""
+        """``exp(scale * scores - logarithms)``, zero where a key is masked."""
         (at, rows), (start, columns) = queries, keys
         shape = rows, len(unit.heads), columns
         scores, weights = new(shape, nl.float32, nl.psum), new(shape, self.dtype)
@@ -408,7 +408,7 @@ class AttentionGradient(AttentionEmitter):
         return visible
 
     def _to_query(self, unit: _Unit, at: int, start: int, slopes: Tensor) -> None:
-        """Add what a stretch of keys gives to the gradients of 128 queries: slopes turned."""
+        """Add the contribution of a stretch of keys to the gradients of 128 queries."""
         rows, many, columns = slopes.shape
         blocks = -(-columns // P)
         flipped = new((min(P, columns), many * blocks, rows), self.dtype, nl.psum)
@@ -440,7 +440,7 @@ class AttentionGradient(AttentionEmitter):
     def _store_gradient(
         self, out: TensorPlace, unit: _Unit, start: int, parts: list[Tensor], scale: float
     ) -> None:
-        """Gradients times a number to their places, heads at once that lie in a line."""
+        """Store gradients times a number, several heads at once that lie contiguously."""
         places = [head_of(out, index) for index in unit.heads]
         if self.is_in_rows:
             (part,) = parts
@@ -460,7 +460,7 @@ class AttentionGradient(AttentionEmitter):
 
 
 def _follows(places: list[TensorPlace], first: int, last: int, rows: int) -> bool:
-    """Whether the rows of a head lie right after those of all from the first one on."""
+    """True if the last head's rows lie right after those of the heads from the first one on."""
     start, end = places[first], places[last]
     if start.steps[0][-1] != 1 or any(start.steps[0][:-1]) or rows != start.shape[0]:
         return False

@@ -1,7 +1,7 @@
-"""Attention of few queries with keys of their own, as decoding has it.
+"""Attention of few queries with keys of their own, as in decoding.
 
-Queries of up to 128 rows stand together on the partitions though each reads its own keys: the
-others' columns of what stays in the array are zero, and products with all keys add up in one tile
+Up to 128 queries share the partitions though each reads its own keys: in the stationary operand the
+columns of the other queries are zero, and products with all keys add up in one tile
 of PSUM. The result comes with its values along the partitions, a column for each query.
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.attending.attention import AttentionEmitter
 
 _FEW: Final = 32
-"""Queries of a group of heads up to which groups stand together."""
+"""Queries of a group of heads up to which groups share the partitions."""
 _BANKS: Final = 4
 """Banks of PSUM for scores; a last short stretch takes one more."""
 _PASS_BYTES: Final = 64 * 1024
-"""Of a partition, for the keys and values of all heads in one pass."""
+"""Bytes of a partition for the keys and values of all heads in one pass."""
 _AHEAD: Final = 2
 """Passes whose keys are in SBUF: one is read while the next comes."""
 
@@ -36,13 +36,13 @@ Head = tuple[int, ...]
 
 @dataclass
 class _Member:
-    """Heads that share keys, and their rows among all.
+    """A group of heads that share keys, and their rows among all queries.
 
     Attributes:
         heads: their indices.
         start: the first row.
         rows: how many.
-        queries: [E, all rows], zero but for these.
+        queries: [E, all rows], zero outside these rows.
     """
 
     heads: list[Head]
@@ -52,7 +52,7 @@ class _Member:
 
 
 def pack_groups(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
-    """Groups of heads by packs of up to 128 queries; None where one group has many."""
+    """Groups of heads in packs of up to 128 queries; None if a group has many queries."""
     if len(groups) == 1 or any(len(heads) * L > _FEW for heads in groups):
         return None
     full_packs: list[list[list[Head]]] = [[]]
@@ -93,7 +93,7 @@ class DecodingAttention:
             start += rows
 
     def run(self, out: TensorPlace) -> None:
-        """Compute, and put each head in its place."""
+        """Compute the pack, and store each head."""
         passes = self._passes()
         self.is_single_pass = len(passes) == 1
         for number, stretches in enumerate(passes):
@@ -110,7 +110,7 @@ class DecodingAttention:
                 self.attending.store_head(out, head, done[:, at : at + self.attending.L])
 
     def _passes(self) -> list[list[Stretch]]:
-        """Stretches of keys whose scores are in PSUM at once; few keys at the end join others."""
+        """Stretches of keys whose scores are in PSUM at once; a short last one joins another."""
         attending = self.attending
         key_bytes = attending.dtype.itemsize * (1 + -(-attending.V // P)) * len(self.members)
         banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _BANKS)
@@ -149,16 +149,13 @@ class DecodingAttention:
         self._accumulate(largest, total, sums)
 
     def _load_stretch(self, stretch: Stretch, slot: int) -> list[KeyStretch]:
-        """A stretch of each member's keys, all of which come before the values."""
+        """A stretch of each member's keys and values; all keys are loaded before the values."""
         attending = self.attending
         heads = {(slot, at, stretch.part): member.heads for at, member in enumerate(self.members)}
-        keys = [attending.keys_at(own, stretch, (place, "keys")) for place, own in heads.items()]
-        values = [
-            attending.values_at(own, stretch, (place, "values")) for place, own in heads.items()
-        ]
-        return [
-            KeyStretch(stretch.first, stretch.count, *own) for own in zip(keys, values, strict=True)
-        ]
+        keys = [attending.keys_at(own, stretch, (key, "keys")) for key, own in heads.items()]
+        values = [attending.values_at(own, stretch, (key, "values")) for key, own in heads.items()]
+        pairs = zip(keys, values, strict=True)
+        return [KeyStretch(stretch.first, stretch.count, *pair) for pair in pairs]
 
     def _scores(self, keys: list[KeyStretch], start: int, columns: int) -> Tensor:
         """The products of all queries with their own keys, [queries, keys]."""
@@ -170,7 +167,7 @@ class DecodingAttention:
         return sums
 
     def _weigh(self, powers: Tensor, keys: list[KeyStretch], start: int, sums: Tensor) -> None:
-        """Add values, weighted, a column for each query."""
+        """Add weighted values, a column for each query."""
         for at, count in tiles.pieces(powers.shape[1], P):
             flipped = new((count, self.n), powers.dtype, nl.psum)
             nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
@@ -181,7 +178,7 @@ class DecodingAttention:
                 nisa.nc_matmul(dst=sums[:, rows], stationary=values, moving=weights[:, rows])
 
     def _accumulate(self, largest: Tensor, total: Tensor, sums: Tensor) -> None:
-        """Add what came before, rescaled to the new maximum."""
+        """Add the sums of earlier passes, rescaled to the new maximum."""
         if self.largest is not None:
             less, shrunk, rescaled = (new((self.n, 1)) for _ in range(3))
             nisa.tensor_tensor(dst=less, data1=self.largest, data2=largest, op=nl.subtract)
@@ -208,7 +205,7 @@ class DecodingAttention:
         self.largest, self.total, self.result = largest, total, sums
 
     def _on_partitions(self, column: Tensor) -> Tensor:
-        """A number to a query, [queries, 1], on every partition: [V, queries]."""
+        """A column [queries, 1] as a row on every partition, [V, queries]."""
         diagonal = new((self.n, self.n))
         unit = self.attending.emission.constants.once(("identity",), identity)
         nisa.tensor_scalar(

@@ -1,4 +1,4 @@
-"""Heads of attention where they lie: their rows as tiles, moved or turned where they must be."""
+"""Heads of attention in their places: rows and columns as tiles, moved or transposed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trnsim.nki import language as nl
 
 
 def head_of(place: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
-    """One head's matrix [rows, width]."""
+    """The place of one head's matrix, [rows, width]."""
     rank = len(place.shape)
     starts = (*index, 0, 0)
     matrix = place.sliced((*(1,) * (rank - 2), *place.shape[-2:]), starts, (1,) * rank)
@@ -27,7 +27,7 @@ def cube(tile: Tensor) -> Tensor:
 
 
 def first_partition(place: TensorPlace, width: int) -> int:
-    """The partition at which a head [rows, width] begins that lies with its width along them."""
+    """The first partition of a head [rows, width] whose width lies along partitions; else 0."""
     if not place.is_on_chip or place.steps[1] != (1, 0) or place.steps[0][0]:
         return 0
     first = place.offset[0] % place.storage.block
@@ -36,7 +36,7 @@ def first_partition(place: TensorPlace, width: int) -> int:
 
 
 def may_begin(first: int, partitions: int) -> bool:
-    """Whether engines take so many partitions from there on."""
+    """True if engines accept so many partitions from that one on."""
     alignment = next(size for size in (32, 64, P) if partitions <= size)
     return first % alignment == 0
 
@@ -44,9 +44,9 @@ def may_begin(first: int, partitions: int) -> bool:
 def columns_of(
     place: TensorPlace, width: int, start: int, count: int, dtype: Any, partition: int = 0
 ) -> Tensor:
-    """Rows of a head [rows, width] as [width, rows]: where they lie, moved, or turned.
+    """Rows of a head [rows, width] as [width, rows]: a view, moved, or transposed.
 
-    What lies from another partition on than that is moved.
+    A head that begins at another partition than `partition` is moved.
     """
     here = place.sliced((count, width), (start, 0), (1, 1))
     if here.is_on_chip:
@@ -71,12 +71,12 @@ def columns_of(
 
 
 def lies_across(here: TensorPlace) -> bool:
-    """Whether rows [rows, width] in HBM are neighbours: read along the width, they are elements."""
+    """True if rows [rows, width] in HBM are contiguous along the rows, not the width."""
     return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
 
 
 def _load_transposed(here: TensorPlace, dtype: Any) -> Tensor:
-    """Rows [rows, width] as [width, rows], by a transfer."""
+    """Rows [rows, width] as [width, rows], by one transfer."""
     count, width = here.shape
     frame = Frame((count, width), (1,), (0,))
     return load_tile(here, frame, TileSpan(0, 1, width, 0, count), dtype)[:, 0]
@@ -85,7 +85,7 @@ def _load_transposed(here: TensorPlace, dtype: Any) -> Tensor:
 def rows_of(
     place: TensorPlace, width: int, start: int, count: int, dtype: Any, column: int = 0
 ) -> Tensor:
-    """Rows of a head as [rows, width]: where they lie, moved, or turned."""
+    """Rows of a head as [rows, width]: a view, moved, or transposed."""
     here = place.sliced((count, width), (start, column), (1, 1))
     is_across = here.is_on_chip and here.steps[1] == (1, 0) and not here.steps[0][0]
     if width > P and (is_across or (not here.is_on_chip and lies_across(here))):
@@ -117,7 +117,7 @@ def rows_of(
 
 
 def copy_from_psum(flipped: Tensor, columns: int, blocks: int) -> Tensor:
-    """What was turned into PSUM, in SBUF; the last of every `blocks` may have fewer rows."""
+    """Transposed blocks copied to SBUF; the last of every `blocks` may have fewer rows."""
     weights = new(flipped.shape, flipped.dtype)
     rest = columns % P
     if columns <= P or not rest:
@@ -138,7 +138,7 @@ def copy_from_psum(flipped: Tensor, columns: int, blocks: int) -> Tensor:
 def is_next_head(
     out: TensorPlace, first: tuple[int, ...], second: tuple[int, ...], rows: int
 ) -> bool:
-    """Whether another head lies so many partitions after the first, in the same block."""
+    """True if the second head lies `rows` partitions after the first, in the same block."""
     if not out.is_on_chip:
         return False
     (p, f), (q, g) = head_of(out, first).offset, head_of(out, second).offset
@@ -147,7 +147,7 @@ def is_next_head(
 
 
 def store_head(here: TensorPlace, part: Tensor, dtype: Any, scale: float = 1.0) -> None:
-    """[V, queries] times a number to where they belong."""
+    """Store [V, queries] times a number in the place of a head, [queries, V]."""
     if here.is_on_chip:
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block

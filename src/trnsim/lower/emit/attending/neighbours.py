@@ -1,6 +1,6 @@
-"""Rows of heads in HBM, many to a transfer: short heads with their neighbours, long ones in parts.
+"""Transfers of heads in HBM: several short heads in one, long heads in parts.
 
-A queue takes longer to start a transfer than a short head takes to come.
+A queue takes longer to start a transfer than a short head takes to arrive.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _BYTES: Final = 4096
-"""Bytes of a partition that one transfer brings or takes."""
+"""Bytes of a partition in one transfer."""
 
 _NARROW: Final = (32, 64)
-"""Widths of which several stand on the partitions, where engines may begin."""
+"""Widths of which several heads share the partitions, at starts that engines accept."""
 
 Index = tuple[int, ...]
 
 
 def lies_in_rows(place: TensorPlace, width: int) -> bool:
-    """Whether a head's rows lie in HBM, each in one run."""
+    """True if a head's rows lie in HBM, each contiguous."""
     return not place.is_on_chip and (width == 1 or place.steps[1] == (1,))
 
 
 class Neighbours:
-    """Heads by where they lie, and those that were brought."""
+    """Heads grouped by their distance in HBM, and the groups that are loaded."""
 
     def __init__(self, heads: tuple[int, ...]) -> None:
         self._heads = list(product(*map(range, heads)))
@@ -40,9 +40,9 @@ class Neighbours:
         self._turned: dict[tuple[int, int, int], Tensor] = {}
 
     def near(self, place: TensorPlace, index: Index, row: int = 0) -> tuple[TensorPlace, int]:
-        """A head's matrix from some row on, and that row.
+        """A head's matrix from some row on, loaded with its neighbours, and that row.
 
-        What does not lie in rows in HBM, or not in whole blocks of them, stays where it is.
+        A head that does not lie in rows in HBM, or not in whole blocks, stays in its place.
         """
         matrix = head_of(place, index)
         length, width = matrix.shape
@@ -59,9 +59,9 @@ class Neighbours:
         return self._from(matrix, group), first
 
     def place(self, place: TensorPlace, index: Index) -> int:
-        """The partition at which a head lies that is turned with its neighbours; -1 if it is not.
+        """The first partition of a head that is transposed with its neighbours; -1 if it is not.
 
-        Narrow heads stand one below the other, as many as there is room for.
+        Narrow heads lie one below the other, as many as fit.
         """
         matrix = head_of(place, index)
         length, width = matrix.shape
@@ -72,7 +72,7 @@ class Neighbours:
         return self._group(place, matrix).index(matrix.offset[0]) % (P // width) * width
 
     def columns(self, place: TensorPlace, index: Index) -> Tensor:
-        """A head as [width, rows], turned with its neighbours, at its `place`."""
+        """A head as [width, rows], transposed with its neighbours, at its `place`."""
         matrix = head_of(place, index)
         rows, width = matrix.shape
         group, dtype = self._group(place, matrix), place.storage.dtype
@@ -94,7 +94,7 @@ class Neighbours:
         return self._turned[key][at * width : (at + 1) * width]
 
     def _group(self, place: TensorPlace, matrix: TensorPlace) -> list[int]:
-        """Where the heads begin that come with a head: evenly spaced, as many as have room."""
+        """The offsets of the heads that are loaded with a head: evenly spaced, as many as fit."""
         if id(place) not in self._groups:
             most = _blocks_per_transfer(matrix) // max(1, matrix.shape[0] // P)
             starts = sorted({head_of(place, index).offset[0] for index in self._heads})
@@ -102,7 +102,7 @@ class Neighbours:
         return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 
     def _from(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
-        """A head of those that begin at some places, brought once."""
+        """A head among those at some offsets, which are loaded once."""
         rows, width = matrix.shape
         key = id(matrix.storage), group[0]
         if key not in self._brought:
@@ -113,12 +113,12 @@ class Neighbours:
 
 
 def _blocks_per_transfer(matrix: TensorPlace) -> int:
-    """Blocks of a head's rows that one transfer brings."""
+    """Blocks of a head's rows in one transfer."""
     return int(max(1, _BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
 
 def _group_evenly(starts: list[int], most: int) -> list[list[int]]:
-    """Numbers in groups of at most so many, evenly spaced."""
+    """Numbers in groups of at most `most`, evenly spaced."""
     groups: list[list[int]] = []
     for start in starts:
         last = groups[-1] if groups else []
@@ -145,7 +145,7 @@ def _load(member: TensorPlace, group: list[int]) -> TensorPlace:
 
 
 def store_rows(places: list[TensorPlace], rows: Tensor) -> None:
-    """Rows [rows, heads, width] to heads in HBM; evenly spaced ones by one transfer."""
+    """Store rows [rows, heads, width] in heads in HBM; evenly spaced heads by one transfer."""
     first, step = 0, places[0].steps[0][0]
     for group in _group_evenly([place.offset[0] for place in places], len(places)):
         space = group[1] - group[0] if len(group) > 1 else 0

@@ -1,4 +1,4 @@
-"""What attention reads: queries, keys and values, where they lie and as tiles."""
+"""The operands of attention: places of queries, keys and values, and tiles of them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
 _BLOCKS: Final = 4
-"""Blocks of 128 keys that are turned in one bank of PSUM, in any format."""
+"""Blocks of 128 keys that are transposed in one bank of PSUM, in any format."""
 _FEW: Final = 512
-"""Keys of a head up to which several heads come at once."""
+"""Keys of a head up to which one transfer loads several heads."""
 _RUN: Final = 16
-"""Neighbouring keys of a partition that one transfer brings."""
+"""Neighbouring keys on a partition in one transfer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Keys of one part: which part, the first one in it, how many, and the first one of all."""
+    """A stretch of keys: its part, its first key in the part, its length, its first key of all."""
 
     part: int
     start: int
@@ -49,7 +49,7 @@ class Stretch:
 
 @dataclass
 class KeyStretch:
-    """A stretch: keys by 128 of E, [up to 128 of E, keys], values by 128 keys, [keys, V]."""
+    """Tiles of a stretch: keys by 128 of E, [<= 128 of E, keys]; values by 128 keys, [keys, V]."""
 
     start: int
     length: int
@@ -59,10 +59,10 @@ class KeyStretch:
 
 @dataclass
 class QueryRows:
-    """Queries that share keys, and what is known of them.
+    """Queries that share keys on the partitions, and their running softmax.
 
     Attributes:
-        places: (index of the head, first query, queries) of each stretch of rows.
+        places: (index of the head, first query, count) of each stretch of rows.
         queries: by 128 of E, [up to 128 of E, rows].
     """
 
@@ -75,7 +75,7 @@ class QueryRows:
 
 
 class Operands:
-    """Queries, keys, values and a bias of one attention."""
+    """The queries, keys, values and bias of one attention."""
 
     def __init__(self, emission: Emission, node: Node) -> None:
         self.emission, self.node = emission, node
@@ -106,7 +106,7 @@ class Operands:
         self._together_masks: dict[Any, Tensor] = {}
 
     def _readable_place(self, value: Value) -> TensorPlace:
-        """Where a value lies so that rows or columns of a head lie along columns."""
+        """A place of a value in which rows or columns of a head lie along columns."""
         *_, rows, width = range(len(value.shape))
         for place in self.emission.materialize(value):
             if place.is_on_chip and place.storage.tile.dtype != dtype_of(value.dtype):
@@ -118,14 +118,14 @@ class Operands:
         return in_hbm(self.emission.dense(value), value.shape)
 
     def _parts(self, key: Value, value: Value) -> list[tuple[TensorPlace, TensorPlace, int]]:
-        """Keys and values as they lie: a new one beside a cache stays beside it."""
+        """Keys and values in parts: a cache and the new keys concatenated to it stay apart."""
         sides = [self._concatenated_parts(tensor) for tensor in (key, value)]
         if [n for _, n in sides[0]] != [n for _, n in sides[1]]:
             sides = [[(self._readable_place(tensor), self.S)] for tensor in (key, value)]
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
     def _concatenated_parts(self, value: Value) -> list[tuple[TensorPlace, int]]:
-        """The tensors that a value is the concatenation of along its keys, seen as it is."""
+        """Operands of the concatenation along keys below a value's views, seen through them."""
         views, producer = self._views_of(value)
         if producer is None or producer.operation.dim != len(producer.result.shape) - 2:
             return [(self._readable_place(value), self.S)]
@@ -144,7 +144,7 @@ class Operands:
         return parts
 
     def _views_of(self, value: Value) -> tuple[list[Node], Any]:
-        """The views of a concatenation that keep its keys, the first one first, and its node."""
+        """The views of a concatenation that keep its keys, in order, and its node."""
         views: list[Node] = []
         node = self.emission.facts.producers.get(value.number)
         while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
@@ -156,7 +156,7 @@ class Operands:
         return (views, node) if is_joined else ([], None)
 
     def _groups(self) -> list[list[tuple[int, ...]]]:
-        """Heads that read the same keys."""
+        """Heads in groups that read the same keys."""
         groups: defaultdict[Any, list[tuple[int, ...]]] = defaultdict(list)
         for index in product(*map(range, self.heads)):
             groups[self._key_of(index)].append(index)
@@ -166,7 +166,7 @@ class Operands:
         return tuple(tuple(head_of(side, index).offset for side in part[:2]) for part in self.parts)
 
     def tiles_of(self, heads: list[tuple[int, ...]]) -> list[QueryRows]:
-        """The queries of heads that share keys, up to 128 together."""
+        """The queries of heads that share keys, up to 128 in a tile."""
         places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
         row_tiles: list[QueryRows] = []
         while places:
@@ -182,7 +182,7 @@ class Operands:
         return row_tiles
 
     def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:
-        """Queries of several stretches as one."""
+        """Queries of several stretches side by side."""
         joined: list[Tensor] = []
         for number, (_, width) in enumerate(self.slices):
             tile, column = new((width, rows), self.dtype), 0
@@ -196,7 +196,7 @@ class Operands:
     def queries_at(
         self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
     ) -> list[Tensor]:
-        """Some queries of a head, by 128 of E; alone at the partition of their keys."""
+        """Some queries of a head, by 128 of E; alone they begin at the partition of their keys."""
         if is_alone and self.stands(index):
             return [self.neighbours.columns(self.query, index)[:, start : start + count]]
         near, first = self.neighbours.near(self.query, index, start)
@@ -211,7 +211,7 @@ class Operands:
         return [columns_of(part, part.shape[1], start, count, self.dtype, from_) for part in parts]
 
     def stands(self, index: tuple[int, ...]) -> bool:
-        """Whether a head's queries and keys are turned with their neighbours, to one partition."""
+        """True if a head's queries and keys are transposed with neighbours, to equal partitions."""
         is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
         places = [self.neighbours.place(side, index) for side in (self.query, self.parts[0][0])]
         return is_few and places[0] == places[1] >= 0
@@ -221,7 +221,7 @@ class Operands:
         return columns_of(self.neighbours.near(self.query, index)[0], self.E, 0, self.L, self.dtype)
 
     def _from(self, index: tuple[int, ...]) -> int:
-        """The partition at which a head's queries and keys both begin."""
+        """The partition at which a head's queries and keys both begin; 0 if they differ."""
         query = first_partition(head_of(self.query, index), self.E)
         keys = [first_partition(head_of(key, index), self.E) for key, _, _ in self.parts]
         return query if all(first == query for first in keys) else 0
@@ -242,7 +242,7 @@ class Operands:
         return stretches
 
     def stretches(self, longest: int) -> list[Stretch]:
-        """All keys in stretches of at most so many, each of one part."""
+        """All keys in stretches of at most `longest`, each of one part."""
         stretches: list[Stretch] = []
         first = 0
         for number, (_, _, length) in enumerate(self.parts):
@@ -303,18 +303,18 @@ class Operands:
     def _side(
         self, heads: list[tuple[int, ...]], at: Stretch, side: int
     ) -> tuple[TensorPlace, bool]:
-        """The keys or values of a part, and whether their order is free: where both lie in rows."""
+        """The keys or values of a part, and whether the order of keys is free."""
         key, value, length = self.parts[at.part]
         near = [self._few(side, heads[0], length) for side in (key, value)]
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
         return near[side], both and self.bias is None and not self.is_causal
 
     def _few(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
-        """A head of few keys, brought with its neighbours; others where they lie."""
+        """A head of few keys, loaded with its neighbours; a longer one in its own place."""
         return self.neighbours.near(place, index)[0] if length <= _FEW else head_of(place, index)
 
     def _with_ones(self, values: Tensor) -> Tensor:
-        """Values [keys, V] and a column of ones, whose weighted sum is that of the weights."""
+        """Values [keys, V] with a column of ones: its weighted sum is the sum of the weights."""
         widened = new((values.shape[0], self.V + 1), self.dtype)
         copied(values, self.dtype, widened[:, : self.V])
         nisa.memset(dst=widened[:, self.V :], value=1.0, engine=nisa.gpsimd_engine)
@@ -347,7 +347,7 @@ class Operands:
             yield at, tile
 
     def _tile(self, shape: tuple[int, ...], slot: Hashable) -> Tensor:
-        """A tile of its own, or that of a slot."""
+        """A new tile, or the one of a slot."""
         if slot is None:
             return new(shape, self.dtype)
         if (slot, shape) not in self._slots:

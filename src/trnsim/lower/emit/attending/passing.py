@@ -1,7 +1,7 @@
-"""Attention of many queries: while the weights of a stretch of keys are spent, the next is scored.
+"""Attention of many queries: scores of the next stretch overlap the sums of this one.
 
 128 queries and a stretch of keys are a step. Its scores lie in PSUM, a bank at a time, from which
-the Vector Engine takes the largest and the Scalar Engine the exponentials. Their sums come from the
+the Vector Engine takes the maximum and the Scalar Engine the exponentials. Their sums come from the
 product with the values, which have a column of ones. Steps overlap by a bank: scores of one follow
 the weights of the one before, so that all engines have work.
 """
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Step:
-    """Some queries and a stretch of keys.
+    """Up to 128 queries and a stretch of keys.
 
     Attributes:
         rows: the queries.
         keys: the stretch.
-        columns: its keys up to the last that is seen.
-        is_last: whether no stretch follows.
-        scores: of each bank, in PSUM.
-        before: ``-scale * maximum`` of each row in all stretches before, if there are any.
-        shift: the same with this one.
+        columns: the keys of the stretch up to the last that is not masked.
+        is_last: whether it is the last stretch of these queries.
+        scores: the scores of each bank, in PSUM.
+        before: ``-scale * maximum`` of each row in all earlier stretches, if there are any.
+        shift: the same with this stretch included.
         result: the weighted values and the sums of the weights, [rows, V + 1].
     """
 
@@ -53,13 +53,13 @@ class _Step:
 
 
 class StreamedAttention:
-    """Attention, a step after the other."""
+    """Attention step by step, two steps overlapped."""
 
     def __init__(self, attending: AttentionEmitter) -> None:
         self.attending = attending
 
     def run(self, groups: list[list[tuple[int, ...]]], out: TensorPlace) -> None:
-        """Every group of heads that share keys, 128 queries at a time."""
+        """Emit every group of heads that share keys, 128 queries at a time."""
         before: _Step | None = None
         with balance.balanced():
             for step in self._steps(groups):
@@ -80,7 +80,7 @@ class StreamedAttention:
                     yield _Step(rows, keys, columns, keys is visible[-1], [])
 
     def _overlap(self, step: _Step | None, before: _Step | None, out: TensorPlace) -> None:
-        """Score a step and weigh the one before, bank by bank."""
+        """Score a step and sum the values of the step before, bank by bank."""
         scores, banks = self._score_banks(step), self._weigh_banks(before)
         for _ in zip_longest(scores, banks):
             pass
@@ -88,7 +88,7 @@ class StreamedAttention:
             self._store(before.rows, out)
 
     def _score_banks(self, step: _Step | None) -> Iterator[None]:
-        """The scores of a step and their maximum."""
+        """Compute the scores of a step and their maxima, a bank at each iteration."""
         if step is None:
             return
         attending, rows, keys = self.attending, step.rows, step.keys
@@ -109,7 +109,7 @@ class StreamedAttention:
         self._shift(step, maxima)
 
     def _shift(self, step: _Step, maxima: Tensor) -> None:
-        """``-scale * maximum`` of each row, of all stretches up to this one."""
+        """Compute ``-scale * maximum`` of each row, over all stretches up to this one."""
         rows, scale = step.rows, -self.attending.scale
         step.before, step.shift = rows.shift, new((rows.rows, 1))
         if balance.has_own_port():
@@ -126,7 +126,7 @@ class StreamedAttention:
         rows.shift = step.shift
 
     def _shift_beside(self, step: _Step, maxima: Tensor) -> None:
-        """The same by GpSimd, which has nothing else to do: halves of the columns, and so on."""
+        """The same on GpSimd, which is idle here: by halving the columns."""
         while maxima.shape[1] > 1:
             half = -(-maxima.shape[1] // 2)
             halves = new((maxima.shape[0], half))
@@ -144,7 +144,7 @@ class StreamedAttention:
         _on_gpsimd(step.shift, scaled, nl.minimum, step.before)
 
     def _weigh_banks(self, step: _Step | None) -> Iterator[None]:
-        """The values of a step, weighted, added to those before."""
+        """Sum the values of a step, weighted, a bank at each iteration."""
         if step is None:
             return
         attending, rows = self.attending, step.rows
@@ -174,7 +174,7 @@ class StreamedAttention:
                 nisa.nc_matmul(dst=dst, stationary=weights[:count, number], moving=moving)
 
     def _accumulate(self, step: _Step) -> None:
-        """What this stretch adds to those before, rescaled to the new maximum."""
+        """Add a step's sums to those of earlier steps, rescaled to the new maximum."""
         rows, result = step.rows, step.result
         if step.before is not None:
             shrunk, added = new((rows.rows, 1)), new(result.shape)
@@ -194,7 +194,7 @@ class StreamedAttention:
         rows.result = result
 
     def _store(self, rows: QueryRows, out: TensorPlace) -> None:
-        """Divide by the totals, turn, and put each head in its place."""
+        """Divide by the totals, transpose, and store each head."""
         attending = self.attending
         total = rows.result[:, attending.V :]
         attending.store_logs(rows.shift, total, rows.places)
