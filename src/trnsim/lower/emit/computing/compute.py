@@ -1,4 +1,4 @@
-"""One operation on the tiles of a span: [partitions, blocks, columns], 1 where one is repeated."""
+"""Instructions for one operation on the tiles of a span, [partitions, blocks, columns]."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _TWO_TENSORS: Final = 2.0
-"""Cycles an element of scalar_tensor_tensor."""
+"""Cycles for each element of scalar_tensor_tensor."""
 _ON_THREE = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
-"""Operations of several instructions that are written here for three dimensions."""
+"""Operations of several instructions that accept tiles of three dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledOperation:
-    """``data <op> other``, where the other side is a number or one number to a partition."""
+    """``data <op> other``, where `other` is a number or one number for each partition."""
 
     data: Value
     op: Any
@@ -47,20 +47,20 @@ class ScaledOperation:
 
 
 def is_binary(node: Node) -> bool:
-    """Whether one instruction of the Vector Engine computes it of two operands."""
+    """True if one instruction of the Vector Engine computes a node of two operands."""
     operation = node.operation
     is_alu = isinstance(operation, Elementwise) and bool(operation.alu) and not operation.activation
     return _is_plain(node) and is_alu and type(operation) not in _ON_THREE
 
 
 def is_activation(node: Node) -> bool:
-    """Whether the Scalar Engine computes it."""
+    """True if the Scalar Engine computes a node."""
     operation = node.operation
     return _is_plain(node) and isinstance(operation, Elementwise) and bool(operation.activation)
 
 
 def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
-    """Each operand that is a tensor, the other one, and whether that comes first."""
+    """Each tensor operand, the other operand, and whether the other comes first."""
     operation: Any = node.operation
     operands = [*node.operands, *([] if operation.number is None else [operation.number])]
     first, second = operands
@@ -71,7 +71,7 @@ def sides(node: Node) -> Iterator[tuple[Value, Value | float, bool]]:
 
 
 def as_scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation | None:
-    """A node as an operation with a number or a column, if it is one."""
+    """A node as an operation with a number or a column; else None."""
     if not is_binary(node):
         return None
     operation: Any = node.operation
@@ -86,7 +86,7 @@ def as_scaled(node: Node, is_column: Callable[[Value], bool]) -> ScaledOperation
 
 
 Step = tuple[Any, Operand, bool]
-"""An operator, its other operand, and whether that comes first."""
+"""An operator, its second operand, and whether the operand comes first."""
 
 
 def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | None) -> Tensor:
@@ -156,7 +156,7 @@ def compute_with(
 
 
 def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
-    """Whether engines are done sooner with two instructions than with one of the Vector Engine."""
+    """True if two instructions on several engines end sooner than one on the Vector Engine."""
     wide = new(data.shape)
     pairs = balance.with_tensor(wide, other)
     firsts = balance.with_number(data, wide) if op in ON_SCALAR else {}
@@ -204,7 +204,7 @@ def compute_activated(
 
 
 def _result_and_data(node: Node, data: Tensor, dst: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Where a result goes, and the data as wide as that."""
+    """The tile of a result, and the data broadcast to its shape."""
     result = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
     return result, widened(data, tuple(result.shape))
 
@@ -216,7 +216,7 @@ def _compute_apart(data: Tensor, op: Any, operand: Operand, is_reversed: bool) -
 
 
 def are_single_block(operands: list[Operand]) -> bool:
-    """Whether operands are numbers or columns of one block."""
+    """True if operands are numbers or columns of one block."""
     tensors = [operand for operand in operands if not is_number(operand)]
     return all(tuple(tensor.shape[1:]) == (1, 1) for tensor in tensors)
 
@@ -231,7 +231,7 @@ OPERATORS: Final = {
 
 
 def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
-    """The reduction of each row and block of a tile, [partitions, blocks, 1]."""
+    """Write the reduction of each row and block of a tile, [partitions, blocks, 1]."""
     if tile.shape[2] == 1:
         nisa.tensor_copy(dst=dst, src=tile)
         return
@@ -251,7 +251,7 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
 
 
 def reduce_squares(tile: Tensor, dst: Tensor) -> None:
-    """The sum of the squares of each row of a tile of one block, by one instruction."""
+    """Write the sum of the squares of each row of a tile of one block, by one instruction."""
     balance.note(Engine.scalar, tile)
     _sum_rows(nl.square, tile, dst)
 
@@ -268,7 +268,7 @@ def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether engines compute it of floating point in one instruction, or in few written here."""
+    """True if a node is of floating point and has one instruction, or a few written here."""
     operation = node.operation
     if not node.result.type.is_floating:
         return False
@@ -283,9 +283,9 @@ def _is_plain(node: Node) -> bool:
 
 
 def with_tile_operand(node: Node, operands: list[Operand], partitions: int) -> list[Operand]:
-    """The operands with a tile in the place of a number that instructions cannot take.
+    """The operands with a tile for a number that instructions cannot take.
 
-    One operand is a tile, and what a selection chooses by is.
+    At least one operand must be a tile, and so must the predicate of a selection.
     """
     is_choice = isinstance(node.operation, Select) and is_number(operands[0])
     if is_choice or all(map(is_number, operands)):
@@ -294,7 +294,7 @@ def with_tile_operand(node: Node, operands: list[Operand], partitions: int) -> l
 
 
 def constant_tile(number: float, dtype: str, partitions: int) -> Tensor:
-    """A number on each of so many partitions, [partitions, 1, 1]."""
+    """A number on each partition, [partitions, 1, 1]."""
     shape = (partitions, 1, 1)
     if dtype in INTEGERS:
         return integers.filled(int(number), shape, nl.uint32 if dtype == "uint32" else nl.int32)

@@ -1,4 +1,4 @@
-"""What is made in SBUF where it is read: places of elements, random numbers."""
+"""Tensors that each reader generates in SBUF: iota and random numbers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BELOW_ONE: Final = 1 - 2.0**-24
 
 
 class IotaSource(TileSource):
-    """A tensor whose element at place i holds i: its steps say what is counted."""
+    """A tensor whose element at position i is i; its strides say what is counted."""
 
     def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
-        """The places of a span's elements, if they step evenly along the partitions."""
+        """The positions of a span's elements; None if they are not evenly spaced."""
         rows, columns = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
         is_part = span.columns < frame.columns and len(columns) > 1
         if len(rows) > 1 or len(columns) >= FREE_DIMENSIONS or is_part:
@@ -44,7 +44,7 @@ class RandomSource(TileSource):
     """
 
     def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor:
-        """New numbers for the elements of a span."""
+        """New random numbers for the elements of a span."""
         del place, frame
         bits = new((span.partitions, span.blocks, span.columns), nl.uint32)
         nisa.rng(dst=bits)
@@ -61,7 +61,7 @@ class RandomSource(TileSource):
 
 
 def generated_place(operation: Iota | Rng) -> TensorPlace:
-    """The place of what is made where it is read."""
+    """The place of an iota or of random numbers."""
     shape, dim = operation.shape, operation.dim if isinstance(operation, Iota) else -1
     storage: Any = (IotaSource if dim >= 0 else RandomSource)(dtype_of(operation.dtype))
     return TensorPlace(storage, shape, tuple((int(at == dim),) for at in range(len(shape))), (0,))

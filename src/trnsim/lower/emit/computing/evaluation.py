@@ -1,4 +1,4 @@
-"""The computation of a value from those that lie somewhere, span by span."""
+"""The computation of a value from the places of its leaves, span by span."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ PIECE: Final = 2048
 _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
 _ALONE: Final = 512
-"""Elements of a row from which on rows go block by block, as a number to each is an operand."""
+"""Length of a row from which rows are computed block by block, with one operand for each row."""
 _LONG: Final = 1 << 15
-"""Elements of a line from which on it is computed in HBM, cut into rows."""
+"""Length of a vector from which it is computed from HBM to HBM, cut into rows."""
 _MANY_TENSORS: Final = 4
-"""Tensors of which as many long rows lie in SBUF at once."""
+"""Tensors whose tiles of full length lie in SBUF at once."""
 _REPEATED: Final = 3
-"""Readers up to which an operation of one instruction is repeated rather than kept."""
+"""Readers up to which an operation of one instruction is repeated rather than stored."""
 
 
 class Evaluation(FusedComputation):
-    """The operations that compute a value, from the leaves that lie somewhere."""
+    """The fused computation of a value from its leaves."""
 
     def __init__(
         self,
@@ -77,7 +77,10 @@ class Evaluation(FusedComputation):
         *,
         is_kept: bool = True,
     ) -> None:
-        """The computation of a value, or of what is `pending` alone.
+        """The computation of a value, or of a `pending` place of it alone.
+
+        Without `is_kept` the value is only read by another operation and not stored; values with
+        several readers are then computed and stored before.
 
         One that is not kept is read by another operation and forgotten: what several read is
         computed and kept before.
@@ -107,13 +110,13 @@ class Evaluation(FusedComputation):
 
     @cached_property
     def frame(self) -> Frame:
-        """The layout in which it is computed: that of a leaf, unless it is given."""
+        """The layout in which the value is computed: that of a leaf, unless one is set."""
         numbers = {number for number, _ in self.leaves}
         places = [place for place in self.leaves.values() if not place.is_generated]
         return choose_frame(self.emission, self.value, places, numbers)
 
     def _are_joined(self) -> bool:
-        """Whether what several read, and reductions of rows, are computed on the way.
+        """True if values with several readers, and deferred reductions, can be computed on the way.
 
         Sums in PSUM are computed once for all readers, and rows lie along the partitions.
         """
@@ -124,14 +127,14 @@ class Evaluation(FusedComputation):
 
     @contextmanager
     def _name_stretch(self) -> Generator[None]:
-        """What is issued inside belongs to the operations that it computes, of its leaves."""
+        """Attribute the instructions issued in this context to the computation's operations."""
         leaves = {number: place for (number, _), place in self.leaves.items()}
         chain = (self.emission.facts.producers, self.value, leaves)
         with self.emission.names.within(chain_name(*chain), chain_node(*chain)):
             yield
 
     def run(self) -> TensorPlace:
-        """The value's place, with all of it computed."""
+        """Compute the value; its place."""
         with self._name_stretch():
             if self.pending_leaves():
                 return self._run()
@@ -139,7 +142,7 @@ class Evaluation(FusedComputation):
                 return self._run_in_parts() or self._run()
 
     def run_to_hbm(self) -> TensorPlace:
-        """The value's place in HBM, in row-major order, with all of it computed."""
+        """Compute the value into a dense tensor in HBM; its place."""
         with self._name_stretch(), balanced():
             place = self._run_in_parts(is_asked=True)
             if place is None:
@@ -149,7 +152,7 @@ class Evaluation(FusedComputation):
             return place
 
     def _run_in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
-        """What goes from HBM to HBM in matrices that suit engines; None of other values."""
+        """Compute from HBM to HBM, in matrices that suit the engines; None if it does not apply."""
         values = (*self._beside.values(), self.value)
         is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG
         if self._rows or not (is_asked or all(map(self._is_last, values))):
@@ -174,19 +177,19 @@ class Evaluation(FusedComputation):
         return results[self.value.number]
 
     def _is_last(self, value: Value) -> bool:
-        """Whether the caller, and what is computed here, alone read a value."""
+        """True if a value is an output that only this computation reads."""
         facts = self.emission.facts
         readers = {node.result.number for node in facts.readers(value)}
         return facts.is_output(value) and readers <= self._values.keys()
 
     def fill(self, result: TensorPlace) -> None:
-        """Compute all of the value into a place of its frame."""
+        """Compute all of the value into a place in its frame."""
         with self._name_stretch():
             self._places[self.value.number] = result
             self._run()
 
     def _run(self) -> TensorPlace:
-        """The value's place, with it and what is kept beside it computed."""
+        """Compute the value and those stored beside it; the value's place."""
         for value in (*self._beside.values(), self.value):
             if value.number not in self._places:
                 self._places[value.number] = self._allocate(value)
@@ -203,7 +206,7 @@ class Evaluation(FusedComputation):
         return in_hbm(tensor, self.frame.shape)
 
     def _is_sent_to_hbm(self, value: Value) -> bool:
-        """Whether the caller alone reads a value, and its rows in HBM run along the columns."""
+        """True if a value is an output only, and its rows in HBM run along the columns."""
         frame = self.frame
         if frame.is_replicated or not self.emission.facts.is_output_only(value):
             return False
@@ -212,7 +215,7 @@ class Evaluation(FusedComputation):
         return bool(down) and down[-1] == long[-1]
 
     def _compute_strip(self, strip: list[TileSpan]) -> None:
-        """Compute spans of what is kept; what crosses HBM crosses for all of them at once."""
+        """Compute neighbouring spans of all stored values; their transfers cross HBM together."""
         self._strip, self._parts = merged_span(strip), {}
         joined = self._strip
         shape = (joined.partitions, joined.blocks, joined.columns)
@@ -227,7 +230,7 @@ class Evaluation(FusedComputation):
         self._strip = None
 
     def _compute_stored(self, value: Value, span: TileSpan) -> Tensor:
-        """Compute a value's tile where it belongs, or where it leaves from."""
+        """Compute a stored value's tile in its place, or in the tile that is written to HBM."""
         place = self._places[value.number]
         if place.is_on_chip:
             return self._compute_tile(value, (), span, slice_of(place, self.frame, span))
@@ -239,7 +242,7 @@ class Evaluation(FusedComputation):
         return self._compute_tile(value, (), span, dst)
 
     def _output_tile(self, value: Value, span: TileSpan, dtype: Any) -> Tensor:
-        """A value's tile as it is written, which others read too."""
+        """A value's tile in its format in HBM, which other operations may read too."""
         shape = (span.partitions, span.blocks, span.columns)
         node = self.emission.facts.producers.get(value.number)
         if node is not None and isinstance(node.operation, Convert):
@@ -253,20 +256,20 @@ class Evaluation(FusedComputation):
         return tile
 
     def is_in_hbm(self) -> bool:
-        """Whether all that it begins from comes from HBM."""
+        """True if all leaves lie in HBM."""
         return not any(leaf.is_on_chip or leaf.is_pending for leaf in self.leaves.values())
 
     def pending_leaves(self) -> list[PendingResult]:
-        """The products among the leaves."""
+        """The pending results, such as products, among the leaves."""
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
     def spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
-        """Spans of some columns, or all: of one bank where sums come from PSUM."""
+        """Spans of some columns, or of all; of one bank where sums come from PSUM."""
         for strip in self._strips(start, start + (columns or self.frame.columns)):
             yield from strip
 
     def _strips(self, start: int, end: int) -> Iterator[list[TileSpan]]:
-        """Spans of some columns, those together that transfers bring or take at once."""
+        """Groups of spans that one transfer loads or stores."""
         pending = self.pending_leaves()
         longest = 1 if pending else PIECE
         most = min((product.span_columns() for product in pending), default=PIECE)
@@ -317,7 +320,7 @@ class Evaluation(FusedComputation):
             self.leaves[key] = self._leaf_place(value, path)
 
     def _is_inlined(self, value: Value) -> bool:
-        """Whether a value is computed where it is read, and not before."""
+        """True if a value is computed where it is read, and not stored before."""
         emission = self.emission
         node = emission.facts.producers.get(value.number)
         if node is None or value.number in emission.places:
@@ -331,7 +334,7 @@ class Evaluation(FusedComputation):
         return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
     def _generated(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
-        """A view of places or of random numbers that are made where they are read."""
+        """A view of an iota or of random numbers, which each reader generates; else None."""
         node = self.emission.facts.producers.get(value.number)
         if node is None or value.number in self.emission.places:
             return None
@@ -346,7 +349,7 @@ class Evaluation(FusedComputation):
         return None
 
     def _is_of_rows(self, value: Value, node: Node) -> bool:
-        """Whether a value repeats what a reduction that waits gives; its operand is computed."""
+        """True if a value broadcasts a deferred reduction; the reduction's operand is collected."""
         is_alike = self._joins and value.shape == self.value.shape
         if not is_alike or not isinstance(node.operation, BroadcastInDim):
             return False
@@ -360,7 +363,7 @@ class Evaluation(FusedComputation):
         return True
 
     def _is_beside(self, value: Value, path: Path) -> bool:
-        """Whether a value of this shape that others read too is computed on the way, and kept."""
+        """True if a value of this shape with other readers is computed and stored on the way."""
         is_alike = self._joins and not path and value.shape == self.value.shape
         if is_alike and value.number not in self.emission.deferred.concatenations:
             self._beside[value.number] = value
@@ -368,7 +371,7 @@ class Evaluation(FusedComputation):
         return False
 
     def _is_cheap(self, value: Value) -> bool:
-        """Whether a value is one operation on what lies somewhere: each reader repeats it."""
+        """True if a value is one short operation on stored values, which each reader repeats."""
         emission = self.emission
         node = emission.facts.producers[value.number]
         if not _is_short(node, emission.facts.uses[value.number]):
@@ -379,7 +382,7 @@ class Evaluation(FusedComputation):
         return all(self._is_at_hand(operand) for operand in node.values)
 
     def _is_at_hand(self, value: Value) -> bool:
-        """Whether a value lies somewhere, as it is, converted, or repeated."""
+        """True if a value is stored, or a conversion or repetition of one that is."""
         emission = self.emission
         while value.number not in emission.places:
             node = emission.facts.producers.get(value.number)
@@ -394,7 +397,7 @@ class Evaluation(FusedComputation):
         return not emission.places[value.number][0].is_pending
 
     def _leaf_place(self, value: Value, path: Path) -> TensorPlace:
-        """Where a leaf lies, in the shape that is computed."""
+        """The place of a leaf, seen in the shape that is computed."""
         emission = self.emission
         places = emission.find_places(value)
         if places[0].is_pending:
@@ -409,7 +412,7 @@ class Evaluation(FusedComputation):
         return self._dense_leaf(value.number, path)
 
     def _materialize_others(self) -> None:
-        """Compute what is pending in another frame, as its tiles are those of its own."""
+        """Compute pending leaves of another frame, as their tiles do not match this one's."""
         for (number, path), place in list(self.leaves.items()):
             if place.is_pending and frame_of(place, self.value.shape) != self.frame:
                 value = self._values[number]
@@ -419,7 +422,7 @@ class Evaluation(FusedComputation):
     def _tile_of(
         self, value: Value, path: Path, span: TileSpan, dst: Tensor | None = None
     ) -> Tensor:
-        """The tile of a value in a span."""
+        """The tile of a value in a span; a stored value is computed in its place."""
         key = (value.number, path)
         if key in self._memo and dst is None:
             return self._memo[key]
@@ -429,7 +432,7 @@ class Evaluation(FusedComputation):
         return tile if dst is None else copied(tile, dst.dtype, dst)
 
     def _compute_tile(self, value: Value, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
-        """The tile of a value, computed or fetched."""
+        """The tile of a value, computed or read from a leaf."""
         key = (value.number, path)
         number = self._number(value)
         if number is not None:
@@ -456,7 +459,7 @@ class Evaluation(FusedComputation):
         return tile
 
     def _row_value(self, value: Value, span: TileSpan) -> Any:
-        """A number to a row of a span, [partitions, blocks, 1], of a reduction that waits."""
+        """A value of a deferred reduction, one element for each row, [partitions, blocks, 1]."""
         number = self._number(value)
         if number is not None:
             return number
@@ -476,7 +479,7 @@ class Evaluation(FusedComputation):
         return self._memo[value.number, ()]
 
     def _reduce_span(self, node: Node, span: TileSpan) -> Tensor:
-        """The reduction of each row of a span; squares and their sum are one instruction."""
+        """The reduction of each row of a span; a sum of squares is one instruction."""
         operation: Any = node.operation
         sums = new((span.partitions, span.blocks, 1))
         value = node.values[0]
@@ -491,7 +494,7 @@ class Evaluation(FusedComputation):
 
 
 def _is_short(node: Node, readers: int) -> bool:
-    """Whether an operation is so short that its readers may each compute it."""
+    """True if an operation is so short that its readers may each compute it."""
     if isinstance(node.operation, Convert):
         return are_floats(node)
     return readers <= _REPEATED and (is_binary(node) or isinstance(node.operation, Compare))

@@ -1,4 +1,4 @@
-"""Several operations in one instruction: what engines compute of data, a scale and a shift."""
+"""Several operations in one instruction: ``f(data * scale + shift)`` and the like."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from trnsim.nki import language as nl
 
 
 class FusedComputation(Leaves):
-    """A computation whose operations are joined as engines allow.
+    """A computation whose operations are fused into instructions as engines allow.
 
     Attributes:
-        value: what is computed.
+        value: the value that is computed.
     """
 
     value: Value
@@ -49,7 +49,7 @@ class FusedComputation(Leaves):
         raise NotImplementedError
 
     def _fused_tile(self, node: Node, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
-        """A node's tile, its operand computed by the same instruction where one can."""
+        """The tile of a node, fused with the node of its operand if an instruction has both."""
         outer = as_scaled(node, partial(self._is_column, path=path))
         if outer is not None:
             inner, at = self._inner_operation(outer.data, path)
@@ -86,7 +86,7 @@ class FusedComputation(Leaves):
         return apply(node, operands, dst)
 
     def _is_elided(self, node: Node) -> bool:
-        """Whether a conversion needs no instruction: to a wider format, or on the way to as narrow.
+        """True if a conversion needs no instruction: to a wider format, or before one as narrow.
 
         A number that is rounded before it becomes wider again stays rounded.
         """
@@ -98,7 +98,7 @@ class FusedComputation(Leaves):
     def _activation_tile(
         self, node: Node, path: Path, span: TileSpan, dst: Tensor | None
     ) -> Tensor | None:
-        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``, if it is one."""
+        """``f(data * scale + shift)`` or ``f(data * scale + shift + other)``; None for others."""
         if not (is_activation(node) or isinstance(node.operation, Relu)):
             return None
         inner, at = self._inner_operation(node.values[0], path)
@@ -127,7 +127,7 @@ class FusedComputation(Leaves):
     ) -> Tensor | None:
         """``f((data * scale + other) + shift)`` of ``f((data * scale + shift) + other)``.
 
-        So the Vector Engine has one instruction and the Scalar Engine another.
+        The Vector Engine then has one instruction and the Scalar Engine another.
         """
         if sum_ is None or not isinstance(sum_.operation, Add) or not is_binary(sum_):
             return None
@@ -144,7 +144,7 @@ class FusedComputation(Leaves):
         return None
 
     def _inner_operation(self, value: Value, path: Path) -> tuple[Node | None, Path]:
-        """The operation that computes a value here and for one reader alone, past conversions."""
+        """The node that computes a value for one reader alone, past conversions; else None."""
         while (value.number, path) not in self.leaves and (value.number, path) not in self._memo:
             node = self.emission.facts.producers.get(value.number)
             if node is None or self.emission.facts.uses.get(value.number, 0) > 1:
@@ -158,7 +158,7 @@ class FusedComputation(Leaves):
         return None, path
 
     def _is_column(self, value: Value, path: Path = ()) -> bool:
-        """Whether a value is a leaf with one number to a partition, or a constant."""
+        """True if a value is a constant, or a leaf with one element for each partition."""
         if self._number(value) is not None or (not path and value.number in self._rows):
             return True
         place = self.leaves.get((value.number, path))
@@ -173,10 +173,10 @@ class FusedComputation(Leaves):
         return self._tile_of(value, path, span) if number is None else number
 
     def _number(self, value: Value) -> float | None:
-        """The number that a tensor repeats, if it is constant."""
+        """The number of which a tensor is a constant; else None."""
         return number_of(self.emission.facts.producers, value)
 
 
 def are_floats(node: Node) -> bool:
-    """Whether it goes from one format of floating point to another."""
+    """True if a node converts one format of floating point to another."""
     return node.values[0].type.is_floating and node.result.type.is_floating

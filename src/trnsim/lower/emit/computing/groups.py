@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
-    """Sums over neighbouring partitions, which each of them then holds: a product with ones."""
+    """Emit sums over groups of neighbouring partitions, which each of them then holds."""
     frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     block = frame.block
     parts: dict[int, Tensor] = {}
@@ -54,7 +54,7 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
 
 
 def ones_by_group(size: int, block: int, rows: int, columns: int) -> Tensor:
-    """[k, n]: 1 where row k of one block and column n of another are of one group."""
+    """[k, n]: 1 where row k of one block and column n of another are in one group."""
     first, last = columns * block // size, ceil((columns + 1) * block / size)
     groups = last - first
     tile = new((block, groups * size))

@@ -1,4 +1,4 @@
-"""Tensors one behind the other: each is computed or moved to where it belongs in the whole."""
+"""Concatenations: each operand is computed in, or moved to, its part of the result."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _RANKS: Final = (3, 4)
-"""Dimensions of lines and of images, with their batch and channels."""
+"""Ranks of sequences and of images, with batch and channels."""
 _MOVED: Final = 1 << 14
 """Elements of a partition in one transfer."""
 
 
 def emit_image_concatenation(emission: Emission, node: Node) -> bool:
-    """Emit a concatenation of images by channels; whether it is one."""
+    """Emit a concatenation of images along channels; False if it is no such."""
     operation: Any = node.operation
     shape = node.result.shape
     if operation.dim != 1 or len(shape) not in _RANKS or not node.result.type.is_floating:
@@ -56,7 +56,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
 
 
 def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
-    """Emit a concatenation that the graph returns; whether a part of it lies on the chip.
+    """Emit a concatenation that is an output with an operand on the chip; False if it is no such.
 
     Such a part goes to its place in the result at once, not to HBM and from there once more.
     """
@@ -77,7 +77,7 @@ def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
 
 
 def _is_of_images(emission: Emission, node: Node) -> bool:
-    """Whether what is joined is read by channels, at once or after other operations."""
+    """True if a convolution or pooling reads the result, directly or after elementwise nodes."""
     waiting, visited = [node.result], set[int]()
     while waiting:
         value = waiting.pop()
@@ -93,7 +93,7 @@ def _is_of_images(emission: Emission, node: Node) -> bool:
 
 
 def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> None:
-    """Have a value where it belongs: computed there, or moved from where it lies."""
+    """Put a value into its part of the result: computed there, or moved."""
     frame = Frame(value.shape, (1,), (0, *range(2, len(value.shape))))
     if _try_compute_in_place(emission, value, target, frame):
         return
@@ -108,7 +108,7 @@ def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> Non
 def _try_compute_in_place(
     emission: Emission, value: Value, target: TensorPlace, frame: Frame
 ) -> bool:
-    """Compute a value where it belongs, if nobody else reads it and it is computed by channels."""
+    """Compute a value in its part of the result; False if it has other readers or another frame."""
     places = emission.places.get(value.number)
     node = emission.facts.producers.get(value.number)
     if node is None or (places is not None and not places[0].is_pending):
@@ -128,7 +128,7 @@ def _try_compute_in_place(
 
 
 def _source(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
-    """Where a value lies by channels, or in HBM."""
+    """The place of a value by channels on the chip, or in HBM."""
     unconverted = emission.unconverted_place(value)
     if unconverted is not None:
         return unconverted
@@ -139,7 +139,7 @@ def _source(emission: Emission, value: Value, frame: Frame) -> TensorPlace:
 
 
 def _copy_from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
-    """A span from SBUF."""
+    """Copy a span from SBUF to HBM or SBUF."""
     dtype = source.storage.tile.dtype
     part = slice_of(source, frame, span)
     if part is None or part.shape[2] != span.columns:
@@ -157,7 +157,7 @@ def _copy_from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span
 
 
 def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
-    """A span from HBM, to HBM or to the chip."""
+    """Copy a span from HBM to HBM or SBUF."""
     first = span.block * frame.block
     p_axes, f_axes = merged_axes(source, frame.p_dims), merged_axes(source, frame.f_dims)
     for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
@@ -172,7 +172,7 @@ def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span:
 def _places(
     target: TensorPlace, row: int, rows: int, start: int, columns: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """Views of rows of a target: the first one's number, how many, and where they go."""
+    """Views of rows of a target: the first row, the count of rows, and the view."""
     if not target.is_on_chip:
         step = target.storage.shape[1]
         offset = target.offset[0] + row * step + start

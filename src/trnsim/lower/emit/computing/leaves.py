@@ -1,4 +1,4 @@
-"""What a computation reads: where it lies, and its tile of a span."""
+"""The leaves of a computation: their places, and their tiles of a span."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 
 _CHUNK: Final = 2048
-"""Columns that are loaded at once where spans are shorter: rows of 4 KiB of 16-bit elements."""
+"""Columns of one load where spans are shorter: rows of 4 KiB of 16-bit elements."""
 NEAR: Final = 16
-"""Elements from one to the next up to which those between are loaded as well."""
+"""Largest stride of elements that are loaded with those between them."""
 _REACH_BYTES: Final = 16 * 1024
-"""Bytes of a partition that are loaded with what lies between."""
+"""Most bytes of a partition of such a load."""
 _CHUNKS_BYTES: Final = 32 * 1024
-"""Bytes of a partition for such columns of all blocks."""
+"""Most bytes of a partition for chunks of all blocks."""
 
 
 class Leaves:
-    """The values that a computation begins from.
+    """The leaves of a fused computation: values that are read, not computed.
 
     Attributes:
         emission: the program.
-        leaves: where each lies, in the shape that is computed, by its number and its path there.
+        leaves: the place of each in the shape that is computed, by its number and its path.
     """
 
     def __init__(self, emission: Emission) -> None:
@@ -61,11 +61,11 @@ class Leaves:
 
     @cached_property
     def frame(self) -> Frame:
-        """The layout in which it is computed."""
+        """The layout in which the value is computed."""
         raise NotImplementedError
 
     def _dense_leaf(self, number: int, path: Path) -> TensorPlace:
-        """A leaf in HBM, in row-major order of what is computed, or of what that is a view of."""
+        """A leaf in HBM in row-major order, of itself or of the view that is computed."""
         value = self._values[number]
         place = follow(path, in_hbm(self.emission.dense(value), value.shape))
         if place is None:
@@ -74,14 +74,14 @@ class Leaves:
         return place
 
     def leaf_tile(self, key: tuple[int, Path], span: TileSpan) -> Tensor:
-        """A leaf's tile."""
+        """The tile of a leaf in a span."""
         place = self.leaves[key]
         if self._is_in_parts and not place.is_generated and all(map(any, place.steps)):
             return load_span(place, self.frame, span, place.storage.dtype)
         return self._tile_in_frame(key, place, span)
 
     def _tile_in_frame(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
-        """A leaf's tile, made or moved if it does not lie in the frame."""
+        """The tile of a leaf, generated or transferred if it does not lie in the frame."""
         if place.is_pending or place.is_generated:
             at = (span,) if place.is_pending else (place, self.frame, span)
             generated: Tensor | None = place.storage.tile(*at)
@@ -105,7 +105,7 @@ class Leaves:
         return self.leaf_tile(key, span)
 
     def _bring_nearer(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
-        """A leaf where transfers find it in the frame: in order in HBM, or turned."""
+        """The place of a leaf from which transfers can load the frame: dense, or transposed."""
         is_movable_across = has_no_repeats(place) and is_movable(place, self.frame.flipped())
         if not is_movable(place, self.frame) and not is_movable_across:
             return self._dense_leaf(*key)
@@ -118,7 +118,7 @@ class Leaves:
         return here
 
     def _note_place(self, key: tuple[int, Path], place: TensorPlace) -> None:
-        """Note where a leaf now lies too."""
+        """Record a new place of a leaf for later readers."""
         number, path = key
         value = self._values[number]
         for node in reversed(path):
@@ -129,13 +129,13 @@ class Leaves:
         self.emission.add_place(value, place)
 
     def _column_tile(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
-        """A leaf that is one number to a partition, of all blocks at once."""
+        """A leaf with one element for each partition, loaded for all blocks at once."""
         if key not in self._columns:
             self._columns[key] = self.emission.constants.column(key[0], place, self.frame)
         return self._columns[key][: span.partitions, span.block : span.block + span.blocks]
 
     def _load_leaf(self, key: tuple[int, Path], place: TensorPlace, span: TileSpan) -> Tensor:
-        """A leaf's elements moved by transfers; once where many spans read them."""
+        """A leaf's elements by transfers; once where several spans read the same."""
         is_row = not any(any(place.steps[dim]) for dim in self.frame.p_dims)
         blocks = span.blocks if is_row else (span.block, span.blocks)
         short = (place, self.frame, blocks, span.partitions, span.start, span.columns)
@@ -163,7 +163,7 @@ class Leaves:
     def _chunk_slice(
         self, key: tuple[int, Path], place: TensorPlace, span: TileSpan
     ) -> Tensor | None:
-        """A part of columns that are loaded with their neighbours, as longer rows come faster."""
+        """Columns of a longer chunk that is loaded at once; None if the span does not suit."""
         start = span.start // _CHUNK * _CHUNK
         count = min(_CHUNK, self.frame.columns - start)
         nbytes = self.frame.blocks * _CHUNK * place.storage.dtype.itemsize
@@ -182,7 +182,7 @@ class Leaves:
 
 
 def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
-    """A span's elements in HBM, each by one transfer: what a row repeats is repeated on the chip.
+    """A span's elements from HBM, each transferred once; repetition happens on the chip.
 
     Elements that lie nearly beside each other come with what lies between them, as a transfer of
     single ones takes as long for each as for a run of hundreds of bytes.
@@ -214,7 +214,7 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
 def _select_dims(
     place: TensorPlace, frame: Frame, dims: tuple[int, ...], reach: int = 0
 ) -> tuple[TensorPlace, Frame]:
-    """Some dimensions of a place, and of its frame; beside those a run of so many elements."""
+    """A place and its frame with some dimensions alone, and a run of `reach` elements."""
     lengths = [(place.shape[dim], place.steps[dim]) for dim in dims]
     lengths += [(reach, (1,))] if reach else []
     shape, steps = (tuple(column) for column in zip(*lengths, strict=True))
@@ -224,5 +224,5 @@ def _select_dims(
 
 
 def varies_along(place: TensorPlace, dims: tuple[int, ...]) -> bool:
-    """Whether a leaf's elements differ along some dimensions."""
+    """True if a leaf's elements differ along some dimensions."""
     return any(any(place.steps[dim]) for dim in dims if place.shape[dim] > 1)

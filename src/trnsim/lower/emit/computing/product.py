@@ -1,7 +1,7 @@
-"""Matrix products: sums in PSUM, one tile at a time, for whoever reads them.
+"""Matrix products: sums in PSUM, computed tile by tile for their readers.
 
-The contraction lies along the partitions on both sides. The side that stays in the array gives the
-result's partitions, the side that passes gives its columns.
+Both operands have the contraction along the partitions. The stationary operand gives the
+result's partitions, the moving operand its columns.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _FEWEST: Final = 64
-"""Columns that pass in the time of fewer (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
+"""Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
 _HELD_BYTES: Final = 32 * 1024
-"""Bytes of a partition for what is loaded at once of the side that stays."""
+"""Bytes of a partition for a panel of the stationary operand."""
 _RUN_BYTES: Final = 2048
-"""Bytes of a row below which more is loaded at once, as short rows take transfers long."""
+"""Bytes of a row below which panels are larger, as transfers of short rows are slow."""
 _PANEL_BYTES: Final = 16 * 1024
-"""The same of a weight, whose layout in HBM suits a transfer."""
+"""Bytes of a partition for a panel of a weight, whose layout in HBM suits transfers."""
 
 
 @emitter(DotGeneral)
 def dot_general(emission: Emission, node: Node) -> None:
-    """A product that is computed where it is read."""
+    """Emit a product as pending: its reader computes it."""
     if node.result.number in emission.facts.row_partition_products:
         split = _batch_reshape(emission, node)
         if split is not None and emission.facts.uses[node.result.number] == 1:
@@ -59,7 +59,7 @@ def dot_general(emission: Emission, node: Node) -> None:
 
 
 def _lies_in_rows(emission: Emission, node: Node) -> bool:
-    """Whether a product that the caller alone reads has its rows along the partitions.
+    """True if a product that is an output only has its rows along the partitions.
 
     So it lies in HBM, as its operands do. A weight stays in the array, as it is laid out for that;
     what was computed lies as the next product wants it. Few rows take the array less time as the
@@ -81,7 +81,7 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
 
 
 def _origin(emission: Emission, value: Value) -> int:
-    """The number of the value that one is, as it is, converted, or seen otherwise."""
+    """The number of the value that this one is a view or a conversion of."""
     node = emission.facts.producers.get(value.number)
     while node is not None and (is_view(node) or isinstance(node.operation, Convert)):
         value = node.values[0]
@@ -90,7 +90,7 @@ def _origin(emission: Emission, value: Value) -> int:
 
 
 def _batch_reshape(emission: Emission, node: Node) -> Value | None:
-    """The reshape of a product's rows into batches, if that is who reads it."""
+    """The reshape of a product's rows into batches, if a node reads it so; else None."""
     if len(node.result.shape) != 2:  # noqa: PLR2004  a matrix
         return None
     for reader in emission.facts.readers(node.result):
@@ -102,7 +102,7 @@ def _batch_reshape(emission: Emission, node: Node) -> Value | None:
 
 
 class PendingProduct(PendingResult):
-    """A product that waits for its reader, who asks for it tile by tile."""
+    """A product that waits for its reader, which computes it tile by tile."""
 
     def __init__(self, emission: Emission, node: Node, *, stationary: int = 1) -> None:
         operation: Any = node.operation
@@ -121,20 +121,20 @@ class PendingProduct(PendingResult):
         self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
 
     def place(self) -> TensorPlace:
-        """The result's place: here, until it is read."""
+        """The place of the result: pending in this object."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def chunk(self) -> int:
-        """Columns of the result for which the side that passes is in SBUF at once.
+        """The columns of the result whose moving operand is in SBUF at once.
 
-        Of several matrices one at a time, where each has blocks of rows: they share what stays.
+        Of several matrices one at a time, where each has blocks of rows that share a panel.
         """
         chunk, own = self._moving.chunk(), int(self.frame.shape[self._f_dim])
         is_apart = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
         return own if is_apart and chunk > own else chunk
 
     def enter(self, start: int, columns: int) -> None:
-        """Go to a range of columns."""
+        """Load the moving operand of a range of columns."""
         self._moving.enter(start, columns)
 
     def tile(self, span: TileSpan) -> Tensor:
@@ -166,7 +166,7 @@ class _Standing(PendingProduct):
         self.frame = Frame(split.shape, (1,), (0, 2))
 
     def fits(self) -> bool:
-        """Whether all of the side that passes may be in SBUF."""
+        """True if both operands fit in SBUF whole."""
         columns = self._stationary.frame.columns
         return self._moving.chunk() == self.frame.shape[2] and self._stationary.chunk() == columns
 
@@ -175,7 +175,7 @@ class _Standing(PendingProduct):
         return int(self.frame.columns)
 
     def enter(self, start: int, columns: int) -> None:
-        """Have the side that passes in SBUF."""
+        """Load both operands."""
         del start, columns
         self._moving.enter(0, self.frame.shape[2])
         self._stationary.enter(0, self._stationary.frame.columns)
@@ -199,10 +199,10 @@ class _Standing(PendingProduct):
 
 
 class _ProductOperand:
-    """One operand, its contraction along the partitions.
+    """An operand of a product, with its contraction along the partitions.
 
     Attributes:
-        spare_bytes: of a partition, what the other side leaves of its room.
+        spare_bytes: bytes of a partition that the other operand leaves unused.
     """
 
     def __init__(self, emission: Emission, value: Value, contraction: int) -> None:
@@ -218,10 +218,10 @@ class _ProductOperand:
         self._panel: tuple[Any, Tensor] | None = None
         self.spare_bytes = 0
 
-    # The side that passes
+    # As the moving operand
 
     def _ready_place(self) -> TensorPlace | None:
-        """A place in SBUF with the contraction along the partitions, if there is one."""
+        """A place in SBUF with the contraction along the partitions; else None."""
         if self._weight() is not None:
             return None
         dtype, free = dtype_of(self.value.dtype), self.frame.f_dims[-1]
@@ -232,15 +232,15 @@ class _ProductOperand:
         return None
 
     def total_bytes(self) -> int:
-        """Bytes of a partition for all of it."""
+        """Bytes of a partition for the whole operand."""
         return int(self.frame.columns * self.blocks * dtype_of(self.value.dtype).itemsize)
 
     def is_ready(self) -> bool:
-        """Whether it lies in SBUF as a product reads it."""
+        """True if it lies in SBUF as a product reads it."""
         return self._ready_place() is not None
 
     def chunk(self) -> int:
-        """Columns that are in SBUF at once."""
+        """The columns that are in SBUF at once."""
         if self._ready_place() is not None:
             return int(self.frame.columns)
         size = dtype_of(self.value.dtype).itemsize * self.blocks
@@ -252,7 +252,7 @@ class _ProductOperand:
         return int(min(most, self.frame.columns))
 
     def enter(self, start: int, columns: int) -> None:
-        """Have a range of columns in SBUF."""
+        """Load a range of columns into SBUF."""
         self._here, self._start, self._is_part = self._ready_place(), 0, False
         if self._here is None:
             self._is_part = True
@@ -260,7 +260,7 @@ class _ProductOperand:
             self._here = self._load_weight(start, columns) or self._load_columns(start, columns)
 
     def _load_columns(self, start: int, columns: int) -> TensorPlace:
-        """A range of columns in SBUF, which the next product of them finds there."""
+        """A range of columns in SBUF, shared with the next product that reads the same."""
         key = self.value.number, self.frame, start, columns
         latest = self.emission.passing
         if latest is None or latest[0] != key:
@@ -269,7 +269,7 @@ class _ProductOperand:
         return latest[1]
 
     def _load_weight(self, start: int, columns: int) -> TensorPlace | None:
-        """A range of columns of a weight, in SBUF."""
+        """A range of columns of a weight in SBUF; None if the operand is no weight."""
         weight = self._weight()
         if weight is None:
             return None
@@ -282,7 +282,7 @@ class _ProductOperand:
         )
 
     def moving(self, k: int, start: int, columns: int) -> Tensor:
-        """Columns of a block of the contraction."""
+        """Columns of block `k` of the contraction, for nc_matmul's moving operand."""
         here = self._here
         if here is None:
             raise InternalError("columns are read that nobody brought")
@@ -295,10 +295,10 @@ class _ProductOperand:
             raise InternalError(f"columns of {self.frame} do not lie evenly")
         return evenly_spaced[:, 0, :]
 
-    # The side that stays
+    # As the stationary operand
 
     def stationary(self, panel: tuple[Tensor, int], k: int, span: TileSpan) -> Tensor:
-        """A block of the contraction and the columns that are the partitions of a span."""
+        """The columns of block `k` of the contraction that give a span's partitions."""
         rows = min(P, self.frame.rows - k * P)
         tile, start = panel
         at = span.block * P - start
@@ -327,7 +327,7 @@ class _ProductOperand:
         return self._panel[1], start
 
     def _panel_bytes(self) -> int:
-        """Bytes of a partition for what is loaded at once: more where rows would be short."""
+        """Bytes of a partition for a panel: more where rows would be short."""
         if self._weight() is not None:
             return _PANEL_BYTES
         is_long = _HELD_BYTES // self.blocks >= _RUN_BYTES
@@ -336,7 +336,7 @@ class _ProductOperand:
         return PANEL_BYTES + self.spare_bytes
 
     def _weight(self) -> tuple[int, Frame] | None:
-        """The weight that this side is, as it is, converted, or by a view of all of it."""
+        """The weight, and its frame, that the operand converts or views as a whole; else None."""
         for place in self.emission.convertible_places(self.value):
             number = self.emission.inputs.weight_of(place)
             if number is not None:
@@ -358,7 +358,7 @@ class _ProductOperand:
         return None
 
     def _load_panel(self, number: int, start: int, columns: int) -> Tensor:
-        """Columns of the whole contraction, from where they lie."""
+        """Columns of the whole contraction, loaded from the operand's place."""
         weight, inputs = self._weight(), self.emission.inputs
         if weight is not None:
             source = inputs.prepare(*weight, number * self.length + start, columns)

@@ -1,4 +1,4 @@
-"""Reductions: along columns by the Vector Engine, along partitions as products with ones."""
+"""Reductions: along columns by the Vector Engine, along partitions by products with ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST: Final = 8192
 
 @emitter(Reduce)
 def reduce(emission: Emission, node: Node) -> None:
-    """A reduction in the layout in which its operand is computed, if that suits."""
+    """Emit a reduction in the layout of its operand if that suits, else by rows or by a kernel."""
     operation: Any = node.operation
     (value,) = node.values
     if should_defer_reduction(emission, node) and emission.deferred.defer_reduction(node):
@@ -57,13 +57,13 @@ def reduce(emission: Emission, node: Node) -> None:
     _reduce_columns(
         emission, node, evaluation, {dim for dim in operation.dims if value.shape[dim] > 1}
     )
-    if not is_in_hbm:  # who reads it has something else along the partitions
+    if not is_in_hbm:  # its readers have another dimension along the partitions
         place = in_hbm(emission.dense(node.result), node.result.shape)
         emission.places[node.result.number] = [place]
 
 
 def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> bool:
-    """A reduction of floating point where its operand is computed; whether it suits."""
+    """Emit a reduction of floats in the layout of its operand; False if it does not suit."""
     operation: Any = node.operation
     (value,) = node.values
     evaluation = Evaluation(emission, value, is_kept=False)
@@ -96,7 +96,7 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
 
 
 def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
-    """Have what runs along the partitions along the columns, where that fits in SBUF.
+    """Add a place of the value with partitions and columns exchanged; False if it is too large.
 
     It stays so for those that read it next, as the rest of a softmax.
     """
@@ -120,7 +120,7 @@ def _result_dims(frame: Frame, node: Node) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> None:
-    """Sums along the partitions, which every partition then holds."""
+    """Emit sums along the partitions, which every partition then holds."""
     frame = evaluation.frame
     _, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
@@ -140,7 +140,7 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
 
 
 def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
-    """A span's tile in a format; as it comes from HBM if it comes so."""
+    """A span's tile in a format; as it comes from HBM where the format is the same."""
     shape = (span.partitions, span.blocks, span.columns)
     if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
         tile = evaluation.tile(span)
@@ -151,7 +151,7 @@ def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
 
 
 def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
-    """Reductions along the columns."""
+    """Emit reductions along the columns."""
     operation: Any = node.operation
     frame, inner = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     p_dims, f_dims = _result_dims(frame, node)
@@ -169,7 +169,7 @@ def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims
 
 
 def _at_once(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
-    """Reductions of so many neighbouring columns, of several by one instruction."""
+    """Reduce groups of `inner` neighbouring columns, several groups by one instruction."""
     frame = evaluation.frame
     most = max(_LONGEST // 4 // inner, 1) * inner
     longest = span_elements(frame, most) if evaluation.is_in_hbm() else most
@@ -188,7 +188,7 @@ def _at_once(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) ->
 
 
 def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
-    """Whole numbers in float32 as integers of a type, modulo what it holds."""
+    """Whole numbers in float32 as integers of a type, modulo its range."""
     cast = frame.matrix(dtype_of(dtype))
     for span in spans(frame, 0, frame.columns, P, frame.columns):
         here = slice(span.block, span.block + span.blocks)
@@ -199,7 +199,7 @@ def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
 
 
 def _in_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
-    """Reductions of long runs of columns: of pieces, then of what those give."""
+    """Reduce long runs of columns: pieces of them, then the results of the pieces."""
     frame, result = evaluation.frame, place.storage.tile
     parts = -(-inner // PIECE)
     for group, start in enumerate(range(0, frame.columns, inner)):

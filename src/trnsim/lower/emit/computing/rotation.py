@@ -1,4 +1,4 @@
-"""Halves of a dimension that change places, one with its sign: rotary embeddings.
+"""Rotary embeddings: halves of a dimension exchanged, one with its sign inverted.
 
 What lies along partitions cannot move to others but through the Tensor Engine or a transfer; the
 product with a matrix of ones and minus ones is exact, and the sums stay in PSUM for their reader.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @emitter(Concatenate)
 def concatenate(emission: Emission, node: Node) -> None:
-    """``concatenate(-x[half:], x[:half])`` along the partitions; images; others by a kernel."""
+    """Emit ``concatenate(-x[half:], x[:half])`` on partitions, images, or other tensors."""
     if emit_image_concatenation(emission, node):
         return
     match = match_node(ROTATION, node, Makers(emission.facts.producers))
@@ -59,7 +59,7 @@ def concatenate(emission: Emission, node: Node) -> None:
 
 
 def _fits(place: TensorPlace, frame: Frame, last: int) -> bool:
-    """Whether the dimension is the innermost along the partitions, and straddles no block."""
+    """True if the dimension is innermost along the partitions and straddles no block."""
     width = frame.shape[last]
     if frame.p_dims[-1:] != (last,) or frame.block % width or width % 2:
         return False
@@ -70,7 +70,7 @@ def _fits(place: TensorPlace, frame: Frame, last: int) -> bool:
 
 
 class PendingRotation(PendingResult):
-    """The product of each block with the matrix that exchanges halves."""
+    """A rotation that waits for its reader: each block times the matrix that exchanges halves."""
 
     name = "rotate"
 
@@ -80,7 +80,7 @@ class PendingRotation(PendingResult):
         self.width = frame.shape[-1]
 
     def place(self) -> TensorPlace:
-        """The result's place: here, until it is read."""
+        """The place of the result: pending in this object."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def chunk(self) -> int:
@@ -88,7 +88,7 @@ class PendingRotation(PendingResult):
         return int(self.frame.columns)
 
     def enter(self, start: int, columns: int) -> None:
-        """Nothing is to be brought."""
+        """Nothing has to be loaded."""
 
     def tile(self, span: TileSpan) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
@@ -105,7 +105,7 @@ class PendingRotation(PendingResult):
         return sums
 
     def _moving(self, span: TileSpan) -> Tensor:
-        """A block of the source, brought from HBM if it lies there."""
+        """A block of the source, loaded if it lies in HBM."""
         if not self.source.is_on_chip:
             return load_tile(self.source, self.frame, span, self.source.storage.dtype)
         moving = slice_of(self.source, self.frame, span)
@@ -114,7 +114,7 @@ class PendingRotation(PendingResult):
         return moving
 
     def _turn(self, dtype: Any) -> Tensor:
-        """The matrix, made once."""
+        """The matrix, made once for each format."""
         return self.emission.constants.once(
             ("rotation", self.width, dtype), lambda: self._matrix(dtype)
         )

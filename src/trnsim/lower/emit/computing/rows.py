@@ -1,8 +1,8 @@
-"""Reductions of rows that wait for who reads them, so that a row crosses from HBM once.
+"""Deferred reductions of rows, so that a row crosses from HBM once.
 
 A norm or a softmax of rows that lie in HBM reads each row for its sums and again for its result.
-Where rows lie along the partitions and each fits there whole, the reduction waits: who reads what
-is repeated of it computes both from one tile. Whoever else asks for it has it computed at once.
+Where rows lie along the partitions and each fits there whole, the reduction is deferred: the reader
+of its broadcast computes both from one tile. Any other request computes the reduction at once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _FEWEST: Final = 32
-"""Rows below which engines work better with something else along the partitions."""
+"""Rows below which another dimension on the partitions uses the engines better."""
 _LONGEST: Final = 4096
-"""Elements of a row: its tiles in float32 lie in SBUF together, and those of the next one."""
+"""Longest row: its tiles in float32 lie in SBUF together with those of the next row."""
 
 
 def should_defer_reduction(emission: Emission, node: Node) -> bool:
-    """Whether a reduction is computed with who reads it: of whole rows that lie in HBM."""
+    """True if a reduction's reader can compute it: of whole rows that lie in HBM."""
     operation: Any = node.operation
     (value,) = node.values
     outer = len(value.shape) - len(operation.dims)
@@ -41,7 +41,7 @@ def should_defer_reduction(emission: Emission, node: Node) -> bool:
 
 
 def _is_repeated(emission: Emission, value: Value, shape: Shape, outer: int) -> bool:
-    """Whether all that is read of a reduction is repeated along the rows again."""
+    """True if every reader of a reduction broadcasts it along the rows again."""
     while True:
         readers = emission.facts.readers(value)
         if len(readers) != 1 or emission.facts.is_output(value):
@@ -59,7 +59,7 @@ def _is_repeated(emission: Emission, value: Value, shape: Shape, outer: int) -> 
 
 
 def is_of_rows(node: Node, outer: int) -> bool:
-    """Whether a tensor is repeated along all but the first dimensions, and differs along those."""
+    """True if a broadcast repeats along all but the first dimensions, and not along those."""
     operation: Any = node.operation
     (value,) = node.values
     long = [(dim, n) for dim, n in zip(operation.dims, value.shape, strict=True) if n > 1]
@@ -68,12 +68,12 @@ def is_of_rows(node: Node, outer: int) -> bool:
 
 
 def is_constant(emission: Emission, value: Value) -> bool:
-    """Whether a value is one number."""
+    """True if a value is one number throughout."""
     return number_of(emission.facts.producers, value) is not None
 
 
 def _is_streamed(emission: Emission, value: Value) -> bool:
-    """Whether what is reduced is computed of tensors that lie in HBM in order, and of rows."""
+    """True if the operand is computed from dense tensors in HBM and from values of rows."""
     waiting, visited, tensors = [value], set[int](), 0
     while waiting:
         source = waiting.pop()
@@ -99,7 +99,7 @@ def _is_streamed(emission: Emission, value: Value) -> bool:
 
 
 def _is_at_hand(emission: Emission, value: Value) -> bool:
-    """Whether a value lies somewhere, is a number, or is computed of reductions that wait."""
+    """True if a value is stored, constant, or computed from deferred reductions."""
     while value.number not in emission.places and value.number not in emission.deferred.reductions:
         node = emission.facts.producers[value.number]
         if isinstance(node.operation, Constant):
@@ -113,7 +113,7 @@ def _is_at_hand(emission: Emission, value: Value) -> bool:
 
 
 def deferred_reduction(emission: Emission, node: Node) -> Node | None:
-    """The reduction that waits below a value repeated of it."""
+    """The deferred reduction from which a broadcast's operand is computed; else None."""
     value = node.values[0]
     while value.number not in emission.deferred.reductions:
         if value.number in emission.places or value.number not in emission.facts.producers:
@@ -128,7 +128,7 @@ def deferred_reduction(emission: Emission, node: Node) -> Node | None:
 
 
 def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
-    """Whether a frame has the first dimensions of a shape along the partitions, in their order."""
+    """True if a frame has the first dimensions of a shape on the partitions, in order."""
     long = [dim for dim, length in enumerate(shape) if length > 1]
     across = [dim for dim in frame.p_dims if shape[dim] > 1]
     down = [dim for dim in frame.f_dims if shape[dim] > 1]
@@ -137,7 +137,7 @@ def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
 
 
 def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
-    """Whether all that read a value are done, or computed here and nowhere else again."""
+    """True if every reader of a value is computed already, or inside this computation."""
     for node in emission.facts.readers(value):
         number = node.result.number
         if number in emission.places:

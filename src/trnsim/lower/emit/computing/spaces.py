@@ -1,4 +1,4 @@
-"""The matrices in which is computed what lies in HBM and returns there.
+"""Iteration spaces of computations from HBM to HBM, as matrices.
 
 Elements that no reduction joins may be walked in any order: neighbouring dimensions through which
 every tensor steps evenly are one, a long line is cut into rows, and rows are joined or cut until
@@ -19,22 +19,22 @@ from trnsim.lower.emit.places.walk import MANY, Frame, count_transfers, merged_a
 from trnsim.lower.kernels.tiles import P
 
 _FEW_COLUMNS: Final = 512
-"""Columns of a tile below which the fixed cost of its instructions shows."""
+"""Columns of a tile below which the fixed cost of instructions dominates."""
 
 _Steps = tuple[int, ...]
 _Axis = tuple[int, _Steps]
-"""A length, and how many elements of each tensor one step moves; 0 repeats."""
+"""A length, and the stride in elements of each tensor; 0 repeats."""
 _Space = tuple[list[_Axis], list[_Axis], int]
-"""Axes along the partitions, axes along the columns, and the first element of all of them."""
+"""Axes along the partitions, axes along the columns, and the offset of the first element."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixPart:
-    """Some of the elements as a matrix.
+    """A part of an iteration space as a matrix.
 
     Attributes:
-        frame: which of its dimensions run along the partitions.
-        places: where each tensor lies, in the matrix's shape.
+        frame: the frame of the matrix.
+        places: the place of each tensor, in the matrix's shape.
     """
 
     frame: Frame
@@ -42,7 +42,7 @@ class MatrixPart:
 
 
 def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPart]:
-    """What tensors of one shape in HBM are computed in, by rows of at most so many elements."""
+    """The matrices that cover tensors of one shape in HBM, of rows of at most `piece` elements."""
     tensors = list(places.values())
     shape = tensors[0].shape
     steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
@@ -60,7 +60,7 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 
 
 def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
-    """Whether transfers find the elements of tensors beside each other, or nearly."""
+    """True if the elements of tensors lie so near each other that transfers are fast."""
     for place in (part.places[key] for key in keys):
         last = merged_axes(place, part.frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR
@@ -90,9 +90,9 @@ def _part(
 
 
 def _walked(rows: list[_Axis], *, is_counted: bool) -> int:
-    """How many outer axes are walked one by one: all but what rows step through evenly.
+    """The count of outer axes of rows that are walked one by one.
 
-    None where all rows find room along the partitions, by a transfer for each of them.
+    0 where all rows fit on the partitions, with a transfer for each of them.
     """
     if _size(rows) <= P and not is_counted:
         return 0
@@ -100,7 +100,7 @@ def _walked(rows: list[_Axis], *, is_counted: bool) -> int:
 
 
 def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
-    """All elements; what does not fill 128 rows of a line is a space of its own."""
+    """Spaces that cover all elements; elements that fill no 128 rows are a space of their own."""
     if not along:
         yield [], [], 0
     elif len(along) == 1 and set(along[0][1]) <= {0, 1}:
@@ -110,7 +110,7 @@ def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
 
 
 def _spread(axis: _Axis, piece: int) -> Iterator[_Space]:
-    """One long axis over 128 rows, or as many as divide it; else what remains in a row of its own.
+    """One long axis over 128 rows, or as many as divide it; the rest in a row of its own.
 
     What fills more than one tile is cut into rows of a tile's width, so that each tile is one
     stretch of HBM.
@@ -139,7 +139,7 @@ def _times(step: _Steps, number: int) -> _Steps:
 
 
 def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
-    """Rows and columns: as many last axes as suit a tile, part of the last if rows are few."""
+    """Rows and columns: as many last axes as suit a tile, part of the last one if rows are few."""
     columns, number = 1, len(along)
     while columns < len(along) - 1 and _size(along[-columns - 1 :]) <= piece:
         columns += 1
@@ -159,7 +159,7 @@ def _size(along: Sequence[_Axis]) -> int:
 
 
 def _filled_up(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
-    """The axes, part of the last one of the rows split off where that makes fewer tiles."""
+    """The axes, part of the last row axis split off where that makes fewer tiles."""
     width = _size(along[-columns:])
     place = len(along) - columns - 1
     if place < 0 or width >= _FEW_COLUMNS:
