@@ -1,6 +1,6 @@
-"""Convolutions as products: channels along the partitions, images and places along the columns.
+"""Convolutions as products: channels along the partitions, images and positions along columns.
 
-Each place within a window (a tap) is one product, whose side that passes is a shifted view of the
+Each position within a window (a tap) is one product, whose moving operand is a shifted view of the
 padded image in SBUF; all add up in PSUM, from where the result goes through the operations that
 follow. Where channels are few, several taps stand together along the partitions: copies of the
 image, each shifted by its tap, fill the array. Kernels of groups are blocks of one diagonal matrix.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _BAND_BYTES: Final = 32 * 1024
-"""Bytes of a partition for a band of the padded image, of which the next one is on its way."""
+"""Bytes of a partition for a band of the padded image; the next band loads meanwhile."""
 _PANELS_BYTES: Final = 32 * 1024
-"""Bytes of a partition for kernels that stay while bands pass."""
+"""Bytes of a partition for kernels that stay in SBUF while bands pass."""
 _FP32_PASSES: Final = 4
 """Passes of the array for a product in float32 (trainium_inferentia2_arch.rst)."""
 _KINDS: Final = ("float32", "bfloat16", "float16")
@@ -39,7 +39,7 @@ _RANKS: Final = (3, 4)
 
 
 def is_emitted(node: Node, weights: frozenset[int]) -> bool:
-    """Whether a convolution is emitted as it stands: of one or two dimensions, dense or constant.
+    """True if a convolution has instructions as it is: of one or two dimensions, dense or constant.
 
     Kernels of groups are laid out ahead, so they must be weights, each group within one block.
     """
@@ -57,14 +57,14 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
 
 @emitter(Convolution)
 def convolution(emission: Emission, node: Node) -> None:
-    """A convolution that is computed where it is read."""
+    """Emit a convolution as pending: its reader computes it."""
     convolved = PendingConvolution(emission, node)
     convolved.image.materialize()
     emission.places[node.result.number] = [convolved.place()]
 
 
 def sight_of(node: Node) -> WindowGeometry:
-    """How the windows of a convolution move; a line is an image of one row."""
+    """The window geometry of a convolution; a sequence is an image of one row."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
 
@@ -86,7 +86,7 @@ def sight_of(node: Node) -> WindowGeometry:
 
 
 class PendingConvolution(PendingResult):
-    """A convolution that waits for its reader, who asks for it tile by tile."""
+    """A convolution that waits for its reader, which computes it tile by tile."""
 
     def __init__(self, emission: Emission, node: Node) -> None:
         operation: Any = node.operation
@@ -109,7 +109,7 @@ class PendingConvolution(PendingResult):
         self._turned: Tensor | None = None
 
     def place(self) -> TensorPlace:
-        """The result's place: here, until it is read."""
+        """The place of the result: pending in this object."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def _packed(self, kernels: Kernels) -> Kernels:
@@ -122,10 +122,10 @@ class PendingConvolution(PendingResult):
         taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
         return kernels.packed(taps)
 
-    # The side that passes
+    # The moving operand
 
     def span_columns(self) -> int:
-        """Columns of the result that are computed at once: whole rows or images in a bank."""
+        """The columns of the result that are computed at once: whole rows or images in a bank."""
         rows, columns = self.sight.places
         if columns > BANK:
             return BANK
@@ -135,7 +135,7 @@ class PendingConvolution(PendingResult):
         return BANK // (rows * columns) * rows * columns
 
     def chunk(self) -> int:
-        """Columns of the result whose windows are in SBUF at once."""
+        """The columns of the result whose windows are in SBUF at once."""
         if self._is_bare() and self.image.resident_band() is not None:
             return int(self.frame.columns)
         sight, row_bytes = self.sight, self.image.row_bytes
@@ -154,7 +154,7 @@ class PendingConvolution(PendingResult):
         return self.kernels.taps.box == (1, 1)
 
     def enter(self, start: int, columns: int) -> None:
-        """Have what the windows of a range of columns see in SBUF."""
+        """Load the bands under the windows of a range of columns."""
         band = self.image.resident_band() if self._is_bare() else None
         if band is not None:
             self._bands = [band]
@@ -179,7 +179,7 @@ class PendingConvolution(PendingResult):
         return sums
 
     def _add_phases(self, span: TileSpan, part: WindowBox, dst: Tensor, gaps: Gaps) -> None:
-        """The sums of a part, its windows in groups that meet elements under the same taps."""
+        """Add the sums of a box, its windows in phases that meet elements under the same taps."""
         windows = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
         for phase in gaps.phases(part):
             target = windows[:, :, phase.rows, phase.columns]
@@ -191,7 +191,7 @@ class PendingConvolution(PendingResult):
     def _add(
         self, span: TileSpan, dst: Tensor, taps: list[tuple[int, tuple[int, int], WindowBox]]
     ) -> None:
-        """The products of some boxes of taps: the number of each, its first tap, and windows."""
+        """Add the products of boxes of taps: the number of each, its first tap, and its windows."""
         for number, first, part in taps:
             for block in range(self.kernels.parts):
                 moving = self._moving(span, part, first, block)
@@ -201,7 +201,7 @@ class PendingConvolution(PendingResult):
     def _moving(
         self, span: TileSpan, part: WindowBox, first: tuple[int, int], block: int
     ) -> Tensor:
-        """What the windows of a part see through the taps of a box."""
+        """The elements under the windows of a box, seen through the taps of a box."""
         kernels, channels = self.kernels, self.sight.channels
         number = span.block if kernels.groups else block
         rows = min(kernels.channels, channels - number * kernels.channels)
@@ -210,7 +210,7 @@ class PendingConvolution(PendingResult):
         band = next(band for band in self._bands if band.holds(part))
         return band.view(self.image.sight, number, rows, first, part)
 
-    # The side that stays
+    # The stationary operand
 
     def _weight(self) -> int | None:
         for place in self.emission.materialize(self.kernel):
@@ -250,7 +250,7 @@ class PendingConvolution(PendingResult):
     def _turned_kernels(self, at: int, count: int) -> Tensor:
         """Columns of kernels that are no weights: channels along the partitions, taps beside.
 
-        All are turned at once where SBUF holds them, else some at a time.
+        All are transposed at once where SBUF holds them, else some at a time.
         """
         shape = self.kernel.shape
         frame = Frame(shape, (1,), (*range(2, len(shape)), 0))

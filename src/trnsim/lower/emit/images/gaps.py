@@ -1,4 +1,4 @@
-"""Windows over images with gaps, as a gradient or a transposed convolution has them.
+"""Windows over images with gaps, as in a gradient or a transposed convolution.
 
 Windows that begin as far from an element meet elements under the same taps, so those are a
 convolution of the image without gaps, whose results lie as far apart as its elements would. Zeros
@@ -16,11 +16,11 @@ from trnsim.lower.emit.images.image import WindowBox, WindowGeometry
 
 @dataclass(frozen=True, slots=True)
 class WindowPhase:
-    """Windows of a part that meet elements under the same taps.
+    """Windows of a box that meet elements under the same taps.
 
     Attributes:
-        rows: theirs among the part's rows.
-        columns: theirs among its columns.
+        rows: the windows' rows among those of the box.
+        columns: the windows' columns among those of the box.
         taps: the number of each tap, and the elements under it as windows of one element.
     """
 
@@ -34,9 +34,9 @@ class _Line:
     """Windows that meet elements under the same taps, along one axis.
 
     Attributes:
-        spots: theirs among the windows.
-        count: how many.
-        firsts: the element under each tap of the first one, by tap.
+        spots: the positions of these windows among all.
+        count: the number of these windows.
+        firsts: (tap, element under it) for each tap of the first window that meets an element.
     """
 
     spots: slice
@@ -52,7 +52,7 @@ class Gaps:
 
     @property
     def dense(self) -> WindowGeometry:
-        """What they see of the image without gaps, as windows of one element."""
+        """The geometry over the image without gaps, as windows of one element."""
         spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.sight.places)]
         lows = [self._low(axis) for axis in (0, 1)]
         return replace(
@@ -70,7 +70,7 @@ class Gaps:
         return replace(part, row=first, rows=rows, column=0, columns=self.dense.places[1])
 
     def phases(self, part: WindowBox) -> Iterator[WindowPhase]:
-        """The windows of a part, in as many groups as an element has places to be under."""
+        """The windows of a box by phase, one for each position of an element under a window."""
         axes = (self._lines(0, part.row, part.rows), self._lines(1, part.column, part.columns))
         for rows, columns in product(*axes):
             taps = tuple(
@@ -94,7 +94,7 @@ class Gaps:
         return first + self._low(axis), max(last - first + 1, 1)
 
     def _lines(self, axis: int, start: int, count: int) -> Iterator[_Line]:
-        """Windows from `start` on along one axis, group by group."""
+        """Windows from `start` on along one axis, phase by phase."""
         step, low = self.sight.gaps[axis] + 1, self.sight.low[axis]
         apart = self.sight.dilations[axis]
         for first in range(min(step, count)):

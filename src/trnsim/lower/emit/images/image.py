@@ -1,4 +1,4 @@
-"""The side of a convolution that passes: bands of the padded image in SBUF, and views of them."""
+"""The moving operand of a convolution: bands of the padded image in SBUF, and views of them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _LINE: Final = 3
-"""Dimensions of images that are lines."""
+"""Rank of sequences: batch, channels, length."""
 _PIECE: Final = 1024
-"""Elements of a partition that are moved at once, so that products begin before all are there."""
+"""Elements of a partition in one copy, so that products begin before all copies end."""
 _COPIES: Final = 32
-"""Transfers for all copies of a band, as each takes its queue some time."""
+"""Most transfers for all copies of a band, as each has a fixed cost."""
 _SHARE: Final = 4
-"""Part of the room for results that images may take which are turned whole."""
+"""Divisor of the room for results: the share of images that are transposed whole."""
 _FEW: Final = 16
-"""Channels up to which an engine is slower than transfers, as few of its lanes work."""
+"""Channels up to which transfers are faster than an engine, whose other lanes are idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowGeometry:
-    """How windows move over images: all in pairs of rows and columns.
+    """How windows move over images; pairs are (rows, columns).
 
     Attributes:
         images: how many.
         channels: of an image.
         size: of an image.
-        places: windows.
+        places: the count of windows.
         kernel: size of a window.
         strides: from one window to the next.
         low: zeros before the first element.
@@ -63,18 +63,18 @@ class WindowGeometry:
     dilations: tuple[int, int]
 
     def reach(self, axis: int, windows: int) -> int:
-        """Elements of the padded image under neighbouring windows."""
+        """The count of elements of the padded image under neighbouring windows."""
         return (
             (windows - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis] + 1
         )
 
     @property
     def width(self) -> int:
-        """Columns of the padded image that windows see."""
+        """Columns of the padded image under windows."""
         return self.reach(1, self.places[1])
 
     def inside(self, axis: int, start: int, count: int) -> tuple[int, int, int]:
-        """The elements that lie in a range of the padded image: first, how many, first's place."""
+        """Elements in a range of the padded image: first, count, and the position of the first."""
         step, low = self.gaps[axis] + 1, self.low[axis]
         first = max(ceil((start - low) / step), 0)
         end = min(ceil((start + count - low) / step), self.size[axis])
@@ -82,12 +82,12 @@ class WindowGeometry:
 
     @property
     def windows(self) -> int:
-        """Windows of an image."""
+        """The count of windows of an image."""
         return self.places[0] * self.places[1]
 
     @property
     def is_bare(self) -> bool:
-        """Whether windows see the image as it is, without padding."""
+        """True if windows read the image as it is, without padding."""
         reaches = [self.reach(axis, self.places[axis]) for axis in (0, 1)]
         fits = all(reach <= size for reach, size in zip(reaches, self.size, strict=True))
         return fits and not any(self.low) and not any(self.gaps)
@@ -118,7 +118,7 @@ class Band:
     windows: int
 
     def holds(self, part: WindowBox) -> bool:
-        """Whether it is what those windows see."""
+        """True if the band has the elements under those windows."""
         images = self.image <= part.image and part.image + part.images <= self.image + self.images
         end = self.first + self.windows
         return images and self.first <= part.row and part.row + part.rows <= end
@@ -126,7 +126,7 @@ class Band:
     def view(
         self, sight: WindowGeometry, block: int, rows: int, tap: tuple[int, int], part: WindowBox
     ) -> Tensor:
-        """What some windows see through a tap: [rows, images, rows and columns of windows]."""
+        """The elements under a tap of some windows: [rows, images, rows and columns of windows]."""
         length = self.images * self.rows * self.width
         flat = self.tile[:rows, block, :length]
         padded = flat.reshape((rows, self.images, self.rows, self.width))
@@ -159,12 +159,12 @@ class WindowBox:
 
     @property
     def count(self) -> int:
-        """Windows."""
+        """The count of windows."""
         return self.images * self.rows * self.columns
 
 
 def window_boxes(places: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
-    """The boxes that a range of windows consists of, in order."""
+    """The boxes that make up a range of windows, in order."""
     rows, columns = places
     while count:
         image, rest = divmod(start, rows * columns)
@@ -180,7 +180,7 @@ def window_boxes(places: tuple[int, int], start: int, count: int) -> Iterator[Wi
 
 
 class Image:
-    """The images that windows move over, wherever they lie."""
+    """The images under the windows of a convolution or pooling."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Image:
         block: int = P,
         number: float = 0.0,
     ) -> None:
-        """Images in blocks of channels, with a number around them and between their elements."""
+        """Images in blocks of channels, with `number` around them and in their gaps."""
         self.emission, self.sight, self.number = emission, sight, number
         self.value, self.times = _enlarging_source(emission, value)
         shape = self.value.shape
@@ -198,7 +198,7 @@ class Image:
         self.width = sight.size[1] if sight.is_bare else sight.width
 
     def materialize(self) -> None:
-        """Have the images somewhere."""
+        """Compute the images, unless transfers can convert them from their source."""
         if self.emission.unconverted_place(self.value) is None:
             self.emission.materialize(self.value)
 
@@ -208,7 +208,7 @@ class Image:
         return self.frame.blocks * self.width * int(dtype_of(self.value.dtype).itemsize)
 
     def resident_band(self) -> Band | None:
-        """All images where they lie, if windows may see them so."""
+        """All images in their place in SBUF, if windows can read them there; else None."""
         sight = self.sight
         place = self._place()
         if self.times != (1, 1) or not (sight.is_bare and _is_even(place, _nchw_frame(self.frame))):
@@ -219,7 +219,7 @@ class Image:
         return Band(tile, 0, sight.images, 0, rows, columns, 0, sight.places[0])
 
     def band(self, part: WindowBox, taps: Taps) -> Band:
-        """What some windows see, in SBUF; only rows count."""
+        """Load the rows of padded images under some windows into SBUF."""
         sight = self.sight
         start, rows = part.row * sight.strides[0], sight.reach(0, part.rows)
         length = part.images * rows * self.width
@@ -244,13 +244,13 @@ class Image:
         return band
 
     def _note_resident(self, tile: Tensor) -> None:
-        """Note that all images lie in SBUF now, as they are."""
+        """Record that all images lie in SBUF now, without padding."""
         matrix = SbufMatrix(tile, self.frame.rows, self.frame.block)
         place = TensorPlace(matrix, self.frame.shape, self.frame.steps(), (0, 0))
         self.emission.add_place(self.value, place)
 
     def _place(self) -> TensorPlace:
-        """Where the images lie, as [N, C, H, W]: on chip by channels, or in HBM."""
+        """The place of the images as [N, C, H, W]: on the chip by channels, or in HBM."""
         wide = self.emission.unconverted_place(self.value)
         if wide is not None and is_straight(wide, self.frame):
             return _as_nchw(wide)
@@ -269,7 +269,7 @@ class Image:
         return _as_nchw(place)
 
     def _fill(self, band: Band, tile: Tensor, length: int) -> None:
-        """The images' elements, and what stands around them."""
+        """Fill a band with the images' elements, and the number around them."""
         sight, place = self.sight, self._place()
         first, rows, top = sight.inside(0, band.start, band.rows)
         left, columns, side = sight.inside(1, 0, band.width)
@@ -291,7 +291,7 @@ class Image:
             self._copy(place, block, padded[:, :, spots[0], spots[1]], box)
 
     def _copy(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
-        """Elements of a block of channels: rows and columns of some images."""
+        """Copy elements of a block of channels: rows and columns of some images."""
         if place.is_on_chip:
             images = self._on_chip(place, block, target.shape[0])
             self._spread(images[:, box.image : box.image + box.images], target, box, 0)
@@ -308,7 +308,7 @@ class Image:
                 self._copy_loaded(place, block, here, some)
 
     def _copy_loaded(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
-        """Rows of one image, which transfers bring whole."""
+        """Copy rows of one image by way of SBUF, as transfers load them whole."""
         down = self.times[0]
         high, wide = self._size
         most = max(_PIECE // wide, 1) * down
@@ -323,7 +323,7 @@ class Image:
             self._spread(images, piece, replace(box, row=box.row + at, rows=count), first)
 
     def _spread(self, images: Tensor, target: Tensor, box: WindowBox, start: int) -> None:
-        """Rows from `start` on, each element as often as it is copied."""
+        """Copy rows from `start` on, each element as often as the enlarging repeats it."""
         most = max(_PIECE // (box.images * images.shape[3]), 1)
         for down, across in product(*map(range, self.times)):
             rows = _copies_in_range(box.row, box.rows, self.times[0], down)
@@ -339,7 +339,7 @@ class Image:
 
     @property
     def _size(self) -> tuple[int, int]:
-        """Rows and columns of what is copied."""
+        """Rows and columns of the images before they are enlarged."""
         high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
         return high, wide
 
@@ -388,13 +388,13 @@ class _Copies:
 
 
 def _copies_in_range(start: int, count: int, times: int, number: int) -> _Copies:
-    """The copies of one number in a range of elements, each of which is there so many times."""
+    """The copies of one number in a range of elements, each of which is repeated `times` times."""
     first = (number - start) % times
     return _Copies(first, times, (start + first) // times, max(ceil((count - first) / times), 0))
 
 
 def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
-    """What images are copies of, and how often each row and column is there."""
+    """The value that an enlarging repeats, and how often each row and column is repeated."""
     node = emission.facts.producers.get(value.number)
     match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.producers))
     return (value, (1, 1)) if match is None else (match["images"], times(match))
@@ -421,7 +421,7 @@ def _fill_padding(
 
 
 def _as_nchw(place: TensorPlace) -> TensorPlace:
-    """[N, C, W] as [N, C, 1, W]."""
+    """The place of [N, C, W] as [N, C, 1, W]."""
     if len(place.shape) > _LINE:
         return place
     still = (0,) * len(place.offset)
@@ -443,7 +443,7 @@ def _nchw_frame(frame: Frame) -> Frame:
 
 
 def _is_even(place: TensorPlace, frame: Frame) -> bool:
-    """Whether images lie one after the other in SBUF, row by row."""
+    """True if images lie contiguously in SBUF, row by row."""
     if not place.is_on_chip or place.storage.is_replicated or not is_aligned(place, frame):
         return False
     wanted = frame.steps()

@@ -1,4 +1,4 @@
-"""The side of a convolution that stays: its kernels as blocks, rows of taps and channels."""
+"""The stationary operand of a convolution: its kernels as a matrix of blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.kernels.tiles import P
 
 _LINE: Final = 3
-"""Dimensions of the kernels of a convolution along a line."""
+"""Rank of the kernels of a convolution over sequences."""
 Array = np.ndarray[Any, Any]
 _MOVED_BYTES: Final = 97
 """Bytes that transfers move while one column passes the array: 272 GB/s at 2.8 GHz.
@@ -25,7 +25,7 @@ Source: nki-dma-overview.rst; trainium_inferentia2_arch.rst, of NeuronCore-v2.
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """Taps that stand together along the partitions: a box of rows by columns of the window.
+    """Taps that lie together along the partitions: a box of rows by columns of the window.
 
     Attributes:
         kernel: rows and columns of the window.
@@ -47,14 +47,14 @@ class Taps:
         return [(y, x) for y in range(self.box[0]) for x in range(self.box[1])]
 
     def within(self, first: tuple[int, int]) -> int:
-        """Taps of the box that begins there."""
+        """The count of taps of the box that begins at `first`."""
         sizes = zip(self.kernel, self.box, first, strict=True)
         high, wide = (min(size, extent - at) for extent, size, at in sizes)
         return high * wide
 
 
 def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_bytes: float) -> Taps:
-    """The box with which products and copies take least, as both go on at the same time.
+    """The box of taps for which products and copies, which overlap, take the least time.
 
     Args:
         kernel: rows and columns of the window.
@@ -82,7 +82,7 @@ class Kernels(Frame):
     Groups that share a block are blocks of a diagonal matrix, zero elsewhere.
 
     Attributes:
-        taps: which taps stand together.
+        taps: the taps that lie together.
         groups: of channels that share a block of the image; 0 where all channels meet.
         channels: rows of one tap in a block, at most.
         outputs: columns that share a block of the result.
@@ -96,12 +96,12 @@ class Kernels(Frame):
     is_reversed: bool = False
 
     def packed(self, taps: Taps) -> Kernels:
-        """The same kernels with taps together."""
+        """The same kernels with several taps together."""
         return replace(self, taps=taps, block=len(taps.copies) * self.channels)
 
     @property
     def parts(self) -> int:
-        """Blocks of channels that add up."""
+        """The count of blocks of channels that add up."""
         return 1 if self.groups else ceil(self.shape[1] / self.channels)
 
     @property

@@ -1,6 +1,6 @@
 """Reductions over windows in the layout of convolutions: columns of a window, then its rows.
 
-What the columns of each window give is kept for as many windows as share it.
+The results for the columns of each window are shared by the windows that overlap there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OUTER: Final = 2
 
 
 def is_emitted(node: Node) -> bool:
-    """Whether windows are emitted as they stand: over the last one or two of 3 or 4 dimensions."""
+    """True if windows have instructions as they are: over the last dimensions of images."""
     operation = node.operation
     if not isinstance(operation, ReduceWindow):
         return False
@@ -48,7 +48,7 @@ def is_emitted(node: Node) -> bool:
 
 @emitter(ReduceWindow)
 def reduce_window(emission: Emission, node: Node) -> None:
-    """Every block of channels, band by band."""
+    """Emit a pooling, every block of channels, band by band."""
     operation: Any = node.operation
     value = _unconverted(emission, node.values[0])
     image = Image(emission, value, sight_of(node), number=float(neutral(operation.op, np.float32)))
@@ -73,7 +73,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
 
 
 def _unconverted(emission: Emission, value: Value) -> Value:
-    """What a value was before it became wider: engines compute in float32 anyway."""
+    """The value before it was widened: engines compute in float32 anyway."""
     producer = emission.facts.producers.get(value.number)
     is_widened = producer is not None and isinstance(producer.operation, Convert)
     if producer is None or not is_widened or not producer.values[0].type.is_floating:
@@ -82,7 +82,7 @@ def _unconverted(emission: Emission, value: Value) -> Value:
 
 
 def sight_of(node: Node) -> WindowGeometry:
-    """How the windows move; a line is an image of one row."""
+    """The window geometry; a sequence is an image of one row."""
     operation: Any = node.operation
     shape = node.values[0].shape
 
@@ -104,7 +104,7 @@ def sight_of(node: Node) -> WindowGeometry:
 
 
 def _rows(image: Image) -> int:
-    """Rows of windows whose elements are in SBUF at once."""
+    """The count of rows of windows whose elements are in SBUF at once."""
     sight = image.sight
     over = sight.reach(0, 1) - sight.strides[0]
     return min((_BAND_BYTES // image.row_bytes - over) // sight.strides[0], sight.places[0])
@@ -148,7 +148,7 @@ def _reduced(
 
 
 def _combined(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
-    """One element of those at the same place of several views; float32 until the last."""
+    """The elementwise reduction of several views; float32 until the last."""
     combined: Tensor = views[0]
     for number, view in enumerate(views[1:], start=2):
         is_last = number == len(views)
