@@ -1,4 +1,4 @@
-"""The layout in which a value is computed: what decides which dimensions run along partitions."""
+"""The choice of the frame in which a value is computed: which dimensions lie on partitions."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 _FEW_ROWS: Final = 32
-"""Partitions below which a repeated operand does not decide the layout."""
+"""Rows below which a repeated operand does not decide the frame."""
 _MANY_FEATURES: Final = 256
-"""Elements of the last dimension from which on few rows are turned, to fill the partitions."""
+"""Length of the last dimension from which it goes on the partitions where rows are few."""
 
 
 def choose_frame(
     emission: Emission, value: Value, leaves: Iterable[TensorPlace], numbers: set[int]
 ) -> Frame:
-    """The frame of the leaf that decides: a product, what is on the chip, else what is best read.
+    """The frame of the leaf that decides: a product, one on the chip, else the best read from HBM.
 
     Args:
         emission: the program.
-        value: what is computed.
-        leaves: where the operands lie, in the shape that is computed.
-        numbers: the operands' values.
+        value: the value that is computed.
+        leaves: the places of the operands, in the shape that is computed.
+        numbers: the numbers of the operands' values.
     """
     shape, leaves = value.shape, list(leaves)
     covering = [place for place in leaves if has_no_repeats(place)]
@@ -51,7 +51,7 @@ def choose_frame(
 
 
 def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) -> Frame | None:
-    """The frame of images and of numbers to a channel: channels along the partitions."""
+    """The frame of images, or of a vector of channels: channels along the partitions; else None."""
     shape = value.shape
     if any(is_by_channels(node, value) for node in emission.facts.readers(value)):
         return Frame(shape, (1,), (0, *range(2, len(shape))))
@@ -65,13 +65,13 @@ def _channel_frame(emission: Emission, value: Value, leaves: list[TensorPlace]) 
 
 
 def _feature_frame(value: Value) -> Frame:
-    """The last dimension along the partitions."""
+    """The frame with the last dimension along the partitions."""
     last = len(value.shape) - 1
     return Frame(value.shape, (last,), tuple(range(last)))
 
 
 def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
-    """The frame of what lies in HBM: as it was computed, in order, or turned where rows are few."""
+    """The frame of operands in HBM: as one of them was computed, row-major, or transposed."""
     shape = value.shape
     # What lies across in HBM was computed so: it stays so.
     frames = [frame_in_hbm(place, shape) for place in places]
@@ -84,12 +84,12 @@ def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
 
 
 def is_by_channels(node: Node, value: Value) -> bool:
-    """Whether an operation reads a value as images, with channels along the partitions."""
+    """True if a node reads a value as images, with channels along the partitions."""
     return isinstance(node.operation, Convolution | ReduceWindow) and node.values[0] is value
 
 
 def _channels_of(place: TensorPlace) -> int | None:
-    """The dimension, before the last one, along which alone a leaf's numbers differ."""
+    """The one dimension along which a leaf's elements differ, if it is not the last; else None."""
     moves = [dim for dim, step in enumerate(place.steps) if any(step)]
     long = [dim for dim, length in enumerate(place.shape) if length > 1]
     is_single = len(moves) == 1 and len(long) > 1 and moves[0] < long[-1]
@@ -97,7 +97,7 @@ def _channels_of(place: TensorPlace) -> int | None:
 
 
 def channel_vectors(graph: Graph) -> frozenset[int]:
-    """The vectors that are repeated over what lies along columns: numbers to a channel."""
+    """Numbers of the vectors that are repeated along columns: one element for each channel."""
     readers: defaultdict[int, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         for value in node.values:
@@ -112,7 +112,7 @@ def channel_vectors(graph: Graph) -> frozenset[int]:
 
 
 def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
-    """Whether the first reader that repeats a vector, or one computed from it, says so."""
+    """True if the first reader that repeats a vector, or a result of it, repeats it so."""
     for node in readers:
         if isinstance(node.operation, BroadcastInDim):
             last = len(node.result.shape) - 1
@@ -123,5 +123,5 @@ def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
 
 
 def has_no_repeats(place: TensorPlace) -> bool:
-    """Whether every dimension of a leaf moves."""
+    """True if no dimension of a leaf is repeated."""
     return all(any(step) for step, n in zip(place.steps, place.shape, strict=True) if n > 1)

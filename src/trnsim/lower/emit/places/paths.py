@@ -1,4 +1,4 @@
-"""Views between a value and the shape in which it is computed."""
+"""Views between a value and the shape in which it is computed, applied to places."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 
 Path = tuple[Node, ...]
-"""Reshapes and transposes from a value to the shape that is computed, the first one first."""
+"""Reshapes and transposes that lead from a value to the shape that is computed, in order."""
 
 
 def is_passed(node: Node) -> bool:
-    """Whether operations below a view are computed in the shape above it."""
+    """True if a computation may look through a node: a reshape or a transpose."""
     return isinstance(node.operation, Reshape | Transpose)
 
 
 def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
-    """A place in the shape that views lead to, if steps can say it."""
+    """A place seen through a path of views; None if no strides describe it."""
     current: TensorPlace | None = place
     for node in path:
         if current is not None and isinstance(node.operation, Transpose):
@@ -29,7 +29,7 @@ def follow(path: Path, place: TensorPlace) -> TensorPlace | None:
 
 
 def invert_view(node: Node, place: TensorPlace) -> TensorPlace | None:
-    """A place of a view's result as a place of its operand."""
+    """The place of a view's operand for a place of its result; None if strides cannot say."""
     if isinstance(node.operation, Transpose):
         order = node.operation.permutation
         return place.transposed([order.index(dim) for dim in range(len(order))])
@@ -37,7 +37,7 @@ def invert_view(node: Node, place: TensorPlace) -> TensorPlace | None:
 
 
 def apply_view(node: Node, source: TensorPlace) -> TensorPlace | None:
-    """A view of what lies somewhere; None where steps cannot say it."""
+    """The place of a view's result for a place of its operand; None if strides cannot say."""
     operation = node.operation
     if isinstance(operation, Reshape):
         return source.reshaped(operation.shape)
@@ -51,12 +51,12 @@ def apply_view(node: Node, source: TensorPlace) -> TensorPlace | None:
 
 
 def is_view(node: Node) -> bool:
-    """Whether its result is its operand's elements by other steps."""
+    """True if a node's result is its operand's elements by other strides."""
     return isinstance(node.operation, Reshape | Transpose | BroadcastInDim | Slice)
 
 
 def is_widening(node: Node) -> bool:
-    """Whether it is its operand in a wider format of floating point, which every reader can do."""
+    """True if a node converts floating point to a wider format, which every reader can do."""
     if not isinstance(node.operation, Convert):
         return False
     operand, result = node.values[0].type, node.result.type
@@ -64,5 +64,5 @@ def is_widening(node: Node) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """Whether nothing is issued for it until somebody reads it."""
+    """True if a node issues no instruction until its result is read."""
     return is_view(node) or isinstance(node.operation, Constant | Iota | Rng)

@@ -1,4 +1,4 @@
-"""Where a tensor of a graph lies: on the chip or in HBM, by the steps of its dimensions.
+"""Where a tensor of a graph lies: its storage, on the chip or in HBM, and its strides.
 
 A tensor on the chip is a matrix: one axis runs along partitions, in blocks, the other along the
 free dimension. A step of a dimension is then a pair (partitions, columns); in HBM it is one number
@@ -16,7 +16,7 @@ from trnsim.graph.types import Shape, dense
 from trnsim.lower.kernels.tiles import BANK, P, Tensor
 
 Step = tuple[int, ...]
-"""What one step along a dimension moves: (partitions, columns), or (elements,)."""
+"""The stride of a dimension: (partitions, columns) on the chip, (elements,) in HBM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SbufMatrix:
         tile: [block, blocks, columns]; fewer partitions where there are fewer rows.
         rows: elements along the partitions, over all blocks.
         block: partitions of a block.
-        is_replicated: whether every partition holds the same row, so that p does not count.
+        is_replicated: whether every partition holds the same row, so that p is ignored.
     """
 
     tile: Tensor
@@ -42,13 +42,13 @@ class SbufMatrix:
 
 
 class PendingResult:
-    """A result that is computed where it is read, tile by tile.
+    """A result that is computed tile by tile where it is read.
 
     Attributes:
         block: partitions of a block.
         is_replicated: whether every partition holds the same row.
-        frame: how its dimensions form a matrix.
-        name: the operation's.
+        frame: the matrix that its dimensions form.
+        name: the operation's name.
     """
 
     name: str = ""
@@ -57,15 +57,15 @@ class PendingResult:
     frame: Any
 
     def span_columns(self) -> int:
-        """Columns of a span that suit it: at most a bank of PSUM."""
+        """The columns of a span that suit it: at most a bank of PSUM."""
         return BANK
 
     def chunk(self) -> int:
-        """Columns for which what it reads is in SBUF at once."""
+        """The columns of the result whose operands are in SBUF at once."""
         raise NotImplementedError
 
     def enter(self, start: int, columns: int) -> None:
-        """Go to a range of columns."""
+        """Load the operands for a range of columns."""
         raise NotImplementedError
 
     def tile(self, span: Any) -> Tensor:
@@ -75,7 +75,7 @@ class PendingResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileSource:
-    """What every reader makes in SBUF for itself.
+    """A tensor without storage, whose elements every reader generates in SBUF for itself.
 
     Attributes:
         dtype: its format.
@@ -84,19 +84,19 @@ class TileSource:
     dtype: Any
 
     def tile(self, place: Any, frame: Any, span: Any) -> Tensor | None:
-        """The elements of a span; None where they must come from HBM."""
+        """The elements of a span; None if they must come from HBM."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorPlace:
-    """A tensor in its storage; two are equal where they are the same elements of one storage.
+    """A tensor in its storage; places are equal if they are the same elements of one storage.
 
     Attributes:
-        storage: a `SbufMatrix`, a tensor in HBM, `PendingResult`, or `TileSource`.
+        storage: an `SbufMatrix`, a tensor in HBM, a `PendingResult` or a `TileSource`.
         shape: the tensor's shape.
-        steps: what one step along each dimension moves; zeros repeat.
-        offset: where element (0, ..., 0) lies.
+        steps: the stride of each dimension; a stride of zeros repeats.
+        offset: the position of element (0, ..., 0).
     """
 
     storage: Any
@@ -116,21 +116,21 @@ class TensorPlace:
 
     @property
     def is_on_chip(self) -> bool:
-        """Whether it lies in SBUF."""
+        """True if it lies in SBUF."""
         return isinstance(self.storage, SbufMatrix)
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is yet to be computed."""
+        """True if it is yet to be computed."""
         return isinstance(self.storage, PendingResult)
 
     @property
     def is_generated(self) -> bool:
-        """Whether it lies nowhere, and is made where it is read."""
+        """True if it has no storage: each reader generates its elements."""
         return isinstance(self.storage, TileSource)
 
     def transposed(self, permutation: Sequence[int]) -> TensorPlace:
-        """Dimension i is dimension ``permutation[i]``."""
+        """The place with dimension ``permutation[i]`` as dimension i."""
         return replace(
             self,
             shape=tuple(self.shape[dim] for dim in permutation),
@@ -149,7 +149,7 @@ class TensorPlace:
         return replace(self, shape=shape, steps=steps, offset=offset)
 
     def repeated(self, shape: Shape, dims: Sequence[int]) -> TensorPlace:
-        """Its dimension i as dimension ``dims[i]``, repeated along the others."""
+        """The place with its dimension i as dimension ``dims[i]``, repeated along the others."""
         still = (0,) * len(self.offset)
         steps: list[Step] = [still] * len(shape)
         for dim, length, step in zip(dims, self.shape, self.steps, strict=True):
@@ -157,7 +157,7 @@ class TensorPlace:
         return replace(self, shape=shape, steps=tuple(steps))
 
     def reshaped(self, shape: Shape) -> TensorPlace | None:
-        """The same elements in row-major order; None where one step cannot say where they are."""
+        """The elements in row-major order in another shape; None if no strides describe them."""
         axes = merge_axes(self.shape, self.steps)
         still = (0,) * len(self.offset)
         steps: list[Step] = []
@@ -178,7 +178,7 @@ class TensorPlace:
 
 
 def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
-    """Lengths and steps with neighbours as one axis where they are evenly spaced."""
+    """Lengths and strides of axes, neighbours joined where they are evenly spaced."""
     axes: list[tuple[int, Step]] = []
     for length, step in zip(shape, steps, strict=True):
         if length == 1:
@@ -192,7 +192,7 @@ def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
 
 
 def in_hbm(tensor: Tensor, shape: Shape) -> TensorPlace:
-    """A dense tensor in HBM."""
+    """The place of a dense tensor in HBM."""
     return TensorPlace(tensor, shape, tuple((step,) for step in dense(shape)), (0,))
 
 

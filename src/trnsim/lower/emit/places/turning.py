@@ -1,4 +1,4 @@
-"""Matrices that turn: what ran along the partitions runs along the free dimension.
+"""Transposes: a value in another frame, where partitions and columns change places.
 
 Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a bank of PSUM holds.
 """
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 _BANK_BYTES: Final = 2048
 """Bytes of a partition of a PSUM bank (trainium_inferentia2_arch.rst)."""
 _LINE_BYTES: Final = 8 * 1024
-"""Bytes of a partition of what is turned on its way to HBM."""
+"""Bytes of a partition that are transposed at once on their way to HBM."""
 _LOADED_BYTES: Final = 64 * 1024
-"""Bytes of a partition of what is loaded at once to be turned."""
+"""Bytes of a partition that are loaded at once to be transposed."""
 _WRITTEN: Final = 4096
-"""Elements of a partition that are written to HBM at once."""
+"""Elements of a partition in one write to HBM."""
 
 
 def load_in_frame(
     emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
 ) -> TensorPlace:
-    """A value in SBUF in a frame; or some of the frame's columns, as a matrix of their own."""
+    """A value in SBUF in a frame, from its best place; or a range of the frame's columns."""
     places = emission.materialize(value)
     source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
     if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
@@ -61,7 +61,7 @@ def load_in_frame(
 def copy_in_frame(
     source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
 ) -> TensorPlace:
-    """What lies elsewhere, in SBUF in a frame; or some of the frame's columns."""
+    """A copy of a place in SBUF in a frame; or of a range of the frame's columns."""
     span = TileSpan(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
     tile = load_part(source, frame, span, wanted)
     matrix = SbufMatrix(tile, frame.rows, frame.block, frame.is_replicated)
@@ -69,7 +69,7 @@ def copy_in_frame(
 
 
 def load_part(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = None) -> Tensor:
-    """Some blocks and columns of what lies elsewhere, in SBUF: [partitions, blocks, columns].
+    """A span of a place in SBUF in a frame, [partitions, blocks, columns].
 
     The last block of the frame may fill fewer partitions.
     """
@@ -85,7 +85,7 @@ def load_part(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = N
 
 
 def _fill_straight(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
-    """Fill a tile with blocks as they lie; transfers from HBM convert."""
+    """Fill a tile with blocks that need no transpose; transfers from HBM convert."""
     dtype = source.storage.tile.dtype if source.is_on_chip else source.storage.dtype
     full = min(part.blocks, frame.rows // frame.block - part.block)
     groups = [(0, full, frame.block)] if full > 0 else []
@@ -111,14 +111,14 @@ def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
 
 
 def _is_line(source: TensorPlace, frame: Frame) -> bool:
-    """Whether a single column lies in order in HBM."""
+    """True if a single column lies contiguously in HBM."""
     line = merged_axes(source, frame.p_dims)
     is_whole = frame.block == P and P < frame.rows <= P * P
     return not source.is_on_chip and is_whole and len(line) == 1 and line[0][1] == (1,)
 
 
 def _fill_from_line(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
-    """A line of HBM along the partitions: loaded block by block as rows, which are turned."""
+    """Fill a column from contiguous elements in HBM: loaded as rows, then transposed."""
     blocks, rest = divmod(frame.rows, P)
     rows = new((blocks, P), tile.dtype)
     view = tiles.strided(source.storage, [(P, blocks), (1, P)], source.offset[0])
@@ -132,7 +132,7 @@ def _fill_from_line(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
 
 
 def is_straight(source: TensorPlace, frame: Frame) -> bool:
-    """Whether transfers find runs along the frame's columns."""
+    """True if the frame's columns lie in runs, so that no transpose is needed."""
     if source.is_on_chip:
         return is_movable(source, frame)
     if frame.columns == 1 and _is_line(source, frame):
@@ -142,7 +142,7 @@ def is_straight(source: TensorPlace, frame: Frame) -> bool:
 
 
 def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
-    """Fill a tile with blocks that are transposed, as many at once as are loaded at once."""
+    """Fill a tile with transposed blocks, as many at once as are loaded at once."""
     across = frame.flipped()
     most = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
     if part.blocks > most and not frame.is_replicated:
@@ -154,7 +154,7 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
     length = min(frame.rows - begin, part.blocks * frame.block)
     full, rest = divmod(length, frame.block)
     for at, width in tiles.pieces(part.columns, P):
-        if frame.is_replicated:  # a column turns into the same row on every partition
+        if frame.is_replicated:  # a repeated column becomes the same row on all partitions
             lines = _load_rows(source, across, TileSpan(0, 1, width, 0, 1), part.start + at)
             lines = widened(lines, (width, 1, frame.rows))
         else:
@@ -174,7 +174,7 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
 
 
 def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
-    """Some columns of a source's rows from `row` on, [rows, 1, columns], as they lie."""
+    """Columns of a source's rows from `row` on, [rows, 1, columns], without a transpose."""
     if row % P == 0 and is_aligned(source, across):
         lines_there = slice_of(source, across, replace(part, block=row // P))
         if lines_there is not None and lines_there.shape[2] == part.columns:
@@ -187,7 +187,7 @@ def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> 
 
 
 def is_fragmented(place: TensorPlace, value: Value) -> bool:
-    """Whether a value lies on the chip in so many pieces that it leaves sooner as it lies."""
+    """True if a value on the chip lies in so many pieces that it is faster written as it lies."""
     if not place.is_on_chip:
         return False
     frame = frame_of(place, value.shape)
@@ -196,14 +196,14 @@ def is_fragmented(place: TensorPlace, value: Value) -> bool:
 
 
 def write_dense(place: TensorPlace, value: Value) -> Tensor:
-    """A tensor in HBM with a value's elements in row-major order."""
+    """A new tensor in HBM with a value's elements in row-major order."""
     out = tiles.output(value.shape, value.dtype)
     write_all(place, value, in_hbm(out, value.shape))
     return out
 
 
 def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
-    """Store a value at a place in HBM: as it lies, or turned where its runs there lie across."""
+    """Store a value at a place in HBM; transposed where its runs there lie across partitions."""
     if not place.is_on_chip:
         _copy_in_hbm(place, target)
         return
@@ -226,7 +226,7 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
 
 
 def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
-    """Copy what lies in HBM: by one transfer, or turned where its runs lie across the target's."""
+    """Copy from HBM to HBM: by one transfer, or transposed where runs lie across each other."""
     both = [(*here, *there) for here, there in zip(place.steps, target.steps, strict=True)]
     along = merge_axes(place.shape, both) or [(1, (1, 1))]
     runs_at = next((at for at, (_, (step, _)) in enumerate(along[:-1]) if step == 1), None)
@@ -248,7 +248,7 @@ def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
 
 
 def _copy(place: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]) -> None:
-    """HBM to HBM by one transfer, of axes with the steps on both sides."""
+    """Copy from HBM to HBM by one transfer, over axes with the strides of both sides."""
     source, goal = (
         tiles.strided(
             place.storage, [(steps[side], length) for length, steps in along], place.offset[0]
@@ -259,7 +259,7 @@ def _copy(place: TensorPlace, target: TensorPlace, along: list[tuple[int, Step]]
 
 
 def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> bool:
-    """Write a single column of whole blocks as a line: turned, block by block a row of it."""
+    """Write a single column of whole blocks contiguously, transposed; False if it does not suit."""
     blocks, rest = divmod(frame.rows, P)
     if frame.block != P or not 1 < blocks <= P or not is_aligned(place, frame):
         return False
@@ -282,7 +282,7 @@ def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> boo
 
 
 def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> None:
-    """Write what lies across, 128 rows of the frame at a time."""
+    """Write a place transposed to HBM, 128 rows of the frame at a time."""
     dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
     across = frame.flipped()
     most = max(_LINE_BYTES // dtype.itemsize // across.block, 1)
@@ -299,7 +299,7 @@ def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> 
 def _transpose_columns(
     source: TensorPlace, across: Frame, tile: Tensor, start: int, block: int
 ) -> None:
-    """Columns of a matrix from `start` on as rows, of the blocks from `block` on."""
+    """Fill rows of a tile with columns of a matrix, from `start` and from `block` on."""
     rows, _, total = tile.shape
     together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
     for at in range(0, total, together * across.block):
@@ -315,7 +315,7 @@ def _transpose_columns(
 def _load_columns(
     source: TensorPlace, across: Frame, block: int, partitions: int, start: int, columns: int
 ) -> Tensor:
-    """Columns of a block of a matrix, brought to SBUF if they are elsewhere."""
+    """Columns of a block of a matrix in SBUF, loaded if they are elsewhere."""
     span = TileSpan(block, 1, partitions, start, columns)
     data = slice_of(source, across, span) if is_aligned(source, across) else None
     if data is None or data.shape[2] != columns:

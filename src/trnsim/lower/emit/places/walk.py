@@ -1,4 +1,4 @@
-"""Walking a matrix in spans: which elements of an operand belong to a span, and their tiles."""
+"""Frames and spans: a tensor as a matrix, its parts, and the tiles of an operand's elements."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trnsim.nki import isa as nisa
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """How a tensor's dimensions form a matrix: which run along partitions, and in which order.
+    """How a tensor's dimensions form a matrix: those along partitions and those along columns.
 
     Attributes:
-        shape: the tensor's.
+        shape: the tensor's shape.
         p_dims: dimensions along the partitions, the outermost first.
         f_dims: dimensions along the free dimension, the outermost first.
         block: partitions of a block.
-        is_replicated: whether every partition holds the same; then no dimension runs along them.
+        is_replicated: whether every partition holds the same row; `p_dims` is then empty.
     """
 
     shape: Shape
@@ -49,7 +49,7 @@ class Frame:
         return -(-self.rows // self.block)
 
     def steps(self) -> tuple[Step, ...]:
-        """(partitions, columns) that one step along each dimension moves."""
+        """The strides (partitions, columns) of each dimension."""
         moves: list[Step] = [(0, 0)] * len(self.shape)
         for axis, dims in enumerate((self.p_dims, self.f_dims)):
             step = 1
@@ -59,7 +59,7 @@ class Frame:
         return tuple(moves)
 
     def matrix(self, dtype: Any) -> TensorPlace:
-        """A tensor of this shape in a new matrix in SBUF."""
+        """The place of a tensor of this shape in a new matrix in SBUF."""
         tile = new((min(self.block, self.rows), self.blocks, self.columns), dtype)
         matrix = SbufMatrix(tile, self.rows, self.block, self.is_replicated)
         return TensorPlace(matrix, self.shape, self.steps(), (0, 0))
@@ -71,13 +71,13 @@ class Frame:
         )
 
     def flipped(self) -> Frame:
-        """The frame with what ran along the free dimension along the partitions."""
+        """The frame with partitions and columns exchanged."""
         return Frame(self.shape, self.f_dims, self.p_dims)
 
 
 @dataclass(frozen=True, slots=True)
 class TileSpan:
-    """A part of a matrix: neighbouring blocks of as many partitions, and a range of columns."""
+    """`blocks` blocks from `block` on, `partitions` rows of each, `columns` from `start` on."""
 
     block: int
     blocks: int
@@ -87,12 +87,12 @@ class TileSpan:
 
 
 def frame_of(place: TensorPlace, shape: Shape) -> Frame:
-    """The frame in which a tensor lies on chip; what it repeats runs along the free dimension."""
+    """The frame in which a tensor lies on the chip; repeated dimensions are along the columns."""
     matrix = place.storage
     p_dims = [dim for dim, step in enumerate(place.steps) if step[0] and shape[dim] > 1]
     p_dims.sort(key=lambda dim: -place.steps[dim][0])
     f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
-    # What is repeated stays where it stands among its neighbours.
+    # A repeated dimension keeps its position among its neighbours.
     moves = [dim for dim in f_dims if place.steps[dim][1]]
     places = iter(sorted(moves, key=lambda dim: -place.steps[dim][1]))
     f_dims = [next(places) if dim in moves else dim for dim in f_dims]
@@ -100,7 +100,7 @@ def frame_of(place: TensorPlace, shape: Shape) -> Frame:
 
 
 def covers_pending(pending: TensorPlace) -> bool:
-    """Whether it is all of what is pending, row by row and column by column as that lies."""
+    """True if a view covers all of a pending result, rows and columns in their order."""
     own, frame = pending.storage.frame, frame_of(pending, pending.shape)
     columns = merged_axes(pending, frame.f_dims)
     return (
@@ -113,7 +113,7 @@ def covers_pending(pending: TensorPlace) -> bool:
 
 
 def frame_in_hbm(place: TensorPlace, shape: Shape) -> Frame:
-    """The frame in which a tensor lies in HBM: a matrix's, or the last dimension as columns."""
+    """The frame in which a tensor lies in HBM: that of its matrix, or row-major."""
     storage = place.storage
     if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
         return row_major_frame(shape)
@@ -125,14 +125,14 @@ def frame_in_hbm(place: TensorPlace, shape: Shape) -> Frame:
 
 
 def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
-    """The frame of what lies in order in HBM: the last dimensions along the free dimension."""
+    """The frame of a dense tensor: the last `columns` dimensions along the columns."""
     rank = len(shape)
     first = max(rank - columns, 0)
     return Frame(shape, tuple(range(first)), tuple(range(first, rank)))
 
 
 def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[TileSpan]:
-    """Spans of columns from `start` on: at most `most` of them, `longest` elements a partition."""
+    """Spans of `columns` from `start` on, `most` at once; whole rows up to `longest` elements."""
     full, rest = divmod(frame.rows, frame.block)
     groups = [(0, full, frame.block)] if full else []
     groups += [(full, 1, rest)] if rest else []
@@ -145,16 +145,16 @@ def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> It
 
 
 _TURNS: Final = 16
-"""Spans of what comes from HBM, at the least: one is loaded while another is computed."""
+"""Fewest spans of operands from HBM, so that one is loaded while another is computed."""
 
 
 def span_elements(frame: Frame, longest: int) -> int:
-    """Elements of a partition in a span, fewer than `longest` where so few spans would remain."""
+    """Elements of a partition in a span: `longest`, or fewer so that `_TURNS` spans remain."""
     return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
 
 
 def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
-    """Neighbours of one block, together up to so many columns."""
+    """Neighbouring spans of one block in groups of at most so many columns."""
     strip: list[TileSpan] = []
     for span in pieces:
         last = strip[-1] if strip else span
@@ -168,21 +168,21 @@ def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan
 
 
 def merged_span(strip: list[TileSpan]) -> TileSpan:
-    """Neighbours as one span."""
+    """Neighbouring spans as one span."""
     if len(strip) == 1:
         return strip[0]
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
 def merged_axes(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
-    """Lengths and steps of dimensions, neighbours merged."""
+    """Lengths and strides of some dimensions of a place, neighbours merged."""
     return merge_axes(tuple(place.shape[dim] for dim in dims), [place.steps[dim] for dim in dims])
 
 
 def runs(
     lengths: list[tuple[int, Step]], start: int, count: int, width: int
 ) -> Iterator[tuple[int, int, Step, Step]]:
-    """Pieces of a range that one step describes: place in it, length, where it begins, its step."""
+    """Pieces of a range with one stride each: position in the range, length, begin, stride."""
     if not lengths:
         still = (0,) * width
         yield 0, count, still, still
@@ -200,13 +200,13 @@ def runs(
 
 
 _LOADED_BYTES: Final = 2048
-"""Bytes of a partition that a transfer brings, of blocks and runs that it brings together."""
+"""Most bytes of a partition in one transfer of several blocks and runs."""
 MANY: Final = 1024
-"""Transfers beyond which a kernel that puts a tensor in order is the shorter way."""
+"""Transfers beyond which a row-major copy of the tensor is faster."""
 
 
 def count_transfers(place: TensorPlace, frame: Frame) -> int:
-    """How many evenly spaced pieces a frame's elements are, as they lie."""
+    """The count of evenly spaced pieces in which a frame's elements lie."""
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
         pieces *= prod(length for length, _ in merged_axes(place, dims)[:-1])
@@ -214,7 +214,7 @@ def count_transfers(place: TensorPlace, frame: Frame) -> int:
 
 
 def is_aligned(place: TensorPlace, frame: Frame) -> bool:
-    """Whether each element of the frame lies in SBUF on the frame's own partition of a block."""
+    """True if each element lies in SBUF on the partition and block that the frame gives it."""
     if not place.is_on_chip:
         return False
     matrix = place.storage
@@ -231,19 +231,19 @@ def is_aligned(place: TensorPlace, frame: Frame) -> bool:
 
 
 def is_movable(place: TensorPlace, frame: Frame) -> bool:
-    """Whether transfers find the frame's columns along the columns of SBUF, or in HBM."""
+    """True if transfers can fetch columns: the place is in HBM, or columns lie along columns."""
     return not place.is_on_chip or not any(
         place.steps[dim][0] for dim in frame.f_dims if place.shape[dim] > 1
     )
 
 
 def is_misaligned(place: TensorPlace, frame: Frame) -> bool:
-    """Whether it lies in SBUF neither in the frame nor across it, so that no block turns."""
+    """True if a place in SBUF lies neither in the frame nor transposed, block by block."""
     return not is_movable(place, frame) and not is_aligned(place, frame.flipped())
 
 
 def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
-    """A span of an aligned tensor, [partitions, blocks or 1, columns or 1].
+    """A span of an aligned place as a view of SBUF, [partitions, blocks or 1, columns or 1].
 
     None where its columns do not lie evenly.
     """
@@ -265,7 +265,9 @@ def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
 def load_tile(
     place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any, at_row: int = -1
 ) -> Tensor:
-    """A new tile with the span's elements, moved by transfers: from HBM, or across partitions.
+    """A new tile with a span's elements, by transfers from HBM or across partitions.
+
+    With `at_row` a span of one block begins at that row.
 
     A span of one block may begin at any row.
     """
@@ -276,14 +278,14 @@ def load_tile(
 
 
 def varies_along_columns(place: TensorPlace, frame: Frame) -> bool:
-    """Whether a tensor's elements differ along a frame's columns."""
+    """True if a place's elements differ along a frame's columns."""
     return any(any(step) for _, step in merged_axes(place, frame.f_dims))
 
 
 def fill_tile(
     tile: Tensor, place: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1
 ) -> None:
-    """Move a span's elements into a tile, whose one column stands for all where they are equal."""
+    """Transfer a span's elements into a tile, which has one column where all are equal."""
     p_axes, f_axes = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
         f_axes = []
@@ -308,7 +310,10 @@ def fill_tile(
 def _fill_blocks(
     tile: Tensor, place: TensorPlace, rows: tuple[int, int], span: TileSpan, group: _Group
 ) -> None:
-    """Move evenly spaced rows of HBM, several blocks by one transfer where they are short.
+    """Transfer evenly spaced rows of HBM; short rows of several blocks in one transfer.
+
+    `rows` are those of a block and their stride; 0 rows for a span of one block that begins at the
+    row `span.block`.
 
     `rows` are those of a block, 0 where a span of one block begins at a row of that number, and
     their step.
@@ -329,7 +334,7 @@ def _fill_blocks(
 
 
 def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
-    """A tile's rows again and again, in so many partitions: what is there is doubled."""
+    """A tile's rows repeated over so many partitions, by doubling."""
     rows, blocks, columns = tile.shape
     if rows == partitions:
         return tile
@@ -345,7 +350,7 @@ def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
 def _sources(
     place: TensorPlace, begin: Step, steps: tuple[Step, Step], size: tuple[int, int]
 ) -> Iterator[tuple[Tensor, slice]]:
-    """Views of what lies evenly, and the rows of the tile that each fills."""
+    """Views of evenly spaced elements, and the rows of the tile that each fills."""
     (p_step, f_step), (rows, length) = steps, size
     if not place.is_on_chip:
         pattern = [(p_step[0], rows), (f_step[0] if length > 1 else 1, length)]
@@ -386,11 +391,11 @@ def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -
 
 _Run = tuple[int, int, Step, Step]
 _Group = tuple[int, int, _Run]
-"""How many runs, their distance, and the first."""
+"""Evenly spaced runs: their count, their distance, and the first."""
 
 
 def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
-    """Runs in HBM of one length that begin evenly spaced: how many, their distance, the first."""
+    """Runs in HBM of equal length, grouped where they begin evenly spaced."""
     group: list[_Run] = []
     for run in pieces:
         if group and not _continues(group, run):
