@@ -1,1 +1,1 @@
-"""Graphs as instructions: what each operation issues, and where its result lies."""
+"""Emission: a graph as the instructions of one program, and the places of its values."""

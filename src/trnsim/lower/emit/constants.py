@@ -1,4 +1,4 @@
-"""Tiles that a program makes or loads once, and reads again and again."""
+"""Constant tiles of a program: made or loaded once, and read again and again."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from trnsim.nki import language as nl
 
 
 class Constants:
-    """The tiles of a program that are made once."""
+    """Cache of the constant tiles of a program."""
 
     def __init__(self, inputs: ProgramInputs, most_bytes: int) -> None:
-        """Tiles of inputs; results may take so many bytes of a partition beside them."""
+        """A cache beside results, which may take `most_bytes` of a partition."""
         self._inputs, self._most_bytes = inputs, most_bytes
         self._tiles: dict[Any, Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
 
     def once(self, key: Any, make: Callable[[], Tensor]) -> Tensor:
-        """A tile that is made once."""
+        """The tile of a key, made at its first request."""
         if key not in self._tiles:
             self._tiles[key] = make()
         return self._tiles[key]
@@ -41,7 +41,7 @@ class Constants:
         return self.once(("ones", dtype), make)
 
     def periodic(self, number: int, place: TensorPlace, frame: Frame) -> Tensor | None:
-        """One block of a tensor in HBM that all blocks repeat, [block, 1, columns]."""
+        """One block of a tensor of which all blocks are copies, [block, 1, columns]; else None."""
         outer = [dim for dim in frame.p_dims if frame.shape[dim] > 1 and not any(place.steps[dim])]
         inner = frame.p_dims[len(outer) :]
         length = prod(frame.shape[dim] for dim in inner)
@@ -74,7 +74,7 @@ class Constants:
         return tile
 
     def column(self, number: int, place: TensorPlace, frame: Frame) -> Tensor:
-        """One number to a partition of a frame, [128, blocks, 1], loaded once."""
+        """One element for each partition of a frame, [128, blocks, 1], loaded once."""
         dims = frame.p_dims
         shape = tuple(place.shape[dim] for dim in dims)
         steps = tuple(place.steps[dim] for dim in dims)

@@ -1,4 +1,4 @@
-"""How much of SBUF the results of a program want at once, whether it has that or not."""
+"""The bytes of SBUF that all unread results of a program want at once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class SbufDemand:
-    """Results that are yet to be read, on the chip or in HBM for want of room.
+    """Results that are yet to be read, in SBUF or spilled to HBM.
 
     Attributes:
-        wanted_bytes: the most that they would take of a partition together.
+        wanted_bytes: the peak of their bytes of a partition.
     """
 
     def __init__(self, residents: Residents) -> None:
@@ -23,7 +23,7 @@ class SbufDemand:
         self.wanted_bytes = 0
 
     def add(self, value: Value, storage: Any, nbytes: int) -> None:
-        """Count a result of so many bytes of a partition, once for its places and its views."""
+        """Add a result of `nbytes` of a partition; its places and views count once."""
         is_read_later: dict[int, bool] = {}
         self._unread = {
             number: entry

@@ -1,6 +1,6 @@
-"""A whole graph as one program: what each operation issues, and where its result lies.
+"""Emission of a graph as one program: which instructions each node issues, and where results lie.
 
-Elementwise operations and products wait until their result is needed. Then they are computed
+Elementwise nodes and products are deferred until their result is needed. Then they are computed
 together, span by span, so that sums of products go from PSUM through the operations that follow.
 Results stay in SBUF while there is room.
 """
@@ -32,21 +32,21 @@ from trnsim.lower.kernels.tiles import Tensor
 from trnsim.lower.rules import EMITTERS, check
 
 _CONVERTING: Final = 2
-"""Readers that each convert what lies in HBM: as many bytes as writing it narrow and reading it."""
+"""Readers of a wide value in HBM beyond which one narrow copy moves fewer bytes."""
 
 
 class Emission:
-    """A program in the making.
+    """The emission of one graph: state shared by the rules that emit its nodes.
 
     Attributes:
-        facts: what the graph says of its values.
-        inputs: what the caller gives.
-        placed: where each value lies; several places if it lies in several layouts.
+        facts: producers, readers and preferred layouts of the graph's values.
+        inputs: the caller's tensors.
+        places: the places of each value by its number, one for each layout in which it lies.
         residents: the results that lie in SBUF.
-        constants: tiles that are made once.
-        waiting: operations that are left to their readers.
-        names: what each stretch of instructions computes.
-        passing: the operand that passed through the array last, and its place in SBUF.
+        constants: the cache of constant tiles.
+        deferred: nodes that are left to their readers.
+        names: the named stretches of instructions.
+        passing: the key of the moving operand that was loaded last, and its place in SBUF.
         links: the links to other ranks, if exchanges take their time in the program.
     """
 
@@ -57,7 +57,7 @@ class Emission:
         resident_bytes: int,
         links: ExchangeIssuer | None = None,
     ) -> None:
-        """The program of a graph; its results may take so many bytes of a partition of SBUF."""
+        """Emission of a graph whose results may take `resident_bytes` of a partition of SBUF."""
         self.facts, self.inputs, self.links = GraphFacts(graph), inputs, links
         self.places: dict[int, list[TensorPlace]] = {}
         self.residents = Residents(self.facts, self.places, self.dense, resident_bytes)
@@ -67,7 +67,7 @@ class Emission:
         self.passing: tuple[Any, TensorPlace] | None = None
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Issue everything; the outputs, dense in HBM."""
+        """Issue all instructions; the outputs, dense in HBM."""
         for value, tensor in zip(self.facts.graph.inputs, inputs, strict=True):
             self.places[value.number] = [self.inputs.add(value, tensor)]
         for node in self.facts.graph.nodes:
@@ -101,14 +101,14 @@ class Emission:
         return out
 
     def materialize(self, value: Value) -> list[TensorPlace]:
-        """All places of a value, computed if it was not."""
+        """All places of a value, which is computed if it was not; on-chip places first."""
         places = self.find_places(value)
         if places[0].is_pending:
             places = self._compute_pending(value)
         return sorted(places, key=lambda place: not place.is_on_chip)
 
     def _compute_pending(self, value: Value) -> list[TensorPlace]:
-        """The places of what was pending; what it was a view of is computed, if it has a place."""
+        """The places of a pending value, computed now; a view computes its operand instead."""
         node = self.facts.producers[value.number]
         (place,) = self.places.pop(value.number)
         if is_view(node) and node.values[0].number in self.places:
@@ -118,7 +118,7 @@ class Emission:
         return self.places[value.number]
 
     def add_place(self, value: Value, place: TensorPlace) -> None:
-        """Another place of a value, and of what it is a reshape of."""
+        """Record another place of a value, and of the operand that it is a reshape of."""
         self.places.setdefault(value.number, []).append(place)
         self.residents.add(value, place)
         producer = self.facts.producers.get(value.number)
@@ -128,7 +128,7 @@ class Emission:
                 self.add_place(producer.values[0], before)
 
     def convertible_places(self, value: Value) -> list[TensorPlace]:
-        """Where a value lies, or the weight that it is converted from: transfers convert."""
+        """The places of a value, or those of the weight it is converted from: transfers convert."""
         node = self.facts.producers.get(value.number)
         is_new = node is not None and value.number not in self.places
         if node is not None and is_new and isinstance(node.operation, Convert):
@@ -140,10 +140,7 @@ class Emission:
         return self.materialize(value)
 
     def unconverted_place(self, value: Value) -> TensorPlace | None:
-        """Where what a value is converted from lies in HBM, as transfers convert on their way.
-
-        None where so many read it that they had better find it narrow.
-        """
+        """The place in HBM of what a value is converted from; None for many readers."""
         node = self.facts.producers.get(value.number)
         if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None
@@ -205,7 +202,7 @@ class Emission:
         return tensor
 
     def _write_view(self, node: Node, place: TensorPlace) -> Tensor:
-        """A view of what lies somewhere, in HBM in row-major order."""
+        """A view of a place, copied to HBM in row-major order."""
         (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
         if is_wide or turning.is_fragmented(place, node.result):
             place = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or place
@@ -216,7 +213,7 @@ class Emission:
         return turning.write_dense(place, node.result)
 
     def run_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
-        """Run an operation from HBM to HBM."""
+        """Emit a node by a kernel from HBM to HBM."""
         output = kernel(node.operation, node, *(self.dense(value) for value in node.values))
         results = output if isinstance(output, tuple) else (output,)
         for value, tensor in zip(node.results, results, strict=True):

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def evict(residents: Residents, value: Value, nbytes: int) -> bool:
-    """Make room for a value; False, and nothing moves, where all else is read sooner.
+    """Move values from SBUF to HBM for `nbytes` of room; False, and no moves, if it fails.
 
     Args:
         residents: the results in SBUF.
-        value: what needs room.
+        value: the value that needs room; only values that are read after it move.
         nbytes: bytes of a partition that it needs.
     """
     latest = next_reader(residents, value)
@@ -46,7 +46,10 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
 
 
 def next_reader(residents: Residents, value: Value) -> int:
-    """The place of the next operation that reads a value.
+    """The position in the graph of the next node that reads a value.
+
+    Views, deferred and pending nodes count through their readers; a value that only the outputs
+    need comes after all nodes, in its own order.
 
     What is a view, waits, or is pending reads for who reads it; what waits for the results to be
     returned is computed in its order after all others.
@@ -72,14 +75,14 @@ def next_reader(residents: Residents, value: Value) -> int:
 
 
 def _leave(residents: Residents, value: Value) -> bool:
-    """Whether a value may go: it lies in matrices whose partitions differ."""
+    """True if a value may move: it lies in matrices that are not replicated."""
     places = residents.places.get(value.number, [])
     on_chip = [place for place in places if place.is_on_chip]
     return bool(on_chip) and not any(place.storage.is_replicated for place in on_chip)
 
 
 def _move(residents: Residents, value: Value) -> None:
-    """Leave no place of a value, nor of its views, on the chip."""
+    """Replace all places of a value, and of its views, on the chip by places in HBM."""
     if residents.facts.is_output(value):
         residents.dense(value)
     matrices = [place.storage for place in residents.places[value.number] if place.is_on_chip]
@@ -99,7 +102,7 @@ def _move(residents: Residents, value: Value) -> None:
 
 
 def _stored(matrix: SbufMatrix) -> Tensor:
-    """A matrix in HBM, [rows, columns]."""
+    """A copy of a matrix in HBM, [rows, columns]."""
     columns, tile = matrix.columns, matrix.tile
     out = nl.ndarray((matrix.rows, columns), dtype=tile.dtype, buffer=nl.shared_hbm)
     for block, (row, count) in enumerate(tiles.pieces(matrix.rows, matrix.block)):
@@ -109,7 +112,7 @@ def _stored(matrix: SbufMatrix) -> Tensor:
 
 
 def _moved(place: TensorPlace, copies: dict[int, Tensor]) -> TensorPlace | None:
-    """A place in HBM for one on the chip; None where another place of the same value is enough."""
+    """The place in HBM for a place on the chip; None if its matrix was not copied."""
     tensor = copies.get(id(place.storage))
     if tensor is None:
         return None

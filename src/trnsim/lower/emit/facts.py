@@ -1,4 +1,4 @@
-"""What a graph says of its values: who makes and who reads each, and how it lies best for them."""
+"""Facts about a graph's values: producer, readers, and the layout that readers prefer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from trnsim.lower.emit.places.paths import Path, is_view, is_widening
 from trnsim.lower.kernels.tiles import P
 
 TURNED_BYTES: Final = 24 * 1024
-"""Bytes of a partition for what is turned to be reduced along the columns."""
+"""Most bytes of a partition of a value that is transposed to be reduced along its columns."""
 
 
 class GraphFacts:
-    """What a graph says of its values.
+    """Facts about the values of a graph; values are keyed by number.
 
     Attributes:
         graph: the graph.
-        producers: the operation that gives each value, by the value's number.
-        order: the place of that operation in the graph.
-        uses: how many operations read each value, looking through views.
+        producers: the node that produces each value.
+        order: the position of that node in the graph.
+        uses: the count of nodes that read each value, looking through views.
         is_narrow: whether neither an input nor an output is float32.
     """
 
@@ -45,33 +45,33 @@ class GraphFacts:
 
     @cached_property
     def long_rows(self) -> set[int]:
-        """Values that lie best with their rows along the partitions."""
+        """Values whose rows should lie along the partitions: they are too long to be transposed."""
         return long_row_values(self.graph)
 
     @cached_property
     def feature_values(self) -> set[int]:
-        """Values that lie best with their last dimension along the partitions."""
+        """Values whose last dimension should lie along the partitions, as products contract it."""
         return contracted_values(self.graph) - self.long_rows
 
     @cached_property
     def channel_vectors(self) -> frozenset[int]:
-        """Values of one number to a channel of images."""
+        """Vectors with one element for each channel of images."""
         return channel_vectors(self.graph)
 
     def readers(self, value: Value) -> list[Node]:
-        """The operations that read a value."""
+        """The nodes that read a value."""
         return self._readers.get(value.number, [])
 
     def is_output(self, value: Value) -> bool:
-        """Whether the caller gets it."""
+        """True if a value is an output of the graph."""
         return value.number in self._outputs
 
     def is_output_only(self, value: Value) -> bool:
-        """Whether the caller alone reads it."""
+        """True if a value is an output of the graph that no node reads."""
         return self.is_output(value) and not self.readers(value)
 
     def follow_path(self, value: Value, path: Path) -> Value:
-        """A value by the views of others that are computed of it."""
+        """A value seen through a path of views; new nodes are made for views of other values."""
         for node in path:
             if node.values[0] != value:
                 number = min(0, *self.producers) - 1  # the graph's own are not below 0
@@ -83,7 +83,7 @@ class GraphFacts:
 
     @cached_property
     def row_partition_products(self) -> set[int]:
-        """The products whose rows lie best along the partitions: values of attention, long rows."""
+        """Products whose rows should lie along the partitions: attention's V, and long rows."""
         nodes = self.graph.nodes
         products = {n.result.number for n in nodes if isinstance(n.operation, DotGeneral)}
         standing = products & self.long_rows
@@ -103,7 +103,7 @@ class GraphFacts:
 
 
 def use_counts(graph: Graph) -> dict[int, int]:
-    """How many operations read each value, looking through views."""
+    """The count of nodes that read each value, looking through views."""
     counts: dict[int, int] = {}
     for value in graph.outputs:
         counts[value.number] = counts.get(value.number, 0) + 1
@@ -115,7 +115,7 @@ def use_counts(graph: Graph) -> dict[int, int]:
 
 
 def contracted_values(graph: Graph) -> set[int]:
-    """The values whose last dimension a product sums over, as they are or after other operations.
+    """Values whose last dimension a product contracts, directly or after elementwise nodes.
 
     They lie best with that dimension along the partitions.
     """
@@ -136,7 +136,7 @@ def contracted_values(graph: Graph) -> set[int]:
 
 
 def long_row_values(graph: Graph) -> set[int]:
-    """The values of a size whose largest elements of each row are sought, too long to be turned.
+    """Values of a size of which some row-wise maximum is taken, too large to be transposed.
 
     Their rows lie best along the partitions, as those of the scores of a vocabulary.
     """

@@ -1,4 +1,4 @@
-"""What the caller gives in HBM, and how it comes from there."""
+"""The inputs of a program in HBM: the caller's tensors, and weights in layouts of their own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ProgramInputs:
     """The inputs of a program.
 
     Attributes:
-        weights: those whose layout in HBM may be chosen, as they do not change.
-        prepare: a weight in HBM in a layout of its own, of a frame and a range of its columns.
-        is_ring_full: whether what is loaded ahead waited for something before it to be read.
+        weights: numbers of the inputs that never change, so that their layout may be chosen.
+        prepare: returns a range of columns of a weight in HBM, in the layout of a frame.
+        is_ring_full: whether a tile in the ring had to wait until an earlier one was read.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class ProgramInputs:
         prepare: Callable[..., Tensor],
         ring_bytes: int = FIRST.ring_bytes,
     ) -> None:
-        """Inputs with so many bytes of a partition for weights that pass, several panels ahead."""
+        """Inputs, with `ring_bytes` of a partition as a ring buffer for weights that pass."""
         self.weights, self.prepare = weights, prepare
         self.is_ring_full = False
         self._ring_bytes = ring_bytes
@@ -35,21 +35,21 @@ class ProgramInputs:
         self._rings: dict[Any, tuple[Tensor, int]] = {}
 
     def add(self, value: Value, tensor: Tensor) -> TensorPlace:
-        """The place of an input, a tensor in HBM."""
+        """Register an input and return its place: a dense tensor in HBM."""
         self._numbers[id(tensor)] = value.number
         return in_hbm(tensor, value.shape)
 
     def is_input(self, tensor: Tensor) -> bool:
-        """Whether a tensor is the caller's."""
+        """True if a tensor is one of the caller's inputs."""
         return id(tensor) in self._numbers
 
     def weight_of(self, place: TensorPlace) -> int | None:
-        """The weight that a place holds all of, in order, if it does."""
+        """The number of the weight that a place is all of, in row-major order; else None."""
         number = None if place.is_on_chip else self._numbers.get(id(place.storage))
         return number if number in self.weights and is_dense(place) else None
 
     def ring_tile(self, shape: tuple[int, int, int], dtype: Any) -> Tensor:
-        """A tile for what is loaded, read and forgotten: it takes the place of an earlier one."""
+        """A tile for data read once: a slot of the ring buffer, or a new tile if none fits."""
         rows, blocks, columns = shape
         size, most = blocks * columns, self._ring_bytes // dtype.itemsize
         if size * 2 > most or rows != P:
@@ -63,7 +63,7 @@ class ProgramInputs:
 
 
 def is_dense(place: TensorPlace) -> bool:
-    """Whether it is all of a tensor in HBM, in order."""
+    """True if a place is all of a tensor in HBM, in row-major order."""
     return (
         not place.is_on_chip
         and place == in_hbm(place.storage, place.shape)

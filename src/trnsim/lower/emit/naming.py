@@ -1,4 +1,4 @@
-"""Which operations instructions compute, in words, and the node that stands for them."""
+"""Names of stretches of instructions: which graph operations each stretch computes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class NamedStretch(NamedTuple):
-    """From which instruction on a program computes what.
+    """A stretch of instructions, from one instruction to the next stretch, and its name.
 
     Attributes:
-        first: the instruction's number.
+        first: the number of its first instruction.
         name: the operations, in words; "" for none.
-        node: of a chain of operations, the first product, else the last operation.
+        node: the node that stands for it: the first product of a chain, else the last node.
     """
 
     first: int
@@ -30,10 +30,10 @@ class NamedStretch(NamedTuple):
 
 
 class StretchNames:
-    """The names of a program's stretches.
+    """The named stretches of a program.
 
     Attributes:
-        stretches: what each stretch of instructions computes.
+        stretches: the stretches, by their first instructions.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class StretchNames:
 
     @contextmanager
     def within(self, name: str, node: Node | None = None) -> Generator[None]:
-        """What is issued inside belongs to an operation of that name."""
+        """Attribute the instructions issued in this context to an operation of that name."""
         outside = self.stretches[-1]
         self.stretches.append(NamedStretch(len(current_core().program), name, node))
         try:
@@ -53,7 +53,7 @@ class StretchNames:
 def chain_name(
     producers: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
 ) -> str:
-    """The operations that compute a value of leaves, in words: products, then what follows."""
+    """The names of the operations that compute a value from leaves: products, then the rest."""
     names: list[str] = [place.storage.name for place in leaves.values() if place.is_pending]
     waiting, seen = [value], set[int]()
     while waiting:
@@ -71,7 +71,7 @@ def chain_name(
 def chain_node(
     producers: Mapping[int, Node], value: Value, leaves: Mapping[int, TensorPlace]
 ) -> Node | None:
-    """The operation that stands for those that compute a value: the first product, or the last."""
+    """The node that stands for a chain: its first product, else the node of the value."""
     products = [number for number, place in leaves.items() if place.is_pending]
     return producers.get(min(products, default=value.number))
 

@@ -1,4 +1,4 @@
-"""Results that stay in SBUF until they were read, and HBM for those that find no room there."""
+"""Results that stay in SBUF until their last reader, or in HBM for want of room."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
 from trnsim.nki import language as nl
 
 _TURNED_BYTES: Final = 64 * 1024
-"""Bytes of a partition that are turned at once on their way to HBM."""
+"""Bytes of a partition that are transposed at once on their way to HBM."""
 
 
 class Residents:
-    """The results of a program that lie in SBUF.
+    """The results of a program in SBUF, and the room for them.
 
     Attributes:
-        facts: what the graph says.
-        placed: where each value lies.
-        dense: a value in HBM in row-major order, written there if it was not.
-        most_bytes: bytes of a partition for all of them.
-        spilled: results in HBM for which SBUF had no room.
-        crowding: how much they would take together.
+        facts: the facts of the graph.
+        places: the places of each value, by its number.
+        dense: returns a value in HBM in row-major order, and writes it there if it is not.
+        most_bytes: the bytes of a partition for all results.
+        spilled: tensors in HBM of the results for which SBUF had no room.
+        crowding: the bytes that all unread results want at once.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Residents:
         self._residents: list[tuple[Value, int]] = []
 
     def allocate(self, frame: Frame, value: Value) -> TensorPlace:
-        """Room for a value: in SBUF while there is some, else in HBM in the frame's order."""
+        """A new place for a value: in SBUF if there is room, else in HBM in the frame's order."""
         nbytes = frame.blocks * frame.columns * ITEM_BYTES[value.dtype]
         has_room = frame.is_replicated or self.free_bytes() >= nbytes
         if has_room or evict(self, value, nbytes):
@@ -61,13 +61,13 @@ class Residents:
         return spilled
 
     def allocate_in_hbm(self, frame: Frame, dtype: Any) -> TensorPlace:
-        """A tensor in HBM in a frame's order."""
+        """A new tensor in HBM, [rows, columns] of a frame."""
         tensor = nl.ndarray((frame.rows, frame.columns), dtype=dtype, buffer=nl.shared_hbm)
         steps = tuple((p * frame.columns + f,) for p, f in frame.steps())
         return TensorPlace(tensor, frame.shape, steps, (0,))
 
     def reframe(self, place: TensorPlace, frame: Frame) -> TensorPlace:
-        """What lies across a frame, turned into it: in SBUF if there is room, else in HBM."""
+        """A copy of a value in another frame: in SBUF if there is room, else in HBM."""
         dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
         size = frame.blocks * dtype.itemsize
         if frame.columns * size <= self.free_bytes():
@@ -84,18 +84,18 @@ class Residents:
         return result
 
     def add(self, value: Value, place: TensorPlace) -> None:
-        """Note that a value lies in SBUF, by a tile of its own."""
+        """Record that a value lies in SBUF in a tile of its own."""
         if place.is_on_chip:
             tile = place.storage.tile
             self._residents.append((value, prod(tile.shape[1:]) * tile.dtype.itemsize))
             self.crowding.add(value, tile, self._residents[-1][1])
 
     def free_bytes(self) -> int:
-        """Bytes of a partition that results may still take."""
+        """Bytes of a partition that are left for results."""
         return self.most_bytes - sum(nbytes for _, nbytes in self.unread())
 
     def unread(self) -> list[tuple[Value, int]]:
-        """What lies in SBUF and is yet to be read, with its bytes of a partition."""
+        """Values in SBUF that are yet to be read, with their bytes of a partition."""
         is_read_later: dict[int, bool] = {}
         self._residents = [
             resident
@@ -105,12 +105,12 @@ class Residents:
         return self._residents
 
     def _may_lie_on_chip(self, value: Value) -> bool:
-        """Whether a value has a place on the chip, or is on its way there."""
+        """True if a value has a place on the chip, or none yet."""
         places = self.places.get(value.number)
         return places is None or any(place.is_on_chip for place in places)
 
     def is_wanted(self, value: Value, is_read_later: dict[int, bool]) -> bool:
-        """Whether an operation that is yet to be computed reads a value, or the caller does."""
+        """True if a value is an output or still to be read, directly or by deferred nodes."""
         waiting, visited = [value], set[int]()
         while waiting:
             current = waiting.pop()

@@ -1,4 +1,4 @@
-"""How SBUF is shared by what stays there and what passes."""
+"""The share of SBUF for results that stay and for tiles that pass."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ KIB: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class SbufSchedule:
-    """How the bytes of a partition of SBUF are shared.
+    """The split of a partition's bytes between resident results and passing tiles.
 
     Attributes:
-        passing_bytes: for weights on their way and tiles of one instruction; the rest holds
+        passing_bytes: for weights in transit and tiles of single instructions; the rest holds
             results.
-        ring_bytes: of these, for weights that are loaded ahead.
+        ring_bytes: the part of these for the ring buffer of weights that are loaded ahead.
     """
 
     passing_bytes: int = 72 * KIB
@@ -27,6 +27,6 @@ class SbufSchedule:
 
 FIRST: Final = SbufSchedule()
 ROOM: Final = "room"
-"""Lacked where a result found no room in SBUF."""
+"""Reported where a result had no room in SBUF."""
 RING: Final = "ring"
-"""Lacked where weights waited for those before them to be read."""
+"""Reported where weights waited for earlier ones in the ring to be read."""

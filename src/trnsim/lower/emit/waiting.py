@@ -1,4 +1,4 @@
-"""Operations that wait for their readers, and when one that waits is computed after all."""
+"""Deferred nodes: those that their readers compute, and when one is computed before."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes
 
 _PANELS_BYTES: Final = 2 * PANEL_BYTES
-"""Bytes of a partition for what passes for products that are computed together."""
+"""Bytes of a partition for the moving operands of products that are computed together."""
 _DEEPEST: Final = 64
-"""Operations that wait for each other's readers; Python's stack is finite."""
+"""Longest chain of deferred nodes, as Python's stack is finite."""
 
 
 class DeferredNodes:
-    """The operations of a program that wait for their readers.
+    """The nodes of a program whose computation is left to their readers.
 
     Attributes:
-        later: results that a kernel computes once they are read.
-        folded: reductions that their readers compute, by their results' numbers.
+        concatenations: results that the kernel `concatenate` computes when they are read.
+        reductions: reductions that their readers compute, by their results' numbers.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class DeferredNodes:
         places: Mapping[int, list[TensorPlace]],
         materialize: Callable[[Value], list[TensorPlace]],
     ) -> None:
-        """Those of a graph whose values lie in places; `settled` computes one that waits."""
+        """Of a graph with the places of its values; `materialize` computes a deferred one."""
         self._facts, self._places, self._materialize = facts, places, materialize
         self.concatenations: set[int] = set()
         self.reductions: dict[int, Node] = {}
@@ -41,7 +41,7 @@ class DeferredNodes:
         self._panels: dict[int, dict[int, int]] = {}
 
     def add(self, node: Node) -> None:
-        """Leave an operation to its readers, but for one at the end of many that wait."""
+        """Defer a node; at the end of a long chain of deferred nodes, compute it now."""
         places = self._places
         waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in places]
         depth = 1 + max(waiting, default=0)
@@ -52,7 +52,10 @@ class DeferredNodes:
         self._depths[node.result.number] = depth
 
     def defer_reduction(self, node: Node) -> bool:
-        """Leave a reduction to who reads it; False for one that was, as its result is needed."""
+        """True if this reduction can be computed by its only reader, which is then recorded.
+
+        A second request for the same node returns False, so that it is then materialised.
+        """
         number = node.result.number
         if number in self._offered:
             return False
@@ -61,7 +64,7 @@ class DeferredNodes:
         return True
 
     def _make_room(self, node: Node) -> None:
-        """Compute operands that wait for products until the panels of the others find room."""
+        """Compute deferred operands until the panels of the other products fit in SBUF together."""
         panels = {value: self._panels_of(value) for value in node.values}
         panels = {value: own for value, own in panels.items() if own}
         for value in sorted(panels, key=lambda operand: -len(panels[operand])):
@@ -75,7 +78,7 @@ class DeferredNodes:
         }
 
     def _panels_of(self, value: Value) -> dict[int, int]:
-        """Bytes of a partition of each tensor that passes through the array for a value to come."""
+        """Bytes of a partition of each moving operand that a deferred value needs in SBUF."""
         places = self._places
         node, own_places = self._facts.producers.get(value.number), places.get(value.number)
         if node is None or (own_places is not None and not own_places[0].is_pending):
