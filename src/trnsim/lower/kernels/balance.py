@@ -1,7 +1,7 @@
-"""Engines by their load: elementwise instructions go to the one that has least to do.
+"""Balance of engines: each elementwise instruction goes to the least loaded engine that has it.
 
-Inside `balanced` each instruction that several engines have is given to the engine after which the
-busiest one has least to do. What a way costs is the documented interval of its instructions; where
+Inside `balanced` each instruction that several engines have goes to the engine after which the
+busiest one has least to do. The cost of a way is the documented interval of its instructions; where
 the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
 """
 
@@ -20,7 +20,7 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 Way = tuple[tuple[Engine, float], ...]
-"""The instructions of one way: each one's engine and seconds."""
+"""The instructions of an alternative: the engine and the seconds of each."""
 
 _LOADS: ContextVar[dict[Engine, float] | None] = ContextVar("loads", default=None)
 _SHORT_BYTES: Final = 2
@@ -29,7 +29,7 @@ _SHORT_BYTES: Final = 2
 
 @contextmanager
 def balanced() -> Generator[None]:
-    """Inside, instructions are spread over the engines."""
+    """Spread the instructions issued in this context over the engines."""
     token = _LOADS.set({})
     try:
         yield
@@ -38,7 +38,7 @@ def balanced() -> Generator[None]:
 
 
 def best(*ways: Way) -> int:
-    """The way after which the busiest engine has least to do; the first one outside `balanced`."""
+    """The index of the way after which the busiest engine has least to do; 0 outside `balanced`."""
     loads = _LOADS.get()
     if loads is None:
         return 0
@@ -54,19 +54,19 @@ def _added(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
 
 
 def note(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
-    """Count an instruction that one engine alone has, of so many cycles an element."""
+    """Record an instruction of an engine, of so many cycles for each element."""
     take(((engine, seconds(engine, tile, cycles)),))
 
 
 def take(way: Way) -> None:
-    """Count the instructions of a way."""
+    """Record the instructions of a way."""
     loads = _LOADS.get()
     if loads is not None:
         loads.update(_added(loads, way))
 
 
 def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
-    """What an instruction of so many cycles an element takes."""
+    """The seconds of an instruction of so many cycles for each element."""
     elements = 1
     for length in tile.shape[1:]:
         elements *= length
@@ -86,7 +86,7 @@ def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 
 
 def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
-    """Seconds of an operation of two tensors, by engine; GpSimd alone has no port to PSUM."""
+    """Seconds of an operation of two tensors, by engine; GpSimd has no port to PSUM."""
     cycles = 1.0 if _are_short(tile, *others) else 2.0
     costs = {Engine.vector: seconds(Engine.vector, tile, cycles)}
     if _has_own_port(current_core().core) and not _uses_psum(tile, *others):
@@ -95,7 +95,7 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 
 
 def on_scalar(tile: Tensor) -> int:
-    """Of the blocks of a tile in PSUM, how many the Scalar Engine copies; the rest by the Vector's.
+    """The count of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
 
     Outside `balanced` it is half of them. Where both engines share a port to PSUM, the faster one
     copies all.
@@ -112,7 +112,7 @@ def on_scalar(tile: Tensor) -> int:
 
 
 def _copying(tile: Tensor, many: int) -> Way:
-    """Copies of so many blocks of a tile in PSUM by the Scalar Engine, and of the others."""
+    """Copies of so many blocks of a tile in PSUM by the Scalar Engine, and of the rest."""
     core, is_short = current_core().core, _are_short(tile)
     parts = (
         (Engine.scalar, tile[:, :many], core.scalar_16bit_copy_speedup),
@@ -126,7 +126,7 @@ def _copying(tile: Tensor, many: int) -> Way:
 
 
 def choose_engine(costs: dict[Engine, float]) -> Engine:
-    """The engine for one instruction; that which AWS's compiler takes outside `balanced`."""
+    """The engine for one instruction; unknown, so that the default applies, outside `balanced`."""
     if _LOADS.get() is None:
         return Engine.unknown
     ways: list[Way] = [((engine, seconds),) for engine, seconds in costs.items()]
@@ -136,7 +136,7 @@ def choose_engine(costs: dict[Engine, float]) -> Engine:
 
 
 def has_own_port() -> bool:
-    """Whether GpSimd works beside the Vector Engine, with a port to SBUF of its own."""
+    """True if GpSimd has a port to SBUF of its own, and works beside the Vector Engine."""
     return _has_own_port(current_core().core)
 
 

@@ -14,7 +14,7 @@ from trnsim.nki import language as nl
 
 
 def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
-    """Over dimensions before the last: sums are products with ones, extremes go by transposes."""
+    """Reduce over dimensions before the last: sums by products with ones, extremes transposed."""
     shape, dims = node.values[0].shape, op.dims
     before, columns = prod(shape[: dims[0]]), prod(shape[dims[-1] + 1 :])
     rows = prod(shape[dims[0] : dims[-1] + 1])

@@ -1,4 +1,4 @@
-"""Elementwise operations as instructions on tiles; what has length 1 is repeated."""
+"""Elementwise operations as instructions on tiles; dimensions of length 1 are repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trnsim.nki import language as nl
 from trnsim.nki.language.math import rint
 
 Into = Callable[[tuple[int, ...]], Tensor]
-"""A tile of a shape, in which a result is written."""
+"""Returns the tile of a shape for a result."""
 
 _UPPER_HALF: Final = np.int32(-(2**12))
 _LARGEST: Final = np.finfo(np.float32).max
@@ -39,12 +39,12 @@ _LANGUAGE: Final[dict[type[Operation], Any]] = {
 }
 
 _RECIPROCAL: Final = 8.0
-"""Cycles an element of the Vector Engine's reciprocal (nki.api.shared.rst, engine selection)."""
+"""Cycles of the Vector Engine's reciprocal per element (nki.api.shared.rst, engine selection)."""
 _SHORT: Final = (
     *(arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square, arithmetic.Power),
     *(comparison.Select, rounding.Convert, rounding.BitcastConvert),
 )
-"""Operations with a rule that round as those of one instruction do."""
+"""Operations with a rule that round once, as those of one instruction do."""
 _TRUTHS: Final = (
     *(comparison.Compare, comparison.IsFinite, rounding.Convert),
     *(bits.And, bits.Or, bits.Xor, bits.Not),
@@ -53,7 +53,7 @@ _TRUTHS: Final = (
 
 
 def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Tensor:
-    """The tile that a node computes of its operands' tiles, in `dst` where that is given.
+    """The tile of a node's result from its operands' tiles, in `dst` if that is given.
 
     Integers have the values that their type holds, and truth values are 0 or 1, as they have in
     HBM. What takes several instructions is float32 until it is written.
@@ -73,7 +73,7 @@ def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Ten
 
 
 def _format_of(node: Node) -> Any:
-    """The format of a result that somebody reads: its own, or float32 after several steps."""
+    """The format of a result: its own, or float32 after several instructions."""
     wanted = node.result.type
     is_long = wanted.is_floating and type(node.operation) in ON_TILES
     return nl.float32 if is_long and type(node.operation) not in _SHORT else dtype_of(wanted.dtype)
@@ -102,7 +102,7 @@ def alu(op: Any, left: Operand, right: Operand, into: Into = new) -> Tensor:
 
 
 def _float32(tile: Tensor) -> Tensor:
-    """A tile that functions of `nki.language` take."""
+    """A tile in float32, as functions of `nki.language` take it."""
     return tile if tile.dtype == nl.float32 else copied(tile, nl.float32)
 
 
@@ -243,7 +243,7 @@ def _inverse(tile: Tensor, into: Into = new) -> Tensor:
 
 
 def _where_small(x: Tensor, large: Tensor, near: Tensor, unit: Tensor) -> Tensor:
-    """`near` where the magnitude of `x` is below 1 / 2, and `x` itself where `unit` is 1."""
+    """`near` where ``|x| < 1 / 2``, and `x` itself where `unit` is 1; else `large`."""
     is_near = alu(nl.less, _activation(nl.abs, x), 0.5, _bytes)
     result = copied(large, nl.float32)
     nisa.tensor_copy_predicated(dst=result, src=near, predicate=is_near)
@@ -331,7 +331,7 @@ def _through(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 
 def _rest(left: Operand, right: Operand) -> Tensor:
-    """What multiples of `right` leave of `left`, of either sign.
+    """The remainder of `left` after multiples of `right`, of either sign.
 
     Multiples of 2**24, 2**12 and 1 divisors are taken away, one after the other. Each quotient is
     the product with a reciprocal, to the nearest integer, of at most 12 bits; its products with the

@@ -1,4 +1,4 @@
-"""Elements by index: rows of a table gathered, or written where indices say."""
+"""Gather and scatter: rows of a table read or written by index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trnsim.program import current_core
 
 @kernel(Gather)
 def gather(op: Gather, node: Node, operand: Tensor, indices: Tensor) -> Tensor:
-    """Rows of a table, or elements within rows; other forms have no kernel."""
+    """Rows of a table, or elements within rows; other forms raise NotModelled."""
     table, places = (value.shape for value in node.values)
     if op == Gather.rows(table, places):
         return _gather_rows(node, operand, indices)
@@ -65,7 +65,7 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
 def scatter(
     operation: Scatter, node: Node, updates: Tensor, indices: Tensor, *operands: Tensor
 ) -> Tensor:
-    """A table [V, *D], zeros where none is given, with updates in its rows.
+    """A table [V, *D], of zeros or a given one, with updates added to or assigned to its rows.
 
     Within 128 updates those of one row are combined first, by the matrix that says which indices
     are equal; then all of them write the same. Assigned rows are written in order instead.
@@ -109,18 +109,18 @@ def _narrowed(table: Tensor, shape: Shape, dtype: str) -> Tensor:
 
 
 _EXACT: Final = 2**24
-"""Rows of a table whose numbers float32 tells apart."""
+"""Rows of a table whose indices float32 represents exactly."""
 _KINDS: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
-"""What rows are combined in: integers of 32 bits; float32, as a row may be added to many times."""
+"""The format in which rows are combined: 32-bit integers, else float32 for repeated additions."""
 _OF_TRUTH: Final = {"add": "maximum", "multiply": "minimum"}
-"""What sums and products of truth values are: whether one holds, whether all do."""
+"""Sums and products of truth values: true if any is, true if all are."""
 _OPERATORS: Final = {
     "add": nl.add,
     "multiply": nl.multiply,
     "maximum": nl.maximum,
     "minimum": nl.minimum,
 }
-# What changes no result of an operator; float32's largest stands for infinity.
+# Neutral elements of operators; float32's largest stands for infinity.
 _NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
 
 
@@ -137,7 +137,7 @@ def _row(shape: Shape) -> int:
 
 
 def _begin(table: Tensor, operands: Sequence[Tensor], elements: int) -> None:
-    """The table as it is before any update."""
+    """Initialise the table, before any update."""
     if operands:
         tiles.copy_run(table, 0, operands[0], 0, elements)
     else:
@@ -241,7 +241,7 @@ def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
 
 
 def _row_at(table: Tensor, index: Tensor, row: int) -> Any:
-    """One row whose number stands in SBUF, by way of a register."""
+    """One row whose index lies in SBUF, by way of a register."""
     register = nisa.register_alloc()
     nisa.register_load(dst=register, src=index[row : row + 1])
     return table[nl.ds(register, 1)]

@@ -22,7 +22,7 @@ ON_SCALAR: Final = (nl.multiply, nl.add)
 
 
 def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
-    """``left <op> right``; a number or a column on either side is repeated."""
+    """Issue ``left <op> right``; a number or a column on either side is repeated."""
     for data, operand, is_reversed in ((left, right, False), (right, left, True)):
         if is_number(data):
             continue
@@ -56,7 +56,7 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
 
 
 def engine_with_number(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
-    """The engine for a copy, or an operation with a number or a column."""
+    """The engine for a copy, or for an operation with a number or a column."""
     costs = balance.with_number(dst, data)
     is_float = all("float" in tile.dtype.name for tile in (dst, data))
     if not is_on_scalar or not is_float:
@@ -73,7 +73,7 @@ def column(operand: Operand) -> Operand:
 
 
 def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
-    """A tile's elements in a tile of their own."""
+    """A copy of a tile, in another format or in `dst`."""
     target = new(tile.shape, dtype) if dst is None else dst
     src = widened(tile, target.shape)
     engine = engine_with_number(target, src, is_on_scalar=True)
@@ -85,7 +85,7 @@ def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
 
 
 def shape_of(operands: list[Operand]) -> tuple[int, ...]:
-    """The shape of what tiles give together."""
+    """The shape of the result of operands of which dimensions of length 1 are repeated."""
     shapes = [operand.shape for operand in operands if not is_number(operand)]
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 
@@ -99,5 +99,5 @@ def widened(tile: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def is_number(operand: Operand) -> bool:
-    """Whether it is no tile."""
+    """True if an operand is a number and not a tile."""
     return isinstance(operand, int | float)

@@ -27,7 +27,7 @@ _EXACT: Final = 2**24
 
 
 def is_exact(node: Node) -> bool:
-    """Whether a node takes integers, and must give what exact arithmetic gives."""
+    """True if a node takes integers and its result must be exact."""
     if any(dtype not in (*INTEGERS, BOOL) for dtype in (value.dtype for value in node.values)):
         return False
     rule = type(node.operation)
@@ -37,7 +37,7 @@ def is_exact(node: Node) -> bool:
 
 
 def _compares_large(node: Node) -> bool:
-    """Whether float32 could take different integers for equal ones.
+    """True if float32 could take different integers for equal ones.
 
     It does not beside a small number, nor beside an infinity or NaN.
     """
@@ -48,7 +48,7 @@ def _compares_large(node: Node) -> bool:
 
 
 def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """The tile that a node computes of its operands' tiles, or `into` one for it."""
+    """The tile of a node's result from its operands' tiles, in the tile of `into`."""
     wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
     shape = shape_of(operands)
     entered = [_entered(operand, shape, wide) for operand in operands]
@@ -74,14 +74,14 @@ def _entered(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tensor:
 
 
 def filled(number: int, shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """A tile of one integer, which stands once in each row."""
+    """A tile of one integer, stored once in each row."""
     column = new((shape[0], *(1 for _ in shape[1:])), nl.int32)
     nisa.memset(dst=column, value=as_int32(number))
     return widened(column.view(dtype), shape)
 
 
 def as_int32(number: int) -> int:
-    """The 32 bits that the chip keeps of an integer, as a number with a sign."""
+    """The int32 with the low 32 bits of an integer."""
     return (number + 2**31) % 2**32 - 2**31
 
 
@@ -97,7 +97,7 @@ def cut(tile: Tensor, dtype: str) -> Tensor:
 
 
 def wrapped(tile: Tensor, dtype: str) -> Tensor:
-    """Whole numbers in float32 modulo 2**bits of a short integer; of other types as they are."""
+    """Whole numbers in float32 modulo 2**bits of a short integer type; other types unchanged."""
     if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WHOLE_BYTES:
         return tile
     integers = new(tile.shape, nl.int32)

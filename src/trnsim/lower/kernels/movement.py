@@ -1,4 +1,4 @@
-"""Moving without computing: concatenation, reversal, padding."""
+"""Movement without computation: concatenation, reversal, padding."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 PIECE: Final = 2048
-"""Elements of a partition that are put together at once."""
+"""Elements of a partition that are joined at once."""
 
 
 @emitter(Reinterpret)
 def reinterpret(emission: Emission, node: Node) -> None:
-    """The operand's memory, which nothing moves."""
+    """Emit a reinterpretation: a view of the operand's memory."""
     (value,), operation = node.values, node.operation
     memory = emission.dense(value).reshape(value.shape)
     view = memory.view(tiles.dtype_of(getattr(operation, "to", value.dtype)))
@@ -32,7 +32,7 @@ def reinterpret(emission: Emission, node: Node) -> None:
 
 
 def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:
-    """Each operand to its own place: by transfers, or on the chip where all rows are short."""
+    """Copy each operand to its part: by transfers, or on the chip where all rows are short."""
     out = tiles.output(node.result.shape, node.result.dtype)
     dim = op.dim
     rows, total_width = prod(node.result.shape[:dim]), prod(node.result.shape[dim:])
@@ -60,7 +60,7 @@ _SHORT_BYTES: Final = 512
 
 
 def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_width: int) -> None:
-    """Rows put together on the chip, from and to long runs of HBM."""
+    """Join rows on the chip, from and to long runs of HBM."""
     for start, count, rows_each in tiles.spread(rows, PIECE // total_width):
         joined = tiles.new((count, rows_each, total_width), out.dtype)
         place = 0
@@ -77,7 +77,7 @@ def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_w
 
 @kernel(Reverse)
 def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
-    """One transfer for each place along the dimensions that turn round."""
+    """One transfer for each index along the reversed dimensions."""
     out, shape = tiles.output(node.result.shape, node.result.dtype), node.result.shape
     steps = dense(shape)
     pattern = [
@@ -95,7 +95,7 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
 
 @kernel(Pad)
 def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
-    """The result filled with the number, then the elements copied to their places."""
+    """The result filled with the number, then the elements copied to their positions."""
     out = tiles.output(node.result.shape, node.result.dtype)
     tiles.fill(out, node.result.type.elements, op.number)
     source, own = dense(node.values[0].shape), dense(node.result.shape)

@@ -1,4 +1,4 @@
-"""Along each row: running sums and products, and the places of the largest elements.
+"""Row-wise kernels: running sums and products, and the indices of the largest elements.
 
 Rows are independent, 128 of them on the partitions at a time.
 """
@@ -17,9 +17,9 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 _PIECE: Final = 2048
-"""Columns of a tile that is scanned at once."""
+"""Columns of a tile in one scan."""
 _LONGEST: Final = 16384
-"""Elements of a partition that max8 reads at most (nki.isa.max8)."""
+"""Most elements of a partition that max8 reads (nki.isa.max8)."""
 _EIGHT: Final = 8  # nki.isa.max8
 _LOWEST: Final = -3.4028235e38  # float32's; an infinity marks what has been taken
 
@@ -58,7 +58,7 @@ def _scanned(op: str, tile: Tensor, before: Tensor) -> Tensor:
 
 @kernel(TopK)
 def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
-    """Places of the k largest elements of each row, eight at a time.
+    """Indices of the k largest elements of each row, eight at a time.
 
     A row that is longer than one search takes is searched in parts, then their best together.
     """
@@ -106,7 +106,7 @@ def _searchable(source: Tensor, view: list[tuple[int, int]], place: int) -> Tens
 
 
 def _largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest elements of each row and their places; what is taken becomes -inf."""
+    """The `count` largest elements of each row and their indices; they become -inf in the tile."""
     rows = tile.shape[0]
     values, places = new((rows, count)), new((rows, count), nl.uint32)
     for first in range(0, count, _EIGHT):

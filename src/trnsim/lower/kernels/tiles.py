@@ -1,4 +1,4 @@
-"""What the kernels share: tiles, views of HBM by strides, pieces of a dimension."""
+"""Helpers of the kernels: tiles, strided views of HBM, pieces of a dimension."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BANK: Final = 512
 
 
 def new(shape: Sequence[int], dtype: Any = nl.float32, buffer: Any = nl.sbuf) -> Tensor:
-    """A tile that nothing has written."""
+    """A new tile, which nothing has written."""
     return nl.ndarray(tuple(shape), dtype=dtype, buffer=buffer)
 
 
@@ -29,7 +29,7 @@ def output(shape: Sequence[int], dtype: str) -> Tensor:
 
 
 def dtype_of(name: str) -> Any:
-    """The format that `nki.language` calls so; a truth value lies in memory as a byte."""
+    """The format of that name in `nki.language`; a truth value is stored as a byte."""
     return nl.uint8 if name == BOOL else getattr(nl, name)
 
 
@@ -50,7 +50,7 @@ def pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
 
 
 def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
-    """A dimension over partitions: start, partitions, and elements to a partition of each block."""
+    """A dimension over partitions, block by block: start, partitions, elements of a partition."""
     start = 0
     while start < length:
         elements = min((length - start) // P, longest)
@@ -60,7 +60,7 @@ def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
 
 
 def copy_run(target: Tensor, goal: int, source: Tensor, start: int, elements: int) -> None:
-    """Elements that lie together in HBM copied to others, in parts that all DMA engines share."""
+    """Copy contiguous elements within HBM, in parts that all DMA engines share."""
     longest = max(-(-elements // _ENGINES), _LEAST_PART)
     for at, length in pieces(elements, longest):
         run = [(length, 1), (1, length)]
@@ -97,7 +97,7 @@ _FILLED: Final = 2048
 
 
 def load(source: Tensor, dtype: Any = None) -> Tensor:
-    """A tile with the values of HBM, cast on the way if asked."""
+    """A tile with the values of a tensor in HBM, cast to `dtype` if given."""
     tile = new(source.shape, source.dtype if dtype is None else dtype)
     nisa.dma_copy(dst=tile, src=source)
     return tile
