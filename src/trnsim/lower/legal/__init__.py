@@ -1,1 +1,1 @@
-"""Legal forms: operations without a kernel of their own, as operations that have one."""
+"""Legal forms: operations without a kernel, expressed by operations that have one."""

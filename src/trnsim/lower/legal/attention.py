@@ -2,7 +2,7 @@
 
 Instructions (`trnsim.lower.emit.attending`) take sides of one format and the largest of scores that
 are yet to be scaled, and hide the keys after a query's own number at the most. Windows, and queries
-that stand further on, become a bias; queries are scaled before where the scale is not positive;
+at an offset, become a bias; queries are scaled before where the scale is not positive;
 capped scores are spelled out.
 """
 
@@ -23,7 +23,7 @@ _HIDDEN: Final = -3.0e38
 
 
 def _is_usual(node: Node) -> bool:
-    """Whether the mask is plain, the sides of one type, the scale positive and nothing capped."""
+    """True if the mask is plain, the operands of one type, the scale positive, no cap given."""
     operation = node.operation
     if not isinstance(operation, AttentionBase):
         raise InternalError(f"{node.name} is no attention")
@@ -33,12 +33,12 @@ def _is_usual(node: Node) -> bool:
 
 
 def _has_plain_mask(operation: AttentionBase) -> bool:
-    """Whether all keys are seen, or those up to the query's own number."""
+    """True if no key is masked, or those after the query's own position."""
     return (operation.first, operation.apart, operation.window) == (0, 1, 0)
 
 
 def _sides(operation: AttentionBase) -> int:
-    """Operands that are matrices of the heads: Q, K, V, the gradient and the result."""
+    """The count of operands that are matrices of the heads: Q, K, V, gradient and result."""
     return 5 if isinstance(operation, AttentionBackward) else 3
 
 
@@ -78,7 +78,7 @@ def _usual(
 
 
 def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Value, ...]) -> Value:
-    """What is added to the scores: [*B, L, S]."""
+    """The bias that masks keys, added to the given bias: [*B, L, S]."""
     shape = query.shape[-2], key.shape[-2]
     stands = b.ew("multiply", b.graph.iota(shape, 0), float(op.apart), dtype="int32")
     after = b.ew("subtract", b.graph.iota(shape, 1), stands, dtype="int32")
@@ -99,7 +99,7 @@ def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Val
 def _spelled(
     b: Build, op: Attention, query: Value, key: Value, value: Value, *bias: Value
 ) -> tuple[Value, Value]:
-    """Products, capped scores, a softmax and products."""
+    """Attention as products, capped scores, a softmax and products."""
     last = len(query.shape) - 1
     scores = b.graph.dot_general(query, key, (last, last), "float32")
     bent = b.ew("tanh", b.ew("multiply", scores, op.scale / op.cap))

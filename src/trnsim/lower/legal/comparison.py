@@ -1,4 +1,4 @@
-"""A comparison of integers with a number, by a number that their type has, or by an infinity.
+"""Comparisons of integers with a number that their type cannot hold.
 
 Instructions compare integers with integers, or round both sides to float32. An integer is below
 2.5 where it is below 3, and every integer of 8 bits is below 300.
@@ -18,7 +18,7 @@ from trnsim.lower.rules import legal
 
 
 def _has_kernel(node: Node) -> bool:
-    """Whether numbers beside integers are some of them, or decide for all."""
+    """True if numbers beside integers are of the type, or are infinite."""
     dtype = node.values[0].dtype
     numbers = [operand for operand in node.operands if not isinstance(operand, Value)]
     is_whole = dtype in INTEGERS or dtype == BOOL
@@ -36,7 +36,7 @@ def compare(b: Build, op: Compare, lhs: Operand, rhs: Operand) -> Value:
 
 
 def _equal(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:
-    """The number that has the same integers of a type below it, or none that equals it."""
+    """The number in range that gives the same comparison, or an infinity."""
     if op.direction in ("EQ", "NE"):
         return number if _is_in(dtype, number) else math.inf
     nearest = math.floor(number) if is_down else math.ceil(number)

@@ -1,4 +1,4 @@
-"""Operations that read or give what has no elements, as what is left of them."""
+"""Operations with operands or results of no elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEFT: Final = (Concatenate, Convolution, DotGeneral, DynamicUpdateSlice, Pad, R
 
 
 def _gives_nothing(node: Node) -> bool:
-    """Whether it has results, none of which has elements."""
+    """True if a node has results, and none has elements."""
     return bool(node.results) and not any(value.type.elements for value in node.results)
 
 

@@ -35,11 +35,11 @@ _DESCRIPTORS: Final = ("int32", "uint32")
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A tensor as a table, and slices of one size as rows of it.
+    """A tensor as a table, and slices of one size as lists of its rows.
 
     Attributes:
-        shape: the tensor's.
-        sizes: of a slice.
+        shape: the tensor's shape.
+        sizes: the shape of a slice.
     """
 
     shape: Shape
@@ -47,19 +47,19 @@ class _Rows:
 
     @property
     def outer(self) -> int:
-        """How many first dimensions a slice does not have whole and together."""
+        """The count of first dimensions of which a slice has a part."""
         pairs = list(zip(self.shape, self.sizes, strict=True))
         return next((dim + 1 for dim in reversed(range(len(pairs))) if len({*pairs[dim]}) > 1), 0)
 
     @property
     def width(self) -> int:
-        """Elements of a row: a part of those that lie together where they are many."""
+        """Elements of a row: all that lie together, or a divisor of them if they are many."""
         together = prod(self.shape[self.outer :])
         return max(n for n in range(1, min(together, _WIDEST) + 1) if together % n == 0)
 
     @property
     def parts(self) -> int:
-        """How many rows lie together."""
+        """The count of rows that lie together."""
         return prod(self.shape[self.outer :]) // self.width
 
     @property
@@ -73,7 +73,7 @@ class _Rows:
         return (*self.sizes[: self.outer], self.parts)
 
     def numbers(self, b: Build, starts: Starts, count: int) -> Value:
-        """Which row of the table each row of `count` slices is: [B, *within], int32."""
+        """The table's row for each row of `count` slices: [B, *within], int32."""
         steps = [prod(self.shape[dim + 1 : self.outer]) * self.parts for dim in range(self.outer)]
         shape = (count, *self.within)
         terms = [
@@ -94,7 +94,7 @@ def _scaled(b: Build, value: Value, step: int) -> Value:
 
 
 def _clamped(b: Build, index: Value, largest: int) -> Value:
-    """An index from 0 to `largest`, int32; compared as the type it is, which has both bounds."""
+    """An index clamped to 0 and `largest`, int32; compared in its own type, which has both."""
     own = np.iinfo(index.type.numpy_dtype())
     if largest == 0:
         return b.filled(0, TensorType(index.shape, "int32"))
@@ -107,12 +107,12 @@ def _flat(b: Build, value: Value) -> Value:
 
 
 def _batch(op: Gather | Scatter, indices: Shape) -> Shape:
-    """The dimensions of the indices that are not the vector."""
+    """The dimensions of the indices without the index vector."""
     return tuple(n for dim, n in enumerate(indices) if dim != op.index_vector_dim)
 
 
 def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[Value | None]:
-    """Where slices start as the program says, in the type of its indices; in bounds or not."""
+    """The starts of slices in the type of the program's indices; they may be out of bounds."""
     starts: list[Value | None] = [None] * rank
     batch = _batch(op, indices.shape)
     vectors = indices
@@ -129,7 +129,7 @@ def _starts(b: Build, op: Gather | Scatter, indices: Value, rank: int) -> list[V
 
 
 def _gathers_by_kernel(node: Node) -> bool:
-    """Whether a gather is one of rows, or of elements of rows that a partition holds."""
+    """True if a gather reads rows, or elements of rows that a partition holds."""
     (table, indices), op = node.operand_types, node.operation
     if op == Gather.rows(table.shape, indices.shape):
         return indices.dtype in _DESCRIPTORS
@@ -162,7 +162,7 @@ def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
 
 
 def _sliced(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
-    """`count` slices by where they start, inside: [B, *within, width]."""
+    """`count` slices by their clamped starts: [B, *within, width]."""
     rows = _Rows(operand.shape, sizes)
     table = b.graph.reshape(operand, rows.table)
     return b.graph.gather(table, rows.numbers(b, starts, count))
@@ -203,7 +203,7 @@ def dynamic_update_slice(
 
 
 def _scatters_by_kernel(node: Node) -> bool:
-    """Whether a scatter is one of rows that are in bounds."""
+    """True if a scatter writes rows that are in bounds."""
     op, indices = node.operation, node.operand_types[1]
     if not isinstance(op, Scatter) or indices.dtype not in _DESCRIPTORS:
         return False
@@ -241,7 +241,7 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
 def _table(
     b: Build, operand: Sequence[Value], wanted: TensorType, shape: Shape, height: int
 ) -> Value | TensorType:
-    """What is scattered into: the operand, or zeros, with so many rows."""
+    """The operand of a scatter, or zeros, as a table of `height` rows."""
     if not operand:
         return TensorType((height, shape[1]), wanted.dtype)
     table = b.graph.reshape(operand[0], shape)
@@ -249,7 +249,7 @@ def _table(
 
 
 def _are_inside(b: Build, op: Scatter, rows: _Rows, starts: Starts) -> Value | None:
-    """Whether each slice is in bounds, [B]; None where none can be outside."""
+    """True for each slice that is in bounds, [B]; None if none can be outside."""
     conditions = [
         b.ew("compare", start, float(bound), direction=direction, dtype="bool")
         for dim, start in enumerate(starts)

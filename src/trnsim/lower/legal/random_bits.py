@@ -1,4 +1,4 @@
-"""Random bits by a generator that counts: Threefry, in additions, shifts and exclusive ors.
+"""Random bits by a counter-based generator: Threefry, in additions, shifts and exclusive ors.
 
 The chip's own generator cannot begin from a tensor (nki.isa.rng), and equal states must give equal
 bits.
@@ -36,14 +36,14 @@ def _wide(b: Build, word: Value, blocks: int) -> Value:
 
 
 def _counted(b: Build, count: list[Value], more: Value) -> list[Value]:
-    """A count of 64 bits, low word first, so much further."""
+    """A 64-bit counter, low word first, advanced by `more`."""
     low = b.ew("add", count[0], more)
     carry = b.convert(b.ew("compare", low, more, direction="LT", dtype="bool"), _WORD)
     return [low, b.ew("add", count[1], carry)]
 
 
 def _threefry(b: Build, key: list[Value], block: list[Value]) -> list[Value]:
-    """Two words of each block: `Threefry.words` as operations."""
+    """Two words of each block: `Threefry.words` as graph operations."""
     parity = b.ew("xor", b.ew("xor", *key), float(Threefry.PARITY))
     keys = [*key, parity]
     left, right = (b.ew("add", word, own) for word, own in zip(block, key, strict=True))
@@ -58,7 +58,7 @@ def _threefry(b: Build, key: list[Value], block: list[Value]) -> list[Value]:
 
 
 def _turned(b: Build, word: Value, places: int) -> Value:
-    """A word turned left."""
+    """A word rotated left."""
     high = b.ew("shift_left", word, float(places), bits=32)
     low = b.ew("shift_right_logical", word, float(32 - places), bits=32)
     return b.ew("or", high, low)

@@ -9,7 +9,7 @@ from trnsim.lower.rules import legal
 
 
 def _is_over_neighbours(node: Node) -> bool:
-    """Whether the dimensions are one run, which the kernels walk as one."""
+    """True if the dimensions are one contiguous run, which the kernels walk as one."""
     dims = node.operation.dims if isinstance(node.operation, Reduce) else ()
     return bool(dims) and dims == tuple(range(dims[0], dims[-1] + 1))
 

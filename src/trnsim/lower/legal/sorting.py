@@ -1,7 +1,7 @@
 """Sort, by keys of digits that float32 holds.
 
-Rows that a partition holds are ordered by searches for the largest digits, those that matter least
-first: a search takes equal ones in their order, so one digit after the other is right. In longer
+Rows that a partition holds are ordered by searches for the largest digits, least significant
+first: a search is stable, so that one digit after the other is right. In longer
 rows each element counts those that come before it.
 """
 
@@ -42,7 +42,7 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
 
 
 def _searched(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
-    """Places in order, by one search for each digit."""
+    """Sorted indices, by one search for each digit."""
 
     def order(digit: Value) -> Value:
         key = digit if is_descending else b.ew("negate", digit)
@@ -55,7 +55,7 @@ def _searched(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Valu
 
 
 def _counted(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
-    """Places in order: an element goes where as many come before it, of equal ones the earlier."""
+    """Sorted indices: an element's rank is the count of those before it, equal ones in order."""
     *outer, length = digits[0].shape
     rows = prod(outer)
     shape = (rows, length, length)
@@ -83,7 +83,7 @@ def _counted(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value
 
 
 def _digits(b: Build, x: Value) -> list[Value]:
-    """Whole numbers in float32 that order `x`, those that matter least first."""
+    """Whole numbers in float32 that order `x`, least significant first."""
     integers = _as_integers(b, x) if x.type.is_floating else x
     if integers.dtype == BOOL or ITEM_BYTES[integers.dtype] < ITEM_BYTES["int32"]:
         return [b.convert(integers, "float32")]
@@ -94,7 +94,7 @@ def _digits(b: Build, x: Value) -> list[Value]:
 
 
 def _as_integers(b: Build, x: Value) -> Value:
-    """Integers in the order of floating point: 0 of either sign, and NaN above all numbers.
+    """Integers in the order of floating point: equal zeros, and NaN above all numbers.
 
     Below 0 all bits but the sign are inverted. Source: IEEE 754-2019, section 5.10, totalOrder.
     """

@@ -87,7 +87,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
 def _inside(
     b: Build, windows: Windows, lengths: Sequence[int], places: Sequence[int]
 ) -> list[Value | None]:
-    """For each tap, whether it lies in the operand; None where it does in every window."""
+    """For each tap, 1 where it lies in the operand; None if it does in every window."""
     ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
     wide = windows.padded(b, ones, places)
     if wide.shape == ones.shape:
@@ -96,7 +96,7 @@ def _inside(
 
 
 def _chosen(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
-    """The number of the tap that is each window's extreme, the first; NaN is one. -1 for none."""
+    """The number of the first tap that is each window's extreme; NaN is one. -1 for none."""
     keeps = "GE" if op == "maximum" else "LE"
     best, chosen = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
     if inside[0] is not None:
