@@ -1,1 +1,1 @@
-"""Patterns that emission knows: what it issues together, and contractions in parts."""
+"""Patterns that emission recognises: nodes issued together, and contractions in parts."""

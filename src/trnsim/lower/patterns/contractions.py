@@ -1,7 +1,7 @@
 """Long contractions in parts: sums over more than a panel of SBUF holds for a bank of columns.
 
-The side that passes would come in fewer columns than a bank of PSUM has, so that the array waits
-for what stays in it; beyond that it has no room at all. A part's sums are added to those before it
+The moving operand would have fewer columns in SBUF than a bank of PSUM, so that the array waits
+for the stationary one; beyond that it has no room at all. A part's sums are added to earlier ones
 in float32, on their way out of PSUM.
 """
 
@@ -17,12 +17,12 @@ from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels.tiles import BANK, P
 
 PANEL_BYTES: Final = 64 * 1024
-"""Bytes of a partition for the side of a product that passes: a third of SBUF."""
+"""Bytes of a partition for the moving operand of a product: a third of SBUF."""
 _SUM: Final = "float32"
 
 
 def panel_bytes(node: Node) -> int:
-    """Bytes of a partition of a product's side that passes, for a bank of columns."""
+    """Bytes of a partition of a product's moving operand, for a bank of columns."""
     operation: Any = node.operation
     passes, (own, _) = node.values[0], operation.contracting
     columns: int = passes.shape[2 * len(passes.shape) - 3 - own]
@@ -31,7 +31,7 @@ def panel_bytes(node: Node) -> int:
 
 
 def _lengths(node: Node) -> list[int]:
-    """The lengths of a product's parts, blocks of 128 as even as they can be."""
+    """The lengths of a product's parts, in blocks of 128 as even as they can be."""
     operation: Any = node.operation
     length = node.values[0].shape[operation.contracting[0]]
     blocks = -(-length // P)
@@ -62,7 +62,7 @@ def _sum(match: Match) -> Value:
 
 
 def _cut(graph: Graph, value: Value, dim: int, start: int, length: int) -> Value:
-    """Some of a value's elements along a dimension."""
+    """A slice of a value along a dimension."""
     shape = [length if axis == dim else n for axis, n in enumerate(value.shape)]
     starts = [start if axis == dim else 0 for axis in range(len(shape))]
     return graph.slice(value, starts, shape)

@@ -1,7 +1,7 @@
-"""Images of which each row and column is repeated, as an upsampling to the nearest has it.
+"""Enlarged images: each row and column repeated, as in upsampling to the nearest.
 
-The operations stay. Where a convolution or a pooling reads them, the copies are made as the images
-are brought (`trnsim.lower.emit.images.image`).
+The nodes stay. Where a convolution or a pooling reads them, the copies are made as the images
+are loaded (`trnsim.lower.emit.images.image`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from trnsim.graph.patterns import TensorForm, of
 from trnsim.graph.rewriting import Match, Pattern
 
 _IMAGES: Final = 4
-"""Dimensions of images: their number, channels, height and width."""
+"""Rank of images: batch, channels, height, width."""
 _COPIED: Final = 6
-"""With a dimension of copies behind the rows, and behind the columns."""
+"""The rank with a dimension of copies after the rows, and after the columns."""
 _DIMS: Final = (0, 1, 2, 4)
-"""Which of these are the images' own."""
+"""The images' own dimensions among these."""
 
 
 def times(match: Match) -> tuple[int, int]:
-    """How often each row and each column is there."""
+    """The number of copies of each row and of each column."""
     wide = match["wide"].shape
     return wide[3], wide[5]
 

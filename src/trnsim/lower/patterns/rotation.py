@@ -1,6 +1,6 @@
-"""Rotary embeddings: halves of the last dimension that change places, one with its sign.
+"""Rotary embeddings: halves of the last dimension exchanged, one with its sign inverted.
 
-The operations stay. Where the halves lie along the partitions of a block they are issued as one
+The nodes stay. Where the halves lie along the partitions of a block they are issued as one
 product (`trnsim.lower.emit.computing.rotation`).
 """
 
@@ -15,7 +15,7 @@ from trnsim.graph.rewriting import Match, Pattern
 
 
 def _are_halves(match: Match) -> bool:
-    """Whether the slices are the halves of the last dimension of all that is read."""
+    """True if the slices are the halves of the last dimension of their operand."""
     last: Any = match.node.operation
     shape = match.node.result.shape
     rank, half = len(shape), shape[-1] // 2
