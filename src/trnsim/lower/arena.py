@@ -1,4 +1,4 @@
-"""Addresses for tensors that live for a while: one arena, in which places are used again.
+"""Addresses for tensors by lifetime: one arena, in which space is used again.
 
 Greedy, the largest first: each tensor takes the smallest hole between those that live at the same
 time and are placed already, or the place behind them. To find the smallest arena there is would be
@@ -27,12 +27,12 @@ _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A tensor that needs a place.
+    """A tensor that needs a place in the arena.
 
     Attributes:
         nbytes: its bytes.
-        first: the kernel from which it lives, by place.
-        last: the kernel with which it dies.
+        first: the index of the kernel that writes it.
+        last: the index of the kernel that reads it last.
     """
 
     nbytes: int
@@ -45,9 +45,9 @@ class Arena:
     """Where blocks lie.
 
     Attributes:
-        offsets_bytes: the place of each block, in the order in which they came.
-        nbytes: where the last one ends.
-        least_bytes: the most that live at once; no arena is smaller.
+        offsets_bytes: the offset of each block, in the order given.
+        nbytes: the size of the arena.
+        least_bytes: the most bytes that live at once; no arena is smaller.
     """
 
     offsets_bytes: tuple[int, ...]
@@ -56,7 +56,7 @@ class Arena:
 
 
 def arena(blocks: Sequence[Block], alignment_bytes: int = ALIGNMENT_BYTES) -> Arena:
-    """Places for `blocks`, such that no two that live at the same time overlap."""
+    """Offsets for `blocks` such that no two that live at the same time overlap."""
     first, last, sizes = (
         np.array([getattr(block, name) for block in blocks], np.int64)
         for name in ("first", "last", "nbytes")
@@ -76,7 +76,7 @@ def arena(blocks: Sequence[Block], alignment_bytes: int = ALIGNMENT_BYTES) -> Ar
 
 
 def _smallest_hole(starts: _Numbers, sizes: _Numbers, wanted_bytes: int) -> int:
-    """The start of the smallest hole that has room; behind all if none has."""
+    """The start of the smallest hole of `wanted_bytes`; behind all blocks if there is none."""
     in_order = np.argsort(starts, kind="stable")
     ends = np.maximum.accumulate((starts + sizes)[in_order])
     begins = np.concatenate(([0], ends))

@@ -1,4 +1,4 @@
-"""The time below which no program of a graph can be, whatever schedule it has.
+"""A lower bound of the time of any program of a graph, whatever its schedule.
 
 Products at the Tensor Engine's peak, which follows from its clock; weights, inputs and outputs over
 HBM once, as fast as a core can reach it; exchanged bytes over the links. The three can overlap, so
@@ -19,14 +19,14 @@ from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a graph needs at least.
+    """The least work of a graph, and the time it takes.
 
     Attributes:
         flop: multiplications and additions of its products.
-        hbm_bytes: that cross HBM once.
-        products_s: the products at the peak.
-        hbm_s: the bytes as fast as a core can reach HBM.
-        links_s: exchanged bytes over the links, as the caller counts them.
+        hbm_bytes: bytes of weights, inputs and outputs, each counted once.
+        products_s: time of the products at the Tensor Engine's peak.
+        hbm_s: time of the bytes at the highest rate at which a core reaches HBM.
+        links_s: time of exchanges over the links, from the caller.
     """
 
     flop: float
@@ -37,17 +37,17 @@ class Bound:
 
     @property
     def sides(self) -> dict[str, float]:
-        """Seconds by what takes them."""
+        """Seconds by resource."""
         return {"products": self.products_s, "HBM": self.hbm_s, "links": self.links_s}
 
     @property
     def binds(self) -> str:
-        """The side that takes longest."""
+        """The resource that takes longest."""
         return max(self.sides, key=self.sides.__getitem__)
 
     @property
     def seconds(self) -> float:
-        """The longest side."""
+        """The time of the resource that takes longest."""
         return self.sides[self.binds]
 
 
@@ -77,7 +77,7 @@ def bound(
 
 
 def _passes(node: Node, core: arch.NeuronCore, *, is_cast: bool) -> float:
-    """How often products of these element types pass, beside those of bfloat16."""
+    """Passes of the array for products of these element types, relative to bfloat16."""
     dtypes = {value.dtype for value in node.values}
     if dtypes == {"float32"} and not is_cast:
         return core.fp32_passes
@@ -101,7 +101,7 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
 
 
 def must_cross_bytes(graph: Graph, demand: Mapping[int, Box], short: Collection[int] = ()) -> int:
-    """Bytes of inputs and outputs, each once; of inputs no more than what is `demand` to be needed.
+    """Bytes of outputs, and of the parts of inputs in `demand`, each counted once.
 
     An output that is an input stays where it is. Matrices of float32 among `short` cross as
     bfloat16.

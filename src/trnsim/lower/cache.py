@@ -1,4 +1,4 @@
-"""What kernels take, remembered on disk: a step of a model that was timed before is timed at once.
+"""A cache on disk of kernels' times: a step of a model that was timed before is read back.
 
 One small file for each (operations, shapes, dtypes, chip), in a folder for each version of the
 sources that decide a time, so that an estimate is never older than the model that it comes from. A
@@ -43,11 +43,11 @@ _DECIDE: Final = (
     ),
     *("runs.py", "facts.py"),
 )
-"""The rooms, and files beside them, on which a kernel's time depends."""
+"""The packages and files on which a kernel's time depends."""
 
 
 def read(key: Hashable) -> dict[str, Any] | None:
-    """What was stored for `key` by these very sources, or None."""
+    """The value stored for `key` by the same version of the sources, or None."""
     file = _file(key)
     if file is None:
         return None

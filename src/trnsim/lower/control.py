@@ -19,7 +19,7 @@ Evaluate = Callable[[Graph, Sequence[Array]], list[Array]]
 
 
 def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> list[Array]:
-    """What the graphs give that the values choose."""
+    """The results of the graphs that the operands' values choose."""
     if isinstance(operation, While):
         condition, body = graphs(operation)
         held = list(operands)
@@ -32,7 +32,7 @@ def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> 
 
 
 def _chosen(operation: If | Case, value: Array) -> int:
-    """The place of the branch that runs."""
+    """The index of the branch that runs."""
     if isinstance(operation, If):
         return 0 if value.item() else 1
     place, last = int(value.item()), len(operation.branches) - 1
@@ -59,9 +59,9 @@ def nodes_within(graph: Graph) -> Iterator[Node]:
 def times(
     operation: Operation, seconds: Callable[[Graph], float]
 ) -> tuple[str, list[tuple[Graph, int]]]:
-    """Which graphs an operation runs, how often, and that in words.
+    """The graphs that an operation runs, with their counts, and those counts in words.
 
-    Of branches the dearest one: the time is an upper bound.
+    Of branches the slowest one: the time is an upper bound.
 
     Raises:
         NotModelled: for a `while` whose number of trips is not known.

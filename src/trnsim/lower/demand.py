@@ -1,10 +1,10 @@
-"""Which elements of each value the outputs of a graph need, at least.
+"""The elements of each value that the outputs of a graph need, at least.
 
-A demand is a box: along each dimension, which places are needed. An operation passes on what its
-result needs by what it computes: an element of a product needs a row and a column, one of attention
-a query and all of its keys. Where several boxes meet, or an operation's places depend on values, a
-part of the truth is kept, so a demand is never too large but for places that nobody knows. Places
-that follow from tokens are those of tokens that stand for all (`places`).
+A demand is a box: a mask of the needed indices along each dimension. Operands are needed as
+their node computes the result: an element of a product needs a row and a column, one of attention
+a query and all of its keys. Where several boxes meet, or the indices depend on values, a
+subset is taken, so a demand is never too large but for indices that are unknown. Indices
+that follow from tokens are those of representative tokens (`places`).
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from trnsim.lower.places import places_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Box: TypeAlias = tuple[Mask, ...]
-"""For each dimension, which places are needed: the elements are all combinations of them."""
+"""A mask for each dimension: the needed elements are all combinations of the masks' indices."""
 
 _FLAT_MOST: Final = 1 << 26
-"""Elements of dimensions that a reshape merges; more are not looked at one by one."""
+"""Most elements of a reshape whose masks are combined element by element."""
 
 
 def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[int, Box]:
-    """What is needed of each value, by its number; what nobody needs has no entry.
+    """The needed box of each value, by its number; values that are not needed have no entry.
 
-    `wanted` is what is needed of each output; all of them whole if it is not given.
+    `wanted` is the needed box of each output; all of every output if it is not given.
     """
     boxes = [whole_box(value.shape) for value in graph.outputs] if wanted is None else wanted
     boxes_by_number = dict[int, Box]()
@@ -69,22 +69,22 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
 
 
 def whole_box(shape: Sequence[int]) -> Box:
-    """All of a value."""
+    """The box of all elements of a shape."""
     return tuple(np.ones(length, np.bool_) for length in shape)
 
 
 def elements(box: Box) -> int:
-    """How many elements a box has."""
+    """The count of elements in a box."""
     return prod(int(mask.sum()) for mask in box)
 
 
 def share(box: Box | None, shape: Sequence[int]) -> Fraction:
-    """The share of a value that a box is."""
+    """The fraction of a value's elements that a box has."""
     return Fraction(elements(box), prod(shape) or 1) if box is not None else Fraction()
 
 
 def _union(first: Box, second: Box) -> Box:
-    """A box within both together: their union where they differ in one dimension, or the larger."""
+    """A box within the union of two: the union if they differ in one dimension, else the larger."""
     if sum(bool((a != b).any()) for a, b in zip(first, second, strict=True)) <= 1:
         return tuple(a | b for a, b in zip(first, second, strict=True))
     return max(first, second, key=elements)
@@ -93,7 +93,7 @@ def _union(first: Box, second: Box) -> Box:
 def _operand_boxes(
     node: Node, boxes: list[Box | None], places: Mapping[int, Array]
 ) -> list[Box | None]:
-    """What a node needs of each operand, where so much of each of its results is needed."""
+    """The needed box of each operand for the needed boxes of the results."""
     operation: Any = node.operation
     if isinstance(operation, Attention):
         return _of_attention(node, boxes)
@@ -114,7 +114,7 @@ def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
 
 
 def _leading_box(shape: Sequence[int], part: Fraction) -> Box:
-    """A box of at most a share of a value, at places that stand for those which nobody knows."""
+    """A box of at most a fraction of a value, at leading indices that stand for unknown ones."""
     box: list[Mask] = []
     for length in shape:
         count = min(int(part * length), length)
@@ -166,7 +166,7 @@ def _of_concatenate(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_pad(node: Node, box: Box) -> list[Box | None]:
-    """The operand where it is needed; the number beside it is not looked at."""
+    """The operand's needed elements; the padding number is ignored."""
     operation: Any = node.operation
     masks: list[Mask] = []
     for dim, length in enumerate(node.values[0].shape):
@@ -190,7 +190,7 @@ def _of_reduce(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_product(node: Node, box: Box) -> list[Box | None]:
-    """Of each side its own rows or columns, and all that is summed over."""
+    """The needed rows or columns of each side, and all of the contraction."""
     operation: Any = node.operation
     sides: list[Box | None] = []
     for value, contracted, free in zip(node.values, operation.contracting, box[-2:], strict=True):
@@ -201,7 +201,7 @@ def _of_product(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
-    """Of each needed query its row, of keys and values all that one of them sees."""
+    """The rows of needed queries, and all keys and values that one of them attends to."""
     operation: Any = node.operation
     result, sums = boxes
     query, key = (value.shape for value in node.values[:2])
@@ -217,7 +217,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
 
 
 def _of_convolution(node: Node, box: Box) -> list[Box | None]:
-    """Of the image what windows of needed elements see, of the kernel its needed outputs."""
+    """The image under windows of needed elements, and the kernels of needed channels."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
     groups = box[1].reshape(operation.groups, -1).any(1)
@@ -254,7 +254,7 @@ class _Windows:
 
 
 def _places_met(windows: _Windows, needed: Mask) -> Mask:
-    """The places along a dimension that the windows of needed ones see."""
+    """The indices along a dimension under the windows of needed elements."""
     period = windows.gap + 1
     first = np.flatnonzero(needed)[:, None] * windows.stride - windows.low
     places = first + np.arange(windows.taps) * windows.dilation
@@ -266,7 +266,7 @@ def _places_met(windows: _Windows, needed: Mask) -> Mask:
 
 
 def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | None]:
-    """The rows that are read; where only values say which, as many."""
+    """The rows that are read; as many leading ones if the indices depend on values."""
     part = share(box, node.result.shape)
     first, *others = node.values
     starts = [places[value.number] for value in others if value.number in places]
@@ -281,7 +281,7 @@ def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | 
 
 
 def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
-    """What a gather reads by indices of one dimension; None for other gathers."""
+    """The elements that a gather reads by indices of one dimension; None for other gathers."""
     operation: Any = node.operation
     shape, sizes = node.values[0].shape, operation.slice_sizes
     if len(operation.start_index_map) != 1 or operation.operand_batching_dims:
@@ -306,7 +306,7 @@ def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
 
 
 def _of_part(node: Node, box: Box, starts: list[Array]) -> Box:
-    """A window that begins at known places."""
+    """A window that begins at known indices."""
     read = whole_box(node.values[0].shape)
     for mask, needed, start in zip(read, box, starts, strict=True):
         first = min(max(int(start), 0), len(mask) - len(needed))
@@ -316,7 +316,7 @@ def _of_part(node: Node, box: Box, starts: list[Array]) -> Box:
 
 
 def _of_windows(node: Node, box: Box) -> list[Box | None]:
-    """What windows of needed elements see; the number beside it is not looked at."""
+    """The elements under windows of needed elements; the initial number is ignored."""
     operation: Any = node.operation
     first, *others = node.values
     apart = operation.dilations or (1,) * len(box)
@@ -328,7 +328,7 @@ def _of_windows(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_line(node: Node, box: Box) -> list[Box | None]:
-    """Each needed line whole: one place of what is sorted or chosen depends on all of it."""
+    """Needed lines as a whole: an element of a sort or top-k depends on all of its line."""
     operation: Any = node.operation
     dim = (operation.dim if isinstance(operation, Sort) else -1) % len(box)
     line = np.ones(node.values[0].shape[dim], np.bool_)
@@ -336,26 +336,26 @@ def _of_line(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_scan(node: Node, box: Box) -> list[Box | None]:
-    """Each needed line up to its last needed place."""
+    """Needed lines up to their last needed index."""
     del node
     last = np.flatnonzero(box[-1]).max(initial=-1)
     return [(*box[:-1], np.arange(len(box[-1])) <= last)]
 
 
 def _of_all_reduce(node: Node, box: Box) -> list[Box | None]:
-    """Places do not change."""
+    """The same indices."""
     return [box] * len(node.values)
 
 
 def _of_all_gather(node: Node, box: Box) -> list[Box | None]:
-    """Of a member what is needed of every one."""
+    """The indices of a member's part that are needed of every member."""
     operation: Any = node.operation
     parts = box[operation.dim].reshape(operation.size, -1)
     return [(*box[: operation.dim], parts.all(0), *box[operation.dim + 1 :])]
 
 
 def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
-    """Of each member's part the same places."""
+    """The same indices of each member's part."""
     operation: Any = node.operation
     tiled = np.tile(box[operation.dim], operation.size)
     return [(*box[: operation.dim], tiled, *box[operation.dim + 1 :])]
@@ -378,7 +378,7 @@ def _of_reshape(node: Node, box: Box) -> list[Box | None]:
 
 
 def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
-    """A box of as many elements in another shape, within a box."""
+    """A box of at most as many elements in another shape, within the reshaped box."""
     if all(mask.all() for mask in masks):
         return whole_box(shape)
     long = [length for length in shape if length > 1]
@@ -392,7 +392,7 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
 
 
 def _inner_box(needed: Any) -> Box:
-    """A box of needed elements: all of them where they are a box, or whole rows, or one row."""
+    """The largest simple box in a mask: all of it if it is a box, else whole rows, else one row."""
     others = range(needed.ndim)
     masks = tuple(needed.any(axis=tuple(dim for dim in others if dim != own)) for own in others)
     if elements(masks) == int(needed.sum()):

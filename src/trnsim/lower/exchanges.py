@@ -1,4 +1,4 @@
-"""Exchanges between ranks inside a graph, apart from what one rank computes.
+"""Exchanges between ranks, separated from the graph that one rank computes.
 
 A graph is lowered for one core. Where it exchanges values with others, its program waits: the
 operand leaves the graph, the result comes into it, and the time between them is the fabric's.
@@ -17,12 +17,12 @@ from trnsim.graph.ops.collectives import Collective, CollectivePermute
 
 @dataclass(frozen=True, slots=True)
 class GraphExchange:
-    """What ranks exchange at once.
+    """A collective operation of a graph: its kind, its bytes and its groups of ranks.
 
     Attributes:
         kind: the operation's name, such as all_reduce.
-        nbytes: of the whole message: the larger of a rank's operand and its result.
-        groups: the ranks of each group; groups work at once.
+        nbytes: bytes of the message: the larger of a rank's operand and its result.
+        groups: the ranks of each group; groups exchange at the same time.
     """
 
     kind: str
@@ -31,19 +31,19 @@ class GraphExchange:
 
     @property
     def ranks(self) -> int:
-        """The ranks of a group."""
+        """The count of ranks of a group."""
         return len(self.groups[0])
 
 
 class ExchangeIssuer(Protocol):
-    """What issues exchanges between ranks as instructions."""
+    """Issues exchanges between ranks as instructions."""
 
     def issue(self, dst: Any, src: Any, node: Node) -> None:
         """Issue the exchange of an operation, from `src` to `dst`."""
 
 
 def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
-    """A graph of what one rank computes, and its exchanges in order.
+    """The graph that one rank computes, and its exchanges in order.
 
     The operand of each is an output of the graph, its result an input.
     """
@@ -63,9 +63,9 @@ def without_exchanges(graph: Graph) -> tuple[Graph, tuple[GraphExchange, ...]]:
 
 
 def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
-    """What one rank computes from one exchange to the next, each part a graph, which may be empty.
+    """The graphs that one rank computes between exchanges, in order; some may be empty.
 
-    Kernels do not reach across: what is added to the result of an exchange waits for it.
+    Kernels do not reach across: a node that reads the result of an exchange is in a later graph.
     """
     parts: list[list[Node]] = [[]]
     for node in graph.nodes:
@@ -86,11 +86,11 @@ def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
 
 
 _OUTSIDE: Final = -1
-"""The place of who reads a value and is in no part: an exchange, or the caller."""
+"""The part number of readers outside all parts: exchanges, and the caller."""
 
 
 def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Graph:
-    """Nodes as a graph: what they read of others comes in, what others read goes out."""
+    """Nodes as a graph: values from other parts are inputs, values that others read are outputs."""
     results = {value.number: value for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
     inputs = [value for number, value in read.items() if number not in results]
@@ -99,7 +99,7 @@ def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Gra
 
 
 def exchange(node: Node) -> GraphExchange:
-    """What a node exchanges; of a node that is no exchange, with nobody."""
+    """The exchange of a node; for a node that is no exchange, one with a single rank."""
     operation = node.operation
     groups: tuple[tuple[int, ...], ...] = ((0,),)
     if isinstance(operation, Collective):
@@ -111,5 +111,5 @@ def exchange(node: Node) -> GraphExchange:
 
 
 def _chains(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    """Who sends to whom as groups of one rank and the next; they work at once."""
+    """The pairs (source, target) as groups of two ranks, which exchange at the same time."""
     return tuple((source, target) for source, target in pairs) or ((0,),)

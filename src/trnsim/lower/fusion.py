@@ -1,4 +1,4 @@
-"""Which operations run together as one kernel: chains of elementwise operations and reductions.
+"""Fusion: nodes that run together as one kernel, chains of elementwise nodes and reductions.
 
 A fused kernel walks one iteration space: rows, which are independent, times columns, over which its
 reductions run. Each element crosses from HBM once and back once, however long the chain.
@@ -19,13 +19,13 @@ _LONGEST = 48
 
 @dataclass
 class FusionGroup:
-    """Operations that become one kernel.
+    """Nodes that become one kernel.
 
     Attributes:
-        nodes: the operations, each after its operands.
+        nodes: the nodes, each after its operands.
         shape: the iteration space of a fused kernel; empty for an operation of its own.
-        columns: how many of the space's last dimensions its reductions run over; 0 for none.
-        outputs: what other groups or the caller read.
+        columns: the count of the space's last dimensions that its reductions run over; 0 for none.
+        outputs: the values that other groups or the caller read.
     """
 
     nodes: list[Node]
@@ -36,25 +36,25 @@ class FusionGroup:
 
     @property
     def name(self) -> str:
-        """The operations in words."""
+        """The operations' names, joined."""
         names = dict.fromkeys(node.name for node in self.nodes if node.kind is not Kind.VIEW)
         return "+".join(names) or self.nodes[-1].name
 
     @property
     def inputs(self) -> list[Value]:
-        """What the group reads and does not make, in order of first use."""
+        """The values that the group reads and does not compute, in order of first use."""
         read = {value.number: value for node in self.nodes for value in node.values}
         results = self.results
         return [value for number, value in read.items() if number not in results]
 
     @property
     def results(self) -> set[int]:
-        """The numbers of what its operations give."""
+        """The numbers of the values that its nodes compute."""
         return {value.number for node in self.nodes for value in node.results}
 
 
 def groups(graph: Graph) -> list[FusionGroup]:
-    """The graph's operations in groups, in an order in which each group can run.
+    """The graph's nodes in groups, in an order in which each group can run.
 
     An operation joins a group only if all it reads comes from that group or from earlier ones, so
     running them in order is always right. Reshapes move nothing and belong to no group.
@@ -66,7 +66,7 @@ def groups(graph: Graph) -> list[FusionGroup]:
     for node in graph.nodes:
         if _is_brought(node, leaves) and node.result.number not in returned:
             leaves[node.result.number] = node
-            # A slice reads HBM, so what made its operand must have ended.
+            # A slice reads HBM, so the group of its operand must have ended.
             ended = max((home.get(value.number, -1) + 1 for value in node.values), default=-1)
             home[node.result.number] = ended
             continue
@@ -75,7 +75,7 @@ def groups(graph: Graph) -> list[FusionGroup]:
             fused.append(alone(leaves.pop(value.number)))
         latest = max((home.get(value.number, -1) for value in node.values), default=-1)
         if node.kind is Kind.ALIAS:
-            # Who reads it reads HBM, so its group must have ended.
+            # Its readers read HBM, so its group must have ended.
             home[node.result.number] = latest + 1
             continue
         place = _place(node, fused, latest)
@@ -88,17 +88,17 @@ def groups(graph: Graph) -> list[FusionGroup]:
 
 
 def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
-    """Whether each group that reads a node's result makes it anew: leaves, and slices of HBM."""
+    """True if each group that reads a node's result computes it anew: leaves, slices of HBM."""
     return node.kind is Kind.LEAF or (_is_slice(node) and node.values[0].number not in leaves)
 
 
 def _is_slice(node: Node) -> bool:
-    """Whether it is a view that reads HBM alone."""
+    """True if a node is a slice, which reads HBM alone."""
     return isinstance(node.operation, Slice)
 
 
 def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
-    """What `node` reads that must stand in HBM and does not yet."""
+    """The operands of `node` that must be in HBM and are not yet."""
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
     if not alone(node).is_fused:
         return read
@@ -113,7 +113,7 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
 
 
 def _place(node: Node, fused: list[FusionGroup], latest: int) -> int:
-    """The group that `node` joins: the newest one, else its operands' own, else a new one."""
+    """The index of the group that `node` joins: the newest, else its operands', else a new one."""
     for place in dict.fromkeys((len(fused) - 1, latest)):
         if max(latest, 0) <= place < len(fused) and _try_join(node, fused[place]):
             return place
@@ -121,7 +121,7 @@ def _place(node: Node, fused: list[FusionGroup], latest: int) -> int:
 
 
 def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
-    """Make what `node` reads and nothing computes (counts, random numbers) in its own group."""
+    """Add the leaves that `node` reads (iota, random numbers) to its own group."""
     results = group.results
     for value in node.values:
         if value.number in leaves and value.number not in results:
@@ -130,7 +130,7 @@ def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None
 
 
 def alone(node: Node) -> FusionGroup:
-    """A group of one operation."""
+    """A group of one node."""
     if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _is_repeat(node):
         return FusionGroup([node], node.result.shape, is_fused=True)
     if _trailing_dims(node):
@@ -139,12 +139,12 @@ def alone(node: Node) -> FusionGroup:
 
 
 def _is_repeat(node: Node) -> bool:
-    """Whether it is a view of which a kernel can repeat elements on the chip."""
+    """True if a node is a broadcast, which a kernel computes on the chip."""
     return isinstance(node.operation, BroadcastInDim)
 
 
 def _trailing_dims(node: Node) -> int:
-    """How many last dimensions a reduction runs over, if it runs over these alone; else 0."""
+    """The count of last dimensions that a reduction runs over, if over these alone; else 0."""
     if not isinstance(node.operation, Reduce):
         return 0
     rank, dims = len(node.values[0].shape), node.operation.dims
@@ -152,7 +152,7 @@ def _trailing_dims(node: Node) -> int:
 
 
 def _try_join(node: Node, group: FusionGroup) -> bool:
-    """Add `node` to a fused group if its shapes suit the group's space; whether they did."""
+    """Add `node` to a fused group if its shape suits the group's space; True if it was added."""
     if not group.is_fused or len(group.nodes) >= _LONGEST:
         return False
     rows = group.shape[: len(group.shape) - group.columns]
@@ -173,7 +173,7 @@ def _try_join(node: Node, group: FusionGroup) -> bool:
 
 
 def _is_column(node: Node, group: FusionGroup, rows: Shape) -> bool:
-    """Whether what a broadcast repeats comes from HBM, or is one number to a row of the group."""
+    """True if a broadcast's operand is in HBM, or has one element for each row of the group."""
     (source,), view = node.values, node.operation
     if not isinstance(view, BroadcastInDim) or source.number not in group.results:
         return True
@@ -182,7 +182,7 @@ def _is_column(node: Node, group: FusionGroup, rows: Shape) -> bool:
 
 
 def _mark_outputs(graph: Graph, fused: list[FusionGroup]) -> None:
-    """Write down what leaves each group, looking through reshapes."""
+    """Set the outputs of each group, looking through reshapes."""
     origin: dict[int, int] = {}
     for node in graph.nodes:
         if node.kind is Kind.ALIAS:
@@ -193,7 +193,7 @@ def _mark_outputs(graph: Graph, fused: list[FusionGroup]) -> None:
     read |= {value.number for group in fused for value in group.inputs}
     read = {origin.get(number, number) for number in read}
     for group in fused:
-        # A kernel of several results gives them all, read or not.
+        # A kernel with several results returns them all, read or not.
         group.outputs = [
             value
             for node in group.nodes

@@ -28,7 +28,7 @@ _RULES: Final = (attention, comparison, indexing, random_bits, reductions, sorti
 
 
 def legal_patterns() -> tuple[Pattern, ...]:
-    """All of them, in the order in which they are looked for."""
+    """All patterns, in the order in which they are tried."""
     return (*EMPTINESS, *LEGAL.values())
 
 
@@ -36,7 +36,7 @@ def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) ->
     """A graph of operations that have kernels and give what those of `graph` give.
 
     The graph itself where there is nothing to replace; inputs are the same. Graphs that are
-    attributes, such as branches, stay as they are: they are lowered when they run. What is kept
-    stays too, unless it has no elements: whoever asks for that has instructions for it.
+    attributes, such as branches, stay as they are: they are lowered when they run. Nodes for which
+    `is_kept` holds stay too, unless they have no elements: the caller has instructions for them.
     """
     return rewrite_graph(graph, legal_patterns(), is_kept)

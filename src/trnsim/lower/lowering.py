@@ -1,7 +1,7 @@
 """Graphs as kernels: one program for each group of operations, its values and its time.
 
 The time of a group is the timeline of its program, remembered by what it does and for which chip.
-No operation has a time without instructions: one that has none says so by name.
+No operation has a time without instructions: one that has none raises an error with its name.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a kernel takes on a chip.
+    """The cost of a kernel on a chip.
 
     Attributes:
         name: the operations in words.
-        device_time_s: from its first instruction to its last result, without the launch.
-        launch_s: the fixed cost of starting it.
-        instructions: how many it has.
+        device_time_s: time from its first instruction to its last result, without the launch.
+        launch_s: the fixed time to start it.
+        instructions: the count of its instructions.
         flop: multiplications and additions of its matrix products.
-        hbm_bytes: what it must read and write.
+        hbm_bytes: bytes that it must read and write.
         busy_s: seconds in which each engine works, by the engine's name; those that do not are
             left out.
     """
@@ -84,7 +84,7 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
 def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
     wanted = [value.type for value in graph.inputs]
     types = [TensorType(array.shape, array.dtype.name) for array in inputs]
-    # The chip keeps a truth value as a byte, and so may who gives it.
+    # The chip stores a truth value as a byte, and the caller may give one so.
     fits = [{own, replace(own, dtype="uint8")} if own.dtype == BOOL else {own} for own in wanted]
     if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
         takes, present = (", ".join(map(str, side)) for side in (wanted, types))
@@ -97,7 +97,7 @@ def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
 def _results_of(
     group: FusionGroup, array_of: Callable[[Value], Array], target: str
 ) -> Sequence[Array]:
-    """What a group gives: by its kernel, the user's, or those of the graphs that it runs."""
+    """The results of a group: by its kernel, the user's kernel, or the graphs that it runs."""
     (node, *_) = group.nodes
     if node.kind is Kind.CONTROL:
         operands = [array_of(value) for value in node.values]
@@ -111,11 +111,11 @@ def _results_of(
 
 
 def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> tuple[Cost, ...]:
-    """What each kernel of a graph takes, remembered by what the graph does.
+    """The cost of each kernel of a graph, cached by the graph's structure.
 
-    Where `is_mirrored`, the other core of a logical one runs the same kernels beside it.
+    With `is_mirrored`, the other core of a logical one runs the same kernels beside it.
 
-    What branches take is at most the dearest one, and its name says so. A loop takes as many trips
+    Branches cost as much as the slowest one, and the name says so. A loop takes as many trips
     as the program says.
 
     Raises:
@@ -155,9 +155,9 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
 
 
 def _control_cost(group: FusionGroup, target: str) -> Cost:
-    """All kernels of the graphs that a group runs, as one.
+    """The kernels of the graphs that a group runs, as one cost.
 
-    To read the value that decides takes no time here: no document gives one.
+    Reading the value that decides takes no time here: no document gives one.
     """
     (node,) = group.nodes
     words, runs = control.times(node.operation, lambda graph: _total_s(costs(graph, target)))
@@ -174,7 +174,7 @@ def _control_cost(group: FusionGroup, target: str) -> Cost:
 
 
 def weighted_sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
-    """The sum of tables of numbers by name, each so many times."""
+    """The sum of tables of numbers by name, each times a factor."""
     total: dict[str, float] = {}
     for times, part in parts:
         for name, value in part.items():
@@ -204,7 +204,7 @@ def _measure(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cost
 
 
 def _structural_key(group: FusionGroup) -> Hashable:
-    """The group with its tensors numbered in order of appearance: what equal groups share."""
+    """Structural key of a group: its nodes with tensors numbered by order of appearance."""
     order: dict[int, int] = {}
 
     def number(value: Value) -> tuple[int, Hashable]:
@@ -232,7 +232,7 @@ def launch(
     numerics: bool = True,
     is_mirrored: bool = False,
 ) -> Run:
-    """The program of a group on its inputs; without values it may be one core's of two.
+    """Run a group's program on its inputs; without numerics it may be one core's of two.
 
     Raises:
         NotModelled: if its operation has none.
@@ -247,7 +247,7 @@ def launch(
 
 
 def _widen_inner_values(group: FusionGroup) -> list[Node]:
-    """The operations of a group; what stays inside is float32, and rounded on its way out."""
+    """The nodes of a group, with values that stay inside in float32, rounded at its outputs."""
     if len(group.nodes) == 1:
         return group.nodes
     left, wide = {value.number for value in group.outputs}, dict[int, Value]()

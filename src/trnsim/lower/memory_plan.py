@@ -1,4 +1,4 @@
-"""Memory planning: which tensors of a graph lie in HBM when, and the most bytes at once.
+"""Memory planning: when each tensor of a graph is in HBM, and the most bytes at once.
 
 A tensor lives from the kernel that writes it to the last one that reads it; inputs and outputs
 belong to the caller and live from the beginning, or to the end. What a fused kernel keeps on chip
@@ -27,14 +27,14 @@ _ROWS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class TensorLifetime:
-    """A tensor in HBM.
+    """A tensor in HBM and the kernels between which it lives.
 
     Attributes:
         what: the input's name, or the kernel that writes it.
         type: its shape and dtype.
-        first: the kernel from which it lives, by place; -1 for an input.
-        last: the kernel with which it dies.
-        is_returned: whether it is an output, which the caller keeps.
+        first: the index of the kernel that writes it; -1 for an input.
+        last: the index of the kernel that reads it last.
+        is_returned: whether it is an output of the graph.
     """
 
     what: str
@@ -45,17 +45,17 @@ class TensorLifetime:
 
     @property
     def is_inside(self) -> bool:
-        """Whether it lives and dies inside the graph, so that it has a place in the arena."""
+        """True if it is neither input nor output, so that it has a place in the arena."""
         return self.first >= 0 and not self.is_returned
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A graph's tensors in HBM.
+    """The tensors of a graph in HBM, by lifetime.
 
     Attributes:
-        held: all of them.
-        kernels: the graph's kernels in order, by name.
+        held: the lifetimes of all tensors.
+        kernels: the names of the graph's kernels, in order.
     """
 
     held: tuple[TensorLifetime, ...]
@@ -63,12 +63,12 @@ class MemoryPlan:
 
     @cached_property
     def input_bytes(self) -> int:
-        """What the caller brings."""
+        """The bytes of the inputs."""
         return sum(life.type.nbytes for life in self.held if life.first < 0)
 
     @cached_property
     def in_use_bytes(self) -> list[int]:
-        """The bytes that are held while each kernel runs."""
+        """The bytes in use during each kernel."""
         change = [0] * (len(self.kernels) + 1)
         for life in self.held:
             change[max(life.first, 0)] += life.type.nbytes
@@ -77,13 +77,13 @@ class MemoryPlan:
 
     @property
     def peak_at(self) -> int:
-        """The kernel during which most bytes are held, by place; the first of these."""
+        """The index of the first kernel during which most bytes are in use."""
         use = self.in_use_bytes
         return use.index(max(use)) if use else 0
 
     @cached_property
     def at_peak(self) -> list[TensorLifetime]:
-        """What is held then, the largest first."""
+        """The tensors in use at the peak, the largest first."""
         place = self.peak_at
         alive = [life for life in self.held if life.first <= place <= life.last or not self.kernels]
         return sorted(alive, key=lambda life: -life.type.nbytes)
@@ -95,28 +95,28 @@ class MemoryPlan:
 
     @property
     def fresh_bytes(self) -> int:
-        """The most bytes at once that the caller did not bring."""
+        """The most bytes at once beside the inputs."""
         return self.peak_bytes - self.input_bytes
 
     @cached_property
     def inside(self) -> tuple[TensorLifetime, ...]:
-        """What lives and dies inside the graph, in the order of the arena's offsets."""
+        """The tensors that are neither inputs nor outputs, in the order of the arena's offsets."""
         return tuple(life for life in self.held if life.is_inside)
 
     @cached_property
     def arena(self) -> Arena:
-        """Where in one stretch of HBM each tensor of `inside` lies."""
+        """The offset of each tensor of `inside` in one arena."""
         return arena([Block(life.type.nbytes, life.first, life.last) for life in self.inside])
 
     def arena_text(self) -> str:
-        """The arena's size, and what no arena can do without."""
+        """The arena's size, and the least size of any arena, in words."""
         return (
             f"{bytes_text(self.arena.nbytes)} for {len(self.inside)} tensors that die inside; "
             f"at least {bytes_text(self.arena.least_bytes)} wherever they lie"
         )
 
     def table(self) -> str:
-        """What holds the memory at the peak: tensors alike are one row, the largest rows first."""
+        """A table of the tensors at the peak: equal ones in one row, the largest rows first."""
         alike: dict[tuple[str, str], tuple[int, int]] = {}
         for life in self.at_peak:
             key = (str(life.type), life.what if life.first >= 0 else "input")
@@ -137,7 +137,7 @@ class MemoryPlan:
 
 
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
-    """Where the tensors of `graph` live; `names` are its inputs', by the value's number."""
+    """The memory plan of `graph`; `names` are its inputs' names by the value's number."""
     graph = legalize(graph)
     kernels = groups(graph)
     source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
@@ -173,10 +173,10 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
 
 
 def _inner_graph_bytes(node: Node) -> int:
-    """What the graphs that a node runs need of HBM beside its operands and results.
+    """Bytes of HBM for the graphs that a node runs, beside its operands and results.
 
-    Of several graphs one runs at a time. What a `while` gives from trip to trip lies once more,
-    beside the results, while the next is computed.
+    Of several graphs one runs at a time. The values that a `while` carries lie once more,
+    beside the results, while the next ones are computed.
     """
     operation = node.operation
     plans = [memory_plan(graph) for graph in control.graphs(operation)]

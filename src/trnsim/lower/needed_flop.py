@@ -1,4 +1,4 @@
-"""Multiplications and additions that an operation needs for what is needed of its results."""
+"""Multiplications and additions that a node needs for the needed elements of its results."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from trnsim.lower.demand import Box, Mask, demands, elements, share
 
 
 def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
-    """Two for each product of which a needed element is the sum.
+    """Two for each product in the sum of a needed element.
 
-    Products with the zeros of a gap are none, those with the zeros of padding are.
+    Products with the zeros of a gap do not count, those with the zeros of padding do.
     """
     boxes = [demand.get(value.number) for value in node.results]
     if not any(box is not None and elements(box) for box in boxes):
@@ -30,7 +30,7 @@ def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> float:
-    """Of scores as many rows as either result has, of values the columns that are needed."""
+    """Products of scores for needed rows, and of values for needed rows and columns."""
     operation: Any = node.operation
     result, sums = boxes
     query, key = node.values[0].shape, node.values[1].shape
@@ -45,7 +45,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
-    """Scores for each gradient, weights' gradients for those of Q and K, then one product each."""
+    """Products of scores, of weights' gradients for Q and K, and one for each gradient."""
     operation: Any = node.operation
     query, key, value = (operand.shape for operand in node.values[:3])
     keys_seen, queries_seeing = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
@@ -59,7 +59,7 @@ def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _pairs(queries: int, keys: int, *, is_causal: bool) -> tuple[Any, Any]:
-    """How many keys each query sees, and how many queries see each key."""
+    """The count of keys that each query attends to, and of queries that attend to each key."""
     if not is_causal:
         return np.full(queries, keys), np.full(keys, queries)
     visible = np.minimum(np.arange(queries) + 1, keys)
@@ -82,27 +82,27 @@ def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _met(needed: Mask, stride: int, low: int, taps: Any, period: int) -> int:
-    """Pairs of a needed window and a tap that meet no gap."""
+    """The count of pairs of a needed window and a tap that meet no gap."""
     places = np.flatnonzero(needed)[:, None] * stride - low + taps
     return int((places % period == 0).sum())
 
 
 def _of_graph(graph: Graph, wanted: list[Box | None]) -> tuple[float, list[Box | None]]:
-    """What a graph needs for so much of each output, and of each input."""
+    """The flop of a graph for needed boxes of its outputs, and the needed boxes of its inputs."""
     demand = demands(graph, wanted)
     flop = sum((needed_flop(node, demand) for node in graph.nodes), 0.0)
     return flop, [demand.get(value.number) for value in graph.inputs]
 
 
 def _of_branches(node: Node, boxes: list[Box | None]) -> float:
-    """Of the branch that needs least."""
+    """The flop of the branch that needs least."""
     operation: Any = node.operation
     needs: list[float] = [_of_graph(branch, boxes)[0] for branch in operation.branches]
     return min(needs)
 
 
 def _of_loop(node: Node, boxes: list[Box | None]) -> float:
-    """From the last trip to the first, until one needs as much as the next."""
+    """The flop of a loop, from the last trip to the first, until two trips need the same."""
     operation: Any = node.operation
     trips: int = operation.trips or 0
     flop, wanted = 0.0, boxes

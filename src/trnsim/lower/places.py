@@ -1,8 +1,8 @@
-"""Places that lookups read, as far as they follow from shapes and from tokens.
+"""Indices of lookups, as far as they follow from shapes and from representative tokens.
 
-A program takes one time whatever the tokens are. So those that are looked at here stand for all:
-integers that count up and end with the number that the program looks for, as a text encoder does
-for the end of its text. What they need is needed.
+The time of a program does not depend on its tokens. Representative tokens stand for all of them:
+integers that count up and end with the number that the program searches for, as a text encoder does
+for the end of its text. The elements that they need count as needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.types import BOOL, INTEGERS, Array, TensorType
 
 _MOST: Final = 1 << 20
-"""Elements of a tensor; larger ones are not looked at."""
+"""Most elements of a tensor whose values are computed."""
 _SIMPLE: Final = (
     Kind.ALIAS,
     Kind.ELEMENTWISE,
@@ -31,9 +31,9 @@ _SIMPLE: Final = (
 
 
 def places_of(graph: Graph) -> dict[int, Array]:
-    """The places that gathers and dynamic slices read, by the number of their value.
+    """The indices that gathers and dynamic slices read, by the number of their value.
 
-    What depends on more than shapes and tokens has no entry.
+    Values that depend on more than shapes and tokens have no entry.
     """
     wanted = {
         value.number
@@ -57,7 +57,7 @@ def places_of(graph: Graph) -> dict[int, Array]:
 
 
 def _above(graph: Graph, wanted: set[int]) -> list[Node]:
-    """The operations that make values, and those above them, in order."""
+    """The nodes that compute values, and those above them, in order."""
     needed, nodes = set(wanted), list[Node]()
     for node in reversed(graph.nodes):
         if any(value.number in needed for value in node.results):
@@ -71,7 +71,7 @@ def _is_simple(node: Node) -> bool:
 
 
 def _sought(nodes: list[Node]) -> dict[int, float]:
-    """The number that a tensor is searched for, by the tensor's number."""
+    """The number that a tensor is compared with, by the tensor's number."""
     return {
         node.values[0].number: float(number)
         for node in nodes
@@ -82,7 +82,7 @@ def _sought(nodes: list[Node]) -> dict[int, float]:
 
 
 def _tokens(wanted: TensorType, last: float | None) -> Array:
-    """Integers that count up, or what is true."""
+    """Integers that count up, and end with `last` if it is given; ones for truth values."""
     if wanted.dtype == BOOL:
         return np.ones(wanted.shape, np.bool_)
     numbers: Any = np.arange(wanted.elements) % (np.iinfo(wanted.dtype).max + 1)

@@ -1,6 +1,6 @@
 """A graph's program: the instructions of the whole graph, traced once, with values or without.
 
-Weights come in the layouts that the program asks for. A first run, without values, finds them.
+Weights come in the layouts that the program requests. A first run, without values, records them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trnsim.timing.occupancy import Integers
 
 Array = np.ndarray[Any, Any]
 MIRRORED: Final = 2
-"""Cores of a logical one, which do the same (logical-neuroncore-config.rst)."""
+"""Physical cores of a logical one, which do the same (logical-neuroncore-config.rst)."""
 _RULES: Final = (
     *(attention, attention_gradient, convolution, pooling, product, reduction, rotation),
     *(indexing, movement, rows),
@@ -42,13 +42,13 @@ _RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WeightPanel:
-    """A part of a weight in the layout that a program wants: [rows of a block, blocks, columns].
+    """A range of a weight's columns in the layout of a frame: [rows of a block, blocks, columns].
 
     Attributes:
-        number: the graph's input.
-        frame: how its dimensions form a matrix.
+        number: the number of the graph's input.
+        frame: the matrix that its dimensions form.
         start: the first column.
-        columns: how many.
+        columns: the count of columns.
     """
 
     number: int
@@ -58,11 +58,11 @@ class WeightPanel:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Its shape in HBM."""
+        """The panel's shape in HBM."""
         return min(self.frame.block, self.frame.rows), self.frame.blocks, self.columns
 
     def of(self, array: Array) -> Array:
-        """The part of the array; rows beyond the last one are zero."""
+        """The panel of an array; rows beyond the last one are zero."""
         frame = self.frame
         part = frame.matrix_of(array)[:, self.start : self.start + self.columns]
         rows, blocks, _ = self.shape
@@ -73,7 +73,7 @@ class WeightPanel:
 
 @dataclass
 class _Trace:
-    """One run of the program's Python: the weights that it asked for, in order."""
+    """One run of the program's Python: the panels of weights that it requests, in order."""
 
     graph: Graph
     tensors: Sequence[Tensor] = ()
@@ -81,7 +81,7 @@ class _Trace:
     copies: dict[WeightPanel, Tensor] = field(default_factory=dict[WeightPanel, Tensor])
 
     def prepare(self, number: int, frame: Frame, start: int = 0, columns: int = 1) -> Tensor:
-        """A part of a weight in HBM, in the layout of a frame."""
+        """A panel of a weight in HBM."""
         key = WeightPanel(number, frame, start, columns)
         if key not in self.copies:
             self.panels.append(key)
@@ -96,17 +96,17 @@ class _Trace:
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """A program that was run.
+    """A program that was traced.
 
     Attributes:
-        run: its outputs and its timeline.
-        names: from which instruction on it computes which operation.
-        inputs: the graph's inputs by the serials of their storage in HBM; of weights, of each of
+        run: the outputs and the timeline.
+        names: the named stretches of its instructions.
+        inputs: numbers of the graph's inputs by the serial of their storage; of weights, of each of
             their layouts.
-        outputs: serials of what it returns.
-        spilled: serials of results in HBM for which SBUF had no room.
-        lacks: what another schedule may give it.
-        wanted_bytes: of a partition of SBUF for all results that are yet to be read, at the most.
+        outputs: serials of its outputs' storage.
+        spilled: serials of results that are in HBM because SBUF had no room.
+        lacks: the shortages that another schedule may remove: `ROOM`, `RING`.
+        wanted_bytes: the peak of the bytes of a partition for all unread results.
     """
 
     run: Run
@@ -118,7 +118,7 @@ class TracedProgram:
     wanted_bytes: int = 0
 
     def stretches(self) -> Integers:
-        """The place in `names` of each instruction.
+        """The index in `names` of each instruction.
 
         Where SBUF overflowed, transfers stand among the instructions that were issued: each counts
         for the one after it. Loads that this puts off may count for a neighbour of theirs.
@@ -211,7 +211,7 @@ def _resident_bytes(chip: arch.Target, schedule: SbufSchedule) -> int:
 
 
 def _lacks(emission: Emission, run: Run) -> frozenset[str]:
-    """What a program lacked."""
+    """The shortages of a program: `ROOM` if results spilled, `RING` if weights waited."""
     spilled = emission.residents.spilled
     is_spilled = spilled or any(entry.is_spill for entry in run.timeline.program.checked)
     return frozenset([ROOM] * bool(is_spilled) + [RING] * emission.inputs.is_ring_full)

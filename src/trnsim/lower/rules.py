@@ -1,4 +1,4 @@
-"""What issues the instructions of an operation, or which others it becomes; one table of each.
+"""Tables of rules: the emitters, kernels, tile rules and legal forms of operations.
 
     @emitter(DotGeneral)
     def dot_general(emission: Emission, node: Node) -> None: ...
@@ -35,22 +35,22 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 Emitter = Callable[["Emission", Node], None]
 
 EMITTERS: Final[dict[type[Operation], Emitter]] = {}
-"""What issues an operation; elementwise ones, leaves and views are computed by their readers."""
+"""Emitters of operations; elementwise ones, leaves and views are computed by their readers."""
 ON_TILES: Final[dict[type[Operation], Callable[..., Any]]] = {}
-"""What computes an elementwise operation that takes more than one instruction."""
+"""Rules of elementwise operations that take more than one instruction."""
 
 
 LEGAL: Final[dict[type[Operation], Pattern]] = {}
-"""What an operation becomes that has no kernel as it stands in a graph."""
+"""Legal forms of operations that have no kernel."""
 
 
 def emitter(*operations: type[Operation]) -> Callable[[Emitter], Emitter]:
-    """Declare what issues operations."""
+    """Declare the emitter of operations."""
     return _register(EMITTERS, operations)
 
 
 def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
-    """Declare what issues operations from HBM to HBM."""
+    """Declare the kernel, from HBM to HBM, of operations."""
 
     def declare(rule: Rule) -> Rule:
         def run(emission: Emission, node: Node) -> None:
@@ -63,11 +63,11 @@ def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
 
 
 _WAITING: Final = (Kind.ELEMENTWISE, Kind.LEAF, Kind.VIEW, Kind.ALIAS)
-"""Operations that nothing issues but who reads them."""
+"""Kinds of operations that their readers compute."""
 
 
 def check(node: Node) -> None:
-    """Refuse an operation that nothing issues.
+    """Refuse an operation without instructions.
 
     Raises:
         NotModelled: by name.
