@@ -49,7 +49,7 @@ def test_a_kernel_is_run_from_hbm_to_hbm():
         """No operation of graphs."""
 
     class Asked:
-        def by_kernel(self, *what):
+        def run_kernel(self, *what):
             self.what = what
 
     def run(): ...

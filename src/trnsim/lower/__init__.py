@@ -1,9 +1,9 @@
-"""Graphs as instructions: which operations run together, their values, their time, their memory.
+"""Graphs as instructions: which nodes run together, their values, their time, their memory.
 
-It promises for each operation that it knows instructions of our own `nki`, and from these both the
-values, one after the other, and the time. A single operation is a graph of one node. Operations
-without instructions of their own become others that have some (`legalize`); control flow runs
-graphs (`control`). It does not promise what AWS's compiler would make.
+Each operation has instructions of our own `nki`, which give both its values, one instruction after
+the other, and its time. A single operation is a graph of one node. Operations without instructions
+become others that have some (`legalize`); control flow runs graphs (`control`). The programs are
+not those that AWS's compiler would make.
 """
 
 from trnsim.lower.bound import Bound, bound

@@ -1,8 +1,8 @@
 """Addresses for tensors by lifetime: one arena, in which space is used again.
 
 Greedy, the largest first: each tensor takes the smallest hole between those that live at the same
-time and are placed already, or the place behind them. To find the smallest arena there is would be
-a packing problem; `least_bytes` says how far from it this one may be, at most.
+time and are placed already, or the space behind them. Finding the smallest arena would be
+a packing problem; `least_bytes` bounds how far from it this one is.
 """
 
 from __future__ import annotations

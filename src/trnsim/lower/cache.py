@@ -3,7 +3,7 @@
 One small file for each (operations, shapes, dtypes, chip), in a folder for each version of the
 sources that decide a time, so that an estimate is never older than the model that it comes from. A
 file is written under another name and moved into place: processes may share the folder. It begins
-with a digest of what follows: a file that was cut off or changed is as if it were not there.
+with a digest of the rest: a file that was cut off or changed is ignored.
 
 TRNSIM_CACHE names another folder than ~/.cache/trnsim; `off` keeps nothing.
 """

@@ -1,6 +1,6 @@
 """Control flow: graphs that run as values decide, one kernel after the other.
 
-The host, or a register of the core, reads the value and chooses: no kernel runs on its account.
+The host, or a register of the core, reads the value and chooses: the choice needs no kernel.
 """
 
 from __future__ import annotations

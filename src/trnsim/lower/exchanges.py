@@ -1,6 +1,6 @@
 """Exchanges between ranks, separated from the graph that one rank computes.
 
-A graph is lowered for one core. Where it exchanges values with others, its program waits: the
+A graph is lowered for one core. At an exchange with other ranks its program waits: the
 operand leaves the graph, the result comes into it, and the time between them is the fabric's.
 """
 

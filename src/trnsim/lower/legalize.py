@@ -1,6 +1,6 @@
 """The pass that replaces operations without a kernel by others that have one.
 
-It runs before operations are grouped. What it puts in their place is in `trnsim.lower.legal`, a
+It runs before operations are grouped. Their legal forms are in `trnsim.lower.legal`, a
 file for each family.
 """
 
@@ -33,7 +33,7 @@ def legal_patterns() -> tuple[Pattern, ...]:
 
 
 def legalize(graph: Graph, is_kept: Callable[[Node], bool] = lambda _: False) -> Graph:
-    """A graph of operations that have kernels and give what those of `graph` give.
+    """An equivalent graph of operations that have kernels.
 
     The graph itself where there is nothing to replace; inputs are the same. Graphs that are
     attributes, such as branches, stay as they are: they are lowered when they run. Nodes for which

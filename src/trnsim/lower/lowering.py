@@ -1,6 +1,6 @@
 """Graphs as kernels: one program for each group of operations, its values and its time.
 
-The time of a group is the timeline of its program, remembered by what it does and for which chip.
+The time of a group is that of its program's timeline, cached by the group's structure and the chip.
 No operation has a time without instructions: one that has none raises an error with its name.
 """
 

@@ -1,9 +1,9 @@
 """Memory planning: when each tensor of a graph is in HBM, and the most bytes at once.
 
 A tensor lives from the kernel that writes it to the last one that reads it; inputs and outputs
-belong to the caller and live from the beginning, or to the end. What a fused kernel keeps on chip
-takes no HBM. What lives and dies inside the graph shares one arena (`arena`), which has holes: the
-bytes at once are what no placement can do without, the arena is what one placement takes.
+belong to the caller and live from the beginning, or to the end. Values inside a fused kernel take
+no HBM. Tensors that are neither inputs nor outputs share one arena (`arena`), which has holes: the
+bytes at once are the least of any placement, the arena's size is that of one placement.
 """
 
 from __future__ import annotations

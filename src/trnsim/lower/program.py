@@ -120,8 +120,9 @@ class TracedProgram:
     def stretches(self) -> Integers:
         """The index in `names` of each instruction.
 
-        Where SBUF overflowed, transfers stand among the instructions that were issued: each counts
-        for the one after it. Loads that this puts off may count for a neighbour of theirs.
+        Where SBUF overflowed, spills were added among the instructions that were issued: each
+        counts for the instruction after it. Loads that they delay may count for a neighbouring
+        stretch.
         """
         program = self.run.timeline.program
         spills = np.array([instruction.is_spill for instruction in program.checked], np.bool_)
@@ -157,8 +158,8 @@ def trace(
 ) -> TracedProgram:
     """As `traced`, with the operations that instructions belong to.
 
-    With `lnc` 2 it is the program of one of two cores, which do the same; it has no values, nor has
-    one with `links`, in which exchanges between ranks take their time.
+    With `lnc` 2 it is the program of one of two equal cores; it has no values, nor has
+    a program with `links`, in which exchanges between ranks take time.
     """
     tracers: list[_Trace] = []
     emissions: list[Emission] = []
@@ -206,7 +207,7 @@ def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
 
 
 def _resident_bytes(chip: arch.Target, schedule: SbufSchedule) -> int:
-    """Bytes of a partition for results that stay in SBUF, beside what passes."""
+    """Bytes of a partition for resident results, beside tiles that pass."""
     return chip.core.sbuf_partition_bytes - schedule.passing_bytes
 
 

@@ -97,9 +97,9 @@ def legal(
     unless: Callable[[Node], bool] = lambda _: False,
     name: str = "",
 ) -> Callable[[Rule], Rule]:
-    """Declare what operations become that have no kernel, unless a node of one has, or is kept.
+    """Declare the legal form of operations without a kernel; `unless` is true where a node has one.
 
-    The form is called as the operation is unless it has a name.
+    The form has the operation's name unless `name` is given.
     """
 
     def has_none(match: Match) -> bool:
@@ -116,7 +116,7 @@ def legal(
 def legal_pattern(
     name: str, before: Op, rule: Callable[..., Any], when: Callable[[Match], bool]
 ) -> Pattern:
-    """The pattern of a legal form, which means what the rule's docstring says."""
+    """The pattern of a legal form, whose meaning is the first line of the rule's docstring."""
 
     def after(match: Match) -> Any:
         b, node = Build(), match.node

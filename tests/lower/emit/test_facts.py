@@ -43,7 +43,7 @@ def test_values_of_attention_stand_with_their_rows_along_partitions():
     heads = [made.heads(one, 2) for one in (made.linear(x, 64), made.linear(x, 64), value)]
     made.graph.outputs = [made.attention(*heads)]
     products = [n.result.number for n in made.graph.nodes if n.name == "dot_general"]
-    found = GraphFacts(made.graph).standing
+    found = GraphFacts(made.graph).row_partition_products
     assert len(found) == 1
     assert found < set(products)
 

@@ -71,7 +71,7 @@ def test_a_reduction_is_left_to_its_readers_once():
     (node,) = made.graph.nodes
     waiting = DeferredNodes(GraphFacts(made.graph), {}, None)
     assert waiting.defer_reduction(node)
-    assert waiting.folded == {node.result.number: node}
-    del waiting.folded[node.result.number]
+    assert waiting.reductions == {node.result.number: node}
+    del waiting.reductions[node.result.number]
     assert not waiting.defer_reduction(node)
-    assert waiting.folded == {}
+    assert waiting.reductions == {}

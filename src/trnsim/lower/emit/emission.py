@@ -76,7 +76,7 @@ class Emission:
             else:
                 self._emit(node)
         with self.names.within("results to HBM"):
-            # What others read too is computed with them.
+            # Outputs that nodes read too are computed together with those nodes.
             outputs = sorted(
                 self.facts.graph.outputs, key=lambda value: bool(self.facts.readers(value))
             )
@@ -140,7 +140,7 @@ class Emission:
         return self.materialize(value)
 
     def unconverted_place(self, value: Value) -> TensorPlace | None:
-        """The place in HBM of what a value is converted from; None for many readers."""
+        """The place in HBM of what a value is converted from; None if many nodes read it."""
         node = self.facts.producers.get(value.number)
         if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None

@@ -1,8 +1,8 @@
-"""Room in SBUF for what is read soon, made by moving to HBM what is read late.
+"""Eviction: room in SBUF for values read soon, by moving values read late to HBM.
 
-Where a result has no room, what lies on the chip and is read later than it goes: an output in
-row-major order, as it is returned; anything else in the order in which it lies. Of two the one
-whose next reader is farther goes first (Belady, IBM Systems Journal 5(2), 1966).
+A value moves if it is read later than the one that needs room: an output in row-major order, as it
+is returned; any other as it lies. Of two values the one whose next reader is farther moves first
+(Belady, IBM Systems Journal 5(2), 1966).
 """
 
 from __future__ import annotations
@@ -50,9 +50,6 @@ def next_reader(residents: Residents, value: Value) -> int:
 
     Views, deferred and pending nodes count through their readers; a value that only the outputs
     need comes after all nodes, in its own order.
-
-    What is a view, waits, or is pending reads for who reads it; what waits for the results to be
-    returned is computed in its order after all others.
     """
     last = len(residents.facts.graph.nodes)
     best, waiting, visited = last, [value], {value.number}

@@ -122,7 +122,7 @@ class Residents:
                 places = self.places.get(node.result.number)
                 is_lazy = node.kind is Kind.ELEMENTWISE and places is None
                 if is_view(node) or is_lazy or (places is not None and places[0].is_pending):
-                    waiting.append(node.result)  # it reads for who reads it
+                    waiting.append(node.result)  # it reads for its readers
                 else:
                     is_read |= places is None
             if is_read:

@@ -56,7 +56,7 @@ def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Ten
     """The tile of a node's result from its operands' tiles, in `dst` if that is given.
 
     Integers have the values that their type holds, and truth values are 0 or 1, as they have in
-    HBM. What takes several instructions is float32 until it is written.
+    HBM. Results of several instructions are float32 until they are written.
     """
 
     def into(shape: tuple[int, ...]) -> Tensor:
@@ -198,7 +198,7 @@ def _power(node: Node, into: Into, base: Operand, exponent: Operand) -> Tensor:
 def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``(u - 1) x / log(u)`` with u the power, where that is not x itself.
 
-    What u lost by rounding its logarithm lost too. Source: W. Kahan, in N. Higham, Accuracy and
+    The rounding error of u is in its logarithm too. Source: W. Kahan, in N. Higham, Accuracy and
     Stability of Numerical Algorithms, section 1.14.1.
     """
     del node, into
@@ -297,7 +297,7 @@ def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @on_tiles(rounding.ReducePrecision)
 def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """Written once in the narrow format, and 0 for what is below its range."""
+    """The number rounded to the narrow format, and 0 below its range."""
     operation = node.operation
     if not isinstance(operation, rounding.ReducePrecision):
         raise InternalError(f"{operation.name} is no reduction of precision")
@@ -357,7 +357,7 @@ def _times(value: Operand, number: float) -> Operand:
 def _halves(value: Operand) -> tuple[Operand, Operand]:
     """A float32 as the sum of its upper 12 bits of mantissa and the rest.
 
-    Of infinity, the largest finite number, of which nothing goes into a finite one.
+    Infinity counts as the largest finite number, whose quotient with a finite one is 0.
     """
     if is_number(value):
         clipped = np.clip(np.float32(value), -_LARGEST, _LARGEST)

@@ -67,8 +67,8 @@ def scatter(
 ) -> Tensor:
     """A table [V, *D], of zeros or a given one, with updates added to or assigned to its rows.
 
-    Within 128 updates those of one row are combined first, by the matrix that says which indices
-    are equal; then all of them write the same. Assigned rows are written in order instead.
+    Within 128 updates those of one row are combined first, by the matrix that marks which indices
+    are equal; then all of them write the same row. Assigned rows are written in order instead.
     """
     shape, dtype, op = node.result.shape, node.result.dtype, operation.op
     if operation != Scatter.rows(shape, node.values[1].shape, op, operation.type):

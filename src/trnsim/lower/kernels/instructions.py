@@ -1,6 +1,6 @@
 """Instructions on tiles of any free dimensions, each by the engine that has least to do.
 
-Tiles are [partitions, ...]; where operands differ, what has length 1 is repeated.
+Tiles are [partitions, ...]; where operands differ, dimensions of length 1 are repeated.
 """
 
 from __future__ import annotations

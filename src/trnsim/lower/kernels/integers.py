@@ -297,7 +297,7 @@ def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> 
 
 
 def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
-    """Of what is negative the inverse is shifted, so that ones enter."""
+    """Negative numbers are inverted, shifted and inverted, so that ones enter."""
     is_below = _alu(nl.less, tile, _like(tile, 0))
     inverse = _shifted(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
     straight = _shifted(operation, nl.right_shift, tile, places)

@@ -21,7 +21,7 @@ _PIECE: Final = 2048
 _LONGEST: Final = 16384
 """Most elements of a partition that max8 reads (nki.isa.max8)."""
 _EIGHT: Final = 8  # nki.isa.max8
-_LOWEST: Final = -3.4028235e38  # float32's; an infinity marks what has been taken
+_LOWEST: Final = -3.4028235e38  # float32's; an infinity marks elements that were found before
 
 
 @kernel(Scan)
@@ -60,7 +60,7 @@ def _scanned(op: str, tile: Tensor, before: Tensor) -> Tensor:
 def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     """Indices of the k largest elements of each row, eight at a time.
 
-    A row that is longer than one search takes is searched in parts, then their best together.
+    A row that is longer than one search is searched in parts, then their largest together.
     """
     length, k = node.values[0].shape[-1], op.k
     parts = list(tiles.pieces(length, _LONGEST))

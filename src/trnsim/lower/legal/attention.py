@@ -1,9 +1,9 @@
-"""Attention that has no instructions as it stands, as the usual one.
+"""Attention in the form that has instructions.
 
-Instructions (`trnsim.lower.emit.attending`) take sides of one format and the largest of scores that
-are yet to be scaled, and hide the keys after a query's own number at the most. Windows, and queries
-at an offset, become a bias; queries are scaled before where the scale is not positive;
-capped scores are spelled out.
+Instructions (`trnsim.lower.emit.attending`) take operands of one format, subtract the maximum
+before they scale, and mask at most the keys after a query's own position. Windows and query offsets
+become a bias; queries are scaled first where the scale is not positive; capped scores are spelled
+out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gather, scatter and dynamic slices in all their forms, as rows of a table.
 
 The operand is a table whose rows are the widest runs of elements that lie together in every slice.
-A slice is then a list of rows: where it starts, plus where each of its rows lies within it.
+A slice is then a list of rows: its start plus the offset of each row within it.
 """
 
 from __future__ import annotations

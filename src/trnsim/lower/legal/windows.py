@@ -45,7 +45,7 @@ def _along(
 ) -> Value:
     """`count` windows of (length, stride, dilation) along one dimension.
 
-    A long window is two halves, which windows that begin elsewhere have as well.
+    A long window is computed from two halves, which it shares with other windows.
     """
     length, stride, dilation = window
     if length == x.shape[dim] > 1 and (count, dilation) == (1, 1):  # one window of all there is

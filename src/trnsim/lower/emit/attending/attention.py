@@ -99,7 +99,7 @@ class AttentionEmitter(Operands):
     def frame_of(self, shape: tuple[int, ...], like: TensorPlace) -> Frame:
         """The last dimension along the partitions, and heads there as those of an operand.
 
-        No head straddles two blocks.
+        No head straddles two blocks of partitions.
         """
         rank, width = len(shape), shape[-1]
         heads = [dim for dim in range(rank - 2) if shape[dim] > 1]
@@ -152,7 +152,7 @@ class AttentionEmitter(Operands):
     def add_bias(self, sums: Tensor, place: tuple[tuple[int, ...], int, int], first: int) -> None:
         """Add the bias, divided by the scale, to scores in PSUM: by a product.
 
-        A bias that all queries share is one row, whose product with a column of ones it is.
+        A bias that all queries share is one row, which the product with a column of ones repeats.
         """
         if self.bias is None:
             return

@@ -256,8 +256,8 @@ class Operands:
     ) -> list[Tensor]:
         """A stretch of the keys that some heads read, by 128 of E.
 
-        Its rows lie where earlier ones of the same slot lay, so that their transfer waits for the
-        readers of those; without a slot they have tiles of their own.
+        Its rows reuse the tiles of earlier ones of the same slot, so that their transfer waits for
+        the readers of those; without a slot they have tiles of their own.
         """
         if len(heads) == 1 and self.stands(heads[0]):
             turned = self.neighbours.columns(self.parts[0][0], heads[0])
@@ -325,7 +325,7 @@ class Operands:
     ) -> Iterator[tuple[int, Tensor]]:
         """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
 
-        Where the order of keys is free, a partition has neighbours, in one long run.
+        Where the order of keys is free, a partition has neighbouring keys, in one long run.
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
         for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):

@@ -2,8 +2,8 @@
 
 128 queries and a stretch of keys are a step. Its scores lie in PSUM, a bank at a time, from which
 the Vector Engine takes the maximum and the Scalar Engine the exponentials. Their sums come from the
-product with the values, which have a column of ones. Steps overlap by a bank: scores of one follow
-the weights of the one before, so that all engines have work.
+product with the values, which have a column of ones. Steps overlap bank by bank: scores of a step
+follow the weights of the step before, so that all engines have work.
 """
 
 from __future__ import annotations

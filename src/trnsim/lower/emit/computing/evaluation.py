@@ -81,9 +81,6 @@ class Evaluation(FusedComputation):
 
         Without `is_kept` the value is only read by another operation and not stored; values with
         several readers are then computed and stored before.
-
-        One that is not kept is read by another operation and forgotten: what several read is
-        computed and kept before.
         """
         super().__init__(emission)
         self.value = value
@@ -118,7 +115,8 @@ class Evaluation(FusedComputation):
     def _are_joined(self) -> bool:
         """True if values with several readers, and deferred reductions, can be computed on the way.
 
-        Sums in PSUM are computed once for all readers, and rows lie along the partitions.
+        Not where sums come from PSUM, which are computed once for all readers; deferred reductions
+        need their rows along the partitions.
         """
         ranks = {len(node.result.shape) for node in self._rows.values()}
         return not self.pending_leaves() and all(

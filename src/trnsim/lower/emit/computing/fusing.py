@@ -88,7 +88,7 @@ class FusedComputation(Leaves):
     def _is_elided(self, node: Node) -> bool:
         """True if a conversion needs no instruction: to a wider format, or before one as narrow.
 
-        A number that is rounded before it becomes wider again stays rounded.
+        A number that is rounded and then widened stays rounded.
         """
         if not are_floats(node):
             return False

@@ -58,7 +58,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
 def emit_returned_concatenation(emission: Emission, node: Node) -> bool:
     """Emit a concatenation that is an output with an operand on the chip; False if it is no such.
 
-    Such a part goes to its place in the result at once, not to HBM and from there once more.
+    The operand is written to its part of the result at once, not to HBM and then copied.
     """
     if not emission.facts.is_output(node.result) or not all(node.result.shape):
         return False

@@ -184,8 +184,8 @@ class Leaves:
 def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> Tensor:
     """A span's elements from HBM, each transferred once; repetition happens on the chip.
 
-    Elements that lie nearly beside each other come with what lies between them, as a transfer of
-    single ones takes as long for each as for a run of hundreds of bytes.
+    Elements with a small stride are loaded with those between them, as a transfer of
+    single elements takes as long for each as for a run of hundreds of bytes.
     """
     dims_along = merged_axes(place, frame.f_dims)
     if len(dims_along) == 1 and dims_along[0][1] == (1,):

@@ -61,9 +61,10 @@ def dot_general(emission: Emission, node: Node) -> None:
 def _lies_in_rows(emission: Emission, node: Node) -> bool:
     """True if a product that is an output only has its rows along the partitions.
 
-    So it lies in HBM, as its operands do. A weight stays in the array, as it is laid out for that;
-    what was computed lies as the next product wants it. Few rows take the array less time as the
-    side that passes, though what comes out is turned, 128 columns for each block of rows at a time.
+    Its operands must be inputs in HBM. A weight is always stationary, as its layout is chosen for
+    that; an operand that was computed lies as the next product needs it. Few rows take less time as
+    the moving operand, though the result is then transposed, 128 columns for each block of rows at
+    a time.
     """
     if not emission.facts.is_output_only(node.result):
         return False
@@ -156,9 +157,9 @@ class PendingProduct(PendingResult):
 
 
 class _Standing(PendingProduct):
-    """A product [B * T, N] read as [B, T, N], with T along the partitions, N and B along columns.
+    """A product [B * T, N] read as [B, T, N], with T along partitions, N and B along columns.
 
-    Values of attention lie so, as the sum over keys runs along the partitions.
+    The values of attention have this layout, as the sum over keys runs along the partitions.
     """
 
     def __init__(self, emission: Emission, node: Node, split: Value) -> None:

@@ -98,7 +98,7 @@ def _reduce_in_place(emission: Emission, node: Node, *, is_of_rows: bool) -> boo
 def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
     """Add a place of the value with partitions and columns exchanged; False if it is too large.
 
-    It stays so for those that read it next, as the rest of a softmax.
+    Later readers, such as the rest of a softmax, use it too.
     """
     across = Frame(frame.shape, frame.f_dims, frame.p_dims)
     if across.blocks * across.columns * ITEM_BYTES[value.dtype] > TURNED_BYTES:

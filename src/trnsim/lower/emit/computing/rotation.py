@@ -1,6 +1,6 @@
 """Rotary embeddings: halves of a dimension exchanged, one with its sign inverted.
 
-What lies along partitions cannot move to others but through the Tensor Engine or a transfer; the
+Elements move between partitions by the Tensor Engine or by a transfer alone; the
 product with a matrix of ones and minus ones is exact, and the sums stay in PSUM for their reader.
 """
 

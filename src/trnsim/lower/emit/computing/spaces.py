@@ -1,8 +1,8 @@
 """Iteration spaces of computations from HBM to HBM, as matrices.
 
-Elements that no reduction joins may be walked in any order: neighbouring dimensions through which
-every tensor steps evenly are one, a long line is cut into rows, and rows are joined or cut until
-they fill the partitions and suit an instruction.
+Elementwise computations may visit elements in any order: neighbouring dimensions through which
+every tensor steps evenly become one, a long vector is cut into rows, and rows are joined or cut
+until they fill the partitions and suit an instruction.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
 def _spread(axis: _Axis, piece: int) -> Iterator[_Space]:
     """One long axis over 128 rows, or as many as divide it; the rest in a row of its own.
 
-    What fills more than one tile is cut into rows of a tile's width, so that each tile is one
+    An axis of more than one tile is cut into rows of a tile's width, so that each tile is one
     stretch of HBM.
     """
     length, step = axis

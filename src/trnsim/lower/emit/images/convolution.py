@@ -2,7 +2,7 @@
 
 Each position within a window (a tap) is one product, whose moving operand is a shifted view of the
 padded image in SBUF; all add up in PSUM, from where the result goes through the operations that
-follow. Where channels are few, several taps stand together along the partitions: copies of the
+follow. Where channels are few, several taps lie together along the partitions: copies of the
 image, each shifted by its tap, fill the array. Kernels of groups are blocks of one diagonal matrix.
 """
 
@@ -41,7 +41,7 @@ _RANKS: Final = (3, 4)
 def is_emitted(node: Node, weights: frozenset[int]) -> bool:
     """True if a convolution has instructions as it is: of one or two dimensions, dense or constant.
 
-    Kernels of groups are laid out ahead, so they must be weights, each group within one block.
+    Kernels of groups are laid out ahead of time: they must be weights, each group within one block.
     """
     operation = node.operation
     if not isinstance(operation, Convolution):

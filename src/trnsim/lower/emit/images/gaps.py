@@ -1,8 +1,8 @@
 """Windows over images with gaps, as in a gradient or a transposed convolution.
 
-Windows that begin as far from an element meet elements under the same taps, so those are a
-convolution of the image without gaps, whose results lie as far apart as its elements would. Zeros
-are neither stored nor multiplied.
+Windows whose distance from an element is equal modulo the gap meet elements under the same taps.
+Such windows, a phase, are a convolution of the image without gaps, with strided results. Zeros are
+neither stored nor multiplied.
 """
 
 from __future__ import annotations

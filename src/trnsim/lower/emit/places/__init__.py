@@ -1,1 +1,1 @@
-"""Where tensors lie: storages and steps, frames, spans, and how matrices turn."""
+"""Where tensors lie: storage and strides, frames, spans, and transposes."""

@@ -73,7 +73,7 @@ def _feature_frame(value: Value) -> Frame:
 def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
     """The frame of operands in HBM: as one of them was computed, row-major, or transposed."""
     shape = value.shape
-    # What lies across in HBM was computed so: it stays so.
+    # A value that was computed transposed in HBM stays transposed.
     frames = [frame_in_hbm(place, shape) for place in places]
     across = [frame for frame in frames if len(shape) - 1 in frame.p_dims]
     frame = (across or frames or [row_major_frame(shape)])[0]

@@ -1,9 +1,9 @@
 """Where a tensor of a graph lies: its storage, on the chip or in HBM, and its strides.
 
 A tensor on the chip is a matrix: one axis runs along partitions, in blocks, the other along the
-free dimension. A step of a dimension is then a pair (partitions, columns); in HBM it is one number
-of elements. Reshapes, transposes, slices and repeats of a tensor are the same storage with other
-steps, so they move nothing wherever its steps allow.
+free dimension. The stride (`Step`) of a dimension is then a pair (partitions, columns), in HBM a
+number of elements. Reshapes, transposes, slices and repeats of a tensor are the same storage with
+other strides, so they move nothing wherever strides can describe them.
 """
 
 from __future__ import annotations

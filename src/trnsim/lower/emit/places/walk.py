@@ -245,7 +245,7 @@ def is_misaligned(place: TensorPlace, frame: Frame) -> bool:
 def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     """A span of an aligned place as a view of SBUF, [partitions, blocks or 1, columns or 1].
 
-    None where its columns do not lie evenly.
+    None if its columns are not evenly spaced.
     """
     matrix = place.storage
     blocks = slice(0, 1)
@@ -268,8 +268,6 @@ def load_tile(
     """A new tile with a span's elements, by transfers from HBM or across partitions.
 
     With `at_row` a span of one block begins at that row.
-
-    A span of one block may begin at any row.
     """
     columns = span.columns if varies_along_columns(place, frame) else 1
     tile = new((span.partitions, span.blocks, columns), dtype)
@@ -314,9 +312,6 @@ def _fill_blocks(
 
     `rows` are those of a block and their stride; 0 rows for a span of one block that begins at the
     row `span.block`.
-
-    `rows` are those of a block, 0 where a span of one block begins at a row of that number, and
-    their step.
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
     first = place.offset[0] + begin[0] + span.block * (block or 1) * step
