@@ -68,8 +68,8 @@ def test_figures_are_those_that_ranks_wrote(tmp_path):
 
 def test_the_error_of_a_report_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    assert isinstance(report.report_error(FOUND, tmp_path / "file"), BadInput)
-    assert report.report_error(FOUND, tmp_path) is None
+    assert isinstance(report.write_or_error(FOUND, tmp_path / "file"), BadInput)
+    assert report.write_or_error(FOUND, tmp_path) is None
     assert (tmp_path / "world.txt").read_text() == world_text(FOUND) + "\n"
 
 

@@ -126,7 +126,7 @@ def _show(text: str) -> None:
 def _report(made: LaunchJob, ended: launcher.JobEnd) -> BadInput | None:
     """Print and write the report; the error where it could not be written."""
     found = report.job_world(made, ended)
-    error = report.report_error(found, made.folder)
+    error = report.write_or_error(found, made.folder)
     echo(f"\n{text(report.world_document(found), width())}")
     if error is None:
         echo(f"  report  {made.folder / 'world.html'}\n  logs    {made.logs}")

@@ -39,7 +39,7 @@ WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measu
 BLOCKS: Final = ("capacity_block", "capacity_block_paid")
 
 Scan = Callable[[Workload], "tuple[ProgramFinding, ...] | None"]
-"""Finds problems in a workload's programs; None if the inventory names no programs."""
+"""A function that finds problems in programs; None if the inventory names no programs."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ _FIX: Final = "give a file that `trnsim assess INVENTORY --out DECISION.json` wr
 
 
 class Verdict(StrEnum):
-    """What to do with a workload."""
+    """Recommendation for a workload."""
 
     GO = "go"
     """Move: it pays back in nearly all draws, on a family with published times."""

@@ -7,7 +7,7 @@ figures; text, whole numbers and flags are inputs and choices. An answer has one
     usd_per_million_tokens  = price x instances / output_tokens_per_s
     usd_per_million_items   = price x instances / items_per_s
 
-so that what neither time nor instances explain of its change is the price.
+so the part of its change that neither time nor instances explain is due to the price.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _COSTS: Final = (
     ("usd_per_million_tokens", "output_tokens_per_s", -1),
     ("usd_per_million_items", "items_per_s", -1),
 )
-"""Figures of cost, the figure of speed that each depends on, and with which power."""
+"""Figures of cost, each with the figure of speed that it depends on, and the power of that."""
 _NAMES: Final = ("platform", "name", "target")
-"""Fields of which one names what an answer is about."""
+"""Fields that may name the subject of an answer; the first that it has counts."""
 _PART_NAMES: Final = (*_NAMES, "instance")
 """Likewise of a part of an answer, such as a candidate of a decision."""
 
@@ -61,7 +61,7 @@ class Difference:
     """Two answers about one platform or workload.
 
     Attributes:
-        name: of the platform or workload.
+        name: name of the platform or workload.
         figures: predicted values that differ.
         causes: inputs and choices that differ.
         cost: ratios new to old of the price, the instances and the time that make up the cost.

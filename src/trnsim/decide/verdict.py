@@ -3,7 +3,7 @@
     go           it pays back in `SURE` of the draws, and its family is validated on that chip
     pilot        in `LIKELY` of them, or one of the two above is missing, or the bill and the volume
                  do not belong together
-    needs-quote  no place on sale does, but one would, at a price that is public for another kind
+    needs-quote  no priced place does, but one would at a price that is public for another kind
     no-go, stay  else
 
 A share that its sampling error does not tell from a threshold is a close call, and so is one below

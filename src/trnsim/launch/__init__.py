@@ -1,1 +1,1 @@
-"""Ranks as processes: what starts, watches and ends them, and the one report of their world."""
+"""Ranks as processes: launcher, supervisors, heartbeats, and a report of their world."""

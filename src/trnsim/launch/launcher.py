@@ -127,7 +127,7 @@ def launch(job: LaunchJob, say: Say, show: Say) -> JobEnd:
             if attempt.lost is not None:
                 job_end.lost.append(attempt.lost.end)
             if not (job_end.status or job_end.restarts):
-                attempt.say_what_did_not_strike()
+                attempt.report_unreached_faults()
             if not job_end.status or signals or job_end.restarts >= job.max_restarts:
                 return job_end
             job_end.restarts += 1
@@ -208,7 +208,7 @@ class _Attempt:
                 f"cannot write {path}: {error.strerror}", fix="name another folder: --report"
             ) from error
 
-    def say_what_did_not_strike(self) -> None:
+    def report_unreached_faults(self) -> None:
         """Report the faults of ranks whose step was never reached."""
         for text in self._job.fault_texts:
             fault = parse(text)

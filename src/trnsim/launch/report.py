@@ -167,7 +167,7 @@ def _collective(collective: WorldCollective) -> dict[str, Any]:
     }
 
 
-def report_error(world: WorldFigures, folder: Path) -> BadInput | None:
+def write_or_error(world: WorldFigures, folder: Path) -> BadInput | None:
     """Write a report; returns the error if it could not be written."""
     try:
         write_report(world, folder)

@@ -5,8 +5,8 @@ The structure is that of `Decision`, with figures that follow from it:
     migration_usd                of a candidate: weeks x USD a week, 0 for staying
     time                         of a candidate: latency or duration, and its unit
     totals.today_usd_per_month   sum of the bills
-    totals.after_usd_per_month   likewise, where what is "go" has moved, at P50
-    totals.migration_usd         sum over what is "go"
+    totals.after_usd_per_month   the same after all "go" workloads have moved, at P50
+    totals.migration_usd         sum over "go" workloads
 """
 
 from __future__ import annotations

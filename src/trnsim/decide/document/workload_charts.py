@@ -34,7 +34,7 @@ _NET: Final = (
     "costs; the other inputs at their medians.</p>"
 )
 _FAR: Final = 2.5
-"""Limits of the payback at which the axis of months ends."""
+"""Length of the axis of months, in payback limits."""
 _MS: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"}
 
 

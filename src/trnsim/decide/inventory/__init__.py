@@ -26,7 +26,7 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
 
     Args:
         path: a CSV or YAML table, or a cost and usage report of AWS with a file beside it that
-                assigns its usage to models; paths within are relative to the folder.
+            assigns its usage to models; paths within are relative to the folder.
         rows: catalogue of instances; by default that of trnsim.
 
     Raises:

@@ -39,7 +39,7 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
 
     Raises:
         BadInput: the report or the file beside it cannot be used, the report has several months, or
-                a row selects no usage, that of another row, or several instance types.
+            a row selects no usage, that of another row, or several instance types.
     """
     rows = rows or catalogue()
     bill = read_bill(path, rows)

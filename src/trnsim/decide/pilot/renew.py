@@ -211,7 +211,7 @@ def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
 
 
 def _latency(name: str, logs: Logs) -> float | None:
-    """Highest percentile of a threshold's latency over the logs of the new instances."""
+    """Largest value, over the logs from there, of the percentile that a threshold names."""
     metric, _, rank = name.partition(" P")
     latencies = [
         (log.run.tpot_s if metric == "TPOT" else log.run.ttft_s).get(int(rank))

@@ -28,7 +28,7 @@ def ideal(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
 
 
 def _transformer(facts: WorkloadEvidence) -> Ruling:
-    """Whether the work is training; every model of an inventory is read as a transformer."""
+    """The rule holds for training; every model of an inventory counts as a transformer."""
     model, kind = facts.workload.model, facts.workload.kind
     applies = kind == "train"
     text = f"{model.name}: {sum(tower.depth for tower in model.towers)} layers; kind is {kind}"

@@ -123,14 +123,14 @@ Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
 
 
 def lowering(full_name: str) -> tuple[Lowering, tuple[str, ...]]:
-    """Support of the PyTorch function or module `dotted`, and its operators without a lowering."""
+    """Support of a PyTorch function or module, and its operators without a lowering."""
     lowerings = [_of_operator(name) for name in _operator_names(full_name)]
     decisive = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
     return next(decisive, (Lowering.UNKNOWN, ()))
 
 
 def is_function(full_name: str) -> bool:
-    """True if `dotted` may be a function on tensors: no class, setting or submodule member."""
+    """True if the name may be of a function on tensors: no class, setting or submodule member."""
     space = next((prefix for prefix in _SPACES if full_name.startswith(prefix)), "torch.")
     name = full_name.removeprefix(space)
     return "." not in name and name.islower() and name not in _SETTINGS

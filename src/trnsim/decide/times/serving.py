@@ -45,7 +45,7 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
 
     Raises:
         BadInput: nothing can be deployed.
-        OutOfMemory: the model has no room.
+        OutOfMemory: the model does not fit.
     """
     best, rate, is_met = best_deployment(workload, name, rows)
     return best.speed(rate, is_met)
@@ -58,7 +58,7 @@ def best_deployment(
 
     Raises:
         BadInput: nothing can be deployed.
-        OutOfMemory: the model has no room.
+        OutOfMemory: the model does not fit.
     """
     shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS

@@ -34,7 +34,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
 
     Raises:
         BadInput: no layout is legal, or the type cannot exchange with others.
-        OutOfMemory: the model has no room.
+        OutOfMemory: the model does not fit.
     """
     choice = smallest(workload, name, rows)
     notes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
 
     Raises:
         BadInput: no layout is legal.
-        OutOfMemory: the model has no room.
+        OutOfMemory: the model does not fit.
     """
     job = _job(workload, machine(name, rows=rows))
     return best(workload.model, name, None, job, _EFFORT)
