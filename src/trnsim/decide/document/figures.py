@@ -57,10 +57,8 @@ def best_candidate(workload: WorkloadDecision) -> Candidate | None:
 
 def todays_candidate(workload: WorkloadDecision) -> Candidate | None:
     """Candidate of today's instance."""
-    return next(
-        (option for option in workload.candidates if option.instance == workload.today.instance),
-        None,
-    )
+    today = workload.today.instance
+    return next((there for there in workload.candidates if there.instance == today), None)
 
 
 def _totals(decision: Decision) -> dict[str, float]:

@@ -116,12 +116,11 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
 def _causes(workload: WorkloadDecision, at: int, places: dict[str, int], field: str) -> str:
     unit = "USD a month" if field == "usd" else _MS[workload.kind]
     caption = f"By cause: {unit}"
-    shown = [option for option in compared_candidates(workload) if getattr(option, field)]
+    options = compared_candidates(workload)
+    shown = [option for option in options if getattr(option, field)]
     if not shown:
         return _empty_chart(caption, "There is nothing to show: no prediction with a price.")
-    causes = list(
-        dict.fromkeys(cause for option in compared_candidates(workload) for cause in option.ms)
-    )
+    causes = list(dict.fromkeys(cause for option in options for cause in option.ms))
     colours = {cause: colour(n) for n, cause in enumerate(causes)}
     rows = [
         Bar(

@@ -283,13 +283,8 @@ def _findings(workload: WorkloadDecision) -> Sequence[Block]:
     if not workload.findings:
         return ()
     rows = [
-        (
-            Mark(f"{finding.path}:{finding.line}", "mono"),
-            finding.kind,
-            Mark(finding.name, "mono"),
-            finding.text,
-        )
-        for finding in workload.findings
+        (Mark(f"{item.path}:{item.line}", "mono"), item.kind, Mark(item.name, "mono"), item.text)
+        for item in workload.findings
     ]
     return (
         Note("Found in its programs", kind="strong", place="page"),

@@ -142,9 +142,7 @@ def _splits(
     """Splits of workloads with operators that their new chips do not run; None for others."""
     if not any(limits.workload.split for limits in promises):
         return dict.fromkeys((limits.workload.name for limits in promises), None)
-    models = {
-        workload.name: workload.model for workload in inventory.read(Path(decision.inventory), rows)
-    }
+    models = {entry.name: entry.model for entry in inventory.read(Path(decision.inventory), rows)}
     return {limits.workload.name: _split(limits, models, rows) for limits in promises}
 
 

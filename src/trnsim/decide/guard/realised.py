@@ -111,13 +111,11 @@ def realised_savings(
     """
     names = [workload.name for workload in decision.workloads]
     lines = _report_lines(path, names, tag) if is_bill(path) else _table_lines(path, names)
-    lines_by_name: dict[str, dict[str, list[_Line]]] = {}
+    ledger: dict[str, dict[str, list[_Line]]] = {}
     for line in lines:
-        lines_by_name.setdefault(line.workload, {}).setdefault(line.month, []).append(line)
+        ledger.setdefault(line.workload, {}).setdefault(line.month, []).append(line)
     return tuple(
-        _realised_saving(decision.workload(name), lines_by_name[name])
-        for name in names
-        if name in lines_by_name
+        _realised_saving(decision.workload(name), ledger[name]) for name in names if name in ledger
     )
 
 
@@ -170,13 +168,13 @@ def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
 
 
 def _realised_saving(
-    workload: WorkloadDecision, lines_by_name: Mapping[str, Sequence[_Line]]
+    workload: WorkloadDecision, ledger: Mapping[str, Sequence[_Line]]
 ) -> RealisedSaving:
     months: list[Month] = []
     total = 0.0
-    for month in sorted(lines_by_name):
-        usd = sum(line.usd for line in lines_by_name[month])
-        volumes = [line.volume for line in lines_by_name[month] if line.volume is not None]
+    for month in sorted(ledger):
+        usd = sum(line.usd for line in ledger[month])
+        volumes = [line.volume for line in ledger[month] if line.volume is not None]
         volume = sum(volumes) if volumes else None
         expected = workload.today.usd_per_month * (volume or workload.volume) / workload.volume
         total += expected - usd
@@ -184,7 +182,7 @@ def _realised_saving(
         months.append(Month(month, usd, volume, expected, total, is_as_predicted))
     cost = workload.migration.usd
     payback_month = next((month.month for month in months if month.total_usd >= cost), None)
-    return RealisedSaving(workload, tuple(months), _missing(lines_by_name), payback_month)
+    return RealisedSaving(workload, tuple(months), _missing(ledger), payback_month)
 
 
 def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:

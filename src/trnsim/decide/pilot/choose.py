@@ -94,9 +94,8 @@ def pilot(
             f"{prospect.workload.name}: {prospect.value.refused}" for prospect in prospects
         )
         raise BadInput(f"{path}: no workload can have a pilot: {reasons}")
-    plan = _plan(
-        best, [prospect.value for prospect in prospects], decision, options, request, (path, folder)
-    )
+    values = [prospect.value for prospect in prospects]
+    plan = _plan(best, values, decision, options, request, (path, folder))
     return plan, best.runs.files
 
 

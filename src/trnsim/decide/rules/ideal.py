@@ -49,9 +49,8 @@ def _framework(facts: WorkloadEvidence) -> Ruling:
     if framework is None:
         return Ruling("PyTorch or JAX", _GROUP, None, "to be answered", "framework is not given")
     applies = framework in FRAMEWORKS
-    return Ruling(
-        "PyTorch or JAX", _GROUP, applies, "for a move" if applies else "against", framework
-    )
+    effect = "for a move" if applies else "against"
+    return Ruling("PyTorch or JAX", _GROUP, applies, effect, framework)
 
 
 def _saving(facts: WorkloadEvidence) -> Ruling:

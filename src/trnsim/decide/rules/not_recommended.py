@@ -30,9 +30,8 @@ def _cuda(facts: WorkloadEvidence) -> Ruling:
         text = f"{first.path}:{first.line}: a kernel of {first.kind}, {first.name}"
         return Ruling(name, _GROUP, True, FORBIDS, text)
     if framework is None and facts.findings is None:
-        return Ruling(
-            name, _GROUP, None, "to be answered", "neither framework nor sources are given"
-        )
+        text = "neither framework nor sources are given"
+        return Ruling(name, _GROUP, None, "to be answered", text)
     return Ruling(name, _GROUP, False, "none", f"framework is {framework or 'not given'}")
 
 
@@ -46,9 +45,8 @@ def _performance(facts: WorkloadEvidence) -> Ruling:
     if facts.is_promise_kept:
         text = "an instance with AWS's chips keeps what is promised"
         return Ruling(name, _GROUP, False, "none", text)
-    return Ruling(
-        name, _GROUP, True, FORBIDS, "no instance with AWS's chips keeps what is promised"
-    )
+    text = "no instance with AWS's chips keeps what is promised"
+    return Ruling(name, _GROUP, True, FORBIDS, text)
 
 
 def _is_promised(facts: WorkloadEvidence) -> bool:
@@ -76,8 +74,7 @@ def _small(facts: WorkloadEvidence) -> Ruling:
     saved = limit * bill * facts.saving
     applies = saved < usd
     if saved <= 0:
-        return Ruling(
-            name, _GROUP, True, "against", f"nothing saved at P50, {usd:,.0f} USD to move"
-        )
+        text = f"nothing saved at P50, {usd:,.0f} USD to move"
+        return Ruling(name, _GROUP, True, "against", text)
     text = f"{saved:,.0f} USD saved in {limit:.0f} months at P50, {usd:,.0f} USD for the migration"
     return Ruling(name, _GROUP, applies, "against" if applies else "none", text)

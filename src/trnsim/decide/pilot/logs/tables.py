@@ -106,19 +106,17 @@ def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
             f"{len(requests)} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests; a row without e2e_s is one that failed",
         )
-    ends = [request.sent_s + request.e2e_s for request in requests]
-    duration_s = max(ends) - min(request.sent_s for request in requests)
+    ends = [entry.sent_s + entry.e2e_s for entry in requests]
+    duration_s = max(ends) - min(entry.sent_s for entry in requests)
     # Items of a batch come out together: no time lies between them.
-    several = [
-        request for request in requests if request.tokens > 1 and request.e2e_s > request.ttft_s
-    ]
-    between = [(request.e2e_s - request.ttft_s) / (request.tokens - 1) for request in several]
+    several = [entry for entry in requests if entry.tokens > 1 and entry.e2e_s > entry.ttft_s]
+    between = [(entry.e2e_s - entry.ttft_s) / (entry.tokens - 1) for entry in several]
     figures = Load(
         requests=len(requests),
         failed=len(rows) - len(requests),
         duration_s=duration_s,
-        output_tokens_per_s=sum(request.tokens for request in requests) / duration_s,
-        ttft_s=_percentiles([request.ttft_s for request in requests]),
+        output_tokens_per_s=sum(entry.tokens for entry in requests) / duration_s,
+        ttft_s=_percentiles([entry.ttft_s for entry in requests]),
         tpot_s=_percentiles(between) if len(between) > 1 else {},
     )
     return load_test(str(path), figures)
