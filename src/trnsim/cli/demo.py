@@ -39,7 +39,9 @@ def show(
 ) -> None:
     """Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.
 
-    Every value is computed when it is printed. Example: trnsim demo --on trn3
+    Every value is computed when it is printed.
+
+    Example: trnsim demo --on trn3
     """
     (chip,) = chips_of([one_platform(on, "trn2").name])
     if sequence < 1 or sequence % _ROWS:

@@ -44,7 +44,12 @@ def fault(
     ] = None,
     lasts_s: Annotated[
         float | None,
-        number("How many seconds; without, until it is cleared.", "--for", unit="s", example="30s"),
+        number(
+            "Seconds that the fault lasts; without, until it is cleared.",
+            "--for",
+            unit="s",
+            example="30s",
+        ),
     ] = None,
 ) -> None:
     """Inject a hardware fault into the emulated instance.

@@ -31,7 +31,8 @@ app = parser(
 )
 
 DecisionFile = Annotated[
-    Path, typer.Argument(help="What trnsim assess --output wrote.", metavar="DECISION.json")
+    Path,
+    typer.Argument(help="The decision that trnsim assess --output wrote.", metavar="DECISION.json"),
 ]
 
 

@@ -128,7 +128,9 @@ def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
             names = _FORMER.sub("", record[0])
             help_ = _DEFAULT.sub(r"[default: \1]", record[1])
             help_ = _RANGE.sub(r"; \1 to \2]", help_)
-            rows["Options"].append((_TYPE.sub("", names), help_.replace("[required]", "").rstrip()))
+            rows["Options"].append(
+                (_TYPE.sub("", names), help_.replace("[default: required]", "[required]"))
+            )
     for heading, listed in rows.items():
         if listed:
             yield "\n".join(_listing(heading, listed, room))

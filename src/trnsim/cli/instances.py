@@ -59,7 +59,7 @@ def instances(
         typer.Option(
             "--for",
             parser=config_file,
-            help="A model's name or config.json: which instances hold it.",
+            help="List the instances that hold this model: a name, or a config.json.",
             metavar="MODEL",
         ),
     ] = None,

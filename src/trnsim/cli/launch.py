@@ -40,7 +40,7 @@ def launch(
         list[str] | None,
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
-    on: Annotated[list[str] | None, on_option("", "--instance")] = None,
+    on: Annotated[list[str] | None, on_option("required", "--instance")] = None,
     nodes: Annotated[int, typer.Option(help="Number of instances.", metavar="NUMBER")] = 1,
     ranks_per_node: Annotated[
         int,

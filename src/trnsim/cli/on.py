@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["On", "RequiredOn", "chips", "listed", "on_option", "one_platform", "platforms"]
 
 _HELP: Final = (
-    "A chip (trn2), a family (p5en) or an instance type (trn2.48xlarge), in any case; several with "
-    "commas, or --on again."
+    "Chips (trn2), families (p5en) or instance types (trn2.48xlarge), in any case; with commas, or "
+    "--on again."
 )
 
 

@@ -49,7 +49,7 @@ class WriteOptions(AskedOptions):
     """What one may ask of a pilot."""
 
     inventory: Annotated[
-        Path, typer.Argument(help="What trnsim assess reads.", metavar="INVENTORY")
+        Path, typer.Argument(help="An inventory, as trnsim assess reads it.", metavar="INVENTORY")
     ]
     folder: Folder
     workload: Annotated[
@@ -64,7 +64,9 @@ class WriteOptions(AskedOptions):
         whole("Steps of a training run, or requests of a load test.", unit="steps"),
     ] = None
     seed: Seed = 0
-    force: Annotated[bool, typer.Option("--force", help="Write over a pilot.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Write over a pilot that is there.")] = (
+        False
+    )
 
 
 @app.command("write")
@@ -100,7 +102,9 @@ def write(given: WriteOptions) -> None:
 @app.command()
 @answering
 def read(
-    folder: Annotated[Path, typer.Argument(help="What trnsim pilot write wrote.", metavar="DIR")],
+    folder: Annotated[
+        Path, typer.Argument(help="The folder that trnsim pilot write wrote.", metavar="DIR")
+    ],
     logs: Annotated[
         list[Path],
         typer.Argument(help="Logs whose names begin with today or there.", metavar="LOG..."),

@@ -63,7 +63,7 @@ def show(
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Say what is sold in this size."),
+        whole("Say what is sold as so many instances."),
     ] = None,
     prices: OwnPrices = None,
 ) -> Document:

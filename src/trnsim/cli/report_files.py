@@ -36,7 +36,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "--out",
-        help="Write the answer as well, as its ending says: .json, .csv, .txt or .html.",
+        help="Also write the answer to a file, which ends in .json, .csv, .txt or .html.",
         metavar="FILE",
     ),
 ]
@@ -44,8 +44,8 @@ Report = Annotated[
     Path | None,
     typer.Option(
         "--report",
-        help="Write a page, its figures and its table as well: page.html, figures.json and "
-        "table.csv in a folder, or FILE.html with .json and .csv beside it.",
+        help="Also write a page with its figures and its table: page.html, figures.json and "
+        "table.csv in a folder, or FILE.html, FILE.json and FILE.csv.",
         metavar="DIR|FILE.html",
     ),
 ]

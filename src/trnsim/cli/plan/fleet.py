@@ -23,14 +23,19 @@ _MOST_DRAWS: Final = 1000
 
 @answering
 def fleet(
-    scenario: Annotated[Path, typer.Argument(help="A YAML file.", metavar="SCENARIO.yaml")],
+    scenario: Annotated[
+        Path,
+        typer.Argument(
+            help="A scenario: demand, jobs and buildings, in YAML.", metavar="SCENARIO.yaml"
+        ),
+    ],
     policy: Annotated[
         str,
         typer.Option(
             help="separate, threshold or solver, several with commas, or all.", metavar="NAME,..."
         ),
     ] = "all",
-    draws: Annotated[int, whole("Of demand and failures.")] = DRAWS,
+    draws: Annotated[int, whole("Draws of demand and failures.")] = DRAWS,
     seed: Seed = 0,
 ) -> Document:
     """Utilisation, SLO misses, trained tokens and USD of sharing a fleet, policy by policy.

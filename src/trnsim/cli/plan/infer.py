@@ -59,9 +59,12 @@ class Options:
     image: Annotated[
         int | None, whole("Pixels of an image along a side; without, the model's own.")
     ] = None
-    steps: Annotated[int | None, whole("Of a denoiser; without, 50.")] = None
+    steps: Annotated[int | None, whole("Steps of a denoiser; without, 50.")] = None
     guidance: Annotated[
-        bool, typer.Option(help="Whether a step predicts with the text and without it.")
+        bool,
+        typer.Option(
+            help="Whether a step predicts with the text and without it, and combines both."
+        ),
     ] = True
     on: On = None
     cores: Annotated[

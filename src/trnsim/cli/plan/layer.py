@@ -34,9 +34,9 @@ def layer(
     phase: Annotated[
         str, typer.Option(help="encode, prefill or decode.", metavar="PHASE")
     ] = "decode",
-    batch: Annotated[int, whole("Sequences.", unit="sequences")] = 1,
+    batch: Annotated[int, whole("Sequences that go through at once.", unit="sequences")] = 1,
     sequence: Annotated[
-        int, whole("Tokens; in decode, those that are there.", unit="tokens")
+        int, whole("Tokens of each sequence; in decode, those before the new one.", unit="tokens")
     ] = 2048,
     tensor_parallel_size: Annotated[int, whole("Ranks that share a layer.")] = 1,
     measured: MeasuredFile = None,

@@ -63,11 +63,13 @@ class Asked:
 
     config: Config
     on: On = None
-    instances: Annotated[int | None, whole("How many; the fewest that fit.")] = None
+    instances: Annotated[
+        int | None, whole("Number of instances; without, the fewest that fit.")
+    ] = None
     tensor_parallel_size: Annotated[int | None, whole("Ranks that share a layer.")] = None
-    pipeline_parallel_size: Annotated[int | None, whole("Stages.")] = None
+    pipeline_parallel_size: Annotated[int | None, whole("Pipeline stages.")] = None
     expert_parallel_size: Annotated[int, whole("Groups that share experts.")] = 1
-    data_parallel_size: Annotated[int | None, whole("Replicas; all that fit.")] = None
+    data_parallel_size: Annotated[int | None, whole("Replicas; without, all that fit.")] = None
     prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
     lnc: Lnc = None
     max_num_seqs: Annotated[
@@ -81,15 +83,21 @@ class Asked:
     block_size: Annotated[
         int | None, whole("Tokens of a KV block.", unit="tokens", example="16")
     ] = None
-    gpu_memory_utilization: Annotated[float, number("Part of HBM to use.", unit="share")] = 0.9
+    gpu_memory_utilization: Annotated[float, number("Share of HBM that is used.", unit="share")] = (
+        0.9
+    )
     quantization: Annotated[
         str, typer.Option(help="Type of weights: fp8, int8, mxfp4, ...", metavar="DTYPE")
     ] = ""
     kv_cache_dtype: Annotated[
         str, typer.Option(help="Type of keys and values: auto or fp8.", metavar="DTYPE")
     ] = "auto"
-    enable_prefix_caching: Annotated[bool, typer.Option(help="Compute prefixes once.")] = True
-    enable_chunked_prefill: Annotated[bool, typer.Option(help="Mixed steps on GPUs.")] = True
+    enable_prefix_caching: Annotated[
+        bool, typer.Option(help="Whether prefixes that requests share are computed once.")
+    ] = True
+    enable_chunked_prefill: Annotated[
+        bool, typer.Option(help="Whether GPUs mix prompts and decoding in one step.")
+    ] = True
     num_speculative_tokens: Annotated[
         int, whole("Tokens drafted for a step.", unit="tokens", example="4")
     ] = 0
@@ -131,11 +139,15 @@ class Asked:
         str | None, typer.Option(help="Tokens of answers.", metavar="TOKENS|256")
     ] = None
     concurrency: Annotated[int | None, whole("Clients that wait for answers.")] = None
-    request_rate: Annotated[float | None, number("Requests a second.", unit="requests/s")] = None
-    burstiness: Annotated[float, number("Below 1 for bursts; 1 is Poisson.")] = 1.0
-    num_prompts: Annotated[int | None, whole("Requests.", unit="requests")] = None
+    request_rate: Annotated[
+        float | None, number("Requests that arrive in a second.", unit="requests/s")
+    ] = None
+    burstiness: Annotated[
+        float, number("Burstiness of arrivals: below 1 in bursts, 1 is Poisson.")
+    ] = 1.0
+    num_prompts: Annotated[int | None, whole("Number of requests.", unit="requests")] = None
     prefix_len: Annotated[int, whole("Tokens that prompts share, in front.", unit="tokens")] = 0
-    num_prefixes: Annotated[int, whole("Different prefixes.")] = 1
+    num_prefixes: Annotated[int, whole("Number of different prefixes.")] = 1
     trace_file: Annotated[
         Path | None,
         typer.Option("--trace", help="Requests to serve: JSON lines or CSV.", metavar="FILE"),

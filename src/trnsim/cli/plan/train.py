@@ -59,7 +59,7 @@ class Options:
     instances: Annotated[
         Any,  # None, or a tuple of whole numbers
         wholes(
-            "How many, or several numbers to compare; the smallest that fits unless told.",
+            "Number of instances, or several to compare; without, the smallest that fits.",
             example="4,8",
         ),
     ] = None
@@ -67,22 +67,24 @@ class Options:
         float, number("Tokens of the whole run.", unit="tokens", example="10B", default="1B")
     ] = 1e9
     sequence: Annotated[
-        int | None, whole("Tokens of a text; 8192, or what the model knows.", unit="tokens")
+        int | None, whole("Tokens of a text; without, 8192 or what the model knows.", unit="tokens")
     ] = None
     global_batch: Annotated[
-        int | None, whole("Sequences per step; about 4 million tokens.", unit="sequences")
+        int | None, whole("Sequences of a step; without, about 4 million tokens.", unit="sequences")
     ] = None
     micro_batch: Annotated[
         int | None,
         whole("Sequences that a data rank takes at once.", unit="sequences", example="2"),
     ] = None
-    tp: Annotated[int | None, whole("Tensor ranks.")] = None
+    tp: Annotated[int | None, whole("Ranks over which each layer is split.")] = None
     pp: Annotated[int | None, whole("Pipeline stages.")] = None
-    vp: Annotated[int | None, whole("Parts of a stage; interleaved above 1.")] = None
+    vp: Annotated[int | None, whole("Parts of a pipeline stage; above 1 they are interleaved.")] = (
+        None
+    )
     dp: Annotated[int | None, whole("Data ranks.")] = None
     cp: Annotated[int | None, whole("Ranks that share a sequence.")] = None
     ep: Annotated[int | None, whole("Data ranks that share experts.")] = None
-    zero: Annotated[int | None, whole("What data ranks share: 0 to 3, as ZeRO counts.")] = None
+    zero: Annotated[int | None, whole("Stage of ZeRO, 0 to 3: what data ranks share.")] = None
     recompute: Annotated[
         str | None,
         typer.Option(
