@@ -34,7 +34,9 @@ _Report = Annotated[
 @app.command()
 def view(
     report: _Report,
-    output: Annotated[Path | None, typer.Option(help="Where to write the page.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the page there.", metavar="FILE.html")
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the page of a stored report, and print where it lies.

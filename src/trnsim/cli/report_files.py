@@ -28,7 +28,7 @@ from trnsim.errors import BadInput
 PAGE: Final = "page.html"
 FIGURES: Final = "figures.json"
 TABLE: Final = "table.csv"
-_ENDINGS: Final = (".json", ".csv", ".txt", ".html")
+ENDINGS: Final = (".json", ".csv", ".txt", ".html")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Output = Annotated[
@@ -110,10 +110,10 @@ def check_output(file: Path | None) -> None:
     """
     if file is None:
         return
-    if file.suffix.lower() not in _ENDINGS:
-        legal = ", ".join(_ENDINGS[:-1])
+    if file.suffix.lower() not in ENDINGS:
+        legal = ", ".join(ENDINGS[:-1])
         raise BadInput(
-            f"--output {file}; legal endings: {legal} and {_ENDINGS[-1]}",
+            f"--output {file}; legal endings: {legal} and {ENDINGS[-1]}",
             fix=f"for example --output {file.stem or 'answer'}.json",
         )
     files.check_writable(file)

@@ -19,7 +19,7 @@ from trnsim.cli.on import on_option, platforms
 from trnsim.cli.options import parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.progress import progress
-from trnsim.cli.report_files import AsJson
+from trnsim.cli.report_files import ENDINGS, AsJson
 from trnsim.cli.run_reports import FOLDER, Reports
 from trnsim.cli.script import Ending
 from trnsim.cli.terminal import complain
@@ -34,8 +34,9 @@ _On = Annotated[list[str] | None, on_option("NEURON_PLATFORM_TARGET_OVERRIDE, el
 _Output = Annotated[
     Path | None,
     typer.Option(
-        help="Save what the kernel returns here (.npy): a tuple's second tensor as NAME-1, the "
-        "values of a dict as NAME-KEY."
+        help="Save what the kernel returns as .npy, of a tuple the second tensor as FILE-1, of a "
+        "dict each value as FILE-KEY; or the answer as .json, .csv, .txt or .html.",
+        metavar="FILE",
     ),
 ]
 _Report = Annotated[
@@ -43,8 +44,8 @@ _Report = Annotated[
     typer.Option(
         help="Write all reports to this folder: page.html, figures.json and table.csv; of each "
         "kernel its page, the stored report for trnsim profile, traces for Perfetto and Chrome, "
-        "Parquet tables. Without, the page and the "
-        "stored report go to trnsim-report."
+        "Parquet tables. Without, the page and the stored report go to trnsim-report.",
+        metavar="DIR",
     ),
 ]
 
@@ -52,18 +53,24 @@ _Order = Annotated[
     str,
     typer.Option(
         help="How instructions of an engine are timed: compiler, in an order that AWS's compiler "
-        "might give them, or issued, in the kernel's. Values are the same."
+        "might give them, or issued, in the kernel's. Values are the same.",
+        metavar="ORDER",
     ),
 ]
 
 _Ranks = Annotated[
     int | None,
-    typer.Option(help="Ranks on which each kernel that is called runs: 1, 2, 4, 8, 16, 32 ..."),
+    typer.Option(
+        help="Ranks on which each kernel that is called runs: 1, 2, 4, 8, 16, 32 ...",
+        metavar="NUMBER",
+    ),
 ]
 _Instance = Annotated[
     str | None,
     typer.Option(
-        help="The same as --on with an instance type, which names where ranks lie.", hidden=True
+        help="The same as --on with an instance type, which names where ranks lie.",
+        metavar="TYPE",
+        hidden=True,
     ),
 ]
 
@@ -95,10 +102,13 @@ def run_script(
     on: _On = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option("--input", help="Arrays (.npy) for the kernel's arguments, in order."),
+        typer.Option(
+            "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
+        ),
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option(help="The kernel to call, where the file has several.")
+        str | None,
+        typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
     ] = None,
     output: _Output = None,
     report: _Report = None,
@@ -139,6 +149,7 @@ def run_script(
         )
     if instance is not None and ranks is None:
         raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
+    answer_file = output if output is not None and output.suffix in ENDINGS else None
     if output is not None:
         files.check_writable(output)
     files.check_folder(report or FOLDER)
@@ -152,8 +163,8 @@ def run_script(
         ):
             endings = _endings(path, kernel, inputs, arguments or [], chips)
         reports = Reports(report, why, tell, is_verbose=is_verbose)
-        _report(reports, endings, worlds, output, chips[0])
-    reports.answer(path, [chip.name for chip in chips], as_json=as_json)
+        _report(reports, endings, worlds, None if answer_file else output, chips[0])
+    reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
 
 

@@ -126,11 +126,13 @@ class Reports:
             self.attempt(write)
             self.parts.append(ranks_part(world.summary, paths, is_verbose=self.is_verbose))
 
-    def answer(self, script: Path, chips: Sequence[str], *, as_json: bool) -> None:
-        """Print what ran, and write it as page, figures and table where reports are asked for."""
+    def answer(
+        self, script: Path, chips: Sequence[str], output: Path | None = None, *, as_json: bool
+    ) -> None:
+        """Print what ran; write it to `output`, and to the folder where reports are asked for."""
         document = run_document(self.parts, script.name, chips, self.reason, self.note)
         if self.parts or as_json:
-            report_files.answer(document, as_json=as_json)
+            self.attempt(lambda: report_files.answer(document, None, output, as_json=as_json))
         if self.folder is not None and self.parts:
             folder = self.folder
             self.attempt(lambda: report_files.write(folder, document))
