@@ -3,7 +3,7 @@
 from datetime import date
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.candidates import Placements
+from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.times.predict import SpeedAnswer
 from trnsim.decide.times.speed import Speed
 
@@ -40,4 +40,4 @@ class Told:
 def places(speeds, doubts=None, *, kind="", is_mixed=False, **told):
     """Places whose speeds are told."""
     predictor = Told(speeds, doubts, **told)
-    return Placements(predictor, catalogue(), kind=kind, as_of=DAY, is_mixed=is_mixed)
+    return WorkloadPlacements(predictor, catalogue(), kind=kind, as_of=DAY, is_mixed=is_mixed)

@@ -9,7 +9,7 @@ import yaml
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide.assess import AssessmentOptions, assess, assumptions, decide, lengths, payment
-from trnsim.decide.candidates import Placements
+from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, WorkloadSlo, read
 from trnsim.decide.programs import findings
@@ -41,7 +41,7 @@ def inventory(name):
 def decided(name, predictor, asked=ASKED, **changes):
     """The decision about the company's workload, with some of its fields changed."""
     (workload,) = read(inventory(name))
-    places = Placements(predictor, catalogue(), as_of=asked.as_of)
+    places = WorkloadPlacements(predictor, catalogue(), as_of=asked.as_of)
     return decide(replace(workload, **changes), ON, places, asked)
 
 
@@ -165,7 +165,7 @@ def test_every_flip_that_is_written_down_happens(name, flip, predictor):
     (workload,) = read(inventory(name))
     for field, value in {flip["field"]: flip["value"], **flip.get("and", {})}.items():
         workload = flipped(workload, field, value)
-    places = Placements(predictor, catalogue(), as_of=ASKED.as_of)
+    places = WorkloadPlacements(predictor, catalogue(), as_of=ASKED.as_of)
     found = decide(workload, ON, places, ASKED, findings(workload))
     is_close = flip.get("is_close_call", expected(name)["is_close_call"])
     assert (found.verdict, found.is_close_call) == (flip["verdict"], is_close), found.reason

@@ -10,7 +10,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import verdict
-from trnsim.decide.candidates import COMMITTED, Placements, candidate_names
+from trnsim.decide.candidates import COMMITTED, WorkloadPlacements, candidate_names
 from trnsim.decide.compare import WorkloadComparison
 from trnsim.decide.decision import (
     Assumption,
@@ -90,7 +90,7 @@ def assess(
     options = options or AssessmentOptions()
     rows = rows or catalogue()
     instances = candidate_names(options.on, rows)
-    places = Placements(
+    places = WorkloadPlacements(
         predictor or Predictor(rows),
         rows,
         kind=options.kind,
@@ -117,7 +117,7 @@ def assess(
 def decide(
     workload: Workload,
     instances: Sequence[str],
-    places: Placements,
+    places: WorkloadPlacements,
     options: AssessmentOptions,
     findings: tuple[ProgramFinding, ...] | None = None,
 ) -> WorkloadDecision:

@@ -56,7 +56,7 @@ def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> 
 
 
 @dataclass(frozen=True)
-class Placement:
+class WorkloadPlacement:
     """A workload on instances of one type.
 
     Attributes:
@@ -95,7 +95,7 @@ class Placement:
         return self.instances * self.instance.count
 
 
-class Placements:
+class WorkloadPlacements:
     """Maker of placements of workloads.
 
     Args:
@@ -125,7 +125,7 @@ class Placements:
         """The purchase kind of both sides."""
         return self._kind or workload.current.kind
 
-    def here(self, workload: Workload) -> Placement:
+    def here(self, workload: Workload) -> WorkloadPlacement:
         """The workload on its instances of today."""
         count = workload.current.count
         name = workload.current.instance
@@ -133,7 +133,7 @@ class Placements:
         units = None if speed is None else units_per_month(workload, speed, self._chip_count(name))
         return self._place(workload, name, units, count)
 
-    def there(self, workload: Workload, name: str, here: Placement) -> Placement:
+    def there(self, workload: Workload, name: str, here: WorkloadPlacement) -> WorkloadPlacement:
         """The same work on instances of the type `name`."""
         if name == here.instance.name:
             return here
@@ -149,7 +149,7 @@ class Placements:
 
     def _place(
         self, workload: Workload, name: str, units: float | None, count: int | None
-    ) -> Placement:
+    ) -> WorkloadPlacement:
         instance = self._rows.instances[name]
         chip = self._rows.accelerator(instance.accelerator)
         target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
@@ -162,7 +162,7 @@ class Placements:
             days = None if is_all_year else hours / instances / 24
             price, no_price = self._price(workload, name, days, instances)
             reference = self._reference(workload, name)
-        return Placement(
+        return WorkloadPlacement(
             instance=instance,
             chip=chip.name,
             is_neuron=chip.is_neuron,

@@ -30,7 +30,7 @@ from trnsim.decide.draws import (
 from trnsim.price.payback import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
-    from trnsim.decide.candidates import Placement
+    from trnsim.decide.candidates import WorkloadPlacement
     from trnsim.decide.inventory.workload import Workload
     from trnsim.price import Quote
 
@@ -47,7 +47,7 @@ def listed_price(quote: Quote | None) -> DatedPrice | None:
     return DatedPrice(usd, quote.kind, row.region, row.as_of, source, quote.is_stale)
 
 
-def price_here(workload: Workload, here: Placement) -> DatedPrice | None:
+def price_here(workload: Workload, here: WorkloadPlacement) -> DatedPrice | None:
     """Price of today's instance: from the catalogue, or the bill over its hours.
 
     The bill's hours are those of `count` instances all month, or its accelerator-hours.
@@ -79,7 +79,7 @@ class WorkloadComparison:
     """
 
     workload: Workload
-    here: Placement
+    here: WorkloadPlacement
     draws: Draws
     limit_months: float
 
@@ -116,7 +116,7 @@ class WorkloadComparison:
             refused=here.refused,
         )
 
-    def candidate(self, there: Placement, migration: Migration) -> Candidate:
+    def candidate(self, there: WorkloadPlacement, migration: Migration) -> Candidate:
         """The placement `there` as a candidate: cost, saving and payback."""
         speed, price = there.speed, listed_price(there.price)
         candidate = Candidate(
@@ -146,14 +146,14 @@ class WorkloadComparison:
         ratio = self.ratio(there)
         return timed if ratio is None else self._with_prices(timed, there, ratio, migration)
 
-    def ratio(self, there: Placement) -> float | None:
+    def ratio(self, there: WorkloadPlacement) -> float | None:
         """Cost there over cost here, at the medians; None without prices."""
         price = listed_price(there.price)
         if price is None or self.price is None or self.here.speed is None:
             return None
         return there.hours * price.usd_per_hour / (self.here.hours * self.price.usd_per_hour)
 
-    def break_even(self, there: Placement, migration: Migration) -> float | None:
+    def break_even(self, there: WorkloadPlacement, migration: Migration) -> float | None:
         """USD an hour up to which a move there pays back in time; None where none does."""
         if self.price is None or self.here.speed is None or there.speed is None:
             return None
@@ -162,7 +162,7 @@ class WorkloadComparison:
         return usd if usd > 0 else None
 
     def _with_prices(
-        self, timed: Candidate, there: Placement, ratio: float, migration: Migration
+        self, timed: Candidate, there: WorkloadPlacement, ratio: float, migration: Migration
     ) -> Candidate:
         """The candidate with the figures that need prices on both sides."""
         saving = 1 - self.ratios(there, ratio)
@@ -177,7 +177,7 @@ class WorkloadComparison:
             usd={cause: usd * ms / total_ms for cause, ms in timed.ms.items()},
         )
 
-    def ratios(self, there: Placement, ratio: float) -> Samples:
+    def ratios(self, there: WorkloadPlacement, ratio: float) -> Samples:
         """Draws of cost there over cost here."""
         hours = self._hours(there) / self._hours(self.here)
         prices = self.draws.factor(self._price_sigmas(there))
@@ -193,11 +193,11 @@ class WorkloadComparison:
     def _demand(self) -> Samples:
         return self.draws.factor({DEMAND: float(DEMAND_SPREAD)})
 
-    def _hours(self, place: Placement) -> Samples:
+    def _hours(self, place: WorkloadPlacement) -> Samples:
         """Draws of instance-hours: performance and demand."""
         return _hours(place, self._demand() * self._times(place))
 
-    def _times(self, place: Placement) -> Samples:
+    def _times(self, place: WorkloadPlacement) -> Samples:
         """Draws of true over predicted time; hours on the bill are at today's speed."""
         times = self.draws.factor({} if place.speed is None else place.speed.doubts)
         if self.workload.volume_unit != _HOURS or self.here.speed is None:
@@ -205,14 +205,14 @@ class WorkloadComparison:
         return times / self.draws.factor(self.here.speed.doubts)
 
     @staticmethod
-    def _price_sigmas(place: Placement) -> dict[str, float]:
+    def _price_sigmas(place: WorkloadPlacement) -> dict[str, float]:
         """Sigma of a price, by the name of the instance that it buys."""
         quote = place.price
         if quote is None or quote.usd_per_hour is None:
             return {}
         return {f"price of {quote.instance}": quote.usd_per_hour.provenance.spread}
 
-    def tornado(self, there: Placement, migration: Migration) -> tuple[Swing, ...]:
+    def tornado(self, there: WorkloadPlacement, migration: Migration) -> tuple[Swing, ...]:
         """Net saving at P10 and P90 of each input alone, the widest range first.
 
         Net: of the bills until the limit, the saving less the cost of the migration.
@@ -241,14 +241,14 @@ class WorkloadComparison:
         swings.append(Swing(DEMAND, low, high))
         return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
 
-    def _at_demand(self, there: Placement, demand: float) -> float:
+    def _at_demand(self, there: WorkloadPlacement, demand: float) -> float:
         """Factor of the ratio at another demand, as groups are rounded up to whole ones."""
         factor = np.array([demand])
         scale = _hours(there, factor) / _hours(self.here, factor)
         return float(scale[0]) / (there.hours / self.here.hours)
 
 
-def _hours(place: Placement, factor: Samples) -> Samples:
+def _hours(place: WorkloadPlacement, factor: Samples) -> Samples:
     """Instance-hours at a factor of the work: whole groups all month, or the hours of the work."""
     if not place.is_steady or place.speed is None:
         return place.hours * factor

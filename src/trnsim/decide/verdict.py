@@ -22,7 +22,7 @@ from trnsim.decide.rules import FORBIDS
 from trnsim.facts import assumed
 
 if TYPE_CHECKING:
-    from trnsim.decide.candidates import Placement
+    from trnsim.decide.candidates import WorkloadPlacement
 
 SURE: Final = assumed(0.9, "share of draws for a move: a decision that is rarely regretted")
 LIKELY: Final = assumed(0.5, "share of draws for a pilot: as likely as not")
@@ -31,7 +31,7 @@ ODD: Final = assumed(
 )
 EQUAL: Final = assumed(0.02, "savings no further apart are equal; a validated place is then taken")
 
-Pair = tuple["Placement", Candidate]
+Pair = tuple["WorkloadPlacement", Candidate]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, assess, migration
-from trnsim.decide.candidates import Placements
+from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.compare import WorkloadComparison, difference_sigma, listed_price
 from trnsim.decide.decision import Assumption, Migration, WorkloadDecision
 from trnsim.decide.draws import Draws
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.candidates import Placement
+    from trnsim.decide.candidates import WorkloadPlacement
     from trnsim.decide.decision import DatedPrice, Decision
     from trnsim.decide.inventory.workload import Workload
 
@@ -80,7 +80,7 @@ def pilot(
     predictor = predictor or Predictor(rows)
     workloads = _selected_workloads(inventory.read(path, rows), request.workload)
     decision = assess(path, options, rows=rows, predictor=predictor, scan=scan)
-    places = Placements(
+    places = WorkloadPlacements(
         predictor, rows, kind=options.kind, as_of=options.as_of, is_mixed=options.is_mixed
     )
     survey = _Survey(places, rows, options, request)
@@ -117,7 +117,7 @@ def _selected_workloads(workloads: list[Workload], name: str | None) -> list[Wor
 class _Survey:
     """Survey of the workloads that can have a pilot."""
 
-    places: Placements
+    places: WorkloadPlacements
     rows: Catalogue
     options: AssessmentOptions
     request: PilotRequest
@@ -154,9 +154,9 @@ class _Survey:
 
     def _stakes(
         self, workload: Workload, decision: WorkloadDecision, comparison: WorkloadComparison
-    ) -> list[tuple[Placement, Stake]]:
+    ) -> list[tuple[WorkloadPlacement, Stake]]:
         """Placements with AWS's chips that a pilot can test, with the stakes of a move there."""
-        stakes: list[tuple[Placement, Stake]] = []
+        stakes: list[tuple[WorkloadPlacement, Stake]] = []
         for option in decision.candidates:
             is_asked = decision.best in (None, option.instance)
             if not is_asked or not option.is_neuron or option.instance == decision.today.instance:
@@ -168,7 +168,11 @@ class _Survey:
         return stakes
 
     def _runs(
-        self, workload: Workload, here: Placement, there: Placement, price: DatedPrice | None
+        self,
+        workload: Workload,
+        here: WorkloadPlacement,
+        there: WorkloadPlacement,
+        price: DatedPrice | None,
     ) -> PilotSides:
         placements = {TODAY: (here, price), THERE: (there, price_of(there))}
         return sides.pilot_sides(
@@ -184,12 +188,12 @@ class _Survey:
         )
 
 
-def price_of(place: Placement) -> DatedPrice | None:
+def price_of(place: WorkloadPlacement) -> DatedPrice | None:
     """Price of a placement; that of the cheapest public kind if its own kind is not on sale."""
     return listed_price(place.price) or listed_price(place.reference)
 
 
-def _stake(there: Placement, comparison: WorkloadComparison) -> Stake | None:
+def _stake(there: WorkloadPlacement, comparison: WorkloadComparison) -> Stake | None:
     here, price, usd = comparison.here, comparison.price, price_of(there)
     if there.speed is None or here.speed is None or price is None or usd is None:
         return None

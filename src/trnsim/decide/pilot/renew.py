@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch.catalogue import catalogue
 from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, decide
-from trnsim.decide.candidates import Placements
+from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import Verdict
 from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 from trnsim.decide.pilot.logs.measured import Load
@@ -134,7 +134,7 @@ def workload_decision(
         is_mixed=pilot.is_mixed,
     )
     names = [option.instance for option in pilot.workload_decision.candidates]
-    places = Placements(
+    places = WorkloadPlacements(
         PilotPredictor(predictor, workload.name, factors),
         rows,
         kind=options.kind,
