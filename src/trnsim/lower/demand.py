@@ -4,7 +4,7 @@ A demand is a box: a mask of the needed indices along each dimension. Operands a
 their node computes the result: an element of a product needs a row and a column, one of attention
 a query and all of its keys. Where several boxes meet, or the indices depend on values, a
 subset is taken, so a demand is never too large but for indices that are unknown. Indices
-that follow from tokens are those of representative tokens (`places`).
+that follow from tokens are those of representative tokens (`lookup_indices`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trnsim.graph.ops.layout import (
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.ops.reductions import Reduce, ReduceWindow, Scan, Sort, TopK
 from trnsim.graph.types import Array
-from trnsim.lower.places import places_of
+from trnsim.lower.lookup_indices import known_indices
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Box: TypeAlias = tuple[Mask, ...]
@@ -56,7 +56,7 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
         if box is not None:
             before = boxes_by_number.get(value.number)
             boxes_by_number[value.number] = box if before is None else _union(before, box)
-    places = places_of(graph)
+    places = known_indices(graph)
     for node in reversed(graph.nodes):
         boxes = [boxes_by_number.get(value.number) for value in node.results]
         if not any(box is not None and elements(box) for box in boxes):

@@ -5,7 +5,7 @@ from made_graphs import CHIPS, Made
 
 from trnsim.lower.emit import residents
 from trnsim.lower.emit.eviction import next_reader
-from trnsim.lower.emit.facts import GraphFacts
+from trnsim.lower.emit.graph_facts import GraphFacts
 
 
 def kept_for_later(made, layers, rows=1536, width=512):

@@ -4,7 +4,7 @@ import pytest
 from made_graphs import Made
 
 from trnsim.lower.emit import residents as module
-from trnsim.lower.emit.facts import GraphFacts
+from trnsim.lower.emit.graph_facts import GraphFacts
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.emit.residents import Residents
 from trnsim.nki import language as nl

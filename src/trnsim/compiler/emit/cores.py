@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.compiler.sharding.between import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
-from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.places import transposing
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
@@ -150,5 +150,5 @@ def _through_hbm(place: TensorPlace, value: Value, whole: TensorPlace, dim: int)
     """Both halves in HBM: each core writes its own, and waits for the other one."""
     starts = [0] * len(value.shape)
     starts[dim] = nl.program_id(0) * value.shape[dim]
-    turning.write_all(place, value, whole.sliced(value.shape, starts, [1] * len(starts)))
+    transposing.write_all(place, value, whole.sliced(value.shape, starts, [1] * len(starts)))
     nisa.core_barrier(data=whole.storage, cores=(0, 1))

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from trnsim.lower.emit.inputs import ProgramInputs
-from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.places import transposing
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.emit.places.walk import Frame, is_aligned, load_tile, repeat_partitions, spans
 from trnsim.lower.kernels.tiles import P, Tensor, new
@@ -67,9 +67,9 @@ class Constants:
         steps = tuple(place.steps[dim] for dim in dims)
         own = TensorPlace(place.storage, thin.shape, steps, place.offset)
         if length == 1 and not place.is_on_chip:
-            tile = turning.repeated(own, thin, frame.block)
+            tile = transposing.repeated(own, thin, frame.block)
         else:
-            tile = repeat_partitions(turning.copy_in_frame(own, thin).storage.tile, frame.block)
+            tile = repeat_partitions(transposing.copy_in_frame(own, thin).storage.tile, frame.block)
         self._tiles[key] = tile
         return tile
 
@@ -91,7 +91,7 @@ class Constants:
             else:
                 dtype = flat.storage.tile.dtype if flat.is_on_chip else flat.storage.dtype
                 if flat.is_on_chip and is_aligned(flat, thin.flipped()):
-                    flat = turning.copy_in_frame(flat, thin)
+                    flat = transposing.copy_in_frame(flat, thin)
                 tile = new((min(thin.block, thin.rows), thin.blocks, 1), dtype)
                 for span in spans(thin, 0, 1, thin.blocks, 1):
                     part = load_tile(flat, thin, span, dtype)

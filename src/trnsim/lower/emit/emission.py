@@ -17,14 +17,14 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.patterns import number_of
 from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.constants import Constants
-from trnsim.lower.emit.facts import GraphFacts
+from trnsim.lower.emit.deferred_nodes import DeferredNodes
+from trnsim.lower.emit.graph_facts import GraphFacts
 from trnsim.lower.emit.inputs import ProgramInputs, is_dense
 from trnsim.lower.emit.naming import StretchNames
-from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.places import transposing
 from trnsim.lower.emit.places.paths import apply_view, is_free, is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.residents import Residents
-from trnsim.lower.emit.waiting import DeferredNodes
 from trnsim.lower.exchanges import ExchangeIssuer
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.movement import concatenate
@@ -191,7 +191,7 @@ class Emission:
         elif node is not None and is_view(node):
             tensor = self._write_view(node, first)
         else:
-            tensor = turning.write_dense(first, value)
+            tensor = transposing.write_dense(first, value)
         self.places[value.number].append(in_hbm(tensor, value.shape))
         return tensor
 
@@ -204,13 +204,13 @@ class Emission:
     def _write_view(self, node: Node, place: TensorPlace) -> Tensor:
         """A view of a place, copied to HBM in row-major order."""
         (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
-        if is_wide or turning.is_fragmented(place, node.result):
+        if is_wide or transposing.is_fragmented(place, node.result):
             place = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or place
         if is_dense(place):
             return place.storage
         if is_wide:  # by runs, where steps of 0 would be element by element
             return Evaluation(self, node.result, place).run_to_hbm().storage
-        return turning.write_dense(place, node.result)
+        return transposing.write_dense(place, node.result)
 
     def run_kernel(self, kernel: Callable[..., Any], node: Node) -> None:
         """Emit a node by a kernel from HBM to HBM."""

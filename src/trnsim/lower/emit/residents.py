@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from trnsim.graph import Kind, Value
 from trnsim.graph.types import ITEM_BYTES
-from trnsim.lower.emit.crowding import SbufDemand
 from trnsim.lower.emit.eviction import evict
-from trnsim.lower.emit.facts import GraphFacts
-from trnsim.lower.emit.places import turning
+from trnsim.lower.emit.graph_facts import GraphFacts
+from trnsim.lower.emit.places import transposing
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
+from trnsim.lower.emit.sbuf_demand import SbufDemand
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
 from trnsim.nki import language as nl
@@ -71,7 +71,7 @@ class Residents:
         dtype = place.storage.tile.dtype if place.is_on_chip else place.storage.dtype
         size = frame.blocks * dtype.itemsize
         if frame.columns * size <= self.free_bytes():
-            return turning.copy_in_frame(place, frame)
+            return transposing.copy_in_frame(place, frame)
         result = self.allocate_in_hbm(frame, dtype)
         full, rest = divmod(frame.rows, frame.block)
         most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
@@ -80,7 +80,7 @@ class Residents:
         for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
             for block, blocks, rows in groups:
                 span = TileSpan(block, blocks, rows, start, columns)
-                write_span(result, frame, span, turning.load_part(place, frame, span))
+                write_span(result, frame, span, transposing.load_part(place, frame, span))
         return result
 
     def add(self, value: Value, place: TensorPlace) -> None:

@@ -12,7 +12,7 @@ from trnsim.lower import (
     evaluate,
     groups,
 )
-from trnsim.lower.emit.computing import counting
+from trnsim.lower.emit.computing import generating
 from trnsim.lower.emit.computing.spaces import matrix_parts
 from trnsim.lower.emit.places.tensor_place import in_hbm
 
@@ -264,9 +264,9 @@ def test_the_largest_random_bits_are_a_number_below_one(monkeypatch, byte, expec
     word = int.from_bytes(bytes([byte] * 4), "little", signed=True)
 
     def rng(dst):
-        counting.nisa.memset(dst=dst.view(counting.nl.int32), value=word)
+        generating.nisa.memset(dst=dst.view(generating.nl.int32), value=word)
 
-    monkeypatch.setattr(counting.nisa, "rng", rng)
+    monkeypatch.setattr(generating.nisa, "rng", rng)
     g = Graph()
     g.outputs = [g.elementwise("add", g.rng((3, 5)), 0.0)]
     (found,) = evaluate(g, [])

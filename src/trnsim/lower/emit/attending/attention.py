@@ -23,7 +23,7 @@ from trnsim.lower.emit.attending.heads import (
 )
 from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
 from trnsim.lower.emit.attending.operands import Operands, QueryRows
-from trnsim.lower.emit.attending.passing import StreamedAttention
+from trnsim.lower.emit.attending.streaming import StreamedAttention
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.kernels import balance, tiles

@@ -29,7 +29,7 @@ from trnsim.lower.emit.attending.heads import (
 )
 from trnsim.lower.emit.attending.neighbours import store_rows
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import copy_in_frame
+from trnsim.lower.emit.places.transposing import copy_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, frame_in_hbm, is_aligned, load_tile
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied

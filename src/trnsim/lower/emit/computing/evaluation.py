@@ -21,8 +21,8 @@ from trnsim.lower.emit.computing.compute import (
     reduce_rows,
     reduce_squares,
 )
-from trnsim.lower.emit.computing.counting import generated_place
 from trnsim.lower.emit.computing.fusing import FusedComputation, are_floats
+from trnsim.lower.emit.computing.generating import generated_place
 from trnsim.lower.emit.computing.rows import deferred_reduction, has_rows_on_partitions, is_inside
 from trnsim.lower.emit.computing.spaces import is_near, matrix_parts
 from trnsim.lower.emit.naming import chain_name, chain_node

@@ -11,7 +11,7 @@ from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.framing import has_no_repeats
 from trnsim.lower.emit.places.paths import Path, follow, invert_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import is_straight
+from trnsim.lower.emit.places.transposing import is_straight
 from trnsim.lower.emit.places.walk import (
     MANY,
     Frame,

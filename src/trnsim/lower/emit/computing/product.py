@@ -16,7 +16,7 @@ from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
-from trnsim.lower.emit.places.turning import is_straight, load_in_frame
+from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, slice_of
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new
 from trnsim.lower.patterns.contractions import PANEL_BYTES

@@ -13,9 +13,9 @@ from trnsim.lower.emit.computing.compute import OPERATORS, reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
 from trnsim.lower.emit.computing.groups import emit_group_sums
 from trnsim.lower.emit.computing.rows import should_defer_reduction
-from trnsim.lower.emit.facts import TURNED_BYTES
+from trnsim.lower.emit.graph_facts import TURNED_BYTES
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import load_in_frame
+from trnsim.lower.emit.places.transposing import load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, row_major_frame, span_elements, spans
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced

@@ -14,7 +14,7 @@ from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import match_node
-from trnsim.lower.emit.computing.joining import (
+from trnsim.lower.emit.computing.concatenating import (
     emit_image_concatenation,
     emit_returned_concatenation,
 )

@@ -18,7 +18,7 @@ from trnsim.lower.emit.images.gaps import Gaps
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry, window_boxes
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
-from trnsim.lower.emit.places.turning import load_in_frame
+from trnsim.lower.emit.places.transposing import load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter

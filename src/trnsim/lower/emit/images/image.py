@@ -14,7 +14,7 @@ from trnsim.graph.rewriting import match_node
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import is_straight, load_in_frame
+from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, load_tile
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new

@@ -7,7 +7,7 @@ from typing import Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
-from trnsim.lower.emit.facts import GraphFacts
+from trnsim.lower.emit.graph_facts import GraphFacts
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes

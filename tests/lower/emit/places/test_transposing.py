@@ -7,7 +7,7 @@ import pytest
 from made_graphs import CHIPS, Made
 
 from trnsim.compiler.program import evaluate_program
-from trnsim.lower.emit.places.turning import is_straight
+from trnsim.lower.emit.places.transposing import is_straight
 from trnsim.lower.emit.places.walk import Frame
 
 SIZES = [(1, 1), (1, 513), (127, 128), (128, 127), (129, 512), (130, 3), (513, 129)]

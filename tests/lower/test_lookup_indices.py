@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph import Graph, TensorType
-from trnsim.lower.places import places_of
+from trnsim.lower.lookup_indices import known_indices
 
 TABLE = (7, 3)
 
@@ -10,7 +10,7 @@ TABLE = (7, 3)
 def read(graph, indices, table=TABLE):
     """The places that a gather reads; None where nobody knows them."""
     graph.outputs = [graph.gather(graph.input(table, "float32"), indices)]
-    found = places_of(graph).get(indices.number)
+    found = known_indices(graph).get(indices.number)
     return None if found is None else found.tolist()
 
 
@@ -55,4 +55,4 @@ def test_numbers_that_a_type_has_not_begin_anew():
     chosen = graph.elementwise("select", flags, small, 0.0, dtype="int8")
     graph.outputs = [graph.gather(graph.input((200, 3), "float32"), chosen)]
     expected = np.arange(300) % 128
-    assert (places_of(graph)[chosen.number] == expected).all()
+    assert (known_indices(graph)[chosen.number] == expected).all()

@@ -3,7 +3,7 @@
 from made_graphs import Made
 
 from trnsim.graph import Graph
-from trnsim.lower.emit.facts import GraphFacts, contracted_values, use_counts
+from trnsim.lower.emit.graph_facts import GraphFacts, contracted_values, use_counts
 
 
 def test_views_are_no_readers_and_outputs_are():

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from made_graphs import Made
 
-from trnsim.lower.emit.facts import GraphFacts
-from trnsim.lower.emit.waiting import DeferredNodes
+from trnsim.lower.emit.deferred_nodes import DeferredNodes
+from trnsim.lower.emit.graph_facts import GraphFacts
 
 
 def settled_of(graph, placed=()):

@@ -11,7 +11,7 @@ from trnsim.lower.emit.computing.evaluation import Evaluation
 from trnsim.lower.emit.places.framing import is_by_channels
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.places.turning import write_all
+from trnsim.lower.emit.places.transposing import write_all
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,

@@ -30,7 +30,7 @@ _SIMPLE: Final = (
 )
 
 
-def places_of(graph: Graph) -> dict[int, Array]:
+def known_indices(graph: Graph) -> dict[int, Array]:
     """The indices that gathers and dynamic slices read, by the number of their value.
 
     Values that depend on more than shapes and tokens have no entry.
