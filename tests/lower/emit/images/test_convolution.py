@@ -14,7 +14,7 @@ from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower import costs
-from trnsim.lower.emit.images.convolution import is_emitted, sight_of
+from trnsim.lower.emit.images.convolution import is_emitted, window_grid
 from trnsim.lower.program import traced
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -310,9 +310,9 @@ def test_the_time_of_three_by_three_stays_within_twice_that_of_its_products():
 
 def test_a_line_is_an_image_of_one_row():
     graph, _ = graph_of(attributes(1, 2, 3, 1), (2, 5, 9), (4, 5, 3), "float32")
-    sight = sight_of(graph.nodes[0])
-    assert (sight.size, sight.places, sight.kernel) == ((1, 9), (1, 6), (1, 3))
-    assert (sight.strides, sight.low) == ((1, 2), (0, 3))
+    grid = window_grid(graph.nodes[0])
+    assert (grid.size, grid.places, grid.kernel) == ((1, 9), (1, 6), (1, 3))
+    assert (grid.strides, grid.low) == ((1, 2), (0, 3))
 
 
 @pytest.mark.parametrize("images", [1, 3])

@@ -1,9 +1,9 @@
 import pytest
 
-from trnsim.lower.emit.images.image import WindowBox, WindowGeometry, window_boxes
+from trnsim.lower.emit.images.image import WindowBox, WindowGrid, window_boxes
 
 
-def sight(**given):
+def grid(**given):
     one, zero = (1, 1), (0, 0)
     found = {
         "images": 1,
@@ -16,7 +16,7 @@ def sight(**given):
         "gaps": zero,
         "dilations": one,
     }
-    return WindowGeometry(**(found | given))
+    return WindowGrid(**(found | given))
 
 
 @pytest.mark.parametrize("places", [(1, 1), (4, 5), (1, 7), (6, 1)])
@@ -45,7 +45,7 @@ def test_whole_rows_and_images_are_one_part():
 
 
 def test_windows_reach_over_taps_that_are_apart():
-    seen = sight(kernel=(3, 2), strides=(2, 1), dilations=(1, 4), places=(2, 3))
+    seen = grid(kernel=(3, 2), strides=(2, 1), dilations=(1, 4), places=(2, 3))
     assert seen.reach(0, 2) == 5
     assert seen.width == 7
 
@@ -63,12 +63,12 @@ def test_windows_reach_over_taps_that_are_apart():
     ],
 )
 def test_the_elements_inside_a_range_of_the_padded_image(low, gap, start, count, wanted):
-    assert sight(low=(low, 0), gaps=(gap, 0)).inside(0, start, count) == wanted
+    assert grid(low=(low, 0), gaps=(gap, 0)).inside(0, start, count) == wanted
 
 
 def test_an_image_without_padding_is_bare():
-    assert sight().is_bare
-    assert sight(places=(3, 4), strides=(2, 2)).is_bare
-    assert not sight(low=(0, 1)).is_bare
-    assert not sight(places=(6, 7)).is_bare
-    assert not sight(places=(1, 1), gaps=(1, 0)).is_bare
+    assert grid().is_bare
+    assert grid(places=(3, 4), strides=(2, 2)).is_bare
+    assert not grid(low=(0, 1)).is_bare
+    assert not grid(places=(6, 7)).is_bare
+    assert not grid(places=(1, 1), gaps=(1, 0)).is_bare

@@ -15,7 +15,7 @@ from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.images.gaps import Gaps
-from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry, window_boxes
+from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid, window_boxes
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.transposing import load_in_frame
@@ -63,8 +63,8 @@ def convolution(emission: Emission, node: Node) -> None:
     emission.places[node.result.number] = [convolved.place()]
 
 
-def sight_of(node: Node) -> WindowGeometry:
-    """The window geometry of a convolution; a sequence is an image of one row."""
+def window_grid(node: Node) -> WindowGrid:
+    """The window grid of a convolution; a sequence is an image of one row."""
     operation: Any = node.operation
     image, kernel = (value.shape for value in node.values)
 
@@ -72,7 +72,7 @@ def sight_of(node: Node) -> WindowGeometry:
         first, second = (default, *numbers)[-2:]
         return first, second
 
-    return WindowGeometry(
+    return WindowGrid(
         images=image[0],
         channels=image[1],
         size=pair(image[2:], 1),
@@ -90,15 +90,15 @@ class PendingConvolution(PendingResult):
 
     def __init__(self, emission: Emission, node: Node) -> None:
         operation: Any = node.operation
-        self.emission, self.node, self.sight = emission, node, sight_of(node)
+        self.emission, self.node, self.grid = emission, node, window_grid(node)
         image, self.kernel = node.values
         is_reversed = operation.is_reversed
         kernels = kernels_of(self.kernel.shape, operation.groups, is_reversed=is_reversed)
         is_single_block = kernels.channels >= image.shape[1]
-        has_gaps = any(self.sight.gaps) and self.sight.strides == (1, 1)
-        self.gaps = Gaps(self.sight) if has_gaps else None
-        sight_seen = self.sight if self.gaps is None else self.gaps.dense
-        self.image = Image(emission, image, sight_seen, P if is_single_block else kernels.channels)
+        has_gaps = any(self.grid.gaps) and self.grid.strides == (1, 1)
+        self.gaps = Gaps(self.grid) if has_gaps else None
+        own_grid = self.grid if self.gaps is None else self.gaps.dense
+        self.image = Image(emission, image, own_grid, P if is_single_block else kernels.channels)
         shape = node.result.shape
         self.block = kernels.outputs if operation.groups > 1 and shape[1] > kernels.outputs else P
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), self.block)
@@ -114,9 +114,9 @@ class PendingConvolution(PendingResult):
 
     def _packed(self, kernels: Kernels) -> Kernels:
         """The kernels with as many taps together as pays."""
-        sight = self.sight
+        grid = self.grid
         item = ITEM_BYTES[self.kernel.dtype]
-        moved = sight.images * sight.channels * sight.reach(0, sight.places[0]) * sight.width * item
+        moved = grid.images * grid.channels * grid.reach(0, grid.places[0]) * grid.width * item
         passes = _FP32_PASSES if self.kernel.dtype == "float32" else 1
         columns = self.frame.columns * self.frame.blocks * passes
         taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
@@ -126,7 +126,7 @@ class PendingConvolution(PendingResult):
 
     def span_columns(self) -> int:
         """The columns of the result that are computed at once: whole rows or images in a bank."""
-        rows, columns = self.sight.places
+        rows, columns = self.grid.places
         if columns > BANK:
             return BANK
         if rows * columns > BANK:
@@ -138,15 +138,15 @@ class PendingConvolution(PendingResult):
         """The columns of the result whose windows are in SBUF at once."""
         if self._is_bare() and self.image.resident_band() is not None:
             return int(self.frame.columns)
-        sight, row_bytes = self.sight, self.image.row_bytes
-        rows, columns = sight.places
-        step = sight.gaps[0] + 1 if self.gaps is not None else 1
-        images = _BAND_BYTES // (ceil(sight.reach(0, rows) / step) * row_bytes)
+        grid, row_bytes = self.grid, self.image.row_bytes
+        rows, columns = grid.places
+        step = grid.gaps[0] + 1 if self.gaps is not None else 1
+        images = _BAND_BYTES // (ceil(grid.reach(0, rows) / step) * row_bytes)
         if images:
             together = max(self.span_columns() // (rows * columns), 1)
             return max(images // together, 1) * together * rows * columns
         most = _BAND_BYTES // row_bytes * step
-        fitting = max((most - sight.reach(0, 1)) // sight.strides[0] + 1, 1)
+        fitting = max((most - grid.reach(0, 1)) // grid.strides[0] + 1, 1)
         lines = max(self.span_columns() // columns, 1)
         return max(fitting // lines, 1) * lines * columns
 
@@ -160,7 +160,7 @@ class PendingConvolution(PendingResult):
             self._bands = [band]
             return
         taps, gaps = self.kernels.taps, self.gaps
-        boxes = window_boxes(self.sight.places, start, columns)
+        boxes = window_boxes(self.grid.places, start, columns)
         seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
@@ -168,7 +168,7 @@ class PendingConvolution(PendingResult):
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         at = 0
-        for part in window_boxes(self.sight.places, span.start, span.columns):
+        for part in window_boxes(self.grid.places, span.start, span.columns):
             dst = sums[:, 0, at : at + part.count]
             if self.gaps is not None:
                 self._add_phases(span, part, dst, self.gaps)
@@ -202,13 +202,13 @@ class PendingConvolution(PendingResult):
         self, span: TileSpan, part: WindowBox, first: tuple[int, int], block: int
     ) -> Tensor:
         """The elements under the windows of a box, seen through the taps of a box."""
-        kernels, channels = self.kernels, self.sight.channels
+        kernels, channels = self.kernels, self.grid.channels
         number = span.block if kernels.groups else block
         rows = min(kernels.channels, channels - number * kernels.channels)
         if not self._is_bare():
             rows = kernels.taps.within(first) * kernels.channels
         band = next(band for band in self._bands if band.holds(part))
-        return band.view(self.image.sight, number, rows, first, part)
+        return band.view(self.image.grid, number, rows, first, part)
 
     # The stationary operand
 

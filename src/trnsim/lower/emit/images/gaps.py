@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from trnsim.lower.emit.images.image import WindowBox, WindowGeometry
+from trnsim.lower.emit.images.image import WindowBox, WindowGrid
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class _Line:
 class Gaps:
     """Windows one element apart, over an image whose elements are further apart."""
 
-    sight: WindowGeometry
+    grid: WindowGrid
 
     @property
-    def dense(self) -> WindowGeometry:
-        """The geometry over the image without gaps, as windows of one element."""
-        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.sight.places)]
+    def dense(self) -> WindowGrid:
+        """The grid over the image without gaps, as windows of one element."""
+        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.grid.places)]
         lows = [self._low(axis) for axis in (0, 1)]
         return replace(
-            self.sight,
+            self.grid,
             places=(spans[0][1], spans[1][1]),
             kernel=(1, 1),
             low=(lows[0], lows[1]),
@@ -75,7 +75,7 @@ class Gaps:
         for rows, columns in product(*axes):
             taps = tuple(
                 (
-                    down * self.sight.kernel[1] + across,
+                    down * self.grid.kernel[1] + across,
                     WindowBox(part.image, row, column, part.images, rows.count, columns.count),
                 )
                 for (down, row), (across, column) in product(rows.firsts, columns.firsts)
@@ -84,22 +84,22 @@ class Gaps:
 
     def _low(self, axis: int) -> int:
         """Zeros before the first element, of the image without gaps."""
-        return self.sight.low[axis] // (self.sight.gaps[axis] + 1)
+        return self.grid.low[axis] // (self.grid.gaps[axis] + 1)
 
     def _range_met(self, axis: int, start: int, count: int) -> tuple[int, int]:
         """The first element that windows may meet, and how many; at least one."""
-        step, low = self.sight.gaps[axis] + 1, self.sight.low[axis]
-        end = start + self.sight.reach(axis, count) - 1
+        step, low = self.grid.gaps[axis] + 1, self.grid.low[axis]
+        end = start + self.grid.reach(axis, count) - 1
         first, last = -((low - start) // step), (end - low) // step
         return first + self._low(axis), max(last - first + 1, 1)
 
     def _lines(self, axis: int, start: int, count: int) -> Iterator[_Line]:
         """Windows from `start` on along one axis, phase by phase."""
-        step, low = self.sight.gaps[axis] + 1, self.sight.low[axis]
-        apart = self.sight.dilations[axis]
+        step, low = self.grid.gaps[axis] + 1, self.grid.low[axis]
+        apart = self.grid.dilations[axis]
         for first in range(min(step, count)):
             many = -(-(count - first) // step)
-            places = [start + first + tap * apart - low for tap in range(self.sight.kernel[axis])]
+            places = [start + first + tap * apart - low for tap in range(self.grid.kernel[axis])]
             firsts = tuple(
                 (tap, place // step + self._low(axis))
                 for tap, place in enumerate(places)

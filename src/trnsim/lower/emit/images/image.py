@@ -37,7 +37,7 @@ _FEW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class WindowGeometry:
+class WindowGrid:
     """How windows move over images; pairs are (rows, columns).
 
     Attributes:
@@ -124,7 +124,7 @@ class Band:
         return images and self.first <= part.row and part.row + part.rows <= end
 
     def view(
-        self, sight: WindowGeometry, block: int, rows: int, tap: tuple[int, int], part: WindowBox
+        self, grid: WindowGrid, block: int, rows: int, tap: tuple[int, int], part: WindowBox
     ) -> Tensor:
         """The elements under a tap of some windows: [rows, images, rows and columns of windows]."""
         length = self.images * self.rows * self.width
@@ -135,11 +135,11 @@ class Band:
             slice(at, at + (count - 1) * stride + 1, stride)
             for at, count, stride in zip(
                 (
-                    part.row * sight.strides[0] + tap[0] * sight.dilations[0] - self.start,
-                    part.column * sight.strides[1] + tap[1] * sight.dilations[1],
+                    part.row * grid.strides[0] + tap[0] * grid.dilations[0] - self.start,
+                    part.column * grid.strides[1] + tap[1] * grid.dilations[1],
                 ),
                 (part.rows, part.columns),
-                sight.strides,
+                grid.strides,
                 strict=True,
             )
         ]
@@ -186,16 +186,16 @@ class Image:
         self,
         emission: Emission,
         value: Value,
-        sight: WindowGeometry,
+        grid: WindowGrid,
         block: int = P,
         number: float = 0.0,
     ) -> None:
         """Images in blocks of channels, with `number` around them and in their gaps."""
-        self.emission, self.sight, self.number = emission, sight, number
+        self.emission, self.grid, self.number = emission, grid, number
         self.value, self.times = _enlarging_source(emission, value)
         shape = self.value.shape
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), block)
-        self.width = sight.size[1] if sight.is_bare else sight.width
+        self.width = grid.size[1] if grid.is_bare else grid.width
 
     def materialize(self) -> None:
         """Compute the images, unless transfers can convert them from their source."""
@@ -209,22 +209,22 @@ class Image:
 
     def resident_band(self) -> Band | None:
         """All images in their place in SBUF, if windows can read them there; else None."""
-        sight = self.sight
+        grid = self.grid
         place = self._place()
-        if self.times != (1, 1) or not (sight.is_bare and _is_even(place, _nchw_frame(self.frame))):
+        if self.times != (1, 1) or not (grid.is_bare and _is_even(place, _nchw_frame(self.frame))):
             return None
-        rows, columns = sight.size
+        rows, columns = grid.size
         first = place.offset[0] // place.storage.block
         tile = place.storage.tile[:, first : first + self.frame.blocks, place.offset[1] :]
-        return Band(tile, 0, sight.images, 0, rows, columns, 0, sight.places[0])
+        return Band(tile, 0, grid.images, 0, rows, columns, 0, grid.places[0])
 
     def band(self, part: WindowBox, taps: Taps) -> Band:
         """Load the rows of padded images under some windows into SBUF."""
-        sight = self.sight
-        start, rows = part.row * sight.strides[0], sight.reach(0, part.rows)
+        grid = self.grid
+        start, rows = part.row * grid.strides[0], grid.reach(0, part.rows)
         length = part.images * rows * self.width
         shifts = [
-            high * sight.dilations[0] * self.width + wide * sight.dilations[1]
+            high * grid.dilations[0] * self.width + wide * grid.dilations[1]
             for high, wide in taps.copies
         ]
         channels = min(self.frame.rows, self.frame.block)
@@ -232,8 +232,8 @@ class Image:
         tile = new(shape, dtype_of(self.value.dtype))
         band = Band(tile, part.image, part.images, start, rows, self.width, part.row, part.rows)
         self._fill(band, tile[:channels], length)
-        is_bare = (rows, self.width) == sight.size and sight.is_bare and self.times == (1, 1)
-        if is_bare and part.count == sight.images * sight.windows and taps.box == (1, 1):
+        is_bare = (rows, self.width) == grid.size and grid.is_bare and self.times == (1, 1)
+        if is_bare and part.count == grid.images * grid.windows and taps.box == (1, 1):
             self._note_resident(tile)
         for place, shift in list(enumerate(shifts))[1:]:
             target = tile[place * channels : (place + 1) * channels]
@@ -270,10 +270,10 @@ class Image:
 
     def _fill(self, band: Band, tile: Tensor, length: int) -> None:
         """Fill a band with the images' elements, and the number around them."""
-        sight, place = self.sight, self._place()
-        first, rows, top = sight.inside(0, band.start, band.rows)
-        left, columns, side = sight.inside(1, 0, band.width)
-        steps = [gap + 1 for gap in sight.gaps]
+        grid, place = self.grid, self._place()
+        first, rows, top = grid.inside(0, band.start, band.rows)
+        left, columns, side = grid.inside(1, 0, band.width)
+        steps = [gap + 1 for gap in grid.gaps]
         for block in range(self.frame.blocks):
             channels = min(self.frame.block, self.frame.rows - block * self.frame.block)
             if tile.shape[2] > length:
@@ -296,7 +296,7 @@ class Image:
             images = self._on_chip(place, block, target.shape[0])
             self._spread(images[:, box.image : box.image + box.images], target, box, 0)
             return
-        is_whole = box.columns == self.sight.size[1] == self.width
+        is_whole = box.columns == self.grid.size[1] == self.width
         is_direct = self.times == (1, 1) and (is_whole or self.frame.rows <= _FEW)
         together = max(_PIECE * 2 // (box.rows * box.columns), 1) if is_direct else 1
         for image, count in tiles.pieces(box.images, together):
@@ -340,16 +340,16 @@ class Image:
     @property
     def _size(self) -> tuple[int, int]:
         """Rows and columns of the images before they are enlarged."""
-        high, wide = (n // k for n, k in zip(self.sight.size, self.times, strict=True))
+        high, wide = (n // k for n, k in zip(self.grid.size, self.times, strict=True))
         return high, wide
 
     def _on_chip(self, place: TensorPlace, block: int, channels: int) -> Tensor:
         """[channels, images, rows, columns] of a block in SBUF."""
         high, wide = self._size
         at, start = place.offset[0] // place.storage.block + block, place.offset[1]
-        count = self.sight.images * high * wide
+        count = self.grid.images * high * wide
         flat = place.storage.tile[:channels, at, start : start + count]
-        return flat.reshape((channels, self.sight.images, high, wide))
+        return flat.reshape((channels, self.grid.images, high, wide))
 
     def _in_hbm(self, place: TensorPlace, block: int, box: WindowBox) -> Tensor:
         """[channels, images, rows, columns] in HBM."""

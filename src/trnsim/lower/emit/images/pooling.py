@@ -12,7 +12,7 @@ import numpy as np
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import ReduceWindow, neutral
 from trnsim.graph.ops.rounding import Convert
-from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGeometry
+from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
@@ -51,23 +51,25 @@ def reduce_window(emission: Emission, node: Node) -> None:
     """Emit a pooling, every block of channels, band by band."""
     operation: Any = node.operation
     value = _unconverted(emission, node.values[0])
-    image = Image(emission, value, sight_of(node), number=float(neutral(operation.op, np.float32)))
+    image = Image(
+        emission, value, window_grid(node), number=float(neutral(operation.op, np.float32))
+    )
     shape = node.result.shape
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
     result = emission.residents.allocate(frame, node.result)
     rows = max(_rows(image), 1)
-    for part in _bands(image.sight, rows):
+    for part in _bands(image.grid, rows):
         band = image.band(part, Taps((1, 1)))
         for block in range(frame.blocks):
             channels = min(frame.block, frame.rows - block * frame.block)
-            first = part.row * part.columns + part.image * image.sight.windows
+            first = part.row * part.columns + part.image * image.grid.windows
             span = TileSpan(block, 1, channels, first, part.count)
             if result.is_on_chip:
                 dst = result.storage.tile[:channels, block, first : first + part.count]
-                _reduced(operation.op, image.sight, band, part, block, dst)
+                _reduced(operation.op, image.grid, band, part, block, dst)
             else:
                 tile = new((channels, 1, part.count), dtype_of(node.result.dtype))
-                _reduced(operation.op, image.sight, band, part, block, tile[:, 0])
+                _reduced(operation.op, image.grid, band, part, block, tile[:, 0])
                 write_span(result, frame, span, tile)
     emission.places[node.result.number] = [result]
 
@@ -81,8 +83,8 @@ def _unconverted(emission: Emission, value: Value) -> Value:
     return producer.values[0] if value.dtype == "float32" else value
 
 
-def sight_of(node: Node) -> WindowGeometry:
-    """The window geometry; a sequence is an image of one row."""
+def window_grid(node: Node) -> WindowGrid:
+    """The window grid; a sequence is an image of one row."""
     operation: Any = node.operation
     shape = node.values[0].shape
 
@@ -90,7 +92,7 @@ def sight_of(node: Node) -> WindowGeometry:
         first, second = (default, *numbers[_OUTER:])[-2:]
         return first, second
 
-    return WindowGeometry(
+    return WindowGrid(
         images=shape[0],
         channels=shape[1],
         size=pair(shape, 1),
@@ -105,28 +107,28 @@ def sight_of(node: Node) -> WindowGeometry:
 
 def _rows(image: Image) -> int:
     """The count of rows of windows whose elements are in SBUF at once."""
-    sight = image.sight
-    over = sight.reach(0, 1) - sight.strides[0]
-    return min((_BAND_BYTES // image.row_bytes - over) // sight.strides[0], sight.places[0])
+    grid = image.grid
+    over = grid.reach(0, 1) - grid.strides[0]
+    return min((_BAND_BYTES // image.row_bytes - over) // grid.strides[0], grid.places[0])
 
 
-def _bands(sight: WindowGeometry, rows: int) -> list[WindowBox]:
+def _bands(grid: WindowGrid, rows: int) -> list[WindowBox]:
     """Rows of windows, image by image."""
     return [
-        WindowBox(number, first, 0, 1, min(rows, sight.places[0] - first), sight.places[1])
-        for number in range(sight.images)
-        for first in range(0, sight.places[0], rows)
+        WindowBox(number, first, 0, 1, min(rows, grid.places[0] - first), grid.places[1])
+        for number in range(grid.images)
+        for first in range(0, grid.places[0], rows)
     ]
 
 
 def _reduced(
-    op: str, sight: WindowGeometry, band: Band, part: WindowBox, block: int, dst: Tensor
+    op: str, grid: WindowGrid, band: Band, part: WindowBox, block: int, dst: Tensor
 ) -> None:
     """The reduction of every window of a part, into [channels, windows]."""
     channels, function = dst.shape[0], getattr(nl, op)
     images = band.tile[:channels, block, : band.rows * band.width]
     images = images.reshape((channels, band.rows, band.width))
-    (high, wide), (down, across), (far, apart) = sight.kernel, sight.strides, sight.dilations
+    (high, wide), (down, across), (far, apart) = (grid.kernel, grid.strides, grid.dilations)
 
     def columns(tap: int) -> Tensor:
         start = tap * apart
