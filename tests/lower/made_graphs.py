@@ -5,7 +5,7 @@ import numpy as np
 from trnsim.compiler.program import evaluate_program
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
-from trnsim.lower.program import traced
+from trnsim.lower.program import run_graph
 
 CHIPS = ("trn1", "inf2", "trn2", "trn3")
 NEAR = {"float32": 2e-4, "float16": 1e-2, "bfloat16": 4e-2}
@@ -124,7 +124,7 @@ class Made:
         """The program's time and instructions, without values."""
         self.graph.outputs = list(outputs)
         weights = frozenset(self.weights)
-        return traced(self.graph, self.arrays, chip, weights, numerics=False)
+        return run_graph(self.graph, self.arrays, chip, weights, numerics=False)
 
     def opcodes(self, *outputs, chip="trn2"):
         """The names of its instructions, in order."""

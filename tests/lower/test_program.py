@@ -4,7 +4,7 @@ import numpy as np
 from made_graphs import Made
 
 from trnsim.lower.emit.places.walk import Frame
-from trnsim.lower.program import WeightPanel, traced
+from trnsim.lower.program import WeightPanel, run_graph
 
 
 def test_a_part_of_a_weight_lies_in_blocks_and_is_zero_beyond_its_rows():
@@ -29,7 +29,7 @@ def test_without_values_a_program_has_the_same_instructions():
     x = made.given(2, 20, 192)
     made.graph.outputs = [made.linear(made.layer_norm(x), 320)]
     runs = [
-        traced(made.graph, made.arrays, "trn2", frozenset(made.weights), numerics=numerics)
+        run_graph(made.graph, made.arrays, "trn2", frozenset(made.weights), numerics=numerics)
         for numerics in (True, False)
     ]
     names = [[span.opcode for span in run.timeline.spans()] for run in runs]

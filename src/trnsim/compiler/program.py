@@ -14,7 +14,7 @@ from trnsim.graph.types import BOOL
 from trnsim.lower.emit.images import convolution, pooling
 from trnsim.lower.legalize import legalize
 from trnsim.lower.lowering import evaluate
-from trnsim.lower.program import traced
+from trnsim.lower.program import run_graph
 from trnsim.lower.rules import check
 
 Array = np.ndarray[Any, Any]
@@ -63,7 +63,7 @@ def evaluate_program(
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
             check(node)
-    results = traced(graph, inputs, target, weights, numerics=True).outputs
+    results = run_graph(graph, inputs, target, weights, numerics=True).outputs
     arrays = iter(results if isinstance(results, tuple) else (results,))
     return [_array_of(value, arrays) for value in wanted]
 

@@ -28,10 +28,10 @@ def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> 
         return held
     if not isinstance(operation, If | Case):
         raise InternalError(f"{operation.name} runs no graph")
-    return evaluate(operation.branches[_chosen(operation, operands[0])], operands[1:])
+    return evaluate(operation.branches[_branch_index(operation, operands[0])], operands[1:])
 
 
-def _chosen(operation: If | Case, value: Array) -> int:
+def _branch_index(operation: If | Case, value: Array) -> int:
     """The index of the branch that runs."""
     if isinstance(operation, If):
         return 0 if value.item() else 1

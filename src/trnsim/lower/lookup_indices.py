@@ -41,8 +41,8 @@ def known_indices(graph: Graph) -> dict[int, Array]:
         if isinstance(node.operation, DynamicSlice | Gather)
         for value in node.values[1:]
     }
-    above = _above(graph, wanted)
-    sought = _sought(above)
+    above = _nodes_above(graph, wanted)
+    sought = _searched(above)
     arrays = {
         value.number: _tokens(value.type, sought.get(value.number))
         for value in graph.inputs
@@ -56,7 +56,7 @@ def known_indices(graph: Graph) -> dict[int, Array]:
     return {number: arrays[number] for number in wanted if number in arrays}
 
 
-def _above(graph: Graph, wanted: set[int]) -> list[Node]:
+def _nodes_above(graph: Graph, wanted: set[int]) -> list[Node]:
     """The nodes that compute values, and those above them, in order."""
     needed, nodes = set(wanted), list[Node]()
     for node in reversed(graph.nodes):
@@ -70,7 +70,7 @@ def _is_simple(node: Node) -> bool:
     return node.kind in _SIMPLE and all(value.type.elements <= _MOST for value in node.results)
 
 
-def _sought(nodes: list[Node]) -> dict[int, float]:
+def _searched(nodes: list[Node]) -> dict[int, float]:
     """The number that a tensor is compared with, by the tensor's number."""
     return {
         node.values[0].number: float(number)

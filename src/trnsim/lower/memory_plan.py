@@ -30,14 +30,14 @@ class TensorLifetime:
     """A tensor in HBM and the kernels between which it lives.
 
     Attributes:
-        what: the input's name, or the kernel that writes it.
+        label: the input's name, or the kernel that writes it.
         type: its shape and dtype.
         first: the index of the kernel that writes it; -1 for an input.
         last: the index of the kernel that reads it last.
         is_returned: whether it is an output of the graph.
     """
 
-    what: str
+    label: str
     type: TensorType
     first: int
     last: int
@@ -119,7 +119,7 @@ class MemoryPlan:
         """A table of the tensors at the peak: equal ones in one row, the largest rows first."""
         alike: dict[tuple[str, str], tuple[int, int]] = {}
         for life in self.at_peak:
-            key = (str(life.type), life.what if life.first >= 0 else "input")
+            key = (str(life.type), life.label if life.first >= 0 else "input")
             number, nbytes = alike.get(key, (0, 0))
             alike[key] = number + 1, nbytes + life.type.nbytes
         rows = sorted(alike.items(), key=lambda row: -row[1][1])

@@ -132,7 +132,7 @@ class TracedProgram:
         return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
 
 
-def traced(
+def run_graph(
     graph: Graph,
     inputs: Sequence[Array],
     target: str,
@@ -156,7 +156,7 @@ def trace(
     links: ExchangeIssuer | None = None,
     name: str = "graph",
 ) -> TracedProgram:
-    """As `traced`, with the operations that instructions belong to.
+    """As `run_graph`, with the operations that instructions belong to.
 
     With `lnc` 2 it is the program of one of two equal cores; it has no values, nor has
     a program with `links`, in which exchanges between ranks take time.

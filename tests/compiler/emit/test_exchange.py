@@ -7,14 +7,14 @@ from trnsim.compiler.program import evaluate_program
 from trnsim.errors import NotModelled
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllGather, AllReduce
-from trnsim.lower.program import traced
+from trnsim.lower.program import run_graph
 
 PAIR = ((0, 1),)
 
 
 def transfers(graph, weights=frozenset()):
     arrays = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
-    timeline = traced(graph, arrays, "trn2", weights, numerics=False).timeline
+    timeline = run_graph(graph, arrays, "trn2", weights, numerics=False).timeline
     return [span.operands for span in timeline.spans() if span.opcode == "dma_copy"]
 
 

@@ -5,7 +5,7 @@ from made_graphs import Made
 
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import match_node
-from trnsim.lower.patterns.enlarging import ENLARGING, times
+from trnsim.lower.patterns.enlarging import ENLARGING, repeat_counts
 
 
 def found(shape, wide, dims, result):
@@ -15,7 +15,7 @@ def found(shape, wide, dims, result):
     value = made.graph.reshape(value, result)
     makers = Makers.in_graph(made.graph)
     match = match_node(ENLARGING, makers.of[value.number], makers)
-    return match and (match["images"] == images, times(match))
+    return match and (match["images"] == images, repeat_counts(match))
 
 
 def test_rows_and_columns_are_repeated():

@@ -37,7 +37,7 @@ def evict(residents: Residents, value: Value, nbytes: int) -> bool:
     for _, held, size in later:
         if missing <= 0:
             break
-        if _leave(residents, held):
+        if _can_move(residents, held):
             chosen.append(held)
             missing -= size
     for held in chosen:
@@ -71,7 +71,7 @@ def next_reader(residents: Residents, value: Value) -> int:
     return last + min((residents.facts.order[result.number] for result in wanted), default=last)
 
 
-def _leave(residents: Residents, value: Value) -> bool:
+def _can_move(residents: Residents, value: Value) -> bool:
     """True if a value may move: it lies in matrices that are not replicated."""
     places = residents.places.get(value.number, [])
     on_chip = [place for place in places if place.is_on_chip]
@@ -86,19 +86,20 @@ def _move(residents: Residents, value: Value) -> None:
     others = [place for place in residents.places[value.number] if not place.is_on_chip]
     copies: dict[int, Tensor] = {}
     if not others:
-        copies[id(matrices[0])] = _stored(matrices[0])
+        copies[id(matrices[0])] = _copy_to_hbm(matrices[0])
     gone = {id(matrix) for matrix in matrices}
     for number, places in residents.places.items():
         if any(id(place.storage) in gone for place in places):
             moved = [
-                _moved(place, copies) if id(place.storage) in gone else place for place in places
+                _new_place(place, copies) if id(place.storage) in gone else place
+                for place in places
             ]
             remaining = [place for place in moved if place is not None]
             if remaining:
                 residents.places[number] = remaining
 
 
-def _stored(matrix: SbufMatrix) -> Tensor:
+def _copy_to_hbm(matrix: SbufMatrix) -> Tensor:
     """A copy of a matrix in HBM, [rows, columns]."""
     columns, tile = matrix.columns, matrix.tile
     out = nl.ndarray((matrix.rows, columns), dtype=tile.dtype, buffer=nl.shared_hbm)
@@ -108,7 +109,7 @@ def _stored(matrix: SbufMatrix) -> Tensor:
     return out
 
 
-def _moved(place: TensorPlace, copies: dict[int, Tensor]) -> TensorPlace | None:
+def _new_place(place: TensorPlace, copies: dict[int, Tensor]) -> TensorPlace | None:
     """The place in HBM for a place on the chip; None if its matrix was not copied."""
     tensor = copies.get(id(place.storage))
     if tensor is None:

@@ -37,32 +37,32 @@ def balanced() -> Generator[None]:
         _LOADS.reset(token)
 
 
-def best(*ways: Way) -> int:
+def lightest(*ways: Way) -> int:
     """The index of the way after which the busiest engine has least to do; 0 outside `balanced`."""
     loads = _LOADS.get()
     if loads is None:
         return 0
-    after = [_added(loads, way) for way in ways]
+    after = [_loads_after(loads, way) for way in ways]
     return min(range(len(ways)), key=lambda at: (max(after[at].values()), sum(after[at].values())))
 
 
-def _added(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
+def _loads_after(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
     total = dict(loads)
     for engine, seconds in way:
         total[engine] = total.get(engine, 0.0) + seconds
     return total
 
 
-def note(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
+def record(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
     """Record an instruction of an engine, of so many cycles for each element."""
-    take(((engine, seconds(engine, tile, cycles)),))
+    record_way(((engine, seconds(engine, tile, cycles)),))
 
 
-def take(way: Way) -> None:
+def record_way(way: Way) -> None:
     """Record the instructions of a way."""
     loads = _LOADS.get()
     if loads is not None:
-        loads.update(_added(loads, way))
+        loads.update(_loads_after(loads, way))
 
 
 def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
@@ -94,7 +94,7 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     return costs
 
 
-def on_scalar(tile: Tensor) -> int:
+def scalar_blocks(tile: Tensor) -> int:
     """The count of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
 
     Outside `balanced` it is half of them. Where both engines share a port to PSUM, the faster one
@@ -105,13 +105,13 @@ def on_scalar(tile: Tensor) -> int:
         return blocks // 2
     if not _has_own_port(core):
         return blocks if core.scalar_clock_hz > core.vector_clock_hz else 0
-    ways = [_copying(tile, many) for many in range(blocks + 1)]
-    many = best(*ways)
-    take(ways[many])
+    ways = [_copy_way(tile, many) for many in range(blocks + 1)]
+    many = lightest(*ways)
+    record_way(ways[many])
     return many
 
 
-def _copying(tile: Tensor, many: int) -> Way:
+def _copy_way(tile: Tensor, many: int) -> Way:
     """Copies of so many blocks of a tile in PSUM by the Scalar Engine, and of the rest."""
     core, is_short = current_core().core, _are_short(tile)
     parts = (
@@ -130,8 +130,8 @@ def choose_engine(costs: dict[Engine, float]) -> Engine:
     if _LOADS.get() is None:
         return Engine.unknown
     ways: list[Way] = [((engine, seconds),) for engine, seconds in costs.items()]
-    way = ways[best(*ways)]
-    take(way)
+    way = ways[lightest(*ways)]
+    record_way(way)
     return way[0][0]
 
 

@@ -26,7 +26,7 @@ def column_reduce(op: Reduce, node: Node, source: Tensor) -> Tensor:
             first = number * rows * columns + start
             result = reduce(source, rows, columns, first, length, op.op)
             place = number * columns + start
-            result = integers.wrapped(result, node.result.dtype)
+            result = integers.wrap(result, node.result.dtype)
             tiles.store(tiles.strided(out, [(0, 1), (1, length)], place), result)
     return out
 

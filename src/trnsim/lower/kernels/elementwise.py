@@ -108,7 +108,7 @@ def _float32(tile: Tensor) -> Tensor:
 
 def _activation(function: Any, tile: Tensor, into: Into = new) -> Tensor:
     result = into(tile.shape)
-    balance.note(Engine.scalar, result)
+    balance.record(Engine.scalar, result)
     nisa.activation(dst=result, op=function, data=tile)
     return result
 
@@ -173,10 +173,10 @@ def _compare(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
 @on_tiles(arithmetic.Divide)
 def _divide(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     del node
-    return _divided(left, right, into)
+    return _quotient(left, right, into)
 
 
-def _divided(left: Operand, right: Operand, into: Into = new) -> Tensor:
+def _quotient(left: Operand, right: Operand, into: Into = new) -> Tensor:
     """The product with the reciprocal, as no engine divides; that of zero is infinite."""
     if is_number(right):
         with np.errstate(divide="ignore", over="ignore"):
@@ -227,7 +227,7 @@ def _log_plus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     return _where_small(tile, log, ratio, more)
 
 
-def _within(tile: Tensor, low: float, high: float) -> Tensor:
+def _clip(tile: Tensor, low: float, high: float) -> Tensor:
     result = new(tile.shape)
     nisa.tensor_scalar(
         dst=result, data=tile, op0=nl.maximum, operand0=low, op1=nl.minimum, operand1=high
@@ -237,7 +237,7 @@ def _within(tile: Tensor, low: float, high: float) -> Tensor:
 
 def _inverse(tile: Tensor, into: Into = new) -> Tensor:
     result = into(tile.shape)
-    balance.note(Engine.vector, result, _RECIPROCAL)
+    balance.record(Engine.vector, result, _RECIPROCAL)
     nisa.reciprocal(dst=result, data=tile)
     return result
 
@@ -256,7 +256,7 @@ def _where_small(x: Tensor, large: Tensor, near: Tensor, unit: Tensor) -> Tensor
 def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``e ** (log(x) / 3)``, and one step of Newton's method."""
     del node
-    size = _within(_activation(nl.abs, tile), 2.0**-64, 2.0**64)
+    size = _clip(_activation(nl.abs, tile), 2.0**-64, 2.0**64)
     root = _activation(nl.exp, alu(nl.multiply, _activation(nl.log, size), 1 / 3))
     over = alu(nl.multiply, size, _inverse(alu(nl.multiply, root, root)))
     step = alu(nl.multiply, alu(nl.subtract, over, root), 1 / 3)
@@ -324,7 +324,7 @@ def _logic(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
 
 
 @on_tiles(*_LANGUAGE)
-def _through(node: Node, into: Into, tile: Tensor) -> Tensor:
+def _call_language(node: Node, into: Into, tile: Tensor) -> Tensor:
     """A function of `nki.language` that takes several instructions."""
     del into
     return _LANGUAGE[type(node.operation)](_float32(tile))
@@ -338,16 +338,16 @@ def _rest(left: Operand, right: Operand) -> Tensor:
     two halves of the divisor are exact in float32. Quotients up to 2**36 are.
     """
     for places in (24, 12, 0):
-        divisor = _times(right, 2.0**places)
-        quotient = rint(_divided(left, divisor))
+        divisor = _scale(right, 2.0**places)
+        quotient = rint(_quotient(left, divisor))
         if places:  # an infinite divisor has gone into nothing
-            quotient = _within(quotient, -(2.0**12), 2.0**12)
+            quotient = _clip(quotient, -(2.0**12), 2.0**12)
         for half in _halves(divisor):
             left = alu(nl.subtract, left, alu(nl.multiply, quotient, half))
     return left
 
 
-def _times(value: Operand, number: float) -> Operand:
+def _scale(value: Operand, number: float) -> Operand:
     if is_number(value):
         with np.errstate(over="ignore"):
             return float(np.float32(value) * np.float32(number))

@@ -81,30 +81,30 @@ def scatter(
     op = _OF_TRUTH.get(op, op) if dtype == BOOL else op
     kind = tiles.dtype_of(dtype) if is_assigned else _KINDS.get(dtype, nl.float32)
     table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
-    _begin(table, operands, shape[0] * width)
+    _initialise(table, operands, shape[0] * width)
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
         view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
         rows_tile = tiles.load(view, kind)
         if not is_assigned:
             equal = _equal(index, rows, is_long=shape[0] > _EXACT)
-            total = _combined(equal, rows_tile, rows, width, op)
+            total = _combine(equal, rows_tile, rows, width, op)
             before = _rows_at(table, index, rows, width)
             rows_tile = new((rows, width), kind)
             nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=_OPERATORS[op])
         _write_rows(table, index, rows_tile, rows)
     if kind == tiles.dtype_of(dtype):
         return table.reshape(shape)
-    return _narrowed(table, shape, dtype)
+    return _narrow(table, shape, dtype)
 
 
-def _narrowed(table: Tensor, shape: Shape, dtype: str) -> Tensor:
+def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     """A table in a shorter type: floating point rounded, of integers the low bytes."""
     out, width = tiles.output(shape, dtype), _row(shape)
     for start, rows in tiles.pieces(shape[0], P):
         target = tiles.strided(out, [(width, rows), (1, width)], start * width)
         tile = tiles.load(table[start : start + rows])
-        tiles.store(target, integers.cut(tile, dtype) if dtype in INTEGERS else tile)
+        tiles.store(target, integers.low_bytes(tile, dtype) if dtype in INTEGERS else tile)
     return out
 
 
@@ -124,11 +124,11 @@ _OPERATORS: Final = {
 _NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
 
 
-def _combined(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
+def _combine(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Row i: all updates whose index is that of row i, by one operator."""
     if updates.dtype != nl.float32:
         return _integers_by_row(equal, updates, rows, width, op)
-    by = _summed_by_row if op == "add" else _extreme_by_row
+    by = _sum_by_row if op == "add" else _extreme_by_row
     return by(equal, updates, rows, width, _OPERATORS[op])
 
 
@@ -136,7 +136,7 @@ def _row(shape: Shape) -> int:
     return prod(shape[1:])
 
 
-def _begin(table: Tensor, operands: Sequence[Tensor], elements: int) -> None:
+def _initialise(table: Tensor, operands: Sequence[Tensor], elements: int) -> None:
     """Initialise the table, before any update."""
     if operands:
         tiles.copy_run(table, 0, operands[0], 0, elements)
@@ -161,7 +161,7 @@ def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     return equal
 
 
-def _summed_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
     """Row i: the sum of all updates whose index is that of row i."""
     del op
     total = new((rows, width))
@@ -203,12 +203,12 @@ def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: 
         left = transposed(wide)
         nisa.tensor_copy_predicated(dst=left, src=neutral, predicate=is_unlike)
         while left.shape[1] > 1:
-            left = _halved(left, _OPERATORS[op])
+            left = _fold(left, _OPERATORS[op])
         nisa.tensor_copy(dst=total[:, column : column + 1], src=left)
     return total
 
 
-def _halved(tile: Tensor, op: Any) -> Tensor:
+def _fold(tile: Tensor, op: Any) -> Tensor:
     """The first half of the columns combined with the second; of an odd number one is left."""
     rows, count = tile.shape
     half = count // 2

@@ -51,17 +51,17 @@ def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]],
     """The tile of a node's result from its operands' tiles, in the tile of `into`."""
     wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
     shape = shape_of(operands)
-    entered = [_entered(operand, shape, wide) for operand in operands]
+    entered = [_integer_tile(operand, shape, wide) for operand in operands]
     op = _AT_ONCE.get(type(node.operation))
     if op is not None and ITEM_BYTES[node.result.dtype] == _WHOLE_BYTES:
         result = into(shape)
         nisa.tensor_tensor(dst=result, data1=entered[0], data2=entered[1], op=op)
         return result
-    low_bytes = cut(_RULES[type(node.operation)](node.operation, *entered), node.result.dtype)
-    return low_bytes.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
+    result = low_bytes(_RULES[type(node.operation)](node.operation, *entered), node.result.dtype)
+    return result.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
 
 
-def _entered(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tensor:
+def _integer_tile(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """An operand as a tile of 32-bit integers with all columns."""
     if is_number(operand):
         return filled(int(operand), shape, dtype)
@@ -85,7 +85,7 @@ def as_int32(number: int) -> int:
     return (number + 2**31) % 2**32 - 2**31
 
 
-def cut(tile: Tensor, dtype: str) -> Tensor:
+def low_bytes(tile: Tensor, dtype: str) -> Tensor:
     """The low bytes of 32-bit integers, where the type has fewer."""
     if dtype == BOOL or ITEM_BYTES[dtype] == _WHOLE_BYTES:
         return tile
@@ -96,13 +96,13 @@ def cut(tile: Tensor, dtype: str) -> Tensor:
     return result
 
 
-def wrapped(tile: Tensor, dtype: str) -> Tensor:
+def wrap(tile: Tensor, dtype: str) -> Tensor:
     """Whole numbers in float32 modulo 2**bits of a short integer type; other types unchanged."""
     if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WHOLE_BYTES:
         return tile
     integers = new(tile.shape, nl.int32)
     nisa.tensor_copy(dst=integers, src=tile)
-    return cut(integers, dtype)
+    return low_bytes(integers, dtype)
 
 
 def _copy(tile: Tensor) -> Tensor:
@@ -193,7 +193,7 @@ def _convert(operation: Operation, tile: Tensor) -> Tensor:
     return tile
 
 
-def _whole(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _divide_signed(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient towards 0 and remainder of int32, by a quotient in float32 that is corrected.
 
     Each step leaves what the quotient's rounding left: at most 2**9 divisors, then one, then none.
@@ -229,7 +229,7 @@ def _towards_zero(
     return quotient, _select(is_opposite, _alu(nl.add, rest, signed), rest)
 
 
-def _whole_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _divide_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder of uint32, one bit of the quotient after the other."""
     quotient, rest = _like(left, 0), _like(left, 0)
     for place in range(31, -1, -1):
@@ -242,21 +242,21 @@ def _whole_unsigned(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return quotient, rest
 
 
-def _divided(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _quotients(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder; -1 and the dividend where the divisor is 0."""
-    by = _whole_unsigned if left.dtype == nl.uint32 else _whole
+    by = _divide_unsigned if left.dtype == nl.uint32 else _divide_signed
     quotient, rest = by(left, right)
     return _select(right, quotient, _like(left, -1)), _select(right, rest, left)
 
 
 def _divide(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
     del operation
-    return _divided(left, right)[0]
+    return _quotients(left, right)[0]
 
 
 def _remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
     del operation
-    return _divided(left, right)[1]
+    return _quotients(left, right)[1]
 
 
 def _floor_remainder(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
@@ -287,24 +287,24 @@ def _power(operation: Operation, base: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
-    return _shifted(operation, nl.left_shift, tile, places)
+    return _shift(operation, nl.left_shift, tile, places)
 
 
 def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """Of the type's own bits: a shorter one has come with its sign before it."""
     own = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
-    return _shifted(operation, nl.right_shift, own, places)
+    return _shift(operation, nl.right_shift, own, places)
 
 
 def _shift_right_arithmetic(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """Negative numbers are inverted, shifted and inverted, so that ones enter."""
     is_below = _alu(nl.less, tile, _like(tile, 0))
-    inverse = _shifted(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
-    straight = _shifted(operation, nl.right_shift, tile, places)
+    inverse = _shift(operation, nl.right_shift, _bits(nl.bitwise_xor, tile, -1), places)
+    straight = _shift(operation, nl.right_shift, tile, places)
     return _select(is_below, _bits(nl.bitwise_xor, inverse, -1), straight)
 
 
-def _shifted(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
+def _shift(operation: Operation, op: Any, tile: Tensor, places: Tensor) -> Tensor:
     """A shift by places of the type, else 0."""
     is_in = _alu(nl.less, places, _like(places, _size(operation)))
     if places.dtype == nl.int32:

@@ -35,7 +35,7 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
             pattern = [(length, rows), (1, columns)]
             place = start * length + column
             tile = tiles.load(tiles.strided(source, pattern, place))
-            result = _scanned(op, tile, before)
+            result = _scan_tile(op, tile, before)
             tiles.store(tiles.strided(out, pattern, place), result)
             before = result[:, columns - 1 : columns]
     return out
@@ -44,7 +44,7 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
 _START: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
 
 
-def _scanned(op: str, tile: Tensor, before: Tensor) -> Tensor:
+def _scan_tile(op: str, tile: Tensor, before: Tensor) -> Tensor:
     """Sums are ``1 * before + x``; the others ``(x <op> before) + 0``."""
     result, constant = new(tile.shape), new(tile.shape)
     nisa.memset(dst=constant, value=1.0 if op == "add" else 0.0)
@@ -78,13 +78,13 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
         )
         for number, (column, columns) in enumerate(parts):
             view = [(length, rows), (1, columns)]
-            tile = _searchable(source, view, start * length + column)
-            best, at = _largest(tile, width)
+            tile = _load_row(source, view, start * length + column)
+            best, at = _find_largest(tile, width)
             here = slice(number * width, number * width + width)
             nisa.tensor_copy(dst=values[:, here], src=best)
             nisa.tensor_scalar(dst=places[:, here], data=at, op0=nl.add, operand0=float(column))
         if len(parts) > 1:
-            _, at = _largest(values, width)
+            _, at = _find_largest(values, width)
             chosen = new((rows, width), nl.uint32)
             nisa.nc_n_gather(dst=chosen, data=places, indices=at)
             places = chosen
@@ -94,7 +94,7 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     return out
 
 
-def _searchable(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor:
+def _load_row(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor:
     """A part of each row, finite, and at least eight long."""
     (_, rows), (_, columns) = view
     tile = new((rows, max(columns, _EIGHT)))
@@ -105,7 +105,7 @@ def _searchable(source: Tensor, view: list[tuple[int, int]], place: int) -> Tens
     return tile
 
 
-def _largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _find_largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest elements of each row and their indices; they become -inf in the tile."""
     rows = tile.shape[0]
     values, places = new((rows, count)), new((rows, count), nl.uint32)

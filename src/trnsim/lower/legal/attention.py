@@ -45,14 +45,14 @@ def _sides(operation: AttentionBase) -> int:
 @legal(Attention, unless=_is_usual, name="usual_attention")
 def attention(b: Build, op: Attention, *operands: Value) -> tuple[Value, ...]:
     """Masks of windows are a bias, queries are scaled before, capped scores are spelled out."""
-    usual, sides = _usual(b, op, operands)
-    return _spelled(b, usual, *sides) if op.cap else b.graph.apply_to_all(usual, sides)
+    usual, sides = _usual_form(b, op, operands)
+    return _spell_out(b, usual, *sides) if op.cap else b.graph.apply_to_all(usual, sides)
 
 
 @legal(AttentionBackward, unless=_is_usual, name="usual_attention_backward")
 def attention_backward(b: Build, op: AttentionBackward, *operands: Value) -> tuple[Value, ...]:
     """Masks of windows are a bias, the gradient of queries that are scaled before is scaled."""
-    usual, sides = _usual(b, op, operands)
+    usual, sides = _usual_form(b, op, operands)
     to_query, *others = b.graph.apply_to_all(usual, sides)
     if usual.scale != op.scale:
         to_query = b.ew("multiply", to_query, op.scale)
@@ -60,7 +60,7 @@ def attention_backward(b: Build, op: AttentionBackward, *operands: Value) -> tup
     return tuple(b.convert(value, like.dtype) for value, like in pairs)
 
 
-def _usual(
+def _usual_form(
     b: Build, op: _Attending, operands: tuple[Value, ...]
 ) -> tuple[_Attending, tuple[Value, ...]]:
     """The usual attention, and its operands."""
@@ -96,7 +96,7 @@ def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Val
     return b.ew("add", wide, *bias, dtype="float32") if bias else wide
 
 
-def _spelled(
+def _spell_out(
     b: Build, op: Attention, query: Value, key: Value, value: Value, *bias: Value
 ) -> tuple[Value, Value]:
     """Attention as products, capped scores, a softmax and products."""

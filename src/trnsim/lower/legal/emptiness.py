@@ -22,7 +22,7 @@ def _gives_nothing(node: Node) -> bool:
     return bool(node.results) and not any(value.type.elements for value in node.results)
 
 
-def _nothing(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
+def _empty_results(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
     """What gives no elements computes nothing."""
     del op, operands
     return tuple(b.filled(0.0, result) for result in b.results)
@@ -34,7 +34,7 @@ def _reads_nothing(node: Node) -> bool:
     return any(not value.type.elements for value in read)
 
 
-def _left(b: Build, op: Any, *operands: Value) -> Value:
+def _remainder(b: Build, op: Any, *operands: Value) -> Value:
     """Of what reads no elements, the other operands stay; over nothing, a sum is 0."""
     if isinstance(op, Concatenate):
         return b.graph.concatenate(
@@ -52,7 +52,7 @@ def _left(b: Build, op: Any, *operands: Value) -> Value:
 
 
 EMPTINESS: Final[tuple[Pattern, ...]] = (
-    legal_pattern("gives nothing", ANY, _nothing, lambda match: _gives_nothing(match.node)),
-    legal_pattern("reads nothing", of(_LEFT), _left, lambda match: _reads_nothing(match.node)),
+    legal_pattern("gives nothing", ANY, _empty_results, lambda match: _gives_nothing(match.node)),
+    legal_pattern("reads nothing", of(_LEFT), _remainder, lambda match: _reads_nothing(match.node)),
 )
 """They come before all others."""

@@ -77,23 +77,23 @@ class _Rows:
         steps = [prod(self.shape[dim + 1 : self.outer]) * self.parts for dim in range(self.outer)]
         shape = (count, *self.within)
         terms = [
-            b.graph.broadcast_in_dim(_scaled(b, start, step), shape, (0,))
+            b.graph.broadcast_in_dim(_scale(b, start, step), shape, (0,))
             for start, step in zip(starts, steps, strict=False)
             if start is not None
         ]
         terms += [
-            _scaled(b, b.graph.iota(shape, dim + 1), step)
+            _scale(b, b.graph.iota(shape, dim + 1), step)
             for dim, step in enumerate([*steps, 1])
             if shape[dim + 1] > 1
         ]
         return b.total(terms) if terms else b.filled(0, TensorType(shape, "int32"))
 
 
-def _scaled(b: Build, value: Value, step: int) -> Value:
+def _scale(b: Build, value: Value, step: int) -> Value:
     return value if step == 1 else b.ew("multiply", value, float(step))
 
 
-def _clamped(b: Build, index: Value, largest: int) -> Value:
+def _clamp(b: Build, index: Value, largest: int) -> Value:
     """An index clamped to 0 and `largest`, int32; compared in its own type, which has both."""
     own = np.iinfo(index.type.numpy_dtype())
     if largest == 0:
@@ -141,18 +141,18 @@ def _gathers_by_kernel(node: Node) -> bool:
 def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
     """Rows of the operand by clamped indices, put in the order of the result's dimensions."""
     if replace(op, is_in_bounds=True) == Gather.in_rows(operand.shape):
-        inside = _clamped(b, indices, operand.shape[-1] - 1)
+        inside = _clamp(b, indices, operand.shape[-1] - 1)
         node = Node(replace(op, is_in_bounds=True), (operand, inside), ())
         if _gathers_by_kernel(node):
             return b.graph.apply(node.operation, *node.operands)
     batch, sizes = _batch(op, indices.shape), op.slice_sizes
     starts = [
-        None if start is None else _clamped(b, start, n - size)
+        None if start is None else _clamp(b, start, n - size)
         for start, n, size in zip(
             _starts(b, op, indices, len(sizes)), operand.shape, sizes, strict=True
         )
     ]
-    slices = _sliced(b, operand, sizes, starts, prod(batch))
+    slices = _slices(b, operand, sizes, starts, prod(batch))
     gone = {*op.collapsed_slice_dims, *op.operand_batching_dims}
     offsets = [size for dim, size in enumerate(sizes) if dim not in gone]
     rank = len(batch) + len(offsets)
@@ -161,7 +161,7 @@ def gather(b: Build, op: Gather, operand: Value, indices: Value) -> Value:
     return b.graph.transpose(b.graph.reshape(slices, (*batch, *offsets)), order)
 
 
-def _sliced(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
+def _slices(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) -> Value:
     """`count` slices by their clamped starts: [B, *within, width]."""
     rows = _Rows(operand.shape, sizes)
     table = b.graph.reshape(operand, rows.table)
@@ -171,14 +171,14 @@ def _sliced(b: Build, operand: Value, sizes: Shape, starts: Starts, count: int) 
 @legal(DynamicSlice)
 def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value:
     """One slice."""
-    slices = _sliced(b, operand, op.shape, _of_scalars(b, operand.shape, op.shape, starts), 1)
+    slices = _slices(b, operand, op.shape, _scalar_starts(b, operand.shape, op.shape, starts), 1)
     return b.graph.reshape(slices, op.shape)
 
 
-def _of_scalars(b: Build, shape: Shape, sizes: Shape, starts: Sequence[Value]) -> Starts:
+def _scalar_starts(b: Build, shape: Shape, sizes: Shape, starts: Sequence[Value]) -> Starts:
     """Scalars, one for each dimension, as starts of one slice inside."""
     return [
-        _clamped(b, _flat(b, start), n - size) if n > size else None
+        _clamp(b, _flat(b, start), n - size) if n > size else None
         for start, n, size in zip(starts, shape, sizes, strict=True)
     ]
 
@@ -192,7 +192,7 @@ def dynamic_update_slice(
     if not update.type.elements:
         return operand
     rows = _Rows(operand.shape, update.shape)
-    places = _of_scalars(b, operand.shape, update.shape, starts)
+    places = _scalar_starts(b, operand.shape, update.shape, starts)
     table = b.graph.scatter(
         b.graph.reshape(operand, rows.table),
         rows.numbers(b, places, 1),

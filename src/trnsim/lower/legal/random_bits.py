@@ -24,10 +24,10 @@ def rng_bit_generator(b: Build, op: RngBitGenerator, state: Value) -> tuple[Valu
     words = [b.graph.slice(state, (place,), (1,)) for place in range(4)]
     key, count = words[:2], words[2:]
     number = b.convert(b.graph.iota((blocks,), 0), _WORD)
-    counters = _counted(b, [_wide(b, word, blocks) for word in count], number)
+    counters = _advance(b, [_wide(b, word, blocks) for word in count], number)
     first, second = _threefry(b, [_wide(b, word, blocks) for word in key], counters)
     bits = b.graph.slice(b.graph.concatenate([first, second], 0), (0,), (elements,))
-    after = _counted(b, count, b.filled(blocks, TensorType((1,), _WORD)))
+    after = _advance(b, count, b.filled(blocks, TensorType((1,), _WORD)))
     return b.graph.concatenate([*key, *after], 0), b.graph.reshape(bits, op.shape)
 
 
@@ -35,7 +35,7 @@ def _wide(b: Build, word: Value, blocks: int) -> Value:
     return b.graph.broadcast_in_dim(word, (blocks,), (0,))
 
 
-def _counted(b: Build, count: list[Value], more: Value) -> list[Value]:
+def _advance(b: Build, count: list[Value], more: Value) -> list[Value]:
     """A 64-bit counter, low word first, advanced by `more`."""
     low = b.ew("add", count[0], more)
     carry = b.convert(b.ew("compare", low, more, direction="LT", dtype="bool"), _WORD)
@@ -49,7 +49,7 @@ def _threefry(b: Build, key: list[Value], block: list[Value]) -> list[Value]:
     left, right = (b.ew("add", word, own) for word, own in zip(block, key, strict=True))
     for number, turn in enumerate(Threefry.turns()):
         left = b.ew("add", left, right)
-        right = b.ew("xor", _turned(b, right, turn), left)
+        right = b.ew("xor", _rotate(b, right, turn), left)
         if number % 4 == 3:  # noqa: PLR2004  a key enters after four rounds
             step = number // 4 + 1
             left = b.ew("add", left, keys[step % 3])
@@ -57,7 +57,7 @@ def _threefry(b: Build, key: list[Value], block: list[Value]) -> list[Value]:
     return [left, right]
 
 
-def _turned(b: Build, word: Value, places: int) -> Value:
+def _rotate(b: Build, word: Value, places: int) -> Value:
     """A word rotated left."""
     high = b.ew("shift_left", word, float(places), bits=32)
     low = b.ew("shift_right_logical", word, float(32 - places), bits=32)

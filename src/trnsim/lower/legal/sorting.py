@@ -33,7 +33,7 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     if length == 1:
         return operands
     digits = _digits(b, move_dim(b, operands[0], op.dim, -1))
-    ordered = _searched if length <= _LONGEST else _counted
+    ordered = _sort_by_search if length <= _LONGEST else _sort_by_count
     places = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
         move_dim(b, along_rows(b, move_dim(b, operand, op.dim, -1), places), -1, op.dim)
@@ -41,7 +41,7 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     )
 
 
-def _searched(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
+def _sort_by_search(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
     """Sorted indices, by one search for each digit."""
 
     def order(digit: Value) -> Value:
@@ -54,7 +54,7 @@ def _searched(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Valu
     return places
 
 
-def _counted(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
+def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
     """Sorted indices: an element's rank is the count of those before it, equal ones in order."""
     *outer, length = digits[0].shape
     rows = prod(outer)

@@ -73,8 +73,8 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     windows = Windows(op.lengths, op.strides, op.low, (1,) * len(operand.shape))
     places = source.shape
     taps = windows.taps(b, windows.padded(b, operand, places), places)
-    inside = _inside(b, windows, operand.shape, places)
-    chosen = _chosen(b, op.op, taps, inside)
+    inside = _taps_inside(b, windows, operand.shape, places)
+    chosen = _extremes(b, op.op, taps, inside)
     held = b.convert(source, "float32") if source.type.is_floating else source
     parts: list[Value] = []
     for number in range(len(taps)):
@@ -84,7 +84,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     return b.convert(gradient, wanted.dtype)
 
 
-def _inside(
+def _taps_inside(
     b: Build, windows: Windows, lengths: Sequence[int], places: Sequence[int]
 ) -> list[Value | None]:
     """For each tap, 1 where it lies in the operand; None if it does in every window."""
@@ -95,7 +95,7 @@ def _inside(
     return list(windows.taps(b, wide, places))
 
 
-def _chosen(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
+def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
     """The number of the first tap that is each window's extreme; NaN is one. -1 for none."""
     keeps = "GE" if op == "maximum" else "LE"
     best, chosen = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))

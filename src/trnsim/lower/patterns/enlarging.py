@@ -20,7 +20,7 @@ _DIMS: Final = (0, 1, 2, 4)
 """The images' own dimensions among these."""
 
 
-def times(match: Match) -> tuple[int, int]:
+def repeat_counts(match: Match) -> tuple[int, int]:
     """The number of copies of each row and of each column."""
     wide = match["wide"].shape
     return wide[3], wide[5]
@@ -32,7 +32,7 @@ def _are_copies(match: Match) -> bool:
     ranks = len(wide), len(match.node.result.shape)
     if ranks != (_COPIED, _IMAGES) or tuple(operation.dims) != _DIMS:
         return False
-    pairs = zip(shape[2:], times(match), match.node.result.shape[2:], strict=True)
+    pairs = zip(shape[2:], repeat_counts(match), match.node.result.shape[2:], strict=True)
     return shape == (*wide[:3], wide[4]) and all(n * k == m for n, k, m in pairs)
 
 

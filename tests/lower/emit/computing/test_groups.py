@@ -6,7 +6,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.lower.emit.computing.groups import ones_by_group
 from trnsim.lower.kernels.tiles import new
-from trnsim.lower.program import traced
+from trnsim.lower.program import run_graph
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
@@ -58,7 +58,7 @@ def test_the_sums_themselves_are_one_to_a_group(groups, size):
 
 def test_sums_that_come_back_do_not_leave_the_chip():
     graph, weights = sums_of_groups(16, 10, 5)
-    made = traced(graph, arrays_of(graph), "trn1", weights, numerics=False)
+    made = run_graph(graph, arrays_of(graph), "trn1", weights, numerics=False)
     moved = [one for one in made.timeline.spans() if one.operands.startswith("dst=HBM")]
     ends = ("[5, 160]", "[5, 1, 160]", "[5, 128]")
     assert all(one.operands.removeprefix("dst=HBM ").startswith(ends) for one in moved)

@@ -15,7 +15,7 @@ from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower import costs
 from trnsim.lower.emit.images.convolution import is_emitted, window_grid
-from trnsim.lower.program import traced
+from trnsim.lower.program import run_graph
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)
@@ -267,7 +267,7 @@ def test_the_scale_and_the_shift_of_one_block_take_one_instruction_of_the_scalar
     graph, weights = graph_of(
         attributes(2), (1, 20, 4, 5), (30, 20, 1, 1), "float32", follow=follow
     )
-    made = traced(graph, arrays_of(graph), "trn1", weights, numerics=False)
+    made = run_graph(graph, arrays_of(graph), "trn1", weights, numerics=False)
     opcodes = [span.opcode for span in made.timeline.spans()]
     assert opcodes.count("activation") == 1
     assert not {"tensor_scalar", "tensor_tensor"} & set(opcodes)
@@ -283,7 +283,7 @@ def test_results_chain_without_transposes():
         attributes(2, 2, 1), (2, 20, 8, 9), (30, 20, 3, 3), "float32", follow=follow
     )
     arrays = arrays_of(graph)
-    run = traced(graph, arrays, "trn1", weights, numerics=False)
+    run = run_graph(graph, arrays, "trn1", weights, numerics=False)
     spans = list(run.timeline.spans())
     assert "nc_transpose" not in {span.opcode for span in spans}
     (found,) = evaluate_program(graph, arrays, "trn1", weights)
@@ -300,7 +300,7 @@ def test_the_time_of_three_by_three_stays_within_twice_that_of_its_products():
         follow=lambda graph, found, _: graph.apply(Convert("bfloat16"), found),
     )
     arrays = arrays_of(graph)
-    run = traced(graph, arrays, "inf2", weights, numerics=False)
+    run = run_graph(graph, arrays, "inf2", weights, numerics=False)
     core = arch.target("inf2").core
     columns = 9 * 56 * 56  # one at a cycle, with 64 of the 128 rows
     bound_s = columns / core.tensor_clock_hz
@@ -335,7 +335,7 @@ def test_what_is_computed_for_a_convolution_is_computed_with_channels_along_the_
     x, w = graph.input((2, 20, 4, 6), "float32"), graph.input((5, 20, 3, 3), "float32")
     image = graph.elementwise("exponential", x)
     graph.outputs = [graph.apply(attributes(2, low=1), image, w)]
-    run = traced(graph, arrays_of(graph), "trn1", frozenset({w.number}), numerics=False)
+    run = run_graph(graph, arrays_of(graph), "trn1", frozenset({w.number}), numerics=False)
     stored = [one for one in run.timeline.spans() if one.operands.startswith("dst=HBM")]
     assert {one.operands.split(",")[0] for one in stored} == {"dst=HBM [5"}  # the result alone
 

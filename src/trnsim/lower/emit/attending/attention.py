@@ -171,10 +171,10 @@ class AttentionEmitter(Operands):
                 self._constants.clear()
             self._constants[key] = tile
         tile = self._constants[key]
-        unit = self._unit(tile.dtype, count, is_row=is_row)
+        unit = self._inverse_scale(tile.dtype, count, is_row=is_row)
         nisa.nc_matmul(dst=sums, stationary=unit, moving=tile)
 
-    def _unit(self, dtype: Any, count: int, *, is_row: bool) -> Tensor:
+    def _inverse_scale(self, dtype: Any, count: int, *, is_row: bool) -> Tensor:
         """``1 / scale`` on the diagonal of a block, or in a row."""
 
         def make() -> Tensor:
@@ -243,7 +243,7 @@ class AttentionEmitter(Operands):
         scores = self._mask_causal(scores)
         largest, shift, totals = new((L, number)), new((L, number)), new((L, number))
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=scores, axis=2)
-        balance.note(Engine.vector, scores)
+        balance.record(Engine.vector, scores)
         nisa.tensor_scalar(dst=shift, data=largest, op0=nl.multiply, operand0=-self.scale)
         powers = new((L, number, S), self.dtype)
         for at in range(number):
@@ -266,7 +266,7 @@ class AttentionEmitter(Operands):
         nisa.reciprocal(dst=inverse, data=totals)
         column = inverse.reshape((L, number, 1)).broadcast(2, self.V)
         nisa.tensor_tensor(dst=result, data1=sums, data2=column, op=nl.multiply)
-        balance.note(Engine.vector, result)
+        balance.record(Engine.vector, result)
         self.transpose_and_store(result.reshape((L, number * self.V)), heads, 0, out)
 
     def _mask_causal(self, scores: Tensor) -> Tensor:
@@ -290,7 +290,7 @@ class AttentionEmitter(Operands):
             bias=shift,
             scale=self.scale,
         )
-        balance.note(Engine.scalar, scores)
+        balance.record(Engine.scalar, scores)
 
     # Storing
 

@@ -182,7 +182,7 @@ class AttentionGradient(AttentionEmitter):
             self._blocks[id(place)] = number, here
         return head_of(here, index)
 
-    def _line(self, part: TensorPlace, start: int, count: int) -> Tensor:
+    def _load_rows(self, part: TensorPlace, start: int, count: int) -> Tensor:
         """Rows of a head, loaded once for a unit."""
         key = id(part.storage), part.offset, start
         if key not in self._loaded_rows:
@@ -198,7 +198,7 @@ class AttentionGradient(AttentionEmitter):
             return [columns_of(side, n, 0, length, self.dtype, from_) for side, n in sides]
         columns = [new((width, length), self.dtype) for _, width in slices]
         for start, count in tiles.pieces(length, P):
-            line = self._line(part, start, count)
+            line = self._load_rows(part, start, count)
             for column, (at, width) in zip(columns, slices, strict=True):
                 flipped = new((width, count), self.dtype, nl.psum)
                 nisa.nc_transpose(dst=flipped, data=line[:, at : at + width])
@@ -219,7 +219,7 @@ class AttentionGradient(AttentionEmitter):
             self._rows(self.query, heads, query),
             self._rows(self.key, heads, key),
             self._rows(self.grad, heads, grad),
-            self._drops(heads),
+            self._row_sums(heads),
             {},
         )
 
@@ -263,7 +263,9 @@ class AttentionGradient(AttentionEmitter):
         is_across = place.is_on_chip and place.steps[-1] == (1, 0)
         for start, count in tiles.pieces(length, P):
             if not is_across and not lies_across(head_of(place, heads[0])):
-                rows.append([self._line(self._near(place, index), start, count) for index in heads])
+                rows.append(
+                    [self._load_rows(self._near(place, index), start, count) for index in heads]
+                )
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
             for number, parts in enumerate(columns):
@@ -274,7 +276,7 @@ class AttentionGradient(AttentionEmitter):
             rows.append([turned[:, number] for number in range(len(heads))])
         return rows
 
-    def _drops(self, heads: list[Index]) -> list[Tensor]:
+    def _row_sums(self, heads: list[Index]) -> list[Tensor]:
         """Each query's sum of its gradient times its result, by 128 queries, [queries, heads]."""
         grads, results = self._sides(self.grad, self.result, heads, self.V)
         both: list[tuple[int, Tensor]] = []
@@ -364,7 +366,7 @@ class AttentionGradient(AttentionEmitter):
                 op1=nl.multiply,
                 operand1=weights[:, number],
             )
-            balance.note(Engine.vector, products[:, number])
+            balance.record(Engine.vector, products[:, number])
             for dst, side, moving in (
                 (sums[0], unit.query_rows, slopes),
                 (sums[1], unit.grad_rows, weights),
@@ -392,7 +394,7 @@ class AttentionGradient(AttentionEmitter):
                 scale=self.scale,
                 bias=self._log(index, at, rows),
             )
-            balance.note(Engine.scalar, scores[:, number])
+            balance.record(Engine.scalar, scores[:, number])
         if self._is_visible(at, start + columns - 1):
             return weights
         visible = new(shape, self.dtype)

@@ -122,7 +122,7 @@ def copy_from_psum(flipped: Tensor, columns: int, blocks: int) -> Tensor:
     rest = columns % P
     if columns <= P or not rest:
         # In parts by the Scalar Engine, as the Vector Engine has the maxima too.
-        half = balance.on_scalar(flipped)
+        half = balance.scalar_blocks(flipped)
         if half:
             nisa.activation(dst=weights[:, :half], op=nl.copy, data=flipped[:, :half])
         if half < flipped.shape[1]:

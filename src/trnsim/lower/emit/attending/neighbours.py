@@ -56,7 +56,7 @@ class Neighbours:
             rows = min(most * P, length - first)
             matrix = matrix.sliced((rows, width), (first, 0), (1, 1))
             group = [matrix.offset[0]]
-        return self._from(matrix, group), first
+        return self._loaded_head(matrix, group), first
 
     def place(self, place: TensorPlace, index: Index) -> int:
         """The first partition of a head that is transposed with its neighbours; -1 if it is not.
@@ -81,7 +81,7 @@ class Neighbours:
         if key not in self._turned:
             first = number * (P // width)
             many = min(P // width, len(group) - first)
-            lines = self._from(matrix, group).storage.tile
+            lines = self._loaded_head(matrix, group).storage.tile
             blocks = max(1, rows // P)
             turned = new((many * width, rows), dtype)
             for block, (start, count) in enumerate(tiles.pieces(rows, P)):
@@ -101,7 +101,7 @@ class Neighbours:
             self._groups[id(place)] = _group_evenly(starts, most)
         return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 
-    def _from(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
+    def _loaded_head(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
         """A head among those at some offsets, which are loaded once."""
         rows, width = matrix.shape
         key = id(matrix.storage), group[0]

@@ -197,10 +197,10 @@ class Operands:
         self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
     ) -> list[Tensor]:
         """Some queries of a head, by 128 of E; alone they begin at the partition of their keys."""
-        if is_alone and self.stands(index):
+        if is_alone and self.share_partitions(index):
             return [self.neighbours.columns(self.query, index)[:, start : start + count]]
         near, first = self.neighbours.near(self.query, index, start)
-        from_ = self._from(index) if is_alone else 0
+        from_ = self._first_partition(index) if is_alone else 0
         return self._columns_of(near, start - first, count, from_)
 
     def _columns_of(self, place: TensorPlace, start: int, count: int, from_: int) -> list[Tensor]:
@@ -210,7 +210,7 @@ class Operands:
         ]
         return [columns_of(part, part.shape[1], start, count, self.dtype, from_) for part in parts]
 
-    def stands(self, index: tuple[int, ...]) -> bool:
+    def share_partitions(self, index: tuple[int, ...]) -> bool:
         """True if a head's queries and keys are transposed with neighbours, to equal partitions."""
         is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
         places = [self.neighbours.place(side, index) for side in (self.query, self.parts[0][0])]
@@ -220,7 +220,7 @@ class Operands:
         """The queries of a head, [E, L]."""
         return columns_of(self.neighbours.near(self.query, index)[0], self.E, 0, self.L, self.dtype)
 
-    def _from(self, index: tuple[int, ...]) -> int:
+    def _first_partition(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin; 0 if they differ."""
         query = first_partition(head_of(self.query, index), self.E)
         keys = [first_partition(head_of(key, index), self.E) for key, _, _ in self.parts]
@@ -259,12 +259,12 @@ class Operands:
         Its rows reuse the tiles of earlier ones of the same slot, so that their transfer waits for
         the readers of those; without a slot they have tiles of their own.
         """
-        if len(heads) == 1 and self.stands(heads[0]):
+        if len(heads) == 1 and self.share_partitions(heads[0]):
             turned = self.neighbours.columns(self.parts[0][0], heads[0])
             return [turned[:, at.start : at.start + at.count]]
         key, is_free = self._side(heads, at, 0)
         if not lies_in_rows(key, self.E):
-            partition = self._from(heads[0]) if len(heads) == 1 else 0
+            partition = self._first_partition(heads[0]) if len(heads) == 1 else 0
             return self._columns_of(key, at.start, at.count, partition)
         keys = [new((width, at.count), self.dtype) for _, width in self.slices]
         for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
@@ -305,11 +305,11 @@ class Operands:
     ) -> tuple[TensorPlace, bool]:
         """The keys or values of a part, and whether the order of keys is free."""
         key, value, length = self.parts[at.part]
-        near = [self._few(side, heads[0], length) for side in (key, value)]
+        near = [self._near_head(side, heads[0], length) for side in (key, value)]
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
         return near[side], both and self.bias is None and not self.is_causal
 
-    def _few(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
+    def _near_head(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, loaded with its neighbours; a longer one in its own place."""
         return self.neighbours.near(place, index)[0] if length <= _FEW else head_of(place, index)
 

@@ -103,7 +103,7 @@ class StreamedAttention:
             attending.mask_out(part, rows, keys.start + start)
             largest = maxima[:, number : number + 1]
             nisa.tensor_reduce(dst=largest, op=nl.maximum, data=part, axis=1)
-            balance.note(Engine.vector, part)
+            balance.record(Engine.vector, part)
             step.scores.append(part)
             yield
         self._shift(step, maxima)
@@ -154,7 +154,7 @@ class StreamedAttention:
             nisa.activation(
                 dst=powers, op=nl.exp, data=part, bias=step.shift, scale=attending.scale
             )
-            balance.note(Engine.scalar, part)
+            balance.record(Engine.scalar, part)
             self._add_weighted_values(step, powers, number * BANK)
             yield
         self._accumulate(step)
@@ -188,7 +188,7 @@ class StreamedAttention:
                 operand1=result,
             )
             result = added
-            balance.note(Engine.vector, added)
+            balance.record(Engine.vector, added)
         elif not step.is_last:
             result = copied(result, nl.float32, new(result.shape))
         rows.result = result

@@ -162,9 +162,9 @@ def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
     firsts = balance.with_number(data, wide) if op in ON_SCALAR else {}
     fused = ((Engine.vector, balance.seconds(Engine.vector, data, _TWO_TENSORS)),)
     ways = [(first, second) for first in firsts.items() for second in pairs.items()]
-    if balance.best(fused, *ways):
+    if balance.lightest(fused, *ways):
         return True
-    balance.take(fused)
+    balance.record_way(fused)
     return False
 
 
@@ -176,7 +176,7 @@ def compute_shifted(node: Node, data: Tensor, shift: Operand, dst: Tensor | None
         return apply(node, [data], dst)
     result, data = _result_and_data(node, data, dst)
     function = getattr(nl, operation.activation)
-    balance.note(Engine.scalar, result)
+    balance.record(Engine.scalar, result)
     nisa.activation(dst=result, op=function, data=data, bias=column(shift))
     return result
 
@@ -192,7 +192,7 @@ def compute_activated(
     if is_number(shift):
         bias = new((data.shape[0], 1))
         nisa.memset(dst=bias, value=shift)
-    balance.note(Engine.scalar, result)
+    balance.record(Engine.scalar, result)
     nisa.activation(
         dst=result,
         op=function or getattr(nl, operation.activation),
@@ -240,8 +240,8 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
     ways: list[balance.Way] = [(sums,)]
     if op == "add" and tile.shape[1] == 1:
         ways.append((copies,))
-    way = ways[balance.best(*ways)]
-    balance.take(way)
+    way = ways[balance.lightest(*ways)]
+    balance.record_way(way)
     partitions, blocks, _ = dst.shape
     if way[0][0] is Engine.scalar:
         _sum_rows(nl.copy, tile, dst)
@@ -252,7 +252,7 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
 
 def reduce_squares(tile: Tensor, dst: Tensor) -> None:
     """Write the sum of the squares of each row of a tile of one block, by one instruction."""
-    balance.note(Engine.scalar, tile)
+    balance.record(Engine.scalar, tile)
     _sum_rows(nl.square, tile, dst)
 
 

@@ -43,7 +43,7 @@ def dot_general(emission: Emission, node: Node) -> None:
     if node.result.number in emission.facts.row_partition_products:
         split = _batch_reshape(emission, node)
         if split is not None and emission.facts.uses[node.result.number] == 1:
-            standing = _Standing(emission, node, split)
+            standing = _RowProduct(emission, node, split)
             if standing.fits():
                 emission.places[split.number] = [standing.place()]
                 return
@@ -156,7 +156,7 @@ class PendingProduct(PendingResult):
         return sums
 
 
-class _Standing(PendingProduct):
+class _RowProduct(PendingProduct):
     """A product [B * T, N] read as [B, T, N], with T along partitions, N and B along columns.
 
     The values of attention have this layout, as the sum over keys runs along the partitions.

@@ -131,7 +131,7 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
         columns = min(BANK, frame.columns - start)
         sums = new((P, columns), nl.float32, nl.psum)
         for span in evaluation.spans(start, columns):
-            tile = _tile(evaluation, span, dtype)
+            tile = _span_tile(evaluation, span, dtype)
             for number in range(span.blocks):
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
         nisa.tensor_copy(dst=place.storage.tile[:, 0, start : start + columns], src=sums)
@@ -139,7 +139,7 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
     emission.residents.add(node.result, place)
 
 
-def _tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
+def _span_tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
     """A span's tile in a format; as it comes from HBM where the format is the same."""
     shape = (span.partitions, span.blocks, span.columns)
     if evaluation.is_in_hbm() and (evaluation.value.number, ()) in evaluation.leaves:
@@ -159,16 +159,16 @@ def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims
     place = result.matrix(nl.float32)
     if inner > _LONGEST:
         with balanced():
-            _in_pieces(evaluation, operation.op, inner, place)
+            _reduce_pieces(evaluation, operation.op, inner, place)
     else:
-        _at_once(evaluation, operation.op, inner, place)
+        _reduce_groups(evaluation, operation.op, inner, place)
     if not node.result.type.is_floating:
         place = _as_integers(place, result, node.result.dtype)
     emission.places[node.result.number] = [place]
     emission.residents.add(node.result, place)
 
 
-def _at_once(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
+def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reduce groups of `inner` neighbouring columns, several groups by one instruction."""
     frame = evaluation.frame
     most = max(_LONGEST // 4 // inner, 1) * inner
@@ -194,11 +194,11 @@ def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
         here = slice(span.block, span.block + span.blocks)
         part = place.storage.tile[: span.partitions, here]
         target = cast.storage.tile[: span.partitions, here]
-        copied(integers.wrapped(part, dtype), target.dtype, target)
+        copied(integers.wrap(part, dtype), target.dtype, target)
     return cast
 
 
-def _in_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
+def _reduce_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reduce long runs of columns: pieces of them, then the results of the pieces."""
     frame, result = evaluation.frame, place.storage.tile
     parts = -(-inner // PIECE)

@@ -48,7 +48,7 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
     steps = [tuple(tensor.steps[dim][0] for tensor in tensors) for dim in range(len(shape))]
     parts_: list[MatrixPart] = []
     for rows, columns, first in _spaces(merge_axes(shape, steps), piece):
-        outer = _walked(rows, is_counted=any(tensor.is_generated for tensor in tensors))
+        outer = _walked_axes(rows, is_counted=any(tensor.is_generated for tensor in tensors))
         for index in product(*(range(length) for length, _ in rows[:outer])):
             moved = [
                 sum(i * step[at] for i, (_, step) in zip(index, rows, strict=False))
@@ -89,7 +89,7 @@ def _part(
     )
 
 
-def _walked(rows: list[_Axis], *, is_counted: bool) -> int:
+def _walked_axes(rows: list[_Axis], *, is_counted: bool) -> int:
     """The count of outer axes of rows that are walked one by one.
 
     0 where all rows fit on the partitions, with a transfer for each of them.
@@ -104,12 +104,12 @@ def _spaces(along: list[_Axis], piece: int) -> Iterator[_Space]:
     if not along:
         yield [], [], 0
     elif len(along) == 1 and set(along[0][1]) <= {0, 1}:
-        yield from _spread(along[0], piece)
+        yield from _spread_axis(along[0], piece)
     else:
         yield (*_split(along, piece), 0)
 
 
-def _spread(axis: _Axis, piece: int) -> Iterator[_Space]:
+def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
     """One long axis over 128 rows, or as many as divide it; the rest in a row of its own.
 
     An axis of more than one tile is cut into rows of a tile's width, so that each tile is one
@@ -131,10 +131,10 @@ def _spread(axis: _Axis, piece: int) -> Iterator[_Space]:
 
 
 def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
-    return [(rows, _times(step, columns))], [(columns, step)], first
+    return [(rows, _multiplied(step, columns))], [(columns, step)], first
 
 
-def _times(step: _Steps, number: int) -> _Steps:
+def _multiplied(step: _Steps, number: int) -> _Steps:
     return tuple(stride * number for stride in step)
 
 
@@ -143,12 +143,12 @@ def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
     columns, number = 1, len(along)
     while columns < len(along) - 1 and _size(along[-columns - 1 :]) <= piece:
         columns += 1
-    along = _filled_up(along, columns, piece)
+    along = _fill_rows(along, columns, piece)
     columns += len(along) - number
     rows, (length, step) = along[:-columns], along[-1]
     if length > piece and _size(rows) < P:
         inner = max(n for n in range(1, piece + 1) if length % n == 0)
-        rows = [*rows, (length // inner, _times(step, inner))]
+        rows = [*rows, (length // inner, _multiplied(step, inner))]
         along = [*along[:-1], (inner, step)]
     # The longest axis of rows fills the partitions best; others are walked one by one.
     return sorted(rows, key=lambda axis: axis[0]), along[-columns:]
@@ -158,7 +158,7 @@ def _size(along: Sequence[_Axis]) -> int:
     return prod(length for length, _ in along)
 
 
-def _filled_up(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
+def _fill_rows(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
     """The axes, part of the last row axis split off where that makes fewer tiles."""
     width = _size(along[-columns:])
     place = len(along) - columns - 1
@@ -175,5 +175,5 @@ def _filled_up(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
     inner = min(divisors, key=tiles_with)
     if inner == 1:
         return along
-    outer = (length // inner, _times(step, inner))
+    outer = (length // inner, _multiplied(step, inner))
     return [*along[:place], outer, (inner, step), *along[place + 1 :]]

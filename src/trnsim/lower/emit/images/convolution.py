@@ -226,7 +226,7 @@ class PendingConvolution(PendingResult):
             last = len(kernels.taps.boxes) - 1
             place = last - number if kernels.is_reversed else number
             at = place * kernels.columns + first
-            return self._turned_kernels(at, span.partitions)[:rows, block]
+            return self._kernel_columns(at, span.partitions)[:rows, block]
         panel = self._panel(span.block, first, span.partitions)
         return panel[:rows, number * kernels.parts + block]
 
@@ -247,7 +247,7 @@ class PendingConvolution(PendingResult):
             self._panels[block] = tile
         return self._panels[block]
 
-    def _turned_kernels(self, at: int, count: int) -> Tensor:
+    def _kernel_columns(self, at: int, count: int) -> Tensor:
         """Columns of kernels that are no weights: channels along the partitions, taps beside.
 
         All are transposed at once where SBUF holds them, else some at a time.

@@ -18,7 +18,7 @@ from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, load_tile
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
-from trnsim.lower.patterns.enlarging import ENLARGING, times
+from trnsim.lower.patterns.enlarging import ENLARGING, repeat_counts
 from trnsim.nki import isa as nisa
 
 if TYPE_CHECKING:
@@ -397,7 +397,7 @@ def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[in
     """The value that an enlarging repeats, and how often each row and column is repeated."""
     node = emission.facts.producers.get(value.number)
     match = None if node is None else match_node(ENLARGING, node, Makers(emission.facts.producers))
-    return (value, (1, 1)) if match is None else (match["images"], times(match))
+    return (value, (1, 1)) if match is None else (match["images"], repeat_counts(match))
 
 
 def _fill_padding(

@@ -66,10 +66,10 @@ def reduce_window(emission: Emission, node: Node) -> None:
             span = TileSpan(block, 1, channels, first, part.count)
             if result.is_on_chip:
                 dst = result.storage.tile[:channels, block, first : first + part.count]
-                _reduced(operation.op, image.grid, band, part, block, dst)
+                _reduce_windows(operation.op, image.grid, band, part, block, dst)
             else:
                 tile = new((channels, 1, part.count), dtype_of(node.result.dtype))
-                _reduced(operation.op, image.grid, band, part, block, tile[:, 0])
+                _reduce_windows(operation.op, image.grid, band, part, block, tile[:, 0])
                 write_span(result, frame, span, tile)
     emission.places[node.result.number] = [result]
 
@@ -121,7 +121,7 @@ def _bands(grid: WindowGrid, rows: int) -> list[WindowBox]:
     ]
 
 
-def _reduced(
+def _reduce_windows(
     op: str, grid: WindowGrid, band: Band, part: WindowBox, block: int, dst: Tensor
 ) -> None:
     """The reduction of every window of a part, into [channels, windows]."""
@@ -136,7 +136,7 @@ def _reduced(
 
     lines = columns(0)
     if wide > 1:
-        lines = _combined(function, [columns(tap) for tap in range(wide)], None)
+        lines = _combine(function, [columns(tap) for tap in range(wide)], None)
 
     def rows(tap: int) -> Tensor:
         start = tap * far
@@ -144,12 +144,12 @@ def _reduced(
 
     target = dst.reshape((channels, part.rows, part.columns))
     if high > 1:
-        _combined(function, [rows(tap) for tap in range(high)], target)
+        _combine(function, [rows(tap) for tap in range(high)], target)
     else:
         nisa.tensor_copy(dst=target, src=rows(0))
 
 
-def _combined(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
+def _combine(function: Any, views: list[Tensor], dst: Tensor | None) -> Tensor:
     """The elementwise reduction of several views; float32 until the last."""
     combined: Tensor = views[0]
     for number, view in enumerate(views[1:], start=2):
