@@ -78,7 +78,9 @@ MixedPrices = Annotated[
 Seed = Annotated[int, whole("Seed of all random draws, from 0 on.")]
 Lnc = Annotated[
     int | None,
-    whole("Physical NeuronCores of a logical one, 1 or 2; without, the chip's usual number."),
+    whole(
+        "Physical NeuronCores of a logical one, 1 or 2; without, the chip's usual number.", least=1
+    ),
 ]
 Folder = Annotated[
     Path, typer.Option("--folder", "--out", help="The folder to write to.", metavar="DIR")

@@ -30,14 +30,24 @@ def number(
     return _option(quantities.number, text, names, unit, example, default)
 
 
-def whole(text: str, *names: str, unit: str = "", example: str = "") -> Any:
-    """An option that takes a whole number, likewise."""
-    return _option(quantities.whole, text, names, unit, example)
+def whole(
+    text: str, *names: str, unit: str = "", example: str = "", least: int | None = None
+) -> Any:
+    """An option that takes a whole number, likewise, from `least` on."""
+    read = quantities.whole if least is None else partial(_whole_from, least)
+    return _option(read, text, names, unit, example)
 
 
 def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool = False) -> Any:
     """An option that takes whole numbers with commas between, always or one number too."""
     return _option(partial(quantities.wholes, is_list=is_list), text, names, unit, example)
+
+
+def _whole_from(least: int, text: str, unit: str) -> int:
+    value = quantities.whole(text, unit)
+    if value < least:
+        raise ValueError(f"{text!r} is below {least}; legal: whole numbers from {least} on")
+    return value
 
 
 def _option(

@@ -75,6 +75,7 @@ def test_a_table_fits_a_screen():
             ["all_reduce", "--bytes", 1, "--ranks", 65, "--instances", 1],
             r"65 ranks, 1 apart, on 1 x trn2\.48xlarge, which has 64 ranks with LNC=2",
         ),
+        (["all_reduce", "--bytes", 1, "--ranks", 0], r"--ranks is 0; legal: a positive whole"),
         (["all_reduce", "--bytes", 1, "--lnc", 3], r"lnc is 3 on trn2; legal: 1 or 2"),
     ],
 )

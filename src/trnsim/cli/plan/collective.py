@@ -63,8 +63,8 @@ def collective(
     """
     if kind not in KINDS:
         raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
-    for name, value in (("--bytes", nbytes), ("--stride", stride)):
-        if value < 1:
+    for name, value in (("--bytes", nbytes), ("--stride", stride), ("--ranks", ranks)):
+        if value is not None and value < 1:
             raise BadInput(f"{name} is {value}; legal: a positive whole number")
     rows = [
         _row(kind, nbytes, machine(name, lnc=lnc), ranks, instances, stride)

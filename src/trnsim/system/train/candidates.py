@@ -30,6 +30,11 @@ _LEAST_TOKENS: Final = 1024
 """Tokens of a sequence below which it is not shared among context ranks."""
 _MOST_TOKENS: Final = 65536
 """Tokens of a micro batch beyond which a larger one gains nothing."""
+_SIZES: Final = (
+    *("global_batch", "sequence", "micro_batch"),
+    *("tensor", "pipeline", "virtual", "data", "context", "expert"),
+)
+"""Fields of a request that count something."""
 _SLACK: Final = 1.05
 """Factor by which the average formula may exceed HBM's room before a layout is left out."""
 
@@ -77,7 +82,12 @@ class LayoutRequest:
 
 
 def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> list[Layout]:
-    """Every legal layout of all ranks of a machine that meets the request."""
+    """Every legal layout of all ranks of a machine that meets the request.
+
+    None where a size below 1 is requested, of which an error of the plain layout tells.
+    """
+    if any(size < 1 for name, size in request.fixed_fields.items() if name in _SIZES):
+        return []
     return [
         layout for layout in _splits(model, machine, request) if is_legal(layout, model, machine)
     ]
