@@ -23,6 +23,7 @@ README = (ROOT / "README.md").read_text()
 TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
+COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
 PLAN = ROOT / "docs" / "how-to-plan.md"
@@ -118,7 +119,7 @@ def outputs(text, folder):
 @pytest.mark.parametrize(
     ("page", "number"),
     [
-        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (PRICES, 5)],
+        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (PRICES, 5), (COMMANDS, 2)],
         *[(FLEET, 2), (PLAN, 10), (DECIDE, 6), (PILOT, 3)],
     ],
 )
@@ -177,6 +178,7 @@ if __name__ == "__main__":
     rewrite_tutorial(MODEL)
     rewrite_tutorial(RANKS)
     rewrite_tutorial(PRICES)
+    rewrite_tutorial(COMMANDS)
     rewrite_tutorial(FLEET)
     rewrite_tutorial(PLAN)
     rewrite_tutorial(DECIDE)

@@ -55,5 +55,5 @@ def test_other_json_is_no_decision(tmp_path, text):
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path):
-    with pytest.raises(BadInput, match=r"--out DECISION\.json"):
+    with pytest.raises(BadInput, match=r"--output DECISION\.json"):
         read(tmp_path / "none.json")

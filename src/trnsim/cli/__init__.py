@@ -75,7 +75,7 @@ _START: Final = """
 Begin with:
   trnsim demo  a kernel, a mistake, a training loop, a cost
   trnsim run examples/attention.py  a program's kernels: values, time, a page
-  trnsim plan train examples/llama-3.1-8b.json  time and USD on trn1, trn2, trn3 and p5en
+  trnsim plan train llama-3.1-8b  time and USD on trn1, trn2, trn3 and p5en
   trnsim COMMAND --help  what a command answers, its options, an example
 
 An option means the same in every command: --on names chips, families or instance types, --json
@@ -98,6 +98,10 @@ class Commands(Group):
         super().__init__(**settings)
         for name, text in COMMANDS.items():
             self.add_command(TyperCommand(name, help=text))
+
+    def main(self, *args: Any, prog_name: str | None = None, **settings: Any) -> Any:
+        """Run the command that the arguments name; `python -m trnsim` is called trnsim too."""
+        return super().main(*args, prog_name=prog_name or "trnsim", **settings)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, from its file, and the arguments that are left."""
@@ -143,7 +147,7 @@ def main() -> None:
     Output that cannot be written, as its disk is full, ends it with 1.
     """
     try:
-        app(prog_name="trnsim")
+        app()
     except EmulatorError as error:
         complain(message(error))
         raise SystemExit(2) from None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SCHEMA_NAME: Final = "assess/1"
 FORMAT: Final = 1
 """Version of the file; files of other versions are refused."""
-_FIX: Final = "give a file that `trnsim assess INVENTORY --out DECISION.json` wrote"
+_FIX: Final = "give a file that `trnsim assess INVENTORY --output DECISION.json` wrote"
 
 
 class Verdict(StrEnum):

@@ -194,6 +194,6 @@ def _fallback(after: WorkloadDecision) -> str:
         return "Nothing moves, so there is nothing to fall back from."
     return (
         "Rules of fallback, GPUs to keep, alerts and a page are written by\n\n"
-        f"    trnsim guard write {DECISION} --out guard\n\n"
+        f"    trnsim guard write {DECISION} --folder guard\n\n"
         f"and each month's saving is read by `trnsim guard bill BILL.csv {DECISION}`."
     )

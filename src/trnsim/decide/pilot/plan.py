@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "pilot.json"
 FORMAT: Final = 1
-_FIX: Final = "name a folder that `trnsim pilot write INVENTORY --out DIR` wrote"
+_FIX: Final = "name a folder that `trnsim pilot write INVENTORY --folder DIR` wrote"
 
 
 @dataclass(frozen=True)
