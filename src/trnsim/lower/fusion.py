@@ -102,8 +102,8 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
     if not alone(node).is_fused:
         return read
-    # A broadcast is a view already, and a slice of other shape does not suit the space. What a
-    # broadcast repeats is counted and drawn once.
+    # A broadcast is a view already, and a slice of other shape does not suit the space. An
+    # iota or random tensor that a broadcast repeats is generated once.
     return [
         value
         for value in read

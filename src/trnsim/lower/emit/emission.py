@@ -93,7 +93,7 @@ class Emission:
         tensor = self.dense(value)
         producer = self.facts.producers.get(value.number)
         is_computed = producer is not None and not isinstance(producer.operation, Reinterpret)
-        shape = value.shape or (1,)  # as a tensor in HBM has a number
+        shape = value.shape or (1,)  # a tensor in HBM has at least one dimension
         if is_computed and not self.inputs.is_input(tensor) and tuple(tensor.shape) == shape:
             return tensor
         out = tiles.output(value.shape, value.dtype)
@@ -175,7 +175,7 @@ class Emission:
         candidates = [apply_view(node, place) for place in self.find_places(source)]
         views = [candidate for candidate in candidates if candidate is not None]
         if not views:
-            # Steps do not say where its elements are, but for those that lie in order.
+            # No strides describe the view of this place; they do describe one of a dense tensor.
             dense = apply_view(node, in_hbm(self.dense(source), source.shape))
             views = [] if dense is None else [dense]
         return views
@@ -208,7 +208,7 @@ class Emission:
             place = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or place
         if is_dense(place):
             return place.storage
-        if is_wide:  # by runs, where steps of 0 would be element by element
+        if is_wide:  # by runs, as strides of 0 would be element by element
             return Evaluation(self, node.result, place).run_to_hbm().storage
         return transposing.write_dense(place, node.result)
 

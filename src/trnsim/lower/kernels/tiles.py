@@ -93,7 +93,7 @@ def fill(tensor: Tensor, elements: int, number: float) -> None:
 
 
 _FILLED: Final = 2048
-"""Columns of a tile that fills: long enough to hide the fixed cost of a transfer."""
+"""Columns of the tile of a fill: long enough to hide the fixed cost of a transfer."""
 
 
 def load(source: Tensor, dtype: Any = None) -> Tensor:

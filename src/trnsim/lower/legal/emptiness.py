@@ -29,7 +29,7 @@ def _empty_results(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
 
 
 def _reads_nothing(node: Node) -> bool:
-    # A scatter by indices of no dimensions puts something all the same.
+    # A scatter whose index vectors are empty still writes its update.
     read = node.values[:1] if isinstance(node.operation, Scatter) else node.values
     return any(not value.type.elements for value in read)
 

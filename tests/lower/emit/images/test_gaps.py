@@ -21,11 +21,11 @@ def test_each_window_meets_what_lies_under_its_taps_and_no_gap(grid):
     dense = gaps.dense
     part = WindowBox(
         0,
-        1 % grid.places[0],
+        1 % grid.shape[0],
         0,
         grid.images,
-        grid.places[0] - 1 or 1,
-        grid.places[1],
+        grid.shape[0] - 1 or 1,
+        grid.shape[1],
     )
     met = {}
     for phase in gaps.phases(part):
@@ -54,8 +54,8 @@ def test_each_window_meets_what_lies_under_its_taps_and_no_gap(grid):
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS.keys())
 def test_a_band_holds_all_that_its_windows_meet(grid):
     gaps = Gaps(grid)
-    for row in range(grid.places[0]):
-        part = WindowBox(0, row, 0, 1, min(2, grid.places[0] - row), grid.places[1])
+    for row in range(grid.shape[0]):
+        part = WindowBox(0, row, 0, 1, min(2, grid.shape[0] - row), grid.shape[1])
         band = gaps.part(part)
         assert band.rows >= 1
         for phase in gaps.phases(part):
@@ -63,4 +63,4 @@ def test_a_band_holds_all_that_its_windows_meet(grid):
                 assert band.row <= seen.row
                 assert seen.row + seen.rows <= band.row + band.rows
                 assert seen.column >= 0
-                assert seen.column + seen.columns <= gaps.dense.places[1]
+                assert seen.column + seen.columns <= gaps.dense.shape[1]

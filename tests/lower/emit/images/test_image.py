@@ -9,7 +9,7 @@ def grid(**given):
         "images": 1,
         "channels": 1,
         "size": (5, 7),
-        "places": (5, 7),
+        "shape": (5, 7),
         "kernel": one,
         "strides": one,
         "low": zero,
@@ -19,15 +19,15 @@ def grid(**given):
     return WindowGrid(**(found | given))
 
 
-@pytest.mark.parametrize("places", [(1, 1), (4, 5), (1, 7), (6, 1)])
-def test_parts_are_a_range_in_order(places):
-    rows, columns = places
+@pytest.mark.parametrize("shape", [(1, 1), (4, 5), (1, 7), (6, 1)])
+def test_parts_are_a_range_in_order(shape):
+    rows, columns = shape
     whole = 3 * rows * columns
     for start in range(whole):
         for count in range(1, whole - start + 1):
             seen = [
                 (image, row, column)
-                for one in window_boxes(places, start, count)
+                for one in window_boxes(shape, start, count)
                 for image in range(one.image, one.image + one.images)
                 for row in range(one.row, one.row + one.rows)
                 for column in range(one.column, one.column + one.columns)
@@ -45,7 +45,7 @@ def test_whole_rows_and_images_are_one_part():
 
 
 def test_windows_reach_over_taps_that_are_apart():
-    seen = grid(kernel=(3, 2), strides=(2, 1), dilations=(1, 4), places=(2, 3))
+    seen = grid(kernel=(3, 2), strides=(2, 1), dilations=(1, 4), shape=(2, 3))
     assert seen.reach(0, 2) == 5
     assert seen.width == 7
 
@@ -68,7 +68,7 @@ def test_the_elements_inside_a_range_of_the_padded_image(low, gap, start, count,
 
 def test_an_image_without_padding_is_bare():
     assert grid().is_bare
-    assert grid(places=(3, 4), strides=(2, 2)).is_bare
+    assert grid(shape=(3, 4), strides=(2, 2)).is_bare
     assert not grid(low=(0, 1)).is_bare
-    assert not grid(places=(6, 7)).is_bare
-    assert not grid(places=(1, 1), gaps=(1, 0)).is_bare
+    assert not grid(shape=(6, 7)).is_bare
+    assert not grid(shape=(1, 1), gaps=(1, 0)).is_bare

@@ -57,7 +57,7 @@ class _Unit:
     """Heads side by side, with operands as columns [width, rows] and as rows.
 
     Attributes:
-        heads: their indices.
+        heads: the indices of the heads.
         query: by 128 of E, [up to 128 of E, L].
         key: by 128 of E, [up to 128 of E, S].
         value: by 128 of V, [up to 128 of V, S].

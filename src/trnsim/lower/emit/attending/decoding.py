@@ -39,9 +39,9 @@ class _Member:
     """A group of heads that share keys, and their rows among all queries.
 
     Attributes:
-        heads: their indices.
+        heads: the indices of the heads.
         start: the first row.
-        rows: how many.
+        rows: the count of rows.
         queries: [E, all rows], zero outside these rows.
     """
 

@@ -76,7 +76,7 @@ def window_grid(node: Node) -> WindowGrid:
         images=image[0],
         channels=image[1],
         size=pair(image[2:], 1),
-        places=pair(node.result.shape[2:], 1),
+        shape=pair(node.result.shape[2:], 1),
         kernel=pair(kernel[2:], 1),
         strides=pair(operation.strides, 1),
         low=pair(operation.low, 0),
@@ -116,7 +116,7 @@ class PendingConvolution(PendingResult):
         """The kernels with as many taps together as pays."""
         grid = self.grid
         item = ITEM_BYTES[self.kernel.dtype]
-        moved = grid.images * grid.channels * grid.reach(0, grid.places[0]) * grid.width * item
+        moved = grid.images * grid.channels * grid.reach(0, grid.shape[0]) * grid.width * item
         passes = _FP32_PASSES if self.kernel.dtype == "float32" else 1
         columns = self.frame.columns * self.frame.blocks * passes
         taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
@@ -126,7 +126,7 @@ class PendingConvolution(PendingResult):
 
     def span_columns(self) -> int:
         """The columns of the result that are computed at once: whole rows or images in a bank."""
-        rows, columns = self.grid.places
+        rows, columns = self.grid.shape
         if columns > BANK:
             return BANK
         if rows * columns > BANK:
@@ -139,7 +139,7 @@ class PendingConvolution(PendingResult):
         if self._is_bare() and self.image.resident_band() is not None:
             return int(self.frame.columns)
         grid, row_bytes = self.grid, self.image.row_bytes
-        rows, columns = grid.places
+        rows, columns = grid.shape
         step = grid.gaps[0] + 1 if self.gaps is not None else 1
         images = _BAND_BYTES // (ceil(grid.reach(0, rows) / step) * row_bytes)
         if images:
@@ -160,7 +160,7 @@ class PendingConvolution(PendingResult):
             self._bands = [band]
             return
         taps, gaps = self.kernels.taps, self.gaps
-        boxes = window_boxes(self.grid.places, start, columns)
+        boxes = window_boxes(self.grid.shape, start, columns)
         seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
@@ -168,7 +168,7 @@ class PendingConvolution(PendingResult):
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         at = 0
-        for part in window_boxes(self.grid.places, span.start, span.columns):
+        for part in window_boxes(self.grid.shape, span.start, span.columns):
             dst = sums[:, 0, at : at + part.count]
             if self.gaps is not None:
                 self._add_phases(span, part, dst, self.gaps)

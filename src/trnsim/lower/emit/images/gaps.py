@@ -53,11 +53,11 @@ class Gaps:
     @property
     def dense(self) -> WindowGrid:
         """The grid over the image without gaps, as windows of one element."""
-        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.grid.places)]
+        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.grid.shape)]
         lows = [self._low(axis) for axis in (0, 1)]
         return replace(
             self.grid,
-            places=(spans[0][1], spans[1][1]),
+            shape=(spans[0][1], spans[1][1]),
             kernel=(1, 1),
             low=(lows[0], lows[1]),
             gaps=(0, 0),
@@ -67,7 +67,7 @@ class Gaps:
     def part(self, part: WindowBox) -> WindowBox:
         """The elements under some windows, in whole rows."""
         first, rows = self._range_met(0, part.row, part.rows)
-        return replace(part, row=first, rows=rows, column=0, columns=self.dense.places[1])
+        return replace(part, row=first, rows=rows, column=0, columns=self.dense.shape[1])
 
     def phases(self, part: WindowBox) -> Iterator[WindowPhase]:
         """The windows of a box by phase, one for each position of an element under a window."""

@@ -41,21 +41,21 @@ class WindowGrid:
     """How windows move over images; pairs are (rows, columns).
 
     Attributes:
-        images: how many.
-        channels: of an image.
-        size: of an image.
-        places: the count of windows.
-        kernel: size of a window.
-        strides: from one window to the next.
+        images: the count of images.
+        channels: the channels of an image.
+        size: the rows and columns of an image.
+        shape: the rows and columns of windows.
+        kernel: the size of a window, in taps.
+        strides: elements from one window to the next.
         low: zeros before the first element.
         gaps: zeros between elements.
-        dilations: from one tap to the next.
+        dilations: elements from one tap to the next.
     """
 
     images: int
     channels: int
     size: tuple[int, int]
-    places: tuple[int, int]
+    shape: tuple[int, int]
     kernel: tuple[int, int]
     strides: tuple[int, int]
     low: tuple[int, int]
@@ -71,7 +71,7 @@ class WindowGrid:
     @property
     def width(self) -> int:
         """Columns of the padded image under windows."""
-        return self.reach(1, self.places[1])
+        return self.reach(1, self.shape[1])
 
     def inside(self, axis: int, start: int, count: int) -> tuple[int, int, int]:
         """Elements in a range of the padded image: first, count, and the position of the first."""
@@ -83,12 +83,12 @@ class WindowGrid:
     @property
     def windows(self) -> int:
         """The count of windows of an image."""
-        return self.places[0] * self.places[1]
+        return self.shape[0] * self.shape[1]
 
     @property
     def is_bare(self) -> bool:
         """True if windows read the image as it is, without padding."""
-        reaches = [self.reach(axis, self.places[axis]) for axis in (0, 1)]
+        reaches = [self.reach(axis, self.shape[axis]) for axis in (0, 1)]
         fits = all(reach <= size for reach, size in zip(reaches, self.size, strict=True))
         return fits and not any(self.low) and not any(self.gaps)
 
@@ -99,13 +99,13 @@ class Band:
 
     Attributes:
         tile: [partitions, blocks of channels, images * rows * width and more].
-        image: the first one.
-        images: how many.
-        start: the first row, of the padded image.
-        rows: how many.
+        image: the first image.
+        images: the count of images.
+        start: the first row of the padded image.
+        rows: the count of rows.
         width: columns of a row.
-        first: its first row of windows.
-        windows: rows of windows.
+        first: the first row of windows.
+        windows: the count of rows of windows.
     """
 
     tile: Tensor
@@ -163,9 +163,9 @@ class WindowBox:
         return self.images * self.rows * self.columns
 
 
-def window_boxes(places: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
+def window_boxes(shape: tuple[int, int], start: int, count: int) -> Iterator[WindowBox]:
     """The boxes that make up a range of windows, in order."""
-    rows, columns = places
+    rows, columns = shape
     while count:
         image, rest = divmod(start, rows * columns)
         row, column = divmod(rest, columns)
@@ -216,7 +216,7 @@ class Image:
         rows, columns = grid.size
         first = place.offset[0] // place.storage.block
         tile = place.storage.tile[:, first : first + self.frame.blocks, place.offset[1] :]
-        return Band(tile, 0, grid.images, 0, rows, columns, 0, grid.places[0])
+        return Band(tile, 0, grid.images, 0, rows, columns, 0, grid.shape[0])
 
     def band(self, part: WindowBox, taps: Taps) -> Band:
         """Load the rows of padded images under some windows into SBUF."""
@@ -369,10 +369,10 @@ class _Copies:
     """Elements of a range that are the same copy of their source.
 
     Attributes:
-        first: the first one's place in the range.
-        step: from one to the next.
-        source: the first one's source.
-        count: how many.
+        first: the position of the first one in the range.
+        step: positions from one to the next.
+        source: the source of the first one.
+        count: the count of elements.
     """
 
     first: int

@@ -96,7 +96,7 @@ def window_grid(node: Node) -> WindowGrid:
         images=shape[0],
         channels=shape[1],
         size=pair(shape, 1),
-        places=pair(node.result.shape, 1),
+        shape=pair(node.result.shape, 1),
         kernel=pair(operation.lengths, 1),
         strides=pair(operation.strides, 1),
         low=pair(operation.low, 0),
@@ -109,15 +109,15 @@ def _rows(image: Image) -> int:
     """The count of rows of windows whose elements are in SBUF at once."""
     grid = image.grid
     over = grid.reach(0, 1) - grid.strides[0]
-    return min((_BAND_BYTES // image.row_bytes - over) // grid.strides[0], grid.places[0])
+    return min((_BAND_BYTES // image.row_bytes - over) // grid.strides[0], grid.shape[0])
 
 
 def _bands(grid: WindowGrid, rows: int) -> list[WindowBox]:
     """Rows of windows, image by image."""
     return [
-        WindowBox(number, first, 0, 1, min(rows, grid.places[0] - first), grid.places[1])
+        WindowBox(number, first, 0, 1, min(rows, grid.shape[0] - first), grid.shape[1])
         for number in range(grid.images)
-        for first in range(0, grid.places[0], rows)
+        for first in range(0, grid.shape[0], rows)
     ]
 
 
