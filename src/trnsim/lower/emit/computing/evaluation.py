@@ -276,12 +276,12 @@ class Evaluation(FusedComputation):
             longest = most if most >= _ALONE else PIECE
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
-        chunk = min((product.chunk() for product in pending), default=end - start)
+        chunk = min((product.chunk_columns() for product in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first in range(start, end, chunk):
             count = min(chunk, end - first)
             for product in pending:
-                product.enter(first, count)
+                product.load_columns(first, count)
             yield from group_spans(spans(self.frame, first, count, longest, most), together)
 
     def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:

@@ -125,18 +125,18 @@ class PendingProduct(PendingResult):
         """The place of the result: pending in this object."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
-    def chunk(self) -> int:
+    def chunk_columns(self) -> int:
         """The columns of the result whose moving operand is in SBUF at once.
 
         Of several matrices one at a time, where each has blocks of rows that share a panel.
         """
-        chunk, own = self._moving.chunk(), int(self.frame.shape[self._f_dim])
+        chunk, own = self._moving.chunk_columns(), int(self.frame.shape[self._f_dim])
         is_apart = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
         return own if is_apart and chunk > own else chunk
 
-    def enter(self, start: int, columns: int) -> None:
+    def load_columns(self, start: int, columns: int) -> None:
         """Load the moving operand of a range of columns."""
-        self._moving.enter(start, columns)
+        self._moving.load_columns(start, columns)
 
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
@@ -169,17 +169,20 @@ class _RowProduct(PendingProduct):
     def fits(self) -> bool:
         """True if both operands fit in SBUF whole."""
         columns = self._stationary.frame.columns
-        return self._moving.chunk() == self.frame.shape[2] and self._stationary.chunk() == columns
+        return (
+            self._moving.chunk_columns() == self.frame.shape[2]
+            and self._stationary.chunk_columns() == columns
+        )
 
-    def chunk(self) -> int:
+    def chunk_columns(self) -> int:
         """All columns."""
         return int(self.frame.columns)
 
-    def enter(self, start: int, columns: int) -> None:
+    def load_columns(self, start: int, columns: int) -> None:
         """Load both operands."""
         del start, columns
-        self._moving.enter(0, self.frame.shape[2])
-        self._stationary.enter(0, self._stationary.frame.columns)
+        self._moving.load_columns(0, self.frame.shape[2])
+        self._stationary.load_columns(0, self._stationary.frame.columns)
 
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
@@ -240,7 +243,7 @@ class _ProductOperand:
         """True if it lies in SBUF as a product reads it."""
         return self._ready_place() is not None
 
-    def chunk(self) -> int:
+    def chunk_columns(self) -> int:
         """The columns that are in SBUF at once."""
         if self._ready_place() is not None:
             return int(self.frame.columns)
@@ -252,7 +255,7 @@ class _ProductOperand:
             )
         return int(min(most, self.frame.columns))
 
-    def enter(self, start: int, columns: int) -> None:
+    def load_columns(self, start: int, columns: int) -> None:
         """Load a range of columns into SBUF."""
         self._here, self._start, self._is_part = self._ready_place(), 0, False
         if self._here is None:

@@ -83,11 +83,11 @@ class PendingRotation(PendingResult):
         """The place of the result: pending in this object."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
-    def chunk(self) -> int:
+    def chunk_columns(self) -> int:
         """All columns."""
         return int(self.frame.columns)
 
-    def enter(self, start: int, columns: int) -> None:
+    def load_columns(self, start: int, columns: int) -> None:
         """Nothing has to be loaded."""
 
     def tile(self, span: TileSpan) -> Tensor:

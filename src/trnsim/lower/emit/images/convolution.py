@@ -134,7 +134,7 @@ class PendingConvolution(PendingResult):
             return ceil(rows / pieces) * columns
         return BANK // (rows * columns) * rows * columns
 
-    def chunk(self) -> int:
+    def chunk_columns(self) -> int:
         """The columns of the result whose windows are in SBUF at once."""
         if self._is_bare() and self.image.resident_band() is not None:
             return int(self.frame.columns)
@@ -153,7 +153,7 @@ class PendingConvolution(PendingResult):
     def _is_bare(self) -> bool:
         return self.kernels.taps.box == (1, 1)
 
-    def enter(self, start: int, columns: int) -> None:
+    def load_columns(self, start: int, columns: int) -> None:
         """Load the bands under the windows of a range of columns."""
         band = self.image.resident_band() if self._is_bare() else None
         if band is not None:
@@ -236,7 +236,7 @@ class PendingConvolution(PendingResult):
             weight = self._weight()
             source = self.emission.inputs.prepare(weight, self.kernels, first, count)
             size = self.kernels.blocks * self.frame.rows * source.dtype.itemsize
-            is_kept = size <= _PANELS_BYTES and self.chunk() < self.frame.columns
+            is_kept = size <= _PANELS_BYTES and self.chunk_columns() < self.frame.columns
             shape = tuple(source.shape)
             if is_kept:
                 tile = new(shape, source.dtype)

@@ -60,11 +60,11 @@ class PendingResult:
         """The columns of a span that suit it: at most a bank of PSUM."""
         return BANK
 
-    def chunk(self) -> int:
+    def chunk_columns(self) -> int:
         """The columns of the result whose operands are in SBUF at once."""
         raise NotImplementedError
 
-    def enter(self, start: int, columns: int) -> None:
+    def load_columns(self, start: int, columns: int) -> None:
         """Load the operands for a range of columns."""
         raise NotImplementedError
 
