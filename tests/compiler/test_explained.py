@@ -6,10 +6,15 @@ import pytest
 from made_graphs import Made
 
 from trnsim import compiler
-from trnsim.compiler.explained import PatternUse, pattern_table, pattern_uses
+from trnsim.compiler.explained import PatternUse, pattern_blocks, pattern_uses
 from trnsim.compiler.patterns.attention import ATTENTION
+from trnsim.document.text import section_text
 from trnsim.graph.ops.reductions import Sort
 from trnsim.profile.units import time_text
+
+
+def pattern_text(patterns, program):
+    return section_text("", pattern_blocks(patterns, program), 200)
 
 
 def patterns_of(made, *outputs):
@@ -37,7 +42,7 @@ def test_a_program_without_a_pattern_is_one_that_never_had_it():
     assert [*found] == ["attention", "rotation"]
     assert [one.times for one in found.values()] == [1, 2]
     assert found["attention"].without.device_time_s > program.device_time_s
-    text = pattern_table(found.values(), program)
+    text = pattern_text(found.values(), program)
     without = found["attention"].without
     assert f"attention  1      {without.instructions:,}, {time_text(without.device_time_s)}" in text
     assert "needed" not in text
@@ -61,7 +66,7 @@ def test_what_the_chip_has_no_instructions_for_is_needed():
     keys = made.given(4, 30)
     found, program = patterns_of(made, made.graph.apply(Sort(1, is_descending=False), keys))
     assert found["sort"].without is None
-    text = pattern_table(found.values(), program)
+    text = pattern_text(found.values(), program)
     assert "needed" in text.splitlines()[1]
     assert text.endswith("needed: the chip has no instructions for what the pattern replaces")
     assert found["sort"].as_dict() == {
@@ -79,7 +84,7 @@ def test_a_graph_without_patterns_says_so():
     made = Made()
     found, program = patterns_of(made, made.of("tanh", made.given(3, 5)))
     assert found == {}
-    assert pattern_table((), program).startswith("no pattern")
+    assert pattern_text((), program).startswith("no pattern")
 
 
 def test_what_the_program_without_a_pattern_says_is_said():
@@ -87,7 +92,7 @@ def test_what_the_program_without_a_pattern_says_is_said():
     found, program = patterns_of(made, spelled(made))
     other = replace(found["attention"].without, instructions=70, said=("not one program: no room",))
     rows = [PatternUse(ATTENTION, 1, other), found["rotation"]]
-    lines = pattern_table(rows, program).splitlines()
+    lines = pattern_text(rows, program).splitlines()
     assert lines[-1] == "without attention: not one program: no room"
     assert lines[1].split()[:3] == ["attention", "1", "70,"]
     assert rows[0].as_dict()["instructions_without"] == 70

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,12 +14,10 @@ from trnsim.cli.on import on_option
 from trnsim.cli.options import Lnc, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import AsJson
-from trnsim.cli.report_files import answer as report_answer
-from trnsim.cli.terminal import echo, width
+from trnsim.cli.report_files import AsJson, Output, answer, check_output
 from trnsim.compiler import Flags
-from trnsim.compiler.explained import pattern_table
-from trnsim.document.answer import Document
+from trnsim.compiler.explained import pattern_blocks
+from trnsim.document.answer import Document, Section, Table, columns, records
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.profile import report_of, write_report, write_traces
@@ -29,8 +26,9 @@ from trnsim.workload.model_names import config_file
 from trnsim.workload.shape import ModelShape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from trnsim.compiler.explained import PatternUse
 
 _On = Annotated[list[str] | None, on_option("trn2")]
 _Modules = Annotated[
@@ -86,6 +84,20 @@ _Explain = Annotated[
         "time with and without each: it is compiled once more for each.",
     ),
 ]
+_FIGURES: Final = (
+    "target",
+    "lnc",
+    "subject",
+    "program_s",
+    "bound_s",
+    "bound",
+    "mfu",
+    "mbu",
+    "flop",
+)
+"""Columns of the table for spreadsheets."""
+_Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
+"""A model on a chip, and the patterns that it has where they are asked for."""
 _OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo")
 """What files of programs of JAX are named, whatever they hold."""
 
@@ -117,6 +129,7 @@ def compile_model(
     weights: _Weights = None,
     explain: _Explain = False,
     as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
     """Compile a model to a program for a NeuronCore: its time, what bounds it, where it goes.
 
@@ -139,73 +152,52 @@ def compile_model(
     trnsim compile model.pt2 --explain
     """
     folder, name = _place(report, model)
+    check_output(output)
     _import_all(modules or [])
     asked = Flags.parse(flags, "--flags", Flags.of_environment())
-    chips = [chip.name for chip in chips_of(on)]
-    sizes = batch, sequence, past, tp
-    show = _nothing if as_json else echo
+    chips, sizes = chips_of(on), (batch, sequence, past, tp)
+    compiled: list[_Compiled] = []
+    files: list[tuple[str, Path]] = []
     with progress() as tell:
         tell(model.name)
-        subject, answer = _asked(model, sizes, phase, dtype, weights or [])
-        ask = _Asking(partial(answer, subject), tell, show, is_explained=explain)
-        answers = [ask(model.name, chip, asked, lnc) for chip in chips]
-        if folder is not None:
-            files = _write([one for one, _ in answers], folder, name, tell)
-            show("\n".join(f"  {kind:<8}{path}" for kind, path in files))
-    if as_json:
+        subject, compile_for = _asked(model, sizes, phase, dtype, weights or [])
         shape = _sizes(model, sizes, phase, dtype)
-        _print_json(model, [{**one.as_dict(), **shape, **more} for one, more in answers])
+        for chip in chips:
+            tell_of = partial(_tell_of, tell, f"{model.name} for {chip.name}")
+            tell_of("")
+            on_chip = compile_for(subject, chip.name, asked, lnc, tell_of)
+            patterns = on_chip.explained(tell_of) if explain else None
+            compiled.append((on_chip, patterns))
+        if folder is not None:
+            files = _write([each for each, _ in compiled], folder, name, tell)
+    answer(_document(model, compiled, shape, files), None, output, as_json=as_json)
 
 
-@dataclass(frozen=True)
-class _Asking:
-    """Asks for answers about one model, and shows them.
-
-    Attributes:
-        answer: of a chip.
-        tell: says what is done now.
-        show: prints.
-        is_explained: whether the compiler's patterns are asked for.
-    """
-
-    answer: Callable[..., Any]
-    tell: Callable[[str], None]
-    show: Callable[[str], None]
-    is_explained: bool
-
-    def __call__(
-        self, name: str, chip: str, flags: Flags, lnc: int | None
-    ) -> tuple[Any, dict[str, object]]:
-        """The answer for a chip, and the patterns that the model has there."""
-        where = f"{name} for {chip}"
-        self.tell(where)
-        tell = partial(_tell_of, self.tell, where)
-        found = self.answer(chip, flags, lnc, tell)
-        self.show(f"{found.text(width())}\n")
-        return found, _explained(found, tell, self.show) if self.is_explained else {}
-
-
-def _explained(
-    answer: Any, tell: Callable[[str], None], show: Callable[[str], None]
-) -> dict[str, object]:
-    """Show the patterns that a model has; the same as plain values."""
-    taken = answer.explained(tell)
-    show(f"{pattern_table(taken, answer.program)}\n")
-    return {"patterns": [one.as_dict() for one in taken]}
-
-
-def _print_json(model: Path, answers: list[dict[str, Any]]) -> None:
-    """Print one answer as an object, several as a list."""
-    values = answers[0] if len(answers) == 1 else answers
-    report_answer(Document(model.name, values, (), schema="compile/1"), as_json=True)
-
-
-def _nothing(_: str) -> None:
-    """Print nothing: with --json the answer stands alone."""
+def _document(
+    model: Path,
+    compiled: Sequence[_Compiled],
+    shape: dict[str, object],
+    files: Sequence[tuple[str, Path]],
+) -> Document:
+    """A model on each chip, with the compiler's patterns where they are asked for."""
+    values: list[dict[str, Any]] = []
+    sections: list[Section] = []
+    for on_chip, patterns in compiled:
+        values.append({**on_chip.as_dict(), **shape})
+        sections.append(Section("", on_chip.blocks()))
+        if patterns is not None:
+            values[-1]["patterns"] = [pattern.as_dict() for pattern in patterns]
+            sections.append(Section("", pattern_blocks(patterns, on_chip.program)))
+    if files:
+        paths = [(kind, str(path)) for kind, path in files]
+        sections.append(Section("", [Table(columns(" | "), paths, indent=2)], place="text"))
+    shown = values[0] if len(values) == 1 else values
+    rows = records([{key: each[key] for key in _FIGURES} for each in values], _FIGURES)
+    return Document(model.name, shown, sections, rows=rows, schema="compile/1")
 
 
 def _tell_of(tell: Callable[[str], None], where: str, what: str) -> None:
-    tell(f"{where}: {what}")
+    tell(f"{where}: {what}" if what else where)
 
 
 def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:
@@ -305,13 +297,13 @@ def _write(
 ) -> list[tuple[str, Path]]:
     """Write one report of a model on all chips: the kind and path of each file."""
     tell(f"{name}: report")
-    runs = [answer.run() for answer in found]
-    report = report_of(runs, [answer.whole for answer in found])
+    runs = [on_chip.run() for on_chip in found]
+    report = report_of(runs, [on_chip.whole for on_chip in found])
     page = write_report(report, folder, name)
     made = [("report", page), ("stored", page.with_suffix(".json"))]
-    for answer, run in zip(found, runs, strict=True):
+    for on_chip, run in zip(found, runs, strict=True):
         chip = run.target.name
-        text = write(folder / f"{name}-{chip}.txt", f"{answer.long_text()}\n", parents=True)
+        text = write(folder / f"{name}-{chip}.txt", f"{on_chip.long_text()}\n", parents=True)
         made += [("text", text), *write_traces(run, folder, f"{name}-{chip}", tell).items()]
     return made
 

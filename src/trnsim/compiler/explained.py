@@ -16,13 +16,14 @@ from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.patterns.table import PATTERNS
 from trnsim.compiler.pricing import APART
 from trnsim.compiler.program import legalize_graph
-from trnsim.formatting import text_table
+from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.graph import Graph
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import Pattern, match_node, observe_patterns
 from trnsim.profile.units import time_text
 
 _NEEDED: Final = "needed"
+_COLUMNS: Final = columns("pattern | times | without | with | what it does", numbers_to=4)
 _STAY: Final = tuple(pattern for pattern in PATTERNS if pattern.after is None)
 """Patterns that keep their operations, issued together: counted in the graph that is issued."""
 
@@ -94,10 +95,10 @@ def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) ->
     return dict(times)
 
 
-def pattern_table(patterns: Collection[PatternUse], program: CompiledProgram) -> str:
-    """Patterns as a text table: the program's instructions and time without each, and with all."""
+def pattern_blocks(patterns: Collection[PatternUse], program: CompiledProgram) -> list[Block]:
+    """Patterns, each with the program's instructions and time without it and with all."""
     if not patterns:
-        return "no pattern of the compiler's table is in this graph"
+        return [Note("no pattern of the compiler's table is in this graph")]
     rows = [
         [
             use.pattern.name,
@@ -108,20 +109,18 @@ def pattern_table(patterns: Collection[PatternUse], program: CompiledProgram) ->
         ]
         for use in patterns
     ]
-    lines = [text_table(["pattern", "times", "without", "with", "what it does"], rows)]
-    lines.append("without, with: the program's instructions, and its time by itself")
+    notes = ["without, with: the program's instructions, and its time by itself"]
     if any(use.without is None for use in patterns):
-        lines.append("needed: the chip has no instructions for what the pattern replaces")
+        notes.append("needed: the chip has no instructions for what the pattern replaces")
     for use in patterns:
-        notes = use.without.said if use.without is not None else ()
-        lines += [
-            f"without {use.pattern.name}: {note}" for note in notes if note not in program.said
-        ]
-    return "\n".join(lines)
+        reasons = use.without.said if use.without is not None else ()
+        new = (reason for reason in reasons if reason not in program.said)
+        notes += [f"without {use.pattern.name}: {reason}" for reason in new]
+    return [Table(_COLUMNS, rows), *map(Note, notes)]
 
 
 def _figures(program: CompiledProgram) -> str:
     return f"{program.instructions:,}, {time_text(program.device_time_s)}"
 
 
-__all__ = ["PatternUse", "pattern_table", "pattern_uses"]
+__all__ = ["PatternUse", "pattern_blocks", "pattern_uses"]
