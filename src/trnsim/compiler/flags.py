@@ -145,7 +145,7 @@ def _option(name: str, value: Any) -> list[str]:
     """The words that one option of `torch.compile` stands for."""
     if name == _ARGUMENTS:
         return _words(value, f"options[{name!r}]")
-    word = f"--{_plain(name)}"
+    word = f"--{_spelling(name)}"
     if value is True:
         return [word]
     if value is False:
@@ -184,7 +184,7 @@ def _named(word: str, where: str) -> CompilerFlag:
     Raises:
         BadInput: naming the nearest flag, or that it is one of neuron-cc, the compiler for Inf1.
     """
-    name = SPELLINGS.get(word, _plain(word))
+    name = SPELLINGS.get(word, _spelling(word))
     if not word.startswith("-"):
         raise BadInput(
             f"{where}: {word!r} stands where a flag should", fix=f"--{name}", source=SOURCE
@@ -245,6 +245,6 @@ def _refuse_value(flag: CompilerFlag, value: object, shown: str) -> NoReturn:
     )
 
 
-def _plain(name: str) -> str:
+def _spelling(name: str) -> str:
     """A flag's name without the dashes before it; some of AWS's own have underscores."""
     return name.lstrip("-").replace("_", "-")

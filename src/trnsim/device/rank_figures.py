@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 from collections import deque
@@ -18,6 +17,7 @@ from trnsim.device.exposed import moments
 from trnsim.device.last_step import step_span
 from trnsim.device.step_time import step_time
 from trnsim.device.steps import steps
+from trnsim.document.values import json_line
 from trnsim.errors import EmulatorError
 from trnsim.files import write
 
@@ -67,7 +67,7 @@ def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
     rank = int(os.environ[_RANK])
     content = figures(last[0].recording, rank, target().name, last[0].waits)
     try:
-        write(folder / f"rank-{rank}.json", json.dumps(content), parents=True)
+        write(folder / f"rank-{rank}.json", json_line(content), parents=True)
     except EmulatorError as error:
         sys.stderr.write(f"trnsim: the figures of rank {rank} are missing: {error.reason}\n")
 

@@ -6,12 +6,13 @@ always escaped.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from html import escape
 from importlib import resources
 from typing import Any, Final
+
+from trnsim.document.values import compact_json
 
 _MARKER: Final = re.compile(r"\{\{(\w+)\}\}")
 # "</script>", "<!--" and U+2028 cannot occur in JSON that has none of these characters.
@@ -38,8 +39,7 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
 
 def as_json(value: Any) -> str:
     """`value` as JSON that is safe inside a script element."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_ESCAPES)
+    return compact_json(value).translate(_ESCAPES)
 
 
 def resource(name: str, package: str = "trnsim.document") -> str:

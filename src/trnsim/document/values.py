@@ -18,7 +18,17 @@ import numpy as np
 if TYPE_CHECKING:
     from trnsim.document.answer import Document
 
-__all__ = ["SCHEMA", "document_json", "json_line", "json_text", "picked", "plain", "schema", "told"]
+__all__ = [
+    "SCHEMA",
+    "compact_json",
+    "document_json",
+    "json_line",
+    "json_text",
+    "picked",
+    "plain",
+    "schema",
+    "told",
+]
 
 SCHEMA: Final = "schema"
 """The key of an answer that names its schema and the version of that: plan-train/1."""
@@ -82,6 +92,15 @@ def json_text(value: Any) -> str:
 def json_line(value: Any) -> str:
     """`value`, made plain, as JSON of one line."""
     return json.dumps(plain(value), allow_nan=False)
+
+
+def compact_json(value: Any) -> str:
+    """Plain values as JSON of one line without spaces or escapes: files that may be large.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def told(values: Any, name: str) -> Any:

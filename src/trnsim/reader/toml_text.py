@@ -26,14 +26,14 @@ def parse_toml(text: str) -> Parsed:
         line = int(place[1]) if place and place[1] else text.count("\n") + 1 if place else 1
         why = str(error)[: place.start()] if place else str(error)
         raise Malformed(line, f"not TOML: {why}") from error
-    return Parsed(_plain(content), lambda keys: _line(text, keys))
+    return Parsed(_without_dates(content), lambda keys: _line(text, keys))
 
 
-def _plain(value: Any) -> Any:
+def _without_dates(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _without_dates(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_without_dates(item) for item in value]
     return value.isoformat() if isinstance(value, date | datetime | time) else value
 
 

@@ -125,7 +125,7 @@ def _checked_log(log: RunLog, run: PilotRun) -> RunLog:
         legal = "steps of a training run" if run.kind == "train" else "requests of a load test"
         unit = "seconds a step" if run.kind == "train" else f"{run.unit} a second"
         raise BadInput(f"{log.path}: a log of {log.kind}; legal: {legal}, in {unit}")
-    if log.model is not None and _plain(log.model) != _plain(run.model):
+    if log.model is not None and _normalised_name(log.model) != _normalised_name(run.model):
         raise BadInput(
             f"{log.path}: of the model {log.model}; the pilot is of {run.model}",
             fix=f"if it is the same, name it {run.model} in the log",
@@ -136,7 +136,7 @@ def _checked_log(log: RunLog, run: PilotRun) -> RunLog:
     return log
 
 
-def _plain(model: str) -> str:
+def _normalised_name(model: str) -> str:
     """A model's name in small letters without its owner: some tools log a path, some a name."""
     return model.rstrip("/").rpartition("/")[2].lower()
 

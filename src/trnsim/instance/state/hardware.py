@@ -16,11 +16,12 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
+from trnsim.document.values import json_line
 from trnsim.errors import BadInput
 from trnsim.files import append, write
 from trnsim.instance import INSTANCE_ID
@@ -131,7 +132,7 @@ def inject(folder: Path, fault: Injected) -> Injected:
     """
     stored = replace(fault, name=f"{time.time_ns()}-{secrets.token_hex(4)}.json")
     path = folder / FOLDER / stored.name
-    write(path, json.dumps(asdict(stored)) + "\n", parents=True)
+    write(path, json_line(stored) + "\n", parents=True)
     try:
         append(folder / LOG, log_line(stored))
     except BadInput:
@@ -181,7 +182,7 @@ def clear(folder: Path, device: int | None = None) -> int:
     """
     ended = [row for row in injected(folder) if row.is_active() and device in (None, row.device)]
     for row in ended:
-        write(folder / FOLDER / row.name, json.dumps(asdict(replace(row, is_cleared=True))) + "\n")
+        write(folder / FOLDER / row.name, json_line(replace(row, is_cleared=True)) + "\n")
     return len(ended)
 
 

@@ -13,10 +13,12 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isfinite
 from typing import Any, Final
+
+from trnsim.document.values import json_line
 
 TOOLS: Final = ("kernel", "torch", "jax", "server")
 STATUSES: Final = (
@@ -161,7 +163,7 @@ def latency_percentiles(
 
 def to_json(record: Record) -> str:
     """The record as a line of JSON."""
-    return json.dumps(asdict(record), separators=(",", ":")) + "\n"
+    return json_line(record) + "\n"
 
 
 def from_json(text: str | bytes) -> Record:

@@ -71,7 +71,7 @@ def _hints(kind: type[Instruction]) -> tuple[_Hint, ...]:
     if kind not in _hints_of:
         hints = get_type_hints(kind)
         names = [f.name for f in fields(kind) if f.name not in kind.operands]
-        _hints_of[kind] = tuple((name, hints[name], _plain(hints[name])) for name in names)
+        _hints_of[kind] = tuple((name, hints[name], _plain_types(hints[name])) for name in names)
     return _hints_of[kind]
 
 
@@ -98,7 +98,7 @@ _Hint = tuple[str, Any, _Plain]
 _hints_of: dict[type[Instruction], tuple[_Hint, ...]] = {}
 
 
-def _plain(hint: Any) -> _Plain:
+def _plain_types(hint: Any) -> _Plain:
     """The plain values of a hint; without numbers if the hint has both booleans and numbers."""
     options = (hint,) if get_origin(hint) is tuple else (hint, *get_args(hint))
     classes = {option for option in options if isinstance(option, type)}

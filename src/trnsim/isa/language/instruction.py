@@ -325,7 +325,7 @@ class Instruction:
                 if isinstance(value, Tile) and value.index is None
                 else (value.__class__, value)
                 if value.__class__ in _NUMBERS and value == value  # noqa: PLR0124  NaN is not
-                else _plain(value)
+                else _signature_part(value)
                 for value in self.__dict__.values()
             ],
         )
@@ -477,7 +477,7 @@ _ATOMS: Final = frozenset(
 _NUMBERS: Final = frozenset({int, float})
 
 
-def _plain(value: object) -> object:
+def _signature_part(value: object) -> object:
     """A field's part of the signature: a number with its type, a tile's or register's signature."""
     kind = value.__class__
     if kind is float or kind is int:
@@ -487,5 +487,5 @@ def _plain(value: object) -> object:
     if isinstance(value, Tile):
         return value.signature
     if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)
+        return tuple(_signature_part(item) for item in value)
     return kind, getattr(value, "signature", value)

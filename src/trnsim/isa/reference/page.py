@@ -100,13 +100,13 @@ class _Docstring:
         first, *named = sections
         parts = dict(zip(named[::2], map(inspect.cleandoc, named[1::2]), strict=True))
         head, _, body = first.strip().partition("\n\n")
-        self.summary = _plain(head)
-        self.body = _plain(body)
-        self.note = _plain(parts.get(_NOTE, ""))
-        self.source = _plain(parts.get(_SOURCE, ""))
+        self.summary = _markdown_of(head)
+        self.body = _markdown_of(body)
+        self.note = _markdown_of(parts.get(_NOTE, ""))
+        self.source = _markdown_of(parts.get(_SOURCE, ""))
 
 
-def _plain(text: str) -> str:
+def _markdown_of(text: str) -> str:
     """A docstring as Markdown: code in single backticks."""
     return re.sub(r"`+([^`]+)`+", r"`\1`", text).strip()
 

@@ -81,14 +81,14 @@ _MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
 _OPERATORS = "nki.api.shared.rst, Supported Math Operators by NKI ISA"
 
 
-def _plain(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     """`value` in an instruction's hashable form: operators by name, lists as tuples."""
     if isinstance(value, Operator):
         return value.name
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list):
-        return tuple(_plain(item) for item in value)
+        return tuple(_hashable(item) for item in value)
     return value
 
 
@@ -110,7 +110,7 @@ def _operand(
             fix=f"pass nl.{value.__name__}, if `nl` has it",
             source=_OPERATORS,
         )
-    return _plain(value)
+    return _hashable(value)
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:

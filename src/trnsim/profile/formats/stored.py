@@ -6,7 +6,6 @@ has a version, and files of another version are refused.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import zip_longest
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from trnsim import reader
+from trnsim.document.values import compact_json
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
@@ -56,7 +56,7 @@ def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
 
 def as_text(report: Data) -> str:
     """The content of a stored report's file."""
-    return json.dumps(report, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return compact_json(report) + "\n"
 
 
 def load(path: Path | str) -> Data:

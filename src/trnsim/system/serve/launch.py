@@ -6,10 +6,10 @@ design/vllm/disaggregated-inference.md; vLLM's documentation, Engine Arguments.
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from trnsim.document.values import json_line
 from trnsim.errors import NotModelled
 from trnsim.system.serve.engine import Role
 
@@ -152,4 +152,4 @@ def _neuron(deployment: Deployment) -> dict[str, object]:
 
 
 def _quoted(value: object) -> str:
-    return shlex.quote(json.dumps(value))
+    return shlex.quote(json_line(value))

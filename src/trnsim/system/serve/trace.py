@@ -5,13 +5,13 @@ A line has the fields of `TraceRow`. `write` gives JSON lines that `read` gives 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from trnsim import files
+from trnsim.document.values import json_line
 from trnsim.reader import Record, declared, fault, read_rows
 from trnsim.system.serve.load import Load, Request
 
@@ -101,7 +101,7 @@ def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
             row |= {"prefix": request.prefix, "prefix_tokens": request.prefix_tokens}
         if request.after is not None:
             row["after"] = request.after + 1
-        lines.append(json.dumps(row))
+        lines.append(json_line(row))
     files.write(Path(path), ("\n".join(lines) + "\n").encode())
 
 

@@ -29,7 +29,7 @@ def call_of(node: fx.Node, name: str) -> FrameworkCall:
     return FrameworkCall(
         name.partition(".")[0],
         plain_name(name),
-        {key: _plain(value) for key, value in arguments.items()},
+        {key: _without_nodes(value) for key, value in arguments.items()},
         tuple(_results(node.meta.get("val"))),
         line_of(node),
     )
@@ -85,11 +85,11 @@ def _results(value: Any) -> list[CallTensor]:
     return [_given(part) for part in parts if isinstance(part, Tensor)]
 
 
-def _plain(value: Any) -> Any:
+def _without_nodes(value: Any) -> Any:
     """An argument without PyTorch's classes: tensors as `Given`, sequences as lists."""
     if isinstance(value, fx.Node):
         metadata = value.meta.get("val")
         return _given(metadata) if isinstance(metadata, Tensor) else metadata
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_without_nodes(part) for part in value]
     return value
