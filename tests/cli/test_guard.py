@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,13 @@ def test_savings_are_printed_by_month(written, tmp_path):
     (found,) = json.loads(run("bill", str(bill), written, "--json"))
     assert [one["saving"] for one in found["months"]] == [0.4, 0.35]
     assert found["paid_back_in"] == "2026-03"
-    assert_both_ways([found], "guard-bill/1")
+    dear = tmp_path / "dear.csv"
+    dear.write_text("month,workload,usd,volume\n2026-01,chat,160000,1\n")
+    unsure = replace(CHAT, candidates=[replace(there, saving=None) for there in CHAT.candidates])
+    decision(unsure).write(tmp_path / "unsure.json")
+    (other,) = json.loads(run("bill", str(dear), str(tmp_path / "unsure.json"), "--json"))
+    assert other["paid_back_in"] is None
+    assert_both_ways([found, other], "guard-bill/1")
 
 
 def test_what_is_no_decision_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 """`trnsim pilot` from an inventory to the renewed decision, and what it refuses."""
 
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from trnsim.errors import BadInput
 
 sys.path.append(str(Path(__file__).parents[1] / "decide" / "pilot"))
 
-from log_cases import csv_log, step_s
+from log_cases import csv_log, step_s, titan_log
 
 from trnsim.decide import decision as decisions
 from trnsim.decide.pilot.plan import read as read_pilot
@@ -56,7 +57,7 @@ def test_writing_says_what_was_chosen_and_why(company):
     assert (folder / "launch" / "there-sbatch.sh").is_file()
 
 
-def test_reading_renews_the_decision_and_writes_the_document(company, logs):
+def test_reading_renews_the_decision_and_writes_the_document(company, logs, tmp_path):
     _, folder, _ = company
     said = run("read", folder, *logs)
     assert said.startswith("pretraining: GO. trn1.32xlarge saves")
@@ -66,7 +67,10 @@ def test_reading_renews_the_decision_and_writes_the_document(company, logs):
     assert (folder / "migration.md").read_text().startswith("# Migration: pretraining")
     found = json.loads(run("read", folder, *logs, "--json"))
     assert found["there"]["factor"] == pytest.approx(1.1, rel=0.01)
-    assert_both_ways([found], "pilot-read/1", elsewhere="/renewed/")
+    there = read_pilot(folder).sides["there"]
+    lost = titan_log(tmp_path / "there.log", there.rate_per_s.p50 / there.ranks, loss=math.nan)
+    other = json.loads(run("read", folder, logs[0], lost, "--json"))
+    assert_both_ways([found, other], "pilot-read/1", elsewhere="/renewed/")
 
 
 def test_a_bad_log_changes_nothing(company, logs):

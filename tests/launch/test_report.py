@@ -87,5 +87,6 @@ def test_the_figures_are_those_of_the_schema(tmp_path):
     slow = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
     object.__setattr__(slow, "factors", {"chip 0 to chip 1": 0.5})
     values = told(report.as_dict(world(slow, [figures(0, [])])), "launch/1")
+    unknown = report.as_dict(world(slow, [figures(0, [("scan", 1 << 20, (0,), 1)])]))
     stored = json.loads((tmp_path / "world.json").read_text())
-    assert_both_ways([stored, plain(values)], "launch/1")
+    assert_both_ways([stored, plain(values), plain(told(unknown, "launch/1"))], "launch/1")

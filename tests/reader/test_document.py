@@ -4,7 +4,7 @@ import re
 import pytest
 
 from trnsim.errors import BadInput, SourceLine
-from trnsim.reader.document import Document, fault, line_in, load, parse
+from trnsim.reader.document import FileContent, fault, line_in, load, parse
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_error_names_line_field_and_what_was_given(written):
     assert error.reason == f"{path}:2: a[0].b is '1'; legal: 2"
     assert (error.line, error.fix) == (SourceLine(str(path), 2), "look it up")
     assert inner.inner("c").refused("why", "do").reason == f"{path}:2: a[0].c is missing: why"
-    long = Document.of({"a": "x" * 1000}, "here").root.inner("a").refused("why")
+    long = FileContent.of({"a": "x" * 1000}, "here").root.inner("a").refused("why")
     assert long.reason == f"here: a is '{'x' * 59}...: why"
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.reader import Document, Foreign, Record, Rule, declared, read, read_rows, record
+from trnsim.reader import FileContent, Foreign, Record, Rule, declared, read, read_rows, record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def test_what_a_field_cannot_be_is_named(written, text, said, fix):
     [(1, True), (2.5, True), ("2.5", True), (True, False), ([], False), (10**400, False)],
 )
 def test_a_number_may_be_a_number_or_its_text(size, legal):
-    place = Document.of({"size": size}, "here").root
+    place = FileContent.of({"size": size}, "here").root
     if legal:
         assert record(Inner, place).size == float(size)
     else:
@@ -120,7 +120,7 @@ def test_a_number_may_be_a_number_or_its_text(size, legal):
 
 @pytest.mark.parametrize(("step", "legal"), [(1, True), (2.0, True), (2.5, False), (True, False)])
 def test_a_whole_number_may_end_in_a_zero(step, legal):
-    place = Document.of({"size": 1, "steps": [step]}, "here").root
+    place = FileContent.of({"size": 1, "steps": [step]}, "here").root
     if legal:
         assert record(Inner, place).steps == (step,)
     else:
@@ -129,22 +129,26 @@ def test_a_whole_number_may_end_in_a_zero(step, legal):
 
 
 def test_a_dataclass_without_declarations_is_read_by_its_annotations():
-    place = Document.of({"number": 1, "text": "", "others": [{"size": 1}], "maybe": None}, "here")
+    place = FileContent.of(
+        {"number": 1, "text": "", "others": [{"size": 1}], "maybe": None}, "here"
+    )
     assert record(Plain, place.root) == Plain(1.0, "", (Inner(size=1.0),))
     with pytest.raises(BadInput, match=r"^here: others\[0\]\.size is missing"):
-        record(Plain, Document.of({"number": 1, "text": "", "others": [{}]}, "here").root)
+        record(Plain, FileContent.of({"number": 1, "text": "", "others": [{}]}, "here").root)
 
 
 def test_files_of_other_programs_may_have_more_fields():
-    assert record(Lenient, Document.of({"size": 1, "more": []}, "here").root) == Lenient(size=1.0)
+    assert record(Lenient, FileContent.of({"size": 1, "more": []}, "here").root) == Lenient(
+        size=1.0
+    )
 
 
 def test_a_field_may_stand_within_other_mappings():
     values = {"a": {"b": {"s": 1}, "more": 2}}
-    assert record(Deep, Document.of(values, "here").root) == Deep(size=1.0, more=2)
+    assert record(Deep, FileContent.of(values, "here").root) == Deep(size=1.0, more=2)
     for wrong in ({}, {"a": {}}, {"a": {"b": 3}}):
         with pytest.raises(BadInput, match=r"^here: a\.b\.s is missing; legal: a number"):
-            record(Deep, Document.of(wrong, "here").root)
+            record(Deep, FileContent.of(wrong, "here").root)
 
 
 def test_a_record_refuses_what_its_fields_mean_together(written):

@@ -48,7 +48,7 @@ Files = dict[str, Path]
 
 
 @dataclass(frozen=True)
-class Part:
+class RunPart:
     """A kernel, a run on ranks, or a training step.
 
     Attributes:
@@ -67,7 +67,7 @@ class Part:
 
 
 def run_document(
-    parts: Sequence[Part], script: str, chips: Sequence[str], reason: str, note: str = ""
+    parts: Sequence[RunPart], script: str, chips: Sequence[str], reason: str, note: str = ""
 ) -> Document:
     """All that ran of a script, on `chips`, which were chosen for a `reason`."""
     values: dict[str, Any] = {"script": script, "chips": chips, "reason": reason}
@@ -84,7 +84,7 @@ def run_document(
 
 def kernel_part(
     runs: Sequence[Run], profiles: Sequence[Data], files: Files, reason: str, *, is_verbose: bool
-) -> Part:
+) -> RunPart:
     """One kernel: its runs, one a chip, and the stored profile of each."""
     outputs = array_files.leaves(runs[0].outputs)
     output = ("output", ", ".join(map(_array_text, outputs)) or "none")
@@ -96,7 +96,7 @@ def kernel_part(
     }
     shown = _kernel_in_full if is_verbose else _kernel_in_brief
     groups = shown(runs, profiles, output, files, reason)
-    return Part("kernels", groups, [value], figures, files)
+    return RunPart("kernels", groups, [value], figures, files)
 
 
 def _kernel_in_brief(
@@ -124,17 +124,17 @@ def _kernel_in_full(
     return [*groups, [_labelled([output, *_file_rows(files)])]]
 
 
-def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> Part:
+def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunPart:
     """A run on ranks that exchange tensors."""
     rows: list[_Row] = [*(summary.rows() if is_verbose else summary.rows(collectives=1))]
     rows += _file_rows(files) if is_verbose else _brief_file_rows(files)
     head = Note(f"{summary.title}: {time_text(summary.total_s)}")
     figures = [("ranks", summary.title, "", summary.total_s, None, None)]
     values = [told(summary.as_dict(), RANKS_SCHEMA)]
-    return Part("ranks", [[head, _labelled(rows)]], values, figures, files)
+    return RunPart("ranks", [[head, _labelled(rows)]], values, figures, files)
 
 
-def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> Part:
+def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
     """A training step on a framework's device."""
     document, name = report.document, f": {report.name}" if report.name else ""
     if is_verbose:
@@ -153,7 +153,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> Part:
         )
         for step in report.steps
     ]
-    return Part("steps", groups, told(document.values, document.schema), figures, files)
+    return RunPart("steps", groups, told(document.values, document.schema), figures, files)
 
 
 def _heading(runs: Sequence[Run], reason: str) -> Note:

@@ -12,7 +12,7 @@ from trnsim.cli import array_files, report_files
 from trnsim.cli.run_document import (
     RANKS_SCHEMA,
     Files,
-    Part,
+    RunPart,
     kernel_part,
     ranks_part,
     run_document,
@@ -52,7 +52,7 @@ class Reports:
     reason: str
     tell: Callable[[str], None]
     is_verbose: bool
-    parts: list[Part] = field(default_factory=list)
+    parts: list[RunPart] = field(default_factory=list)
     errors: list[BadInput] = field(default_factory=list)
     note: str = ""
 

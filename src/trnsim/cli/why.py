@@ -20,10 +20,10 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.why_document import why_document
 from trnsim.decide.pilot import logs
 from trnsim.decide.why import KINDS, answers, explain, with_logs
-from trnsim.document.answer import Document as AnswerDocument
+from trnsim.document.answer import Document
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.formatting import clipped
-from trnsim.reader import Document, parse
+from trnsim.reader import FileContent, parse
 
 if TYPE_CHECKING:
     from trnsim.decide.why import AnswersOrLog
@@ -46,7 +46,7 @@ app = parser()
 def why(
     first: Annotated[str, typer.Argument(help=_Given, metavar="A")],
     second: Annotated[str, typer.Argument(help="Likewise.", metavar="B")],
-) -> AnswerDocument:
+) -> Document:
     """Say why two answers differ, term by term, the largest first.
 
     A and B are each what compile, assess or plan infer, serve, train, layer or collective wrote
@@ -98,9 +98,9 @@ def _given(name: str, given: str) -> AnswersOrLog:
     return logs.read(path)
 
 
-def _of_json(document: Document) -> AnswersOrLog:
-    log = logs.of_json(document.root)
-    return answers(document.parsed.content, document.file) if log is None else log
+def _of_json(content: FileContent) -> AnswersOrLog:
+    log = logs.of_json(content.root)
+    return answers(content.parsed.content, content.file) if log is None else log
 
 
 def _words(name: str, given: str) -> list[str] | None:

@@ -15,7 +15,7 @@ from trnsim.device.program_line import leave_out
 from trnsim.jax import dlpack, private
 from trnsim.jax.host_client import host
 from trnsim.jax.pjrt import events, interrupts
-from trnsim.jax.pjrt.table import Table
+from trnsim.jax.pjrt.table import FunctionTable
 from trnsim.jax.processes import leave_processes
 
 _PRIORITY: Final = 500
@@ -23,7 +23,7 @@ _FAMILIES: Final = (
     *("buffers", "client", "devices", "errors", "events", "executables", "memories", "topology"),
 )
 """The modules that declare slots."""
-_tables: Final[list[Table]] = []
+_tables: Final[list[FunctionTable]] = []
 """The table, which must live as long as the process."""
 
 
@@ -36,7 +36,7 @@ def register() -> None:
     rank_figures.write_at_end()
     for family in _FAMILIES:
         import_module(f"trnsim.jax.pjrt.{family}")
-    table = Table()
+    table = FunctionTable()
     _tables.append(table)
     private.register(table.capsule(), _PRIORITY)
     private.lower_decompositions()

@@ -7,12 +7,12 @@ was perhaps meant. What fields mean together is checked by who declares them (`R
 """
 
 from trnsim.reader.declaration import Rule, between, declared
-from trnsim.reader.document import Document, Place, fault, line_in, load, parse
+from trnsim.reader.document import FileContent, Place, fault, line_in, load, parse
 from trnsim.reader.reading import Foreign, Record, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
 __all__ = [
-    "Document",
+    "FileContent",
     "Foreign",
     "Place",
     "Record",

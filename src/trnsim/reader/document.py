@@ -22,7 +22,7 @@ from trnsim.reader.parsed import Keys, Malformed, Parsed
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml
 
-__all__ = ["Document", "Place", "fault", "line_in", "load", "parse"]
+__all__ = ["FileContent", "Place", "fault", "line_in", "load", "parse"]
 
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -46,7 +46,7 @@ def fault(path: Path | str, why: str, fix: str = "", line: int = 1) -> BadInput:
 
 
 @dataclass(frozen=True)
-class Document:
+class FileContent:
     """The content of a file.
 
     Attributes:
@@ -60,7 +60,7 @@ class Document:
     fix: str = ""
 
     @classmethod
-    def of(cls, content: Any, file: str, fix: str = "") -> Document:
+    def of(cls, content: Any, file: str, fix: str = "") -> FileContent:
         """Values that stand in no file: errors name `file` and no line."""
         return cls(file, Parsed(content, lambda _: 0), fix)
 
@@ -84,7 +84,7 @@ class Place(NamedTuple):
         value: what stands there.
     """
 
-    document: Document
+    document: FileContent
     keys: Keys
     value: Any
 
@@ -117,7 +117,7 @@ class Place(NamedTuple):
         return self.document.refused(self.line.line, f"{self.name}{what}", fix)
 
 
-def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> Document:
+def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> FileContent:
     """The file at `path`.
 
     ``.yaml``, ``.yml``, ``.json`` and ``.toml`` are what they say. Any other file is JSON if it
@@ -139,13 +139,13 @@ def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> Document
 
 def parse(
     stored: bytes, path: Path | str, fix: str = "", *, is_table: bool = False, form: str = ""
-) -> Document:
+) -> FileContent:
     """The document in `stored`, which errors call `path`; `form` is one of `_PARSERS`, or "".
 
     Raises:
         BadInput: it is empty, no UTF-8 text, or not what its name says.
     """
-    blank = Document.of(None, str(path), fix)
+    blank = FileContent.of(None, str(path), fix)
     if stored[:2] in _UTF16:
         raise blank.refused(1, "the file is UTF-16", "save it as UTF-8")
     text = files.decoded(stored, path, fix)
@@ -156,7 +156,7 @@ def parse(
         raise blank.refused(1, "the file is empty")
     form = form or _form(text, Path(path).suffix.lower(), is_table=is_table)
     try:
-        return Document(str(path), _PARSERS[form](text), fix)
+        return FileContent(str(path), _PARSERS[form](text), fix)
     except Malformed as error:
         raise blank.refused(error.line, error.why, error.fix) from error
 

@@ -29,7 +29,7 @@ from trnsim.reader.declaration import (
     members,
     names_of,
 )
-from trnsim.reader.document import Document, Place, load
+from trnsim.reader.document import FileContent, Place, load
 from trnsim.reader.parsed import Parsed
 
 __all__ = ["Foreign", "Record", "read", "read_rows", "record", "rows"]
@@ -107,7 +107,7 @@ def read_rows(kind: type[_T], path: Path | str, fix: str = "") -> list[_T]:
     return rows(kind, load(path, fix, is_table=True))
 
 
-def rows(kind: type[_T], document: Document) -> list[_T]:
+def rows(kind: type[_T], document: FileContent) -> list[_T]:
     """The rows of a document.
 
     Raises:
@@ -127,7 +127,7 @@ def rows(kind: type[_T], document: Document) -> list[_T]:
     return [record(kind, document.root.inner(at)) for at in range(len(content))]
 
 
-def _check_columns(kind: type[Any], document: Document, columns: tuple[str, ...]) -> None:
+def _check_columns(kind: type[Any], document: FileContent, columns: tuple[str, ...]) -> None:
     """Refuse the first line of a CSV file that has an unknown name, or lacks one."""
     _check_names(kind, Place(document, (), dict.fromkeys(columns)))
     for name, declaration in fields_of(kind).items():

@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.jax.pjrt import errors
 from trnsim.jax.pjrt.structs import slots, struct
-from trnsim.jax.pjrt.table import Table, is_destructor, noop_address
+from trnsim.jax.pjrt.table import FunctionTable, is_destructor, noop_address
 
 FREES = {
     *("Error", "Event", "Client", "Executable", "LoadedExecutable", "Buffer"),
@@ -17,7 +17,7 @@ FREES = {
 
 @pytest.fixture(scope="module")
 def table(neuron):  # noqa: ARG001  it has loaded every family of slots
-    return Table()
+    return FunctionTable()
 
 
 def called(table, name, **values):
@@ -59,7 +59,7 @@ def test_what_a_slot_raises_becomes_an_error_of_its_kind(table):
 
 
 def test_a_neutral_table_does_nothing():
-    table = Table()
+    table = FunctionTable()
     table.neutralise()
     assert called(table, "Client_DmaMap")[0] is None
 

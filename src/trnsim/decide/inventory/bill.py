@@ -19,7 +19,7 @@ from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
 from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
-from trnsim.reader import Document, Foreign, between, declared, fault, record
+from trnsim.reader import FileContent, Foreign, between, declared, fault, record
 from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
@@ -167,7 +167,7 @@ def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date
     columns = _COSTS[cells["line_item_line_item_type"]]
     column = next((name for name in columns if name in cells), columns[-1])
     values = {name: cell for name, cell in cells.items() if name == column or name not in _COST}
-    document = Document(str(path), Parsed(values, lambda _: number), FIX)
+    document = FileContent(str(path), Parsed(values, lambda _: number), FIX)
     if column not in cells:
         raise document.refused(number, f"{column} is missing")
     row = record(CostLine, document.root)

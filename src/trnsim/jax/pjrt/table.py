@@ -106,7 +106,7 @@ def noop_address() -> int:
     return ctypes.cast(library.fegetround, ctypes.c_void_p).value or 0
 
 
-class Table:
+class FunctionTable:
     """The table in memory, and the capsule in which JAX takes it."""
 
     def __init__(self) -> None:

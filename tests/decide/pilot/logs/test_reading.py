@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.decide.pilot.logs import FORMATS, of_json, read
 from trnsim.errors import BadInput
-from trnsim.reader import Document
+from trnsim.reader import FileContent
 
 
 def test_every_format_is_named_where_none_is_recognised(tmp_path):
@@ -24,6 +24,6 @@ def test_a_file_that_is_not_there_is_refused():
 
 
 def test_json_of_a_load_test_is_known_without_a_file():
-    assert of_json(Document.of({"platform": "trn2"}, "-").root) is None
+    assert of_json(FileContent.of({"platform": "trn2"}, "-").root) is None
     with pytest.raises(BadInput, match="-: benchmarks: 0 benchmarks; legal: one"):
-        of_json(Document.of({"benchmarks": []}, "-").root)
+        of_json(FileContent.of({"benchmarks": []}, "-").root)
