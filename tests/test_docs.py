@@ -17,6 +17,7 @@ import pytest
 
 from trnsim import demo
 from trnsim.cli import app
+from trnsim.document.text import section_text
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -50,13 +51,14 @@ def printed():
 
 def sections():
     """The lines between the first and the last of `trnsim demo`."""
-    return [
-        *demo.show_kernel().lines(),
-        *demo.mistake_lines(),
-        *demo.training_lines(),
-        *demo.cost_lines(as_of=DAY),
-        *demo.claims_lines(),
+    blocks = [
+        *demo.show_kernel().blocks(),
+        *demo.mistake_blocks(),
+        *demo.training_blocks(),
+        *demo.cost_blocks(as_of=DAY),
+        *demo.claims_blocks(),
     ]
+    return section_text("", blocks).splitlines()
 
 
 @pytest.mark.slow

@@ -9,15 +9,10 @@ from trnsim.formatting import (
     enumerated,
     markdown_table,
     seconds,
-    text_table,
 )
 
 
-def test_columns_are_as_wide_as_their_widest_cell():
-    assert text_table(("a", "b"), [("long", "x"), ("s", "y")]) == "a     b\nlong  x\ns     y"
-
-
-def test_a_markdown_table_is_aligned_too():
+def test_a_markdown_table_is_aligned():
     assert markdown_table(("a", "b"), [("long", "x")]).splitlines() == [
         "| a    | b |",
         "| ---- | - |",

@@ -1,4 +1,4 @@
-"""Plain text tables, aligned by their own contents and not by the terminal, and number formats."""
+"""Formats of numbers and words, read and written; tables of Markdown."""
 
 from __future__ import annotations
 
@@ -11,16 +11,6 @@ if TYPE_CHECKING:
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _LARGE = 1000
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """`header` and `rows` in columns as wide as their widest cell, two spaces apart."""
-    lines = [header, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
 
 
 def clipped(text: str, width: int) -> str:

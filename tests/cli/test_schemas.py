@@ -139,10 +139,22 @@ def test_answers_are_those_that_the_schema_describes(name, tmp_path, monkeypatch
 def test_reports_have_figures_by_their_schemas(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_files()
-    fleet = ["plan", "fleet", str(EXAMPLES / "fleet.yaml"), "--policy", "threshold"]
+    scenario = (EXAMPLES / "fleet.yaml").read_text()
+    no_power = "".join(
+        line for line in scenario.splitlines(keepends=True) if "_per_kwh" not in line
+        and "watts_per_chip" not in line
+    )  # fmt: skip
+    Path("no_power.yaml").write_text(no_power)
+    options = ("--policy", "threshold", "--draws", "2")
     for name, commands in (
         ("assess-report/1", ANSWERS["assess/1"]),
-        ("plan-fleet/1", [[*fleet, "--draws", "2"]]),
+        (
+            "plan-fleet/1",
+            [
+                ["plan", "fleet", file, *options]
+                for file in (str(EXAMPLES / "fleet.yaml"), "no_power.yaml")
+            ],
+        ),
     ):
         found = []
         for words in commands:

@@ -14,15 +14,39 @@ from trnsim.demo import examples, kernel_section
 DAY = date(2026, 11, 21)
 
 
+def words(blocks):
+    """The notes of a section."""
+    return [block.words for block in blocks]
+
+
+def claims_lines(*given):
+    return words(demo.claims_blocks(*given))
+
+
+def mistake_lines(**options):
+    return words(demo.mistake_blocks(**options))
+
+
+def training_lines(**options):
+    return words(demo.training_blocks(**options))
+
+
+def cost_lines(**options):
+    """The heading, the names of columns, and a row a platform with its price."""
+    title, table = demo.cost_blocks(**options)
+    rows = [" ".join([*row, *table.below[at]]) for at, row in enumerate(table.rows)]
+    return [title.words, " ".join(column.name for column in table.columns), *rows]
+
+
 @pytest.fixture(scope="module")
 def shown():
     return demo.show_kernel(sequence=512, width=64)
 
 
 def test_the_kernel_lines_name_size_error_time_interval_bottleneck_and_advice(shown):
-    first, second, third = shown.lines()
+    first, second, third = words(shown.blocks())
     assert re.match(r"1 Kernel    flash attention 512x64 bf16 .*float64 \d\.\de-\d\d$", first)
-    assert re.search(r"\d+\.\d us \[\d+\.\d to \d+\.\d\], bound by ", second)
+    assert re.search(r"^\d+\.\d us \[\d+\.\d to \d+\.\d\], bound by ", second)
     assert re.search(r"try: .*attention\.py:\d+$", second)
     assert re.search(
         r"\d+ % off in the median, \d+ % at P90 \(docs/generated/accuracy\.md\)$", third
@@ -49,16 +73,16 @@ def test_another_chip_takes_another_time(shown):
 
 
 def test_the_bottleneck_is_the_summarys(shown):
-    assert f"bound by {shown.run.summary.bound_by}" in shown.lines()[1]
+    assert f"bound by {shown.run.summary.bound_by}" in words(shown.blocks())[1]
 
 
 def test_without_advice_the_line_ends_with_the_bottleneck(shown):
     silent = replace(shown, advice=None)
-    assert silent.lines()[1].endswith(f"bound by {shown.run.summary.bound_by}")
+    assert words(silent.blocks())[1].endswith(f"bound by {shown.run.summary.bound_by}")
 
 
 def test_the_mistake_names_its_line_what_was_given_what_is_legal_and_the_source():
-    (line,) = demo.mistake_lines()
+    (line,) = mistake_lines()
     text = examples.path("mistake.py").read_text()
     at = int(re.search(r"mistake\.py:(\d+)", line)[1])
     assert "nc_matmul" in text.splitlines()[at - 1]
@@ -72,34 +96,33 @@ def test_a_kernel_without_a_mistake_is_called_legal():
         del b
         return a
 
-    assert demo.mistake_lines(kernel=legal) == ["2 Mistake   none: the kernel is legal"]
+    assert mistake_lines(kernel=legal) == ["2 Mistake   none: the kernel is legal"]
 
 
 @pytest.mark.slow
 def test_other_seeds_and_steps_give_other_losses():
     pytest.importorskip("torch")
     first, again, other, longer = (
-        demo.training_lines(seed=seed, steps=steps)
-        for seed, steps in ((0, 4), (0, 4), (1, 4), (0, 8))
+        training_lines(seed=seed, steps=steps) for seed, steps in ((0, 4), (0, 4), (1, 4), (0, 8))
     )
     assert first == again
     assert first != other
     assert first != longer
     assert re.match(r"3 PyTorch   loss \d\.\d+ -> \d\.\d+, difference from the CPU \d", first[0])
     assert re.search(r"; 2 compiled graphs take \d+\.?\d* us of a step$", first[0])
-    assert demo.training_lines(steps=4, target="trn1") != first
+    assert training_lines(steps=4, target="trn1") != first
 
 
 def test_where_torch_is_absent_the_line_says_how_to_enable_it(monkeypatch):
     monkeypatch.setattr("trnsim.demo.training_section.find_spec", lambda _: None)
-    assert demo.training_lines() == [
+    assert training_lines() == [
         "3 PyTorch   torch is not installed; to enable this: pip install 'trnsim[torch]'"
     ]
 
 
 @pytest.mark.slow
 def test_cost_has_a_line_for_each_platform_with_its_price_or_none():
-    lines = demo.cost_lines(as_of=DAY)
+    lines = cost_lines(as_of=DAY)
     table = {line.split()[0]: line for line in lines[2:]}
     assert list(table) == ["trn1", "trn2", "trn3", "p5en"]
     assert "no public price" in table["trn3"]
@@ -113,7 +136,7 @@ def test_more_tokens_cost_more_time_and_money():
     def hours(lines):
         return [re.findall(r"[\d.,]+ (?:d|h|min)\b", line)[0] for line in lines[2:]]
 
-    few, many = demo.cost_lines(tokens=1e11, as_of=DAY), demo.cost_lines(as_of=DAY)
+    few, many = cost_lines(tokens=1e11, as_of=DAY), cost_lines(as_of=DAY)
     assert "1e+11 tokens" in few[0]
     assert all(a != b for a, b in zip(hours(few), hours(many), strict=True))
 
@@ -132,17 +155,17 @@ def test_another_price_row_gives_another_cost():
         else price
         for price in rows.prices
     )
-    changed = demo.cost_lines(rows=replace(rows, prices=dearer), as_of=DAY)
-    plain = demo.cost_lines(as_of=DAY)
+    changed = cost_lines(rows=replace(rows, prices=dearer), as_of=DAY)
+    plain = cost_lines(as_of=DAY)
     assert changed[3] != plain[3]
     assert changed[2] == plain[2]
 
 
 def test_another_catalogue_gives_other_verdicts():
     rows = catalogue()
-    assert demo.claims_lines() == demo.claims_lines(rows)
+    assert claims_lines() == claims_lines(rows)
     without_prices = replace(rows, prices=())
-    assert demo.claims_lines(without_prices) != demo.claims_lines()
+    assert claims_lines(without_prices) != claims_lines()
 
 
 def test_the_reference_is_attention_in_float64():

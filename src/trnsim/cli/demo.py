@@ -12,12 +12,13 @@ from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.terminal import echo
+from trnsim.cli.terminal import echo, width
 from trnsim.demo import examples
+from trnsim.document.text import section_text, wrapped
 from trnsim.errors import BadInput
 
 _ROWS = 512
-_NEXT = "trnsim run YOUR.py, trnsim plan train YOUR.json, trnsim assess YOUR.csv"
+_NEXT = "trnsim run, trnsim plan train, trnsim assess"
 
 app = parser()
 
@@ -55,13 +56,14 @@ def show(
     echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
     kernel = demo.show_kernel(sequence=sequence, target=chip.name)
     sections = (
-        kernel.lines,
-        lambda: demo.mistake_lines(chip.name),
-        lambda: demo.training_lines(target=chip.name),
-        demo.cost_lines,
-        demo.claims_lines,
+        kernel.blocks,
+        lambda: demo.mistake_blocks(chip.name),
+        lambda: demo.training_blocks(target=chip.name),
+        demo.cost_blocks,
+        demo.claims_blocks,
     )
     for section in sections:
-        echo("\n".join(section()))
+        echo(section_text("", section(), width()))
     page = kernel.run.report(report)
-    echo(f"Report      {examples.short(page)}     next: {_NEXT}")
+    last = f"Report      {examples.short(page)}     next: {_NEXT}"
+    echo("\n".join(wrapped(last, width(), hanging=12)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trnsim.document.answer import Block, Note
 from trnsim.system.claims import claims, counts
 
 if TYPE_CHECKING:
     from trnsim.arch.catalogue import Catalogue
 
 
-def claims_lines(rows: Catalogue | None = None) -> list[str]:
-    """One line of the demo: the number of claims with each verdict."""
+def claims_blocks(rows: Catalogue | None = None) -> list[Block]:
+    """The number of claims with each verdict."""
     judged = claims(rows)
     (best, reproduced), *others = counts(judged).items()
     other_counts = ", ".join(f"{number} {verdict.value}" for verdict, number in others)
-    return [f"5 Claims    {reproduced} of {len(judged)} {best.value}; {other_counts}"]
+    counted = f"{reproduced} of {len(judged)} {best.value}; {other_counts}"
+    return [Note(f"5 Claims    {counted}", hanging=12)]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.demo import examples
+from trnsim.document.answer import Block, Note
 from trnsim.profile.analysis.advice import Advice, advise
 from trnsim.runner import run
 from trnsim.runs import Run
@@ -29,8 +30,8 @@ class KernelShow:
     largest_error: float
     advice: Advice | None
 
-    def lines(self) -> list[str]:
-        """Three lines of the demo."""
+    def blocks(self) -> list[Block]:
+        """Size and error of the kernel; its time, bottleneck and advice; how far off times were."""
         rows, columns = self.run.outputs.shape
         interval = self.run.timeline.interval()
         tries = ""
@@ -41,10 +42,11 @@ class KernelShow:
         shape = f"flash attention {rows}x{columns} bf16"
         time = f"{self.run.total_time_s * _US:.1f} us"
         spread = f"[{interval.p10 * _US:.1f} to {interval.p90 * _US:.1f}]"
+        error = f"error against float64 {self.largest_error:.1e}"
         return [
-            f"1 Kernel    {shape}     error against float64 {self.largest_error:.1e}",
-            f"            {time} {spread}, bound by {self.run.summary.bound_by}{tries}",
-            f"            {self.run.summary.unseen_error} (docs/generated/accuracy.md)",
+            Note(f"1 Kernel    {shape}     {error}", hanging=12),
+            Note(f"{time} {spread}, bound by {self.run.summary.bound_by}{tries}", 12, 0),
+            Note(f"{self.run.summary.unseen_error} (docs/generated/accuracy.md)", 12, 0),
         ]
 
 

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from trnsim.demo import examples
+from trnsim.document.answer import Block, Note
 from trnsim.errors import EmulatorError
 from trnsim.runner import run
 
 
-def mistake_lines(target: str = "trn2", kernel: Any = None) -> list[str]:
-    """One line of the demo: the line, the fault, the legal values, and the source of the rule."""
+def mistake_blocks(target: str = "trn2", kernel: Any = None) -> list[Block]:
+    """The line, the fault, the legal values, and the source of the rule."""
     launched = examples.module("mistake").mistake if kernel is None else kernel
     a, b = np.ones((128, 128), np.float32), np.ones((128, 512), np.float32)
     try:
         run(launched, a, b, target=target)
     except EmulatorError as error:
         where = f"{examples.short(error.line.file)}:{error.line.line}" if error.line else "?"
-        return [f"2 Mistake   {where}  {error.reason}  ({error.source})"]
-    return ["2 Mistake   none: the kernel is legal"]
+        return [Note(f"2 Mistake   {where}  {error.reason}  ({error.source})", hanging=12)]
+    return [Note("2 Mistake   none: the kernel is legal")]
