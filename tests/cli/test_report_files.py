@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import report_files
 from trnsim.cli.options import parser
-from trnsim.cli.report_files import Answer, answering
+from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.document.answer import Document, Section, Table, columns
 from trnsim.errors import BadInput
 
@@ -56,7 +56,7 @@ def test_a_page_that_is_named_has_its_files_beside_it(tmp_path):
     [(".json", '{\n "usd": 1.5'), (".csv", "a,b\n"), (".txt", "a     b\n"), (".HTML", "<!")],
 )
 def test_an_answer_is_written_as_its_ending_says(ending, start, tmp_path):
-    path = report_files.write_output(tmp_path / f"a{ending}", report_files.Answer(of("t")))
+    path = report_files.write_output(tmp_path / f"a{ending}", report_files.PrintedAnswer(of("t")))
     assert path.read_text(encoding="utf-8").lower().startswith(start)
 
 
@@ -65,7 +65,7 @@ def test_an_ending_or_answer_without_a_form_is_refused(tmp_path):
         report_files.check_output(tmp_path / "a.pdf")
     with pytest.raises(BadInput, match="the answer has no table"):
         report_files.write_output(
-            tmp_path / "a.csv", report_files.Answer(Document("", {}, [Section("", [])]))
+            tmp_path / "a.csv", report_files.PrintedAnswer(Document("", {}, [Section("", [])]))
         )
 
 
@@ -75,10 +75,14 @@ def greet():
 
     @app.command()
     @answering
-    def greet(name: Annotated[str, typer.Option(metavar="NAME")] = "t") -> Document | Answer | None:
+    def greet(
+        name: Annotated[str, typer.Option(metavar="NAME")] = "t",
+    ) -> Document | PrintedAnswer | None:
         """Greet."""
         made = of(name)
-        return {"none": None, "own": Answer(made, '{"own": 1}', [Path("more.txt")])}.get(name, made)
+        return {"none": None, "own": PrintedAnswer(made, '{"own": 1}', [Path("more.txt")])}.get(
+            name, made
+        )
 
     return lambda *words: CliRunner().invoke(app, list(map(str, words)))
 

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from trnsim.cli.error_text import message
 from trnsim.cli.options import parser
-from trnsim.cli.parsing import HELP_OPTIONS, Group
+from trnsim.cli.parsing import HELP_OPTIONS, CommandGroup
 from trnsim.cli.terminal import complain, echo, leave_output
 from trnsim.errors import EmulatorError
 from trnsim.version import VERSION
@@ -89,7 +89,7 @@ def module_of(command: str) -> str:
     return f"trnsim.cli.{command.replace('-', '_')}"
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """The commands by name; until a command is called, only its summary exists."""
 
     groups: ClassVar = {heading: list(commands) for heading, commands in GROUPS.items()}

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.asked import AskedOptions, check_seed
+from trnsim.cli.inventory_options import InventoryOptions, check_seed
 from trnsim.cli.options import Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
-from trnsim.cli.report_files import Answer, answering
+from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
 from trnsim.decide.assess import assess as assess_inventory
 from trnsim.decide.document.decision_document import decision_document
@@ -24,8 +24,8 @@ app = parser()
 
 
 @dataclass(frozen=True, kw_only=True)
-class AssessOptions(AskedOptions):
-    """What one may ask for."""
+class AssessOptions(InventoryOptions):
+    """Options of ``trnsim assess``."""
 
     inventory: Annotated[
         Path | None,
@@ -40,7 +40,7 @@ class AssessOptions(AskedOptions):
 @app.command("assess")
 @answering
 @command(AssessOptions)
-def assess(given: AssessOptions) -> Answer | None:
+def assess(options: AssessOptions) -> PrintedAnswer | None:
     """Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.
 
     A saving is predicted cost there over predicted cost here, at prices of one kind: staying saves
@@ -50,16 +50,16 @@ def assess(given: AssessOptions) -> Answer | None:
 
     Example: trnsim assess examples/inventory.csv --on trn1,inf2 --output decision.json
     """
-    if given.template:
+    if options.template:
         echo(inventory_template(), ends_line=False)
         return None
-    if given.inventory is None:
+    if options.inventory is None:
         raise BadInput("no INVENTORY is given", fix="trnsim assess --template > inventory.yaml")
-    check_seed(given.seed)
-    rows = own_rows(given.prices)
-    asked = given.asked(rows, given.seed)
+    check_seed(options.seed)
+    rows = own_rows(options.prices)
+    assessment = options.assessment(rows, options.seed)
     with progress() as tell:
-        found = assess_inventory(
-            given.inventory, asked, rows=rows, predictor=Predictor(rows, tell), scan=findings
+        decision = assess_inventory(
+            options.inventory, assessment, rows=rows, predictor=Predictor(rows, tell), scan=findings
         )
-    return Answer(decision_document(found), found.text().rstrip())
+    return PrintedAnswer(decision_document(decision), decision.text().rstrip())

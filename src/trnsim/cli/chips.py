@@ -100,7 +100,7 @@ def announced_values(chip: Announced) -> dict[str, Any]:
         **picked(chip, "status of"),
         "multiples": _sourced(chip.multiples),
         "derived": _sourced(chip.derived),
-        "hybrids": [{"text": text, "source": one.source} for text, one in chip.hybrids],
+        "hybrids": [{"text": text, "source": source.source} for text, source in chip.hybrids],
     }
 
 

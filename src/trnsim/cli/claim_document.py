@@ -78,12 +78,14 @@ def claim_values(claim: Claim) -> dict[str, Any]:
             picked(
                 part,
                 "quantity claimed verdict",
-                bases=[_basis_values(one) | {"matches": part.matches(one)} for one in part.bases],
+                bases=[
+                    _basis_values(basis) | {"matches": part.matches(basis)} for basis in part.bases
+                ],
                 not_known=part.missing,
             )
             for part in claim.parts
         ],
-        besides=[_basis_values(one) for one in claim.besides],
+        besides=[_basis_values(basis) for basis in claim.besides],
         **picked(claim, "notes rows"),
     )
 
@@ -116,11 +118,11 @@ def _verdict(verdict: ClaimVerdict) -> Mark:
 
 def ours(part: ClaimPart) -> str:
     """Our values of a part: one, or the least and the largest of its direct ones."""
-    known = [one for one in part.bases if not one.doubts] or list(part.bases)
-    judged = [one for one in known if not one.is_stand_in] or known
+    known = [basis for basis in part.bases if not basis.doubts] or list(part.bases)
+    judged = [basis for basis in known if not basis.is_stand_in] or known
     mark = "~" if judged and judged[0].is_stand_in else "?" if judged and judged[0].doubts else ""
-    texts = [one.value for one in judged if isinstance(one.value, str)]
-    values = [one.value for one in judged if not isinstance(one.value, str)]
+    texts = [basis.value for basis in judged if isinstance(basis.value, str)]
+    values = [basis.value for basis in judged if not isinstance(basis.value, str)]
     if texts or not values:
         return mark + " or ".join(dict.fromkeys(texts)) if texts else "-"
     low, high = text(min(values)), text(max(values))
@@ -161,7 +163,7 @@ def _part(part: ClaimPart, claim: Claim) -> list[Block]:
     if more:
         rest = Table(_BASES, more, kind="small")
         blocks.append(Folded(f"{len(more)} more", [rest], place="page"))
-    return blocks + [Note(f"not known: {one}", 2 * _INDENT, 0, "soft") for one in part.missing]
+    return blocks + [Note(f"not known: {text}", 2 * _INDENT, 0, "soft") for text in part.missing]
 
 
 def _basis(basis: ClaimBasis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:

@@ -51,12 +51,12 @@ def _chosen(id_: str) -> list[Claim]:
     judged = all_claims()
     if not id_:
         return judged
-    found = [claim for claim in judged if claim.id == id_.upper()]
-    if not found:
+    named = [claim for claim in judged if claim.id == id_.upper()]
+    if not named:
         names = [claim.id for claim in judged]
         near = ", ".join(get_close_matches(id_.upper(), names, _NEAR)) or names[0]
         raise BadInput(
             f"there is no claim {id_!r}; legal: {names[0]} to {names[-1]}",
             fix=f"perhaps {near}; trnsim claims lists all",
         )
-    return found
+    return named

@@ -51,14 +51,14 @@ def users_traceback(error: BaseException, script: Path) -> str:
 
     Where trnsim itself raised the error, its frames stay: a bug report needs them.
     """
-    found = TracebackException.from_exception(error)
-    pending: list[TracebackException | None] = [found]
+    shown = TracebackException.from_exception(error)
+    pending: list[TracebackException | None] = [shown]
     while pending:
         part = pending.pop()
         if part is not None:
             part.stack = StackSummary.from_list(_users_frames(part.stack, script))
             pending += [part.__cause__, part.__context__]
-    return "".join(found.format())
+    return "".join(shown.format())
 
 
 def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary]:
@@ -70,12 +70,12 @@ def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary
 
 
 def _is_users(line: SourceLine) -> bool:
-    """Whether a line belongs to the user's program rather than to the machinery that runs it."""
+    """True if a line belongs to the user's program and not to the machinery that runs it."""
     return not _is_machinery(line.file) and line.file.endswith(".py")
 
 
 def _is_machinery(file: str) -> bool:
-    """Whether a file only brings a program to run: trnsim, the parser, the launcher, Python."""
+    """True if a file only runs programs of others: trnsim, the parser, the launcher, Python."""
     path = Path(file)
     return (
         is_ours(file)
@@ -86,5 +86,5 @@ def _is_machinery(file: str) -> bool:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file is part of trnsim."""
+    """True if a file is part of trnsim."""
     return Path(file).is_relative_to(_PACKAGE)

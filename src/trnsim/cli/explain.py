@@ -101,9 +101,9 @@ def _instruction_document(instruction: type[Instruction]) -> Document:
 def _instruction(name: str) -> type[Instruction] | None:
     """The instruction called `name`, also as nisa.nc_matmul or NcMatmul."""
     wanted = name.rpartition(".")[2]
-    for opcode, made in Instruction.registry.items():
-        if wanted in (opcode, made.__name__):
-            return made
+    for opcode, instruction in Instruction.registry.items():
+        if wanted in (opcode, instruction.__name__):
+            return instruction
     return None
 
 

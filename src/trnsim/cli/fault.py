@@ -93,12 +93,12 @@ def fault(
         lasts_s,
         serial_number=model.devices[device].serial_number,
     )
-    made = hardware.inject(folder, asked)
-    echo(hardware.log_line(made))
+    injected = hardware.inject(folder, asked)
+    echo(hardware.log_line(injected))
 
 
 def _refuse(kind: str, options: Mapping[str, object]) -> None:
     """Raise `BadInput` where one of `options`, which `kind` does not take, was given."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise BadInput(f"trnsim fault {kind} takes no {given[0]}", fix=f"leave {given[0]} out")
+    refused = [name for name, value in options.items() if value is not None]
+    if refused:
+        raise BadInput(f"trnsim fault {kind} takes no {refused[0]}", fix=f"leave {refused[0]} out")

@@ -72,33 +72,33 @@ def bill(
 
     Example: trnsim guard bill bill.csv decision.json
     """
-    found = realised_savings(bill, decisions.read(decision), tag)
-    sections = [Section("", _blocks(one)) for one in found]
+    savings = realised_savings(bill, decisions.read(decision), tag)
+    sections = [Section("", _blocks(saving)) for saving in savings]
     return Document(
-        "What was saved", [_values(one) for one in found], sections, schema="guard-bill/1"
+        "What was saved", [_values(saving) for saving in savings], sections, schema="guard-bill/1"
     )
 
 
-def _values(found: RealisedSaving) -> dict[str, object]:
-    months = [{**plain(one), "saving": one.saving} for one in found.months]
+def _values(saving: RealisedSaving) -> dict[str, object]:
+    months = [{**plain(month), "saving": month.saving} for month in saving.months]
     names = "workload=workload.name migration_usd=workload.migration.usd"
-    return {**picked(found, names, months=months), **picked(found, "missing paid_back_in")}
+    return {**picked(saving, names, months=months), **picked(saving, "missing paid_back_in")}
 
 
-def _blocks(found: RealisedSaving) -> list[Block]:
-    last = found.months[-1].month
-    cost = f"{amount(found.workload.migration.usd)} USD of the migration"
+def _blocks(saving: RealisedSaving) -> list[Block]:
+    last = saving.months[-1].month
+    cost = f"{amount(saving.workload.migration.usd)} USD of the migration"
     lines = [
-        f"{cost} were paid back in {found.paid_back_in}"
-        if found.paid_back_in
+        f"{cost} were paid back in {saving.paid_back_in}"
+        if saving.paid_back_in
         else f"{cost} are not paid back by {last}"
     ]
-    if found.missing:
-        lines.append(f"not in the bill: {', '.join(found.missing)}")
-    if any(one.volume is None for one in found.months):
+    if saving.missing:
+        lines.append(f"not in the bill: {', '.join(saving.missing)}")
+    if any(month.volume is None for month in saving.months):
         lines.append("months without a volume are taken to have that of the decision")
-    table = Table(_MONTHS, [_row(one) for one in found.months])
-    return [Note(found.workload.name), table, *map(Note, lines)]
+    table = Table(_MONTHS, [_row(month) for month in saving.months])
+    return [Note(saving.workload.name), table, *map(Note, lines)]
 
 
 def _row(month: Month) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def chip_card(chip: Accelerator, rows: Catalogue) -> list[Block]:
     year = f", {chip.year:.0f}" if chip.year is not None else ""
     kind = f", {chip.memory_kind}" if chip.memory_kind else ""
     head = Note(f"{chip.name}{also}: {cores}{year}{kind}", kind="strong")
-    sold = [one.name for one in rows.instances.values() if one.accelerator == chip.name]
+    sold = [row.name for row in rows.instances.values() if row.accelerator == chip.name]
     said = [f"in: {', '.join(sold) or 'no instance of the catalogue'}", *_noted(chip.note)]
     return [head, _facts(facts), *_said(said), *contradictions(rows, [chip.name])]
 
@@ -77,8 +77,8 @@ def _links(chip: Accelerator) -> Iterator[tuple[str, str, Provenance | None]]:
 
 def _facts(facts: Iterable[tuple[str, str, Provenance | None]]) -> Table:
     rows = [
-        (name, figure, "-" if made is None else f"{made.kind.value}: {made.source}")
-        for name, figure, made in facts
+        (name, figure, "-" if source is None else f"{source.kind.value}: {source.source}")
+        for name, figure, source in facts
     ]
     return Table(_FACTS, rows, indent=2)
 
@@ -92,11 +92,11 @@ def _said(lines: Iterable[str]) -> list[Block]:
 
 
 def contradictions(rows: Catalogue, names: Iterable[str] | None = None) -> list[Block]:
-    """What primary sources disagree about, of `names` or all: both readings, and the one in use."""
+    """Contradictions of primary sources about `names`, or all: both readings, and the one used."""
     wanted = None if names is None else set(names)
     return _said(
-        f"sources disagree, {topic}: {one}, or {other}; used: {rows.resolutions[topic].used}"
-        for topic, one, other in rows.contradictions
+        f"sources disagree, {topic}: {first}, or {other}; used: {rows.resolutions[topic].used}"
+        for topic, first, other in rows.contradictions
         if wanted is None or wanted & set(rows.resolutions[topic].of)
     )
 
@@ -110,7 +110,7 @@ def announced_card(chip: Announced) -> list[Block]:
         unit = "TB/s" if name == "mem_bw" else "TFLOP/s"
         follows = "" if figure is None else f"that would be {tera(figure)} {unit}; "
         lines.append(f"{name} x {times:g}: {follows}{times.provenance.source}")
-    lines += [f"hybrid: {text} ({made.source})" for text, made in chip.hybrids]
+    lines += [f"hybrid: {text} ({source.source})" for text, source in chip.hybrids]
     return [Note(head, kind="strong"), *_said(lines)]
 
 

@@ -89,18 +89,23 @@ def instances(
     day = day_of(as_of, rows)
     if kind is not None and kind not in KINDS:
         raise BadInput(f"--price is {kind!r}; legal: {', '.join(KINDS)}")
-    known = [one for one in rows.instances.values() if one.accelerator in _chips(rows)]
+    known = [
+        instance for instance in rows.instances.values() if instance.accelerator in _chips(rows)
+    ]
     if on:
         named = {name for platform in platforms(on) for name in platform.instances}
-        known = [one for one in known if one.name in named]
-    priced = {one.name: quote_of(one.name, kind, day, rows) for one in known}
+        known = [instance for instance in known if instance.name in named]
+    priced = {instance.name: quote_of(instance.name, kind, day, rows) for instance in known}
     if config is None:
-        values = [instance_values(one, priced[one.name], rows) for one in known]
+        values = [instance_values(instance, priced[instance.name], rows) for instance in known]
         blocks, schema = _table(known, priced, rows), "instances/1"
     else:
         model = read(config)
         kept = _tokens(model, tokens)
-        values = [_held(one, priced[one.name], model, kept, sequences, rows) for one in known]
+        values = [
+            _held(instance, priced[instance.name], model, kept, sequences, rows)
+            for instance in known
+        ]
         blocks = [Note(_head(model, kept, sequences)), *_held_table(values, priced)]
         schema = "instances-for/1"
     *table, note = blocks
@@ -115,40 +120,44 @@ def _chips(rows: Catalogue) -> set[str]:
 def quote_of(name: str, kind: str | None, day: date, rows: Catalogue) -> Quote:
     """The quote of `kind`; without, of the first kind with a price."""
     kinds = (kind,) if kind is not None else _SHOWN_FIRST
-    found = [quote(name, one, as_of=day, rows=rows) for one in kinds]
-    return next((one for one in found if one.usd_per_hour is not None), found[-1])
+    quotes = [quote(name, purchase_kind, as_of=day, rows=rows) for purchase_kind in kinds]
+    return next((price for price in quotes if price.usd_per_hour is not None), quotes[-1])
 
 
-def _usd(found: Quote, times: int = 1) -> str:
-    usd = found.usd_per_hour
+def _usd(price: Quote, times: int = 1) -> str:
+    usd = price.usd_per_hour
     return "none" if usd is None else f"{times * usd:,.5g}"
 
 
-def _kind(found: Quote) -> str:
-    return "-" if found.usd_per_hour is None else found.kind
+def _kind(price: Quote) -> str:
+    return "-" if price.usd_per_hour is None else price.kind
 
 
 def _table(known: list[Instance], priced: dict[str, Quote], rows: Catalogue) -> list[Block]:
+    bandwidths = {
+        instance.name: instance.count * rows.accelerator(instance.accelerator).memory_bytes_per_s
+        for instance in known
+    }
     lines = [
         (
-            clipped(one.name, _NAME),
-            f"{one.count} {one.accelerator}",
-            f"{one.memory_bytes / GIB:,.0f}",
-            f"{one.count * rows.accelerator(one.accelerator).memory_bytes_per_s / TERA:.3g}",
-            _peta(one, rows),
-            _usd(priced[one.name]),
-            _kind(priced[one.name]),
-            remark(priced[one.name]),
+            clipped(instance.name, _NAME),
+            f"{instance.count} {instance.accelerator}",
+            f"{instance.memory_bytes / GIB:,.0f}",
+            f"{bandwidths[instance.name] / TERA:.3g}",
+            _peta(instance, rows),
+            _usd(priced[instance.name]),
+            _kind(priced[instance.name]),
+            remark(priced[instance.name]),
         )
-        for one in known
+        for instance in known
     ]
     return [Table(_LISTED, lines), Note(_KINDS)]
 
 
-def _peta(one: Instance, rows: Catalogue) -> str:
+def _peta(instance: Instance, rows: Catalogue) -> str:
     """Published dense BF16 PFLOP/s of all chips, where there is one."""
-    peak = rows.accelerator(one.accelerator).peak_flop_per_s.get("bf16")
-    return "-" if peak is None else f"{one.count * peak / (1000 * TERA):.3g}"
+    peak = rows.accelerator(instance.accelerator).peak_flop_per_s.get("bf16")
+    return "-" if peak is None else f"{instance.count * peak / (1000 * TERA):.3g}"
 
 
 def instance_values(instance: Instance, price: Quote, rows: Catalogue) -> dict[str, Any]:
@@ -166,13 +175,13 @@ def instance_values(instance: Instance, price: Quote, rows: Catalogue) -> dict[s
     }
 
 
-def _price_values(found: Quote, times: int = 1) -> dict[str, Any]:
-    usd = found.usd_per_hour
+def _price_values(price: Quote, times: int = 1) -> dict[str, Any]:
+    usd = price.usd_per_hour
     return {
         "usd_per_hour": None if usd is None else float(times * usd),
-        "price_kind": None if usd is None else found.kind,
-        "price_as_of": found.row.last_seen if usd is not None and found.row else None,
-        "is_price_stale": found.is_stale,
+        "price_kind": None if usd is None else price.kind,
+        "price_as_of": price.row.last_seen if usd is not None and price.row else None,
+        "is_price_stale": price.is_stale,
     }
 
 
@@ -190,19 +199,24 @@ def _tokens(model: Architecture, asked: int | None) -> int:
 
 
 def _held(
-    one: Instance, found: Quote, model: Architecture, tokens: int, sequences: int, rows: Catalogue
+    instance: Instance,
+    price: Quote,
+    model: Architecture,
+    tokens: int,
+    sequences: int,
+    rows: Catalogue,
 ) -> dict[str, Any]:
     """One instance type: how many of it hold the model, and what that costs an hour."""
-    made = holding(model, machine(one.name, rows=rows), tokens=tokens, sequences=sequences)
-    head = picked(one, "name chip=accelerator chips=count")
-    if made is None:
-        return {**head, "instances": None, **_price_values(found, 0), "usd_per_hour": None}
+    fit = holding(model, machine(instance.name, rows=rows), tokens=tokens, sequences=sequences)
+    head = picked(instance, "name chip=accelerator chips=count")
+    if fit is None:
+        return {**head, "instances": None, **_price_values(price, 0), "usd_per_hour": None}
     return {
         **head,
-        **picked(made, "instances tensor pipeline"),
-        "needed_bytes_per_rank": made.needed_bytes,
-        "usable_bytes_per_rank": made.usable_bytes,
-        **_price_values(found, made.instances),
+        **picked(fit, "instances tensor pipeline"),
+        "needed_bytes_per_rank": fit.needed_bytes,
+        "usable_bytes_per_rank": fit.usable_bytes,
+        **_price_values(price, fit.instances),
     }
 
 

@@ -81,7 +81,7 @@ def launch(
 
     Example: trnsim launch --on trn2.48xlarge --nodes 2 --ranks-per-node 4 -- python train.py
     """
-    made = job(
+    launched = job(
         tuple(command or ()),
         one_platform(on).instance,
         folder,
@@ -90,23 +90,23 @@ def launch(
         fault_texts=tuple(fault or ()),
         max_restarts=max_restarts,
     )
-    _prepare(made)
-    echo(report.title(made.fabric))
-    ended = launcher.launch(made, launcher.stderr_line, _show)
-    unwritten = _report(made, ended)
+    _prepare(launched)
+    echo(report.title(launched.fabric))
+    ended = launcher.launch(launched, launcher.stderr_line, _show)
+    unwritten = _report(launched, ended)
     if unwritten is not None:
         complain(message(unwritten))
     raise SystemExit(ended.status or (2 if unwritten else 0))
 
 
-def _prepare(made: LaunchJob) -> None:
+def _prepare(launched: LaunchJob) -> None:
     """Make the folders, and remove what an earlier launch left in them.
 
     Raises:
         BadInput: they cannot be written, or the disk is full.
     """
-    files.check_folder(made.folder)
-    for folder in (made.logs, made.figures):
+    files.check_folder(launched.folder)
+    for folder in (launched.logs, launched.figures):
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
@@ -114,8 +114,8 @@ def _prepare(made: LaunchJob) -> None:
             raise BadInput(
                 f"cannot write to the folder {folder}: {error.strerror}", fix="name another folder"
             ) from error
-    files.write(made.logs / ".room", " " * 4096)  # a full disk is refused before ranks start
-    (made.logs / ".room").unlink()
+    files.write(launched.logs / ".room", " " * 4096)  # a full disk is refused before ranks start
+    (launched.logs / ".room").unlink()
 
 
 def _show(text: str) -> None:
@@ -123,11 +123,11 @@ def _show(text: str) -> None:
     sys.stdout.flush()
 
 
-def _report(made: LaunchJob, ended: launcher.JobEnd) -> BadInput | None:
+def _report(launched: LaunchJob, ended: launcher.JobEnd) -> BadInput | None:
     """Print and write the report; the error where it could not be written."""
-    found = report.job_world(made, ended)
-    error = report.write_or_error(found, made.folder)
-    echo(f"\n{text(report.world_document(found), width())}")
+    world = report.job_world(launched, ended)
+    error = report.write_or_error(world, launched.folder)
+    echo(f"\n{text(report.world_document(world), width())}")
     if error is None:
-        echo(f"  report  {made.folder / 'world.html'}\n  logs    {made.logs}")
+        echo(f"  report  {launched.folder / 'world.html'}\n  logs    {launched.logs}")
     return error

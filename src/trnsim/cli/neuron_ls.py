@@ -44,19 +44,19 @@ def neuron_ls(
     state = folder.opened()
     records = read_all(state)
     model = instance_of(records)
-    found = tool.processes(records, model, VERSION)
+    programs = tool.processes(records, model, VERSION)
     echo("emulated by trnsim", is_error=True)
     if as_json:
-        echo(tool.as_json(model, found))
+        echo(tool.as_json(model, programs))
         return
     echo(tool.head(model))
     if show_all_procs:
         itself = Observer(os.getpid(), own_command())
         tools = tool.tools([*observers(state), itself], model)
-        echo(tool.all_processes(model, [*found, *tools]))
+        echo(tool.all_processes(model, [*programs, *tools]))
     elif topology:
         echo(tool.topology(model))
     elif wide:
-        echo(tool.wide(model, found))
+        echo(tool.wide(model, programs))
     else:
         echo(tool.overview(model))

@@ -50,11 +50,11 @@ def neuron_monitor(
     """
     if sys.stdout is None:
         raise BadInput("neuron-monitor has no standard output", fix="redirect it to a file")
-    found = own_monitor(read(config) if config else EVERYTHING).stream()
+    reports = own_monitor(read(config) if config else EVERYTHING).stream()
     said = Verbose(verbose)
     print("emulated by trnsim", file=sys.stderr)
     try:
-        for report in found:
+        for report in reports:
             for line in said.lines(report):
                 print(line, file=sys.stderr)
             print(json.dumps(report, separators=(",", ":")), flush=True)

@@ -91,7 +91,7 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
     from trnsim.arch import TARGETS  # noqa: PLC0415  as above
 
     by_chip = {target.chip: target for target in TARGETS.values()}
-    found: dict[str, Target] = {}
+    named: dict[str, Target] = {}
     for platform in platforms(on or [default]):
         target = by_chip.get(platform.chip)
         if target is None:
@@ -100,5 +100,5 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
                 f"legal: {', '.join(TARGETS)}, their families and instance types",
                 fix="for example --on trn2; trnsim plan takes every platform",
             )
-        found[target.name] = target
-    return list(found.values())
+        named[target.name] = target
+    return list(named.values())

@@ -101,7 +101,7 @@ def own_rows(path: Path | None) -> Catalogue:
     return catalogue() if path is None else with_own_prices(path)
 
 
-def day_of(given: str | None, rows: Catalogue) -> date:
+def day_of(stated: str | None, rows: Catalogue) -> date:
     """The day that `--as-of` names, which is not in the future; without, today.
 
     Raises:
@@ -110,12 +110,12 @@ def day_of(given: str | None, rows: Catalogue) -> date:
     from trnsim.errors import BadInput  # noqa: PLC0415
     from trnsim.price import check_day, today  # noqa: PLC0415
 
-    if given is None:
+    if stated is None:
         return today(rows)
     try:
-        day = date.fromisoformat(given if len(given) == len("2026-11-21") else "")
+        day = date.fromisoformat(stated if len(stated) == len("2026-11-21") else "")
     except ValueError:
         raise BadInput(
-            f"--as-of is {given!r}; legal: a day up to {today(rows)}, as YYYY-MM-DD"
+            f"--as-of is {stated!r}; legal: a day up to {today(rows)}, as YYYY-MM-DD"
         ) from None
     return check_day(day, rows)

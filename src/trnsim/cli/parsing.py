@@ -11,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from trnsim.cli.help_text import help_text, usage
 from trnsim.cli.terminal import complain
 
-__all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "Group", "Parser", "usage_text"]
+__all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser", "usage_text"]
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
@@ -61,7 +61,7 @@ class Command(_Plain, TyperCommand):
     """A command."""
 
 
-class Group(_Plain, TyperGroup):
+class CommandGroup(_Plain, TyperGroup):
     """Commands by their names."""
 
 
@@ -72,7 +72,11 @@ class Parser(typer.Typer):
     """A Typer application whose commands print plain text, and which passes errors on."""
 
     def __init__(self, **settings: Any) -> None:
-        usual: dict[str, Any] = {"cls": Group, "add_completion": False, "rich_markup_mode": None}
+        usual: dict[str, Any] = {
+            "cls": CommandGroup,
+            "add_completion": False,
+            "rich_markup_mode": None,
+        }
         super().__init__(**usual | {"pretty_exceptions_enable": False} | settings)
 
     def command(

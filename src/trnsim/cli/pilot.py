@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from trnsim.cli.asked import AskedOptions, check_seed
+from trnsim.cli.inventory_options import InventoryOptions, check_seed
 from trnsim.cli.options import Folder, Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import Answer, answering
+from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
@@ -45,8 +45,8 @@ app = parser(
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteOptions(AskedOptions):
-    """What one may ask of a pilot."""
+class WriteOptions(InventoryOptions):
+    """Options of ``trnsim pilot write``."""
 
     inventory: Annotated[
         Path, typer.Argument(help="An inventory, as trnsim assess reads it.", metavar="INVENTORY")
@@ -71,30 +71,30 @@ class WriteOptions(AskedOptions):
 
 @app.command("write")
 @command(WriteOptions)
-def write(given: WriteOptions) -> None:
+def write(options: WriteOptions) -> None:
     """Write the paired run of the workload that tells most, its launch files and its thresholds.
 
     Example: trnsim pilot write examples/inventory.csv --on trn1 --folder pilot
     """
-    check_seed(given.seed)
-    if given.steps is not None and given.steps < 1:
-        raise BadInput(f"--steps is {given.steps}; legal: whole numbers from 1 on")
-    folders.check(given.folder, is_forced=given.force)
-    rows = own_rows(given.prices)
-    asked = given.asked(rows, given.seed)
+    check_seed(options.seed)
+    if options.steps is not None and options.steps < 1:
+        raise BadInput(f"--steps is {options.steps}; legal: whole numbers from 1 on")
+    folders.check(options.folder, is_forced=options.force)
+    rows = own_rows(options.prices)
+    assessment = options.assessment(rows, options.seed)
     with progress() as tell:
-        made, launch = chosen(
-            given.inventory,
-            given.folder,
-            asked,
-            PilotRequest(given.workload, given.steps, given.prices),
+        pilot, launch = chosen(
+            options.inventory,
+            options.folder,
+            assessment,
+            PilotRequest(options.workload, options.steps, options.prices),
             rows=rows,
             predictor=Predictor(rows, tell),
             scan=findings,
         )
-    folders.clear(given.folder)
-    paths = folders.write(made, launch, given.folder)
-    echo(_written(made))
+    folders.clear(options.folder)
+    paths = folders.write(pilot, launch, options.folder)
+    echo(_written(pilot))
     for path in paths:
         echo(f"wrote {path}")
 
@@ -109,7 +109,7 @@ def read(
         list[Path],
         typer.Argument(help="Logs whose names begin with today or there.", metavar="LOG..."),
     ],
-) -> Answer:
+) -> PrintedAnswer:
     """Read the logs of both sides, renew the decision, and write how to migrate.
 
     Logs are those of vLLM's benchmark, guidellm, torchtitan and NeMo, or tables in CSV.
@@ -118,39 +118,41 @@ def read(
     """
     pilot = read_pilot(folder)
     check_unchanged(pilot, folder, VERSION)
-    found = read_logs(pilot, logs)
+    measured = read_logs(pilot, logs)
     rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:
-        made = result(
-            pilot, folder, found, rows=rows, predictor=Predictor(rows, tell), scan=findings
+        renewed = result(
+            pilot, folder, measured, rows=rows, predictor=Predictor(rows, tell), scan=findings
         )
-    paths = document.write(pilot, made, folder)
-    return Answer(_document(pilot, made), files=paths)
+    paths = document.write(pilot, renewed, folder)
+    return PrintedAnswer(_document(pilot, renewed), files=paths)
 
 
 def _written(pilot: Pilot) -> str:
     return f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}\n  {pilot.why}"
 
 
-def _document(pilot: Pilot, found: PilotResult) -> Document:
-    after = found.renewed
+def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
+    after = pilot_result.renewed
     close = ", a close call" if after.is_close_call else ""
     blocks: list[Block] = [
         Note(f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}"),
         Note(f"before the pilot: {pilot.workload_decision.verdict}", indent=2),
-        Table(_SIDES, [_side(one) for one in (found.today, found.there)]),
-        Table(_CHECKS, [_check(one) for one in found.checks]),
+        Table(_SIDES, [_side(side) for side in (pilot_result.today, pilot_result.there)]),
+        Table(_CHECKS, [_check(check) for check in pilot_result.checks]),
     ]
-    return Document("A pilot and its decision", found, [Section("", blocks)], schema="pilot-read/1")
+    return Document(
+        "A pilot and its decision", pilot_result, [Section("", blocks)], schema="pilot-read/1"
+    )
 
 
-def _side(one: Measurement) -> tuple[str, ...]:
-    rates = (amount(one.predicted_per_s), amount(one.measured_per_s))
-    errors = (f"{one.old_error:.1%}", f"{one.new_error:.1%}")
-    return (one.side, one.instance, *rates, f"{one.factor:.3f}", *errors)
+def _side(measurement: Measurement) -> tuple[str, ...]:
+    rates = (amount(measurement.predicted_per_s), amount(measurement.measured_per_s))
+    errors = (f"{measurement.old_error:.1%}", f"{measurement.new_error:.1%}")
+    return (measurement.side, measurement.instance, *rates, f"{measurement.factor:.3f}", *errors)
 
 
-def _check(one: Check) -> tuple[str, ...]:
-    legal = f"{'>=' if one.is_least else '<='} {amount(one.limit)} {one.unit}"
-    is_met = {None: one.note or "not measured", True: "yes", False: "NO"}[one.is_met]
-    return (one.name, legal, "-" if one.figure is None else amount(one.figure), is_met)
+def _check(check: Check) -> tuple[str, ...]:
+    legal = f"{'>=' if check.is_least else '<='} {amount(check.limit)} {check.unit}"
+    is_met = {None: check.note or "not measured", True: "yes", False: "NO"}[check.is_met]
+    return (check.name, legal, "-" if check.figure is None else amount(check.figure), is_met)

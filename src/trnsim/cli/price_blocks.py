@@ -22,27 +22,27 @@ def overview(quotes: Sequence[Quote]) -> Table:
     """One line a quote; "none" where there is no public price."""
     rows = [
         (
-            found.instance,
-            found.kind,
-            "none" if found.usd_per_hour is None else f"{found.usd_per_hour:.4g}",
-            "-" if found.row is None else found.row.region,
-            "-" if found.row is None else str(found.row.last_seen),
-            remark(found),
+            price.instance,
+            price.kind,
+            "none" if price.usd_per_hour is None else f"{price.usd_per_hour:.4g}",
+            "-" if price.row is None else price.row.region,
+            "-" if price.row is None else str(price.row.last_seen),
+            remark(price),
         )
-        for found in quotes
+        for price in quotes
     ]
     return Table(_OVERVIEW, rows)
 
 
-def remark(found: Quote) -> str:
-    """What is said beside a price: that it is old, or the user's own."""
+def remark(price: Quote) -> str:
+    """The remark beside a price: that it is old, or the user's own."""
     said: list[str] = []
-    if found.row is not None and found.row.is_own:
+    if price.row is not None and price.row.is_own:
         said.append("own")
-    if found.own_ended is not None:
-        said.append(f"own ended {found.own_ended}")
-    if found.is_stale and found.age is not None:
-        said.append(f"{found.age.days} d old")
+    if price.own_ended is not None:
+        said.append(f"own ended {price.own_ended}")
+    if price.is_stale and price.age is not None:
+        said.append(f"{price.age.days} d old")
     return ", ".join(said)
 
 
@@ -51,12 +51,12 @@ def quotes_of(
 ) -> list[Quote]:
     """A quote of each kind that `instance` has a price of, on that day or later, or none public."""
     priced = {price.kind for price in rows.prices if price.instance == instance}
-    found = (
+    quotes = (
         quote(instance, kind, as_of=as_of, region=region, rows=rows)
         for kind in kinds
         if kind in priced
     )
-    return [one for one in found if region is None or one.row is not None]
+    return [price for price in quotes if region is None or price.row is not None]
 
 
 def story(
@@ -66,16 +66,18 @@ def story(
     lines: list[tuple[str, ...]] = []
     sources: list[str] = []
     chips = rows.instances[instance].count if instance in rows.instances else 0
-    for found in quotes:
+    for quoted in quotes:
         known = [
-            price for price in history(instance, found.kind, rows=rows) if price.first_seen <= as_of
+            price
+            for price in history(instance, quoted.kind, rows=rows)
+            if price.first_seen <= as_of
         ]
         if not known:
-            lines.append((found.kind, "none", "-", "-", "-", ""))
+            lines.append((quoted.kind, "none", "-", "-", "-", ""))
         for price in known:
             if price.source not in sources:
                 sources.append(price.source)
-            lines.append(_line(price, chips, found, sources.index(price.source) + 1))
+            lines.append(_line(price, chips, quoted, sources.index(price.source) + 1))
     return Table(_STORY, lines), Items(sources, indent=2, is_numbered=True)
 
 
@@ -87,10 +89,10 @@ def story_sections(
     return [Section("", [table]), *([Section("sources:", [sources])] if sources.items else [])]
 
 
-def _line(price: Price, chips: int, found: Quote, source: int) -> tuple[str, ...]:
+def _line(price: Price, chips: int, quoted: Quote, source: int) -> tuple[str, ...]:
     usd = float(price.usd_per_hour or 0.0)
-    if price == found.row:
-        mark = " ".join(filter(None, ["now", remark(found)]))
+    if price == quoted.row:
+        mark = " ".join(filter(None, ["now", remark(quoted)]))
     else:
         mark = "own" if price.is_own else ""
     return (
@@ -106,30 +108,30 @@ def _line(price: Price, chips: int, found: Quote, source: int) -> tuple[str, ...
 def sold(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[Note]:
     """How each kind is sold, and whether it can be bought for that time and size where asked."""
     notes: list[Note] = []
-    for found in quotes:
-        terms = found.row.terms if found.row else None
+    for price in quotes:
+        terms = price.row.terms if price.row else None
         text = "no public price" if terms is None else in_words(terms)
-        notes.append(Note(f"{found.kind}: {text}", indent=2, hanging=2))
+        notes.append(Note(f"{price.kind}: {text}", indent=2, hanging=2))
         if days is not None or instances is not None:
             notes.append(
-                Note(_answer(found, days, 1 if instances is None else instances), indent=4)
+                Note(_answer(price, days, 1 if instances is None else instances), indent=4)
             )
     return notes
 
 
-def _answer(found: Quote, days: float | None, instances: int) -> str:
-    reason = why_not(found, days=days, instances=instances)
+def _answer(price: Quote, days: float | None, instances: int) -> str:
+    reason = why_not(price, days=days, instances=instances)
     if reason is not None:
         return f"cannot be bought: {reason}"
-    may_end = ", and AWS may take it back" if _is_interruptible(found) else ""
+    may_end = ", and AWS may take it back" if _is_interruptible(price) else ""
     if days is None:
         return f"can be bought: {instances} all year round{may_end}"
-    paid = purchase(found, days=days, instances=instances)
+    paid = purchase(price, days=days, instances=instances)
     return f"can be bought: {paid.instances} for {paid.days:g} days, {paid.usd:,.2f} USD{may_end}"
 
 
-def _is_interruptible(found: Quote) -> bool:
-    return bool(found.row and found.row.terms and found.row.terms.is_interruptible)
+def _is_interruptible(price: Quote) -> bool:
+    return bool(price.row and price.row.terms and price.row.terms.is_interruptible)
 
 
 def in_words(terms: Terms) -> str:
@@ -153,21 +155,21 @@ def in_words(terms: Terms) -> str:
     return "; ".join(said)
 
 
-def quote_values(found: Quote) -> dict[str, Any]:
+def quote_values(price: Quote) -> dict[str, Any]:
     """A quote as JSON, with its source, age and terms."""
-    row, rate = found.row, found.usd_per_hour
+    row, rate = price.row, price.usd_per_hour
     terms = row.terms if row else None
     days = "first_seen=row.first_seen last_seen=row.last_seen as_of age_days=age.days is_stale"
     limits = "text shortest_days longest_days daily_up_to_days step_days sizes most_instances"
     return {
-        **picked(found, f"instance kind usd_per_hour region=row.region {days}"),
+        **picked(price, f"instance kind usd_per_hour region=row.region {days}"),
         "is_own": bool(row and row.is_own),
         **picked(
-            found, "evidence=usd_per_hour.provenance.kind source=usd_per_hour.provenance.source"
+            price, "evidence=usd_per_hour.provenance.kind source=usd_per_hour.provenance.source"
         ),
-        "own_ended": found.own_ended,
+        "own_ended": price.own_ended,
         "note": row.note if row else "",
-        "said": "" if rate is not None else str(found),
+        "said": "" if rate is not None else str(price),
         "terms": terms
         and picked(terms, f"{limits} start_within_days is_interruptible source=provenance.source"),
     }

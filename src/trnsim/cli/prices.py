@@ -80,17 +80,17 @@ def show(
         check_region(region)
     instance = instance and _name(instance, rows)
     names = [instance] if instance else _names(rows)
-    found = [one for name in names for one in quotes_of(name, kinds, day, region, rows)]
-    if not found:
+    quotes = [quoted for name in names for quoted in quotes_of(name, kinds, day, region, rows)]
+    if not quotes:
         where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
         raise BadInput(f"no price{where} as {kind or 'any kind'}")
-    sections = [Section("", [overview(found)])]
+    sections = [Section("", [overview(quotes)])]
     if instance:
-        first, *rest = story_sections(instance, found, day, rows)
-        ends = [*sold(found, days, instances), *map(Note, credits_told(rows))]
+        first, *rest = story_sections(instance, quotes, day, rows)
+        ends = [*sold(quotes, days, instances), *map(Note, credits_told(rows))]
         head = Note(f"{instance} on {day}")
         sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
-    values = [quote_values(one) for one in found]
+    values = [quote_values(quoted) for quoted in quotes]
     return Document("Prices", values, sections, schema="prices-show/1")
 
 
@@ -142,18 +142,18 @@ def compare(
     """
     rows = own_rows(prices)
     day = day_of(as_of, rows)
-    asked = [(name, own or kind) for name, _, own in (one.partition(":") for one in instances)]
-    found = [
-        quote(_name(name, rows), _kind(one), as_of=day, region=region, rows=rows)
-        for name, one in asked
+    asked = [(name, own or kind) for name, _, own in (text.partition(":") for text in instances)]
+    quotes = [
+        quote(_name(name, rows), _kind(own), as_of=day, region=region, rows=rows)
+        for name, own in asked
     ]
     try:
-        said = caveats(found, is_mixed_on_purpose=mixed_prices)
+        said = caveats(quotes, is_mixed_on_purpose=mixed_prices)
     except BadInput as error:
         raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
-    table = [_compared(one, found[0], rows) for one in found]
+    table = [_compared(quoted, quotes[0], rows) for quoted in quotes]
     values = [{**line, "caveats": said} for line in table]
-    sections = [Section("", _comparison(table, found, said))]
+    sections = [Section("", _comparison(table, quotes, said))]
     return Document("Prices compared", values, sections, schema="prices-compare/1")
 
 
@@ -190,7 +190,7 @@ def _chips_and_peak(name: str, rows: Catalogue) -> tuple[int, float | None]:
 
 
 def _comparison(
-    table: list[dict[str, Any]], found: list[Quote], said: tuple[str, ...]
+    table: list[dict[str, Any]], quotes: list[Quote], said: tuple[str, ...]
 ) -> list[Block]:
     def cell(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
@@ -204,9 +204,9 @@ def _comparison(
             cell(line["usd_per_peak_bf16_pflop_per_s_hour"], ".2f"),
             cell(line["over_first_per_peak"], ".2f"),
             line["as_of"] or "-",
-            remark(one),
+            remark(quoted),
         )
-        for line, one in zip(table, found, strict=True)
+        for line, quoted in zip(table, quotes, strict=True)
     ]
     below = dict.fromkeys(range(len(cells)), said)
     note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: of the same"
@@ -247,10 +247,10 @@ def refresh(
     for name in instances or ():
         if name not in known:
             raise BadInput(f"{name!r} is no instance type; legal: {', '.join(known)}")
-    found = read_from_aws(region, list(instances or known))
-    table = as_table(found)
+    prices = read_from_aws(region, list(instances or known))
+    table = as_table(prices)
     if output is None:
         echo(table, ends_line=False)
         return
     files.write(output, table)
-    echo(f"wrote {output}: {len(found)} prices")
+    echo(f"wrote {output}: {len(prices)} prices")

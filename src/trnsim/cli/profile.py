@@ -86,13 +86,13 @@ def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]
     by_target = {profile["target"]: profile for profile in new}
-    found = [(p, by_target[p["target"]]) for p in old if p["target"] in by_target]
-    if not found:
+    pairs = [(p, by_target[p["target"]]) for p in old if p["target"] in by_target]
+    if not pairs:
         raise BadInput(
             f"the reports have no target in common: {_targets(old)} and {_targets(new)}",
             fix="run both for the same targets: trnsim run SCRIPT --on trn1,trn2",
         )
-    return found
+    return pairs
 
 
 def _targets(profiles: Sequence[Data]) -> str:

@@ -52,7 +52,7 @@ Report = Annotated[
 
 
 @dataclass(frozen=True)
-class Answer:
+class PrintedAnswer:
     """A document, and what stands beside it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Answer:
         return self.json or document_json(self.document)
 
 
-def answering(act: Callable[..., Document | Answer | None]) -> Callable[..., None]:
+def answering(act: Callable[..., Document | PrintedAnswer | None]) -> Callable[..., None]:
     """Make a function that returns an answer a command with --json, --output and --report.
 
     Files that cannot be written are refused before the function runs. It returns None where it
@@ -82,9 +82,9 @@ def answering(act: Callable[..., Document | Answer | None]) -> Callable[..., Non
         check_output(output)
         if report is not None:
             check(report)
-        made = act(**arguments)
-        if made is not None:
-            answer(made, report, output, as_json=as_json)
+        answered = act(**arguments)
+        if answered is not None:
+            answer(answered, report, output, as_json=as_json)
         elif output is not None or report is not None:
             raise BadInput("there is no answer for --output or --report", fix="leave them out")
 
@@ -150,7 +150,7 @@ def write(report: Path, document: Document) -> list[Path]:
     return files.write_together(folder, dict(zip(names, contents, strict=True)))
 
 
-def write_output(file: Path, answered: Answer) -> Path:
+def write_output(file: Path, answered: PrintedAnswer) -> Path:
     """Write an answer in the form that the file's ending says.
 
     Raises:
@@ -174,7 +174,7 @@ def write_output(file: Path, answered: Answer) -> Path:
 
 
 def answer(
-    answered: Document | Answer,
+    answered: Document | PrintedAnswer,
     report: Path | None = None,
     output: Path | None = None,
     *,
@@ -182,7 +182,7 @@ def answer(
 ) -> None:
     """Print an answer as text or JSON, and write its files; below a text they are named."""
     if isinstance(answered, Document):
-        answered = Answer(answered)
+        answered = PrintedAnswer(answered)
     document = answered.document
     echo(answered.as_json if as_json else text(document, width()))
     written = list(answered.files)

@@ -217,15 +217,15 @@ def _endings(
     chips: list[arch.Target],
 ) -> list[Ending]:
     """How the script ended on each chip; an error on one chip does not stop the others."""
-    found: list[Ending] = []
+    endings: list[Ending] = []
     for chip in chips:
         if inputs:
-            found.append(script.call(path, kernel, inputs, chip))
+            endings.append(script.call(path, kernel, inputs, chip))
         else:
-            found.append(script.execute(path, arguments, chip))
-        if not (found[-1].is_whole or isinstance(found[-1].error, EmulatorError)):
+            endings.append(script.execute(path, arguments, chip))
+        if not (endings[-1].is_whole or isinstance(endings[-1].error, EmulatorError)):
             break
-    return found
+    return endings
 
 
 def _end(
@@ -271,5 +271,5 @@ def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
 def _recording() -> Any:
     """The recording of the program's calls on a framework's device; None where there are none."""
     module = sys.modules.get("trnsim.device.call_log")
-    found = [] if module is None else module.whole_program
-    return found[0] if found and found[0].events else None
+    recordings = [] if module is None else module.whole_program
+    return recordings[0] if recordings and recordings[0].events else None

@@ -47,7 +47,7 @@ class Ending:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it reached its end, or exited with status 0."""
+        """True if the script reached its end, or exited with status 0."""
         error = self.error
         return error is None or (isinstance(error, SystemExit) and not error.code)
 
@@ -62,25 +62,25 @@ def arranged(arguments: Iterable[str]) -> list[str]:
     --input, those that programs often have as well, such as --output and -v. Everything after
     ``--`` is the script's. ``--input a b`` becomes ``--input a --input b``.
     """
-    given = list(arguments)
+    remaining = list(arguments)
     ours: list[str] = []
     script: list[str] = []
     theirs: list[str] = []
     source = ""
-    while given:
-        argument = given.pop(0)
+    while remaining:
+        argument = remaining.pop(0)
         name = argument.partition("=")[0]
         if argument == "--" and script:
-            theirs += given
+            theirs += remaining
             break
-        if script and not _is_ours(name, source, [*ours, *given]):
+        if script and not _is_ours(name, source, [*ours, *remaining]):
             theirs.append(argument)
         elif argument == _INPUT:
-            while given and not _ends_list(given[0], is_first=not script):
-                ours += [_INPUT, given.pop(0)]
+            while remaining and not _ends_list(remaining[0], is_first=not script):
+                ours += [_INPUT, remaining.pop(0)]
         elif argument.startswith("-"):
-            takes_next = argument in _VALUED and bool(given)
-            ours += [argument, *([given.pop(0)] if takes_next else [])]
+            takes_next = argument in _VALUED and bool(remaining)
+            ours += [argument, *([remaining.pop(0)] if takes_next else [])]
         else:
             script = [argument]
             source = _text(Path(argument))
@@ -88,12 +88,12 @@ def arranged(arguments: Iterable[str]) -> list[str]:
 
 
 def _ends_list(argument: str, *, is_first: bool) -> bool:
-    """Whether an argument ends a list of arrays: it is an option, or the script's path."""
+    """True if an argument ends a list of arrays: it is an option, or the script's path."""
     return argument.startswith("-") or (is_first and argument.endswith(".py"))
 
 
 def _is_ours(name: str, source: str, others: list[str]) -> bool:
-    """Whether an option after a script with this source is the command's."""
+    """True if an option after a script with this source is the command's."""
     if name in _HELP:
         return "__main__" not in source
     if name not in (_INPUT, *_VALUED, *_OF_CALLS) or _names(source, name):
@@ -162,10 +162,10 @@ def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
 
 def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) -> Ending:
     """Run one kernel of the script on the user's arrays."""
-    given = [array_files.load(path) for path in inputs]
+    arrays = [array_files.load(path) for path in inputs]
     try:
         launchable = _kernel(script, _module(script), name)
-        return Ending([called(launchable, given, target=chip.name)])
+        return Ending([called(launchable, arrays, target=chip.name)])
     except AssertionError as error:
         return Ending([], _refusal(script, error))
     except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on

@@ -36,7 +36,7 @@ _FIX: Final = (
     "name what a command wrote with --json, - for the standard input, a log, or quote a command: "
     '"plan infer CONFIG.json --on trn2"'
 )
-_Given = "JSON of a command, - for stdin, a command in quotes, or a measured log."
+_SIDE = "JSON of a command, - for stdin, a command in quotes, or a measured log."
 
 app = parser()
 
@@ -44,7 +44,7 @@ app = parser()
 @app.command("why")
 @answering
 def why(
-    first: Annotated[str, typer.Argument(help=_Given, metavar="A")],
+    first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
     second: Annotated[str, typer.Argument(help="Likewise.", metavar="B")],
 ) -> Document:
     """Say why two answers differ, term by term, the largest first.
@@ -68,28 +68,28 @@ def why(
             fix="write the other answer to a file, and name that",
         )
     names = _name("A", first), _name("B", second)
-    found = explain(*with_logs(_given(names[0], first), _given(names[1], second), names), names)
+    answers = explain(*with_logs(_side(names[0], first), _side(names[1], second), names), names)
     said = clipped(first, _LENGTH * 2), clipped(second, _LENGTH * 2)
-    return why_document(found, said)
+    return why_document(answers, said)
 
 
-def _name(side: str, given: str) -> str:
+def _name(side: str, text: str) -> str:
     """A side in messages."""
-    return f"{side} ({clipped(given, _LENGTH)})"
+    return f"{side} ({clipped(text, _LENGTH)})"
 
 
-def _given(name: str, given: str) -> AnswersOrLog:
-    """What a side is: answers, or a log.
+def _side(name: str, text: str) -> AnswersOrLog:
+    """A side of the comparison: answers, or a log.
 
     Raises:
         BadInput: it is neither.
     """
-    if given == _STDIN:
+    if text == _STDIN:
         return _of_json(parse(sys.stdin.buffer.read(), name, _FIX, form="json"))
-    words = _words(name, given)
+    words = _words(name, text)
     if words is not None:
         return answers(_run(name, words), name, _options(words))
-    path = Path(given)
+    path = Path(text)
     if path.suffix.lower() == ".csv":
         return logs.read(path)
     stored = files.read_bytes(path, _FIX)
@@ -103,17 +103,17 @@ def _of_json(content: FileContent) -> AnswersOrLog:
     return answers(content.parsed.content, content.file) if log is None else log
 
 
-def _words(name: str, given: str) -> list[str] | None:
+def _words(name: str, text: str) -> list[str] | None:
     """The words of a command without the program's name; None for the name of a file.
 
     Raises:
         BadInput: it is a command that does not answer with a time.
     """
-    first, *rest = given.split(maxsplit=1) or [""]
+    first, *rest = text.split(maxsplit=1) or [""]
     if not rest or (first != _PROGRAM and first not in COMMANDS):
         return None
     try:
-        words = shlex.split(given)
+        words = shlex.split(text)
     except ValueError as error:
         raise BadInput(f"{name}: {error}", fix="close the quotes") from None
     words = words[1:] if words[0] == _PROGRAM else words
@@ -130,10 +130,10 @@ def _run(name: str, words: list[str]) -> Any:
     Raises:
         EmulatorError: its own, which also says whose it is.
     """
-    given = words if _JSON in words else [*words, _JSON]
+    arguments = words if _JSON in words else [*words, _JSON]
     try:
         with redirect_stdout(io.StringIO()) as printed:
-            commands(args=given, standalone_mode=False, prog_name=_PROGRAM)
+            commands(args=arguments, standalone_mode=False, prog_name=_PROGRAM)
     except EmulatorError as error:
         error.reason = f"{name}: {error.reason}"
         raise
@@ -149,17 +149,17 @@ def _run(name: str, words: list[str]) -> Any:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """What a command was given, by option; a flag is given "yes", arguments are numbered."""
-    found: dict[str, str] = {}
+    """The values of a command line by option: "yes" for a flag; arguments are numbered."""
+    options: dict[str, str] = {}
     name = ""
     for word in words[2 if words[0] == "plan" else 1 :]:
         if word.startswith("--"):
             name, _, value = word.partition("=")
-            found[name] = value or "yes"
+            options[name] = value or "yes"
             name = "" if value else name
         elif name:
-            found[name], name = word, ""
+            options[name], name = word, ""
         else:
-            found[f"argument {sum(not one.startswith('-') for one in found) + 1}"] = word
-    found.pop(_JSON, None)
-    return found
+            options[f"argument {sum(not name.startswith('-') for name in options) + 1}"] = word
+    options.pop(_JSON, None)
+    return options

@@ -31,79 +31,79 @@ _TERMS: Final = (
 _FIGURES: Final = columns("figure | A | B | change | P10 to P90 of A")
 
 
-def why_document(found: AnswerComparison, names: tuple[str, str]) -> Document:
+def why_document(answers: AnswerComparison, names: tuple[str, str]) -> Document:
     """The differences between the answers A and B, which `names` describe."""
-    is_one = found.kinds[0] == found.kinds[1]
+    is_one = answers.kinds[0] == answers.kinds[1]
     sides: list[Block] = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
     blocks = [sides]
-    for one in found.differences:
-        blocks += _why(one, is_one_command=is_one)
-    alone = (("A", found.only_old), ("B", found.only_new))
+    for answer in answers.differences:
+        blocks += _why(answer, is_one_command=is_one)
+    alone = (("A", answers.only_old), ("B", answers.only_new))
     for side, commands in alone:
         if commands:
             blocks.append([Note(f"only {side} answers for: {', '.join(commands)}")])
     values = {
-        **picked(found, "kinds", whys=[_values(one) for one in found.differences]),
-        **picked(found, "only_a=only_old only_b=only_new"),
+        **picked(answers, "kinds", whys=[_values(answer) for answer in answers.differences]),
+        **picked(answers, "only_a=only_old only_b=only_new"),
     }
     return Document(
         "Why two answers differ", values, [Section("", each) for each in blocks], schema="why/1"
     )
 
 
-def _values(found: AnswerDifference) -> dict[str, Any]:
+def _values(answer: AnswerDifference) -> dict[str, Any]:
     return picked(
-        found,
+        answer,
         "name",
-        times=[_time_values(one) for one in found.times],
-        inputs=[_change_values(one) for one in found.inputs],
-        figures=[picked(one, "within") | _change_values(one) for one in found.figures],
-        cost=found.cost,
+        times=[_time_values(time) for time in answer.times],
+        inputs=[_change_values(change) for change in answer.inputs],
+        figures=[picked(change, "within") | _change_values(change) for change in answer.figures],
+        cost=answer.cost,
     )
 
 
-def _change_values(one: AnswerChange) -> dict[str, Any]:
-    return picked(one, "path a=old b=new ratio")
+def _change_values(change: AnswerChange) -> dict[str, Any]:
+    return picked(change, "path a=old b=new ratio")
 
 
-def _time_values(one: TimeDifference) -> dict[str, Any]:
+def _time_values(difference: TimeDifference) -> dict[str, Any]:
     return {
-        "a": _side_values(one.old),
-        "b": _side_values(one.new),
-        **picked(one, "ratio b_within_a=new_within a_within_b=old_within"),
-        "terms": [picked(term, "name a_s=old_s b_s=new_s change_s") for term in one.terms],
-        **picked(one, "only_a=only_old only_b=only_new"),
-        "sources": [picked(each, "of=path a=old b=new") for each in one.sources],
-        "conditions": dict(zip(("only_a", "only_b"), one.conditions, strict=True)),
+        "a": _side_values(difference.old),
+        "b": _side_values(difference.new),
+        **picked(difference, "ratio b_within_a=new_within a_within_b=old_within"),
+        "terms": [picked(term, "name a_s=old_s b_s=new_s change_s") for term in difference.terms],
+        **picked(difference, "only_a=only_old only_b=only_new"),
+        "sources": [picked(each, "of=path a=old b=new") for each in difference.sources],
+        "conditions": dict(zip(("only_a", "only_b"), difference.conditions, strict=True)),
     }
 
 
-def _side_values(one: Time) -> dict[str, Any]:
-    low, high = one.interval_s or (None, None)
+def _side_values(time: Time) -> dict[str, Any]:
+    low, high = time.interval_s or (None, None)
     return {
-        **picked(one, "name", p10_s=low),
-        **picked(one, "p50_s", p90_s=high),
-        **picked(one, "is_measured", **one.sizes),
+        **picked(time, "name", p10_s=low),
+        **picked(time, "p50_s", p90_s=high),
+        **picked(time, "is_measured", **time.sizes),
     }
 
 
-def _why(found: AnswerDifference, *, is_one_command: bool) -> list[list[Block]]:
+def _why(difference: AnswerDifference, *, is_one_command: bool) -> list[list[Block]]:
     """One platform or workload: its times, then what explains them."""
-    if found.is_equal and is_one_command:
-        return [[Note(f"{found.name}: nothing changed")]]
-    blocks = _times(found)
-    rest = [*_sources(found.times), *_conditions(found.times)]
-    if found.inputs:
-        rest += _list("inputs:", map(_changed, found.inputs))
+    if difference.is_equal and is_one_command:
+        return [[Note(f"{difference.name}: nothing changed")]]
+    blocks = _times(difference)
+    rest = [*_sources(difference.times), *_conditions(difference.times)]
+    if difference.inputs:
+        rest += _list("inputs:", map(_changed, difference.inputs))
     elif is_one_command:
         rest.append(Note("inputs: none differs, so trnsim itself does: compare the versions"))
-    if not found.times:
-        rest.insert(0, Note(f"{found.name}:"))
-    if found.figures:
-        blocks += [rest, _figures(found)] if rest else [_figures(found)]
+    if not difference.times:
+        rest.insert(0, Note(f"{difference.name}:"))
+    if difference.figures:
+        blocks += [rest, _figures(difference)] if rest else [_figures(difference)]
     elif rest:
         blocks.append(rest)
-    factors = [f"{name} {_percent(ratio)}" for name, ratio in found.cost.items()]
+    factors = [f"{name} {_percent(ratio)}" for name, ratio in difference.cost.items()]
     if factors:
         blocks.append([Note(f"cost: {', '.join(factors)}")])
     return blocks
@@ -115,55 +115,62 @@ def _list(head: str, lines: Iterable[str]) -> list[Block]:
     return [Note(head), Items(items, indent=2)] if items else []
 
 
-def _times(found: AnswerDifference) -> list[list[Block]]:
+def _times(answer: AnswerDifference) -> list[list[Block]]:
     """A table for each time; a line where an earlier one has the same terms, one for all equal."""
     blocks: list[list[Block]] = []
     equal: list[str] = []
     seen: dict[tuple[Term, ...], str] = {}
-    for one in found.times:
-        what = one.old.name
-        if one.new.name != what:
-            what = f"{one.old.name} of A, {one.new.name} of B"
-        like = seen.setdefault(one.terms, what)
-        if one.is_equal:
-            equal.append(f"{what} {seconds(one.old.p50_s)}")
+    for difference in answer.times:
+        what = difference.old.name
+        if difference.new.name != what:
+            what = f"{difference.old.name} of A, {difference.new.name} of B"
+        like = seen.setdefault(difference.terms, what)
+        if difference.is_equal:
+            equal.append(f"{what} {seconds(difference.old.p50_s)}")
         elif like != what:
-            blocks.append([Note(f"{found.name}: {what}: as {like}")])
+            blocks.append([Note(f"{answer.name}: {what}: as {like}")])
         else:
-            blocks.append([Note(f"{found.name}: {what}"), *_time(one)])
+            blocks.append([Note(f"{answer.name}: {what}"), *_time(difference)])
     if equal:
-        blocks.append([Note(f"{found.name}: equal in both: {', '.join(equal)}")])
+        blocks.append([Note(f"{answer.name}: equal in both: {', '.join(equal)}")])
     return blocks
 
 
-def _time(one: TimeDifference) -> list[Block]:
+def _time(difference: TimeDifference) -> list[Block]:
     """One time of both sides, as a table of its terms."""
-    alone = (("A", one.only_old), ("B", one.only_new))
+    alone = (("A", difference.only_old), ("B", difference.only_new))
     lines = [
-        f"A {_side(one.old)}, B {_side(one.new)}{_ratio(one)}",
-        *_within(one),
-        *(f"{', '.join(map(_short, each))}: only in {side}" for side, each in alone if each),
+        f"A {_side(difference.old)}, B {_side(difference.new)}{_ratio(difference)}",
+        *_within(difference),
+        *(f"{', '.join(map(_short, names))}: only in {side}" for side, names in alone if names),
     ]
-    return [_terms(one), *map(Note, lines)]
+    return [_terms(difference), *map(Note, lines)]
 
 
-def _terms(one: TimeDifference) -> Table:
+def _terms(difference: TimeDifference) -> Table:
     """The terms in ms, with as many decimals for all as the largest time needs."""
-    decimals = _decimals(one.old.p50_s * _MS, one.new.p50_s * _MS)
-    is_logged = one.old.is_measured or one.new.is_measured
+    decimals = _decimals(difference.old.p50_s * _MS, difference.new.p50_s * _MS)
+    is_logged = difference.old.is_measured or difference.new.is_measured
     rows = []
-    for term in one.terms:
+    for term in difference.terms:
         change_s = None if is_logged and not term.change_s else term.change_s
         rows.append((_short(term.name), *_row(term.old_s, term.new_s, change_s, decimals)))
-    total = _row(one.old.p50_s, one.new.p50_s, one.new.p50_s - one.old.p50_s, decimals)
+    total = _row(
+        difference.old.p50_s,
+        difference.new.p50_s,
+        difference.new.p50_s - difference.old.p50_s,
+        decimals,
+    )
     return Table(_TERMS, [*rows, ("sum", *total)])
 
 
 def _decimals(*medians: float) -> int:
     """As many as show four digits of the larger median and three of the smaller."""
-    found = sorted(one for one in medians if 0 < one < math.inf)
-    digits = zip((found[:1], found[-1:]), (_DIGITS - 1, _DIGITS), strict=True)
-    needed = [count - math.floor(math.log10(one)) - 1 for each, count in digits for one in each]
+    known = sorted(median for median in medians if 0 < median < math.inf)
+    digits = zip((known[:1], known[-1:]), (_DIGITS - 1, _DIGITS), strict=True)
+    needed = [
+        count - math.floor(math.log10(median)) - 1 for group, count in digits for median in group
+    ]
     return min(max([0, *needed]), _MOST_DECIMALS)
 
 
@@ -177,23 +184,26 @@ def _row(
     )
 
 
-def _side(one: Time) -> str:
+def _side(time: Time) -> str:
     """The median with its interval."""
-    if one.interval_s is None:
-        return f"{seconds(one.p50_s)}{' measured' if one.is_measured else ''}"
-    low, high = map(seconds, one.interval_s)
-    return f"{seconds(one.p50_s)} ({low} to {high})"
+    if time.interval_s is None:
+        return f"{seconds(time.p50_s)}{' measured' if time.is_measured else ''}"
+    low, high = map(seconds, time.interval_s)
+    return f"{seconds(time.p50_s)} ({low} to {high})"
 
 
-def _ratio(one: TimeDifference) -> str:
-    return "" if one.ratio is None else f"; B is {amount(one.ratio)} times A"
+def _ratio(difference: TimeDifference) -> str:
+    return "" if difference.ratio is None else f"; B is {amount(difference.ratio)} times A"
 
 
-def _within(one: TimeDifference) -> list[str]:
-    """Whether each median lies in the other's interval."""
+def _within(difference: TimeDifference) -> list[str]:
+    """A sentence on which median lies in the other side's interval; none without intervals."""
     said = [
         f"{side}'s median lies {'within' if is_within else 'outside'} {other}'s P10 to P90"
-        for side, other, is_within in (("B", "A", one.new_within), ("A", "B", one.old_within))
+        for side, other, is_within in (
+            ("B", "A", difference.new_within),
+            ("A", "B", difference.old_within),
+        )
         if is_within is not None
     ]
     return ["; ".join(said)] if said else []
@@ -201,12 +211,14 @@ def _within(one: TimeDifference) -> list[str]:
 
 def _sources(times: Sequence[TimeDifference]) -> list[Block]:
     """Sources of the terms, where they differ; a source of several times once."""
-    found = dict.fromkeys((one.path, one.old, one.new) for each in times for one in each.sources)
+    sources = dict.fromkeys(
+        (source.path, source.old, source.new) for time in times for source in time.sources
+    )
     return _list(
         "sources:",
         (
             f"{_short(path)}, {side}: {'-' if said is None else said}"
-            for path, *both in found
+            for path, *both in sources
             for side, said in zip("AB", both, strict=True)
         ),
     )
@@ -214,26 +226,36 @@ def _sources(times: Sequence[TimeDifference]) -> list[Block]:
 
 def _conditions(times: Sequence[TimeDifference]) -> list[Block]:
     said = (
-        f"only in {side}: {one}"
+        f"only in {side}: {condition}"
         for at, side in enumerate("AB")
-        for one in dict.fromkeys(each for time in times for each in time.conditions[at])
+        for condition in dict.fromkeys(text for time in times for text in time.conditions[at])
     )
     return _list("conditions:", said)
 
 
-def _changed(one: AnswerChange) -> str:
-    return f"{one.path}: {_value(one.old)} -> {_value(one.new)}"
+def _changed(change: AnswerChange) -> str:
+    return f"{change.path}: {_value(change.old)} -> {_value(change.new)}"
 
 
-def _figures(found: AnswerDifference) -> list[Block]:
+def _figures(answer: AnswerDifference) -> list[Block]:
     """Figures besides the times."""
-    shown = [one for one in found.figures if one.ratio is None or abs(one.ratio - 1) >= _SHOWN]
+    shown = [
+        change
+        for change in answer.figures
+        if change.ratio is None or abs(change.ratio - 1) >= _SHOWN
+    ]
     rows = [
-        (one.path, _value(one.old), _value(one.new), _percent(one.ratio), _doubt(one))
-        for one in shown
+        (
+            change.path,
+            _value(change.old),
+            _value(change.new),
+            _percent(change.ratio),
+            _doubt(change),
+        )
+        for change in shown
     ]
     blocks: list[Block] = [Table(_FIGURES, rows)] if rows else []
-    small = len(found.figures) - len(shown)
+    small = len(answer.figures) - len(shown)
     if small:
         noun = "1 figure changes" if small == 1 else f"{small} figures change"
         blocks.append(Note(f"{noun} by less than {_SHOWN:.2%}"))

@@ -98,7 +98,7 @@ def _row(
             f"ranks{f' with LNC={cores}' if cores else ''}",
             fix=f"at most {has // stride} ranks, or --instances {max(needed, 1)}",
         )
-    found = alone(instance, cores, kind, nbytes, Spread(size, stride))
+    exchange = alone(instance, cores, kind, nbytes, Spread(size, stride))
     return {
         "platform": where.name,
         "instance": instance,
@@ -106,20 +106,20 @@ def _row(
         "ranks": size,
         "stride": stride,
         "lnc": cores,
-        "time_s": found.interval(),
-        "latency_s": found.fixed_s,
-        "bytes_s": found.bytes_s,
-        "algorithm": found.algorithm,
-        "level": found.level,
-        "bus_bytes_per_s": _bus(kind, nbytes, size, found),
+        "time_s": exchange.interval(),
+        "latency_s": exchange.fixed_s,
+        "bytes_s": exchange.bytes_s,
+        "algorithm": exchange.algorithm,
+        "level": exchange.level,
+        "bus_bytes_per_s": _bus(kind, nbytes, size, exchange),
     }
 
 
-def _bus(kind: str, nbytes: int, size: int, found: ExchangeTime) -> float:
+def _bus(kind: str, nbytes: int, size: int, exchange: ExchangeTime) -> float:
     """Bytes per second over each rank's links, as nccl-tests and nccom-test count them."""
-    if not found.time_s:
+    if not exchange.time_s:
         return 0.0
-    return _BUS.get(kind, 1.0) * (size - 1) / size * nbytes / found.time_s
+    return _BUS.get(kind, 1.0) * (size - 1) / size * nbytes / exchange.time_s
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:

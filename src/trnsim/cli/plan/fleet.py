@@ -47,9 +47,9 @@ def fleet(
     """
     policies = _policies(policy, draws, seed)
     with progress() as tell:
-        found = read(scenario, tell)
-        results = compare(found, policies, draws=draws, seed=seed, tell=tell)
-    return fleet_document(values(found, results, seed))
+        fleets = read(scenario, tell)
+        results = compare(fleets, policies, draws=draws, seed=seed, tell=tell)
+    return fleet_document(values(fleets, results, seed))
 
 
 def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:
@@ -59,12 +59,12 @@ def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:
         BadInput: one is not known, or another option is not legal.
     """
     policies = POLICIES if policy == "all" else tuple(dict.fromkeys(policy.split(",")))
-    for one in policies:
-        if one not in POLICIES:
-            raise BadInput(f"--policy {one!r} is not known; legal: {', '.join(POLICIES)} or all")
-    for name, given, least in (("--draws", draws, 1), ("--seed", seed, 0)):
-        if given < least:
-            raise BadInput(f"{name} {given}; legal: from {least} on")
+    for name in policies:
+        if name not in POLICIES:
+            raise BadInput(f"--policy {name!r} is not known; legal: {', '.join(POLICIES)} or all")
+    for name, value, least in (("--draws", draws, 1), ("--seed", seed, 0)):
+        if value < least:
+            raise BadInput(f"{name} {value}; legal: from {least} on")
     if draws > _MOST_DRAWS:
         raise BadInput(f"--draws {draws}; legal: at most {_MOST_DRAWS}")
     return policies

@@ -25,51 +25,51 @@ _CLOCK: Final = slice(11, 16)
 _CAUSES: Final = (("chips", "chips"), ("energy", "energy"), ("missed", "missed requests"))
 
 
-def names(made: dict[str, Any]) -> list[tuple[str, str]]:
+def names(fleet: dict[str, Any]) -> list[tuple[str, str]]:
     """Colours and names of services, then jobs."""
-    both = [one["name"] for one in (*made["services"], *made["jobs"])]
+    both = [member["name"] for member in (*fleet["services"], *fleet["jobs"])]
     return [(colour(at), name) for at, name in enumerate(both)]
 
 
-def day(made: dict[str, Any], policy: str, at: int, caption: str) -> str:
+def day(fleet: dict[str, Any], policy: str, at: int, caption: str) -> str:
     """Chips by service and job in each hour of the day number `at`."""
-    chips = made["policies"][policy]["chips"]
-    usable = made["usable_chips"]
-    found: list[ColumnBar] = []
+    chips = fleet["policies"][policy]["chips"]
+    usable = fleet["usable_chips"]
+    hourly: list[ColumnBar] = []
     for hour in range(at * _HOURS, (at + 1) * _HOURS):
         parts = [
             BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
-            for kind, name in names(made)
+            for kind, name in names(fleet)
         ]
         idle = usable - sum(part.value for part in parts)
-        clock = made["hours"][hour][_CLOCK]
-        found.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
+        clock = fleet["hours"][hour][_CLOCK]
+        hourly.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
     hours = slice(at * _HOURS, (at + 1) * _HOURS)
     lines = [
-        (kind, needed(made, quantile)[hours])
+        (kind, needed(fleet, quantile)[hours])
         for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
-        if made["services"]
+        if fleet["services"]
     ]
-    return chart(caption, columns(found, "chips", amount, lines, usable))
+    return chart(caption, columns(hourly, "chips", amount, lines, usable))
 
 
-def needed(made: dict[str, Any], quantile: str) -> list[float]:
+def needed(fleet: dict[str, Any], quantile: str) -> list[float]:
     """Chips that demand of all services needs in each hour: those of parts of replicas."""
-    total = [0.0] * len(made["hours"])
-    for one in made["services"]:
-        each = one["replica_chips"] / one["requests_per_s"]
-        demand: Sequence[float] = made["demand"][one["name"]][quantile]
+    total = [0.0] * len(fleet["hours"])
+    for service in fleet["services"]:
+        each = service["replica_chips"] / service["requests_per_s"]
+        demand: Sequence[float] = fleet["demand"][service["name"]][quantile]
         total = [sum_ + each * asked for sum_, asked in zip(total, demand, strict=True)]
     return total
 
 
-def misses(made: dict[str, Any], policy: str) -> str:
+def misses(fleet: dict[str, Any], policy: str) -> str:
     """Requests outside their SLO in each hour of the first day."""
-    missed = made["policies"][policy]["requests_missed"]
-    kinds = {name: kind for kind, name in names(made)}
-    found = [
+    missed = fleet["policies"][policy]["requests_missed"]
+    kinds = {name: kind for kind, name in names(fleet)}
+    hourly = [
         ColumnBar(
-            made["hours"][hour][_CLOCK],
+            fleet["hours"][hour][_CLOCK],
             tuple(
                 BarPart(
                     name,
@@ -84,11 +84,11 @@ def misses(made: dict[str, Any], policy: str) -> str:
     ]
     marks = [(kinds[name], name) for name in missed]
     caption = f"{policy}: requests missed by hour of the first day, P90"
-    return chart(caption, columns(found, "requests", amount), legend(marks))
+    return chart(caption, columns(hourly, "requests", amount), legend(marks))
 
 
-def dollars(made: dict[str, Any]) -> str:
-    """What a day costs by cause."""
+def dollars(fleet: dict[str, Any]) -> str:
+    """The cost of a day by cause."""
     rows = [
         Bar(
             policy,
@@ -98,27 +98,29 @@ def dollars(made: dict[str, Any]) -> str:
             ),
             f"{amount(sum(usd[cause] for cause, _ in _CAUSES))} USD a day",
         )
-        for policy, usd in _usd(made)
+        for policy, usd in _usd(fleet)
     ]
     marks = [(colour(at), name) for at, (_, name) in enumerate(_CAUSES)]
     return chart("What it costs, by cause", bars(rows), legend(marks))
 
 
-def worth(made: dict[str, Any]) -> str:
-    """What a day's training is worth."""
+def worth(fleet: dict[str, Any]) -> str:
+    """The worth of a day's training."""
     rows = [
         Bar(
             policy,
             (BarPart("trained tokens", usd["worth"], colour(2), _place(policy, "worth")),),
             f"{amount(usd['worth'])} USD a day",
         )
-        for policy, usd in _usd(made)
+        for policy, usd in _usd(fleet)
     ]
     return chart("What is trained is worth", bars(rows))
 
 
-def _usd(made: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
-    return [(name, one["expected"]["usd_per_day"]) for name, one in made["policies"].items()]
+def _usd(fleet: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+    return [
+        (name, outcome["expected"]["usd_per_day"]) for name, outcome in fleet["policies"].items()
+    ]
 
 
 def _place(policy: str, cause: str) -> str:

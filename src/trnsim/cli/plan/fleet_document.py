@@ -55,52 +55,52 @@ _SPLITS: Final = columns(
 )
 
 
-def fleet_document(made: dict[str, Any]) -> Document:
-    """The document of `made`, the values of `trnsim plan fleet`."""
-    found = Figures(made)
-    last = list(made["policies"])[-1]
-    days = f"{made['days']} day{'s' * (made['days'] > 1)}"
-    buildings = f"{len(made['buildings'])} building{'s' * (len(made['buildings']) > 1)}"
-    size = f"{made['chips']:,} chips in {buildings}, {made['spare_chips']:,} of them spare"
+def fleet_document(fleet: dict[str, Any]) -> Document:
+    """The document of `fleet`, the values of `trnsim plan fleet`."""
+    figures = Figures(fleet)
+    last = list(fleet["policies"])[-1]
+    days = f"{fleet['days']} day{'s' * (fleet['days'] > 1)}"
+    buildings = f"{len(fleet['buildings'])} building{'s' * (len(fleet['buildings']) > 1)}"
+    size = f"{fleet['chips']:,} chips in {buildings}, {fleet['spare_chips']:,} of them spare"
     head = [
-        Note(made["name"], place="text"),
-        Note(f"{size}; {made['block_chips']:,} change hands together"),
-        Note(f"{days} from {made['start']}, planned for {made['planned_for'].upper()} of demand"),
+        Note(fleet["name"], place="text"),
+        Note(f"{size}; {fleet['block_chips']:,} change hands together"),
+        Note(f"{days} from {fleet['start']}, planned for {fleet['planned_for'].upper()} of demand"),
     ]
     sections = [
         Section("", head),
-        Section("Policies", [_policies(made, found)], heading_place="page"),
-        Section("", [*_worth(made, last), *_sums(made, found)]),
-        Section("The fleet's day", _day(made, last), heading_place="page"),
-        Section("Requests outside their SLO", _missed(made), place="page"),
-        Section("Training", _trained(made), place="page"),
-        Section("One job on all chips, or many", [_splits(made)], heading_place="page"),
-        Section("Assumed", _assumed(made, found), heading_place="page"),
+        Section("Policies", [_policies(fleet, figures)], heading_place="page"),
+        Section("", [*_worth(fleet, last), *_sums(fleet, figures)]),
+        Section("The fleet's day", _day(fleet, last), heading_place="page"),
+        Section("Requests outside their SLO", _missed(fleet), place="page"),
+        Section("Training", _trained(fleet), place="page"),
+        Section("One job on all chips, or many", [_splits(fleet)], heading_place="page"),
+        Section("Assumed", _assumed(fleet, figures), heading_place="page"),
     ]
-    subtitle = f"{made['draws']} draws, seed {made['seed']}"
-    return Document(made["name"], made, sections, subtitle, _rows(made), SCHEMA)
+    subtitle = f"{fleet['draws']} draws, seed {fleet['seed']}"
+    return Document(fleet["name"], fleet, sections, subtitle, _rows(fleet), SCHEMA)
 
 
-def _interval(found: dict[str, float], scale: float = 1.0) -> Interval:
-    return Interval(*(scale * found[at] for at in _QUANTILES))
+def _interval(quantiles: dict[str, float], scale: float = 1.0) -> Interval:
+    return Interval(*(scale * quantiles[at] for at in _QUANTILES))
 
 
-def _percents(found: dict[str, float], digits: int) -> str:
-    p10, p50, p90 = (f"{100 * found[at]:.{digits}f}" for at in _QUANTILES)
+def _percents(quantiles: dict[str, float], digits: int) -> str:
+    p10, p50, p90 = (f"{100 * quantiles[at]:.{digits}f}" for at in _QUANTILES)
     return f"{p50} ({p10} to {p90})"
 
 
 def _unit(policies: dict[str, Any], name: str) -> tuple[float, str]:
     """A unit in which all medians are readable, and its name."""
-    most = max(abs(one[name]["p50"]) for one in policies.values())
+    most = max(abs(outcome[name]["p50"]) for outcome in policies.values())
     return next((unit for unit in _UNITS if most >= 10 * unit[0]), (1.0, ""))
 
 
-def _policies(made: dict[str, Any], found: Figures) -> Table:
-    policies = made["policies"]
+def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
+    policies = fleet["policies"]
     token, tokens = _unit(policies, "tokens_per_day")
     dollar, in_dollars = _unit(policies, "usd_per_day")
-    has_energy = any(one["energy_kwh_per_day"] is not None for one in policies.values())
+    has_energy = any(outcome["energy_kwh_per_day"] is not None for outcome in policies.values())
     known = [
         *columns(f"policy | used, % | SLO missed, % | {tokens} tokens/day"),
         Column(f"{in_dollars} USD/day", is_number=True, place="text"),
@@ -108,26 +108,26 @@ def _policies(made: dict[str, Any], found: Figures) -> Table:
         *([Column("MWh/day", is_number=True)] if has_energy else []),
     ]
     rows: list[Sequence[Cell]] = []
-    for name, one in policies.items():
+    for name, outcome in policies.items():
         row: list[Cell] = [
             Mark(name, "strong"),
-            _percents(one["utilisation"], 0),
-            _percents(one["missed_part"], 2),
-            amounts(_interval(one["tokens_per_day"], 1 / token)),
-            amounts(_interval(one["usd_per_day"], 1 / dollar)),
-            found.usd_range("policies", name, "usd_per_day"),
+            _percents(outcome["utilisation"], 0),
+            _percents(outcome["missed_part"], 2),
+            amounts(_interval(outcome["tokens_per_day"], 1 / token)),
+            amounts(_interval(outcome["usd_per_day"], 1 / dollar)),
+            figures.usd_range("policies", name, "usd_per_day"),
         ]
         if has_energy:
-            kwh = one["energy_kwh_per_day"]
+            kwh = outcome["energy_kwh_per_day"]
             row.append("-" if kwh is None else amount(kwh / _MWH))
         rows.append(row)
     return Table(known, rows)
 
 
-def _worth(made: dict[str, Any], last: str) -> list[Note]:
+def _worth(fleet: dict[str, Any], last: str) -> list[Note]:
     """How to read the policies, and how near training comes to sharing without any cost."""
-    policy = made["policies"][last]
-    most = made["perfect_sharing_training_usd"]
+    policy = fleet["policies"][last]
+    most = fleet["perfect_sharing_training_usd"]
     said = [
         "P50 (P10 to P90). USD: chips, energy, missed requests, less the worth of trained tokens."
     ]
@@ -136,81 +136,81 @@ def _worth(made: dict[str, Any], last: str) -> list[Note]:
         said.append(f"Training by the {last} plan reaches {part:.1%} of perfect sharing.")
     if not policy["own_plan"]:
         said.append("The solver found nothing better than the threshold policy's plan.")
-    return [Note(one) for one in said]
+    return [Note(text) for text in said]
 
 
-def _sums(made: dict[str, Any], found: Figures) -> list[Block]:
+def _sums(fleet: dict[str, Any], figures: Figures) -> list[Block]:
     """Dollars a day by cause, at the demand that is planned for."""
     rows = [
         (
             name,
-            *(found.usd("policies", name, "expected", "usd_per_day", cause) for cause in _CAUSES),
+            *(figures.usd("policies", name, "expected", "usd_per_day", cause) for cause in _CAUSES),
         )
-        for name in made["policies"]
+        for name in fleet["policies"]
     ]
-    return [Table(_SUMS, rows, place="page"), Drawing(dollars(made)), Drawing(worth(made))]
+    return [Table(_SUMS, rows, place="page"), Drawing(dollars(fleet)), Drawing(worth(fleet))]
 
 
-def _day(made: dict[str, Any], last: str) -> list[Block]:
+def _day(fleet: dict[str, Any], last: str) -> list[Block]:
     """Chips by service and job in each hour of the first day, drawn for up to a week."""
-    weekday = datetime.fromisoformat(made["hours"][0]).strftime("%A")
-    marks = [*names(made), ("idle", "idle")]
-    blocks: list[Block] = [_hours(made, last), Drawing(legend(marks), is_wide=True)]
-    blocks += [Drawing(day(made, name, 0, f"{name}, {weekday}")) for name in made["policies"]]
-    if made["demand"]:
+    weekday = datetime.fromisoformat(fleet["hours"][0]).strftime("%A")
+    marks = [*names(fleet), ("idle", "idle")]
+    blocks: list[Block] = [_hours(fleet, last), Drawing(legend(marks), is_wide=True)]
+    blocks += [Drawing(day(fleet, name, 0, f"{name}, {weekday}")) for name in fleet["policies"]]
+    if fleet["demand"]:
         said = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
         blocks.append(Note(said, kind="soft", place="page"))
-    others = range(1, min(made["days"], _DAYS))
+    others = range(1, min(fleet["days"], _DAYS))
     if others:
-        drawn = [Drawing(day(made, last, at, _date(made, at))) for at in others]
+        drawn = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
         blocks.append(Folded(f"{last}: the next {len(others)} days", drawn, "page"))
     return blocks
 
 
-def _hours(made: dict[str, Any], last: str) -> Table:
-    chips = made["policies"][last]["chips"]
+def _hours(fleet: dict[str, Any], last: str) -> Table:
+    chips = fleet["policies"][last]["chips"]
     shown = list(chips)[:_COLUMNS]
     header = [f"first day, {last}", *(clipped(name, 12) for name in shown), "idle"]
     rows = [
         (
-            datetime.fromisoformat(made["hours"][hour]).strftime("%a %H:%M"),
+            datetime.fromisoformat(fleet["hours"][hour]).strftime("%a %H:%M"),
             *(f"{chips[name][hour]:,}" for name in shown),
-            f"{made['usable_chips'] - sum(every[hour] for every in chips.values()):,}",
+            f"{fleet['usable_chips'] - sum(every[hour] for every in chips.values()):,}",
         )
         for hour in range(_HOURS)
     ]
     return Table([Column(name) for name in header], rows, place="text")
 
 
-def _date(made: dict[str, Any], at: int) -> str:
-    return datetime.fromisoformat(made["hours"][at * _HOURS]).strftime("%A, %d %B")
+def _date(fleet: dict[str, Any], at: int) -> str:
+    return datetime.fromisoformat(fleet["hours"][at * _HOURS]).strftime("%A, %d %B")
 
 
-def _missed(made: dict[str, Any]) -> list[Block]:
-    if not made["services"]:
+def _missed(fleet: dict[str, Any]) -> list[Block]:
+    if not fleet["services"]:
         return [Note("There are no services.")]
     rows = [
-        (policy, name, amounts(_quantiles(drawn, made["days"])))
-        for policy, one in made["policies"].items()
-        for name, drawn in one["draws"]["requests_missed"].items()
+        (policy, name, amounts(_quantiles(drawn, fleet["days"])))
+        for policy, outcome in fleet["policies"].items()
+        for name, drawn in outcome["draws"]["requests_missed"].items()
     ]
     known = columns("policy | service | requests missed a day", numbers_from=2)
-    return [*(Drawing(misses(made, policy)) for policy in made["policies"]), Table(known, rows)]
+    return [*(Drawing(misses(fleet, policy)) for policy in fleet["policies"]), Table(known, rows)]
 
 
-def _trained(made: dict[str, Any]) -> list[Block]:
+def _trained(fleet: dict[str, Any]) -> list[Block]:
     rows = [
-        (policy, name, amounts(_quantiles(drawn, made["days"] / _BILLIONTH)))
-        for policy, one in made["policies"].items()
-        for name, drawn in one["draws"]["tokens"].items()
+        (policy, name, amounts(_quantiles(drawn, fleet["days"] / _BILLIONTH)))
+        for policy, outcome in fleet["policies"].items()
+        for name, drawn in outcome["draws"]["tokens"].items()
     ]
     if not rows:
         return [Note("There are no jobs.")]
-    most = made["perfect_sharing_training_usd"]
+    most = fleet["perfect_sharing_training_usd"]
     said = [
-        f"{policy}: training reaches {one['expected']['training_usd'] / most:.1%} of perfect "
+        f"{policy}: training reaches {outcome['expected']['training_usd'] / most:.1%} of perfect "
         "sharing."
-        for policy, one in made["policies"].items()
+        for policy, outcome in fleet["policies"].items()
         if most
     ]
     known = columns("policy | job | billion tokens a day", numbers_from=2)
@@ -218,7 +218,7 @@ def _trained(made: dict[str, Any]) -> list[Block]:
 
 
 def _quantiles(drawn: Sequence[float], days: float) -> Interval:
-    ordered = sorted(one / days for one in drawn)
+    ordered = sorted(count / days for count in drawn)
     return Interval(*(_quantile(ordered, at) for at in (0.1, 0.5, 0.9)))
 
 
@@ -229,44 +229,45 @@ def _quantile(ordered: Sequence[float], at: float) -> float:
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
-def _splits(made: dict[str, Any]) -> Table:
+def _splits(fleet: dict[str, Any]) -> Table:
     rows = [
         (
-            f"{one['jobs']:,}",
-            f"{one['chips']:,}",
-            seconds(one["mtbf_s"]),
-            f"{one['goodput']:.1%}",
-            f"{one['jobs'] * one['chips'] * one['goodput']:,.0f}",
+            f"{split['jobs']:,}",
+            f"{split['chips']:,}",
+            seconds(split["mtbf_s"]),
+            f"{split['goodput']:.1%}",
+            f"{split['jobs'] * split['chips'] * split['goodput']:,.0f}",
         )
-        for one in made["splits"]
+        for split in fleet["splits"]
     ]
     return Table(_SPLITS, rows)
 
 
-def _assumed(made: dict[str, Any], found: Figures) -> list[Block]:
+def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
     """Where prices and rates are from."""
-    lines: list[Cell] = [("chips: ", found.usd("usd_per_chip_hour"), f" USD/h, {made['price']}")]
+    lines: list[Cell] = [("chips: ", figures.usd("usd_per_chip_hour"), f" USD/h, {fleet['price']}")]
     lines += [
-        f"{one['name']}: {one['requests_per_s']:.3g} requests/s on {one['replica_chips']} chips, "
-        f"{one['basis']}; {seconds(one['ready_s'])} to start"
-        for one in made["services"]
+        f"{service['name']}: {service['requests_per_s']:.3g} requests/s on "
+        f"{service['replica_chips']} chips, {service['basis']}; "
+        f"{seconds(service['ready_s'])} to start"
+        for service in fleet["services"]
     ]
-    for at, one in enumerate(made["jobs"]):
-        many = f"{one['count']} x " if one["count"] > 1 else ""
+    for at, job in enumerate(fleet["jobs"]):
+        many = f"{job['count']} x " if job["count"] > 1 else ""
         said = (
-            f"{one['name']}: {many}{_widths(one)} chips, {one['basis']}; "
-            f"{seconds(one['stop_s'])} to change, "
+            f"{job['name']}: {many}{_widths(job)} chips, {job['basis']}; "
+            f"{seconds(job['stop_s'])} to change, "
         )
-        lines.append((said, found.usd("jobs", at, "usd_per_million_tokens"), " USD/M tokens"))
+        lines.append((said, figures.usd("jobs", at, "usd_per_million_tokens"), " USD/M tokens"))
     more: list[Cell] = [
-        (f"a missed request of {one['name']}: ",
-         found.usd("services", at, "usd_per_missed_request"), " USD")
-        for at, one in enumerate(made["services"])
+        (f"a missed request of {service['name']}: ",
+         figures.usd("services", at, "usd_per_missed_request"), " USD")
+        for at, service in enumerate(fleet["services"])
     ]  # fmt: skip
     more += [
-        ("a kWh: ", found.usd("usd_per_kwh"), " USD, by the scenario"),
-        f"a chip fails every {seconds(made['chip_mtbf_s'])}, by the scenario or its default",
-        f"{made['block_chips']:,} chips change hands together, which divides all widths",
+        ("a kWh: ", figures.usd("usd_per_kwh"), " USD, by the scenario"),
+        f"a chip fails every {seconds(fleet['chip_mtbf_s'])}, by the scenario or its default",
+        f"{fleet['block_chips']:,} chips change hands together, which divides all widths",
     ]
     last = "figures.json has every number of this page, table.csv each hour."
     return [Items(lines), Items(more, place="page"), Note(last, kind="soft", place="page")]
@@ -277,19 +278,19 @@ def _widths(job: dict[str, Any]) -> str:
     return enumerated(chips if len(chips) <= _WIDTHS else [*chips[:2], "...", chips[-1]], "or")
 
 
-def _rows(made: dict[str, Any]) -> Table:
+def _rows(fleet: dict[str, Any]) -> Table:
     """A row for each policy, hour, and service or job."""
     rows = [
-        [policy, when, name, "service" if name in made["demand"] else "job", chips[hour]]
+        [policy, when, name, "service" if name in fleet["demand"] else "job", chips[hour]]
         + [
             series[name][at][hour] if name in series else None
-            for series in (made["demand"], one["requests_missed"], one["tokens"])
+            for series in (fleet["demand"], outcome["requests_missed"], outcome["tokens"])
             for at in _QUANTILES
         ]
-        for policy, one in made["policies"].items()
-        for name, chips in one["chips"].items()
-        for hour, when in enumerate(made["hours"])
+        for policy, outcome in fleet["policies"].items()
+        for name, chips in outcome["chips"].items()
+        for hour, when in enumerate(fleet["hours"])
     ]
     names = ["policy", "hour", "name", "is", "chips"]
-    names += [f"{one}_{at}" for one in _HOURLY for at in _QUANTILES]
+    names += [f"{series}_{at}" for series in _HOURLY for at in _QUANTILES]
     return records([dict(zip(names, row, strict=True)) for row in rows], names)

@@ -39,8 +39,8 @@ _COLUMNS: Final = columns(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What the command line says."""
+class InferOptions:
+    """Options of ``trnsim plan infer``."""
 
     config: Annotated[
         Path,
@@ -84,38 +84,42 @@ class Options:
 
 
 @answering
-@command(Options)
-def infer(given: Options) -> Document:
+@command(InferOptions)
+def infer(options: InferOptions) -> Document:
     """Latency, items a second and USD per million items of encoders, images and diffusion.
 
     Every core of the instance, or two where a step is guided, has a copy of the model.
 
     Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
     """
-    rows = own_rows(given.prices)
-    found = _estimates(given, rows)
-    said = beside([one.quote for one in found], rows)
-    title = f"{displayed(given.config)}: batch {given.batch} a copy, {found[0].item}s"
+    rows = own_rows(options.prices)
+    estimates = _estimates(options, rows)
+    said = beside([estimated.quote for estimated in estimates], rows)
+    title = f"{displayed(options.config)}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
-        Section("", [_table(found, said.mark)]),
-        *(Section("", _details(one)) for one in found),
+        Section("", [_table(estimates, said.mark)]),
+        *(Section("", _details(estimated)) for estimated in estimates),
     ]
-    return compared_document(title, [_values(one) for one in found], sections, said, "plan-infer/1")
+    return compared_document(
+        title, [_values(estimated) for estimated in estimates], sections, said, "plan-infer/1"
+    )
 
 
-def _estimates(given: Options, rows: Catalogue) -> list[InferenceEstimate]:
+def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate]:
     """One for each platform."""
-    asked = InputSizes(given.batch, given.sequence, given.image, given.steps, given.guidance)
-    kinds = purchased(given.on, given.price, is_mixed=given.mixed_prices)
-    table = measured_table(given.measured, [name for name, _ in kinds])
+    asked = InputSizes(
+        options.batch, options.sequence, options.image, options.steps, options.guidance
+    )
+    kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
+    table = measured_table(options.measured, [name for name, _ in kinds])
     return [
         estimate(
-            given.config,
+            options.config,
             name,
             asked,
-            cores=given.cores,
-            dtype=given.dtype,
+            cores=options.cores,
+            dtype=options.dtype,
             measured=table,
             kind=kind,
             rows=rows,
@@ -134,7 +138,7 @@ def _values(e: InferenceEstimate) -> dict[str, Any]:
     }
 
 
-def _table(found: Sequence[InferenceEstimate], mark: str) -> Table:
+def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
     rows = [
         (
             e.platform,
@@ -144,16 +148,16 @@ def _table(found: Sequence[InferenceEstimate], mark: str) -> Table:
             amounts(e.items_per_s),
             amounts(e.usd_per_million) + mark,
         )
-        for e in found
+        for e in estimates
     ]
     return Table(_COLUMNS, rows)
 
 
 def _details(e: InferenceEstimate) -> list[Block]:
     """Where the time goes, where it comes from, and what must be known."""
-    causes = sorted(e.estimate.parts_s.items(), key=lambda one: -one[1])
+    causes = sorted(e.estimate.parts_s.items(), key=lambda cause: -cause[1])
     told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
-    several = sum(one.times for one in e.parts) > 1
-    parts = [f"{one.name} x {one.times}: {seconds(one.time_s)}" for one in e.parts if several]
+    several = sum(part.times for part in e.parts) > 1
+    parts = [f"{part.name} x {part.times}: {seconds(part.time_s)}" for part in e.parts if several]
     lines = [*parts, *by_phase(e.estimate.sources), *e.notes]
     return [Note(f"{e.platform} ({e.quote}): {told}"), Items(lines, indent=2)]

@@ -46,24 +46,24 @@ def layer(
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
     model, rank = read(config), machine(one_platform(on).name)
-    given = _pass(phase, batch, sequence)
-    made = summaries(model, given, Split(tensor_parallel_size))
-    block = next(one for one in made if one.name == "layer")
+    work = _pass(phase, batch, sequence)
+    parts = summaries(model, work, Split(tensor_parallel_size))
+    block = next(part for part in parts if part.name == "layer")
     table = read_measured(measured) if measured else None
-    found = layer_times(rank, measured=table).of(block, given)
+    answer = layer_times(rank, measured=table).of(block, work)
     values = {
         "platform": rank.name,
-        **picked(given, "phase batch tokens past"),
+        **picked(work, "phase batch tokens past"),
         "tensor_parallel_size": tensor_parallel_size,
-        "layer": signature(block, given),
-        "answer": found,
+        "layer": signature(block, work),
+        "answer": answer,
     }
-    sections = [Section("", [Note(_words(found))])]
+    sections = [Section("", [Note(_words(answer))])]
     return Document(f"A layer on {rank.name}", values, sections, schema="plan-layer/1")
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:
-    legal = [str(one) for one in Phase if one is not Phase.TRAIN]
+    legal = [str(known) for known in Phase if known is not Phase.TRAIN]
     if phase not in legal:
         raise BadInput(f"--phase {phase}; legal: {enumerated(legal, 'or')}")
     if sequence < 1:
@@ -73,6 +73,8 @@ def _pass(phase: str, batch: int, sequence: int) -> Pass:
     return Pass(Phase(phase), batch, sequence)
 
 
-def _words(found: LayerTime) -> str:
-    parts = ", ".join(f"{name} {time_text(one)}" for name, one in found.parts_s.items() if one)
-    return f"{time_text(found.time_s)} ({parts}): {found.source}"
+def _words(answer: LayerTime) -> str:
+    parts = ", ".join(
+        f"{name} {time_text(time_s)}" for name, time_s in answer.parts_s.items() if time_s
+    )
+    return f"{time_text(answer.time_s)} ({parts}): {answer.source}"

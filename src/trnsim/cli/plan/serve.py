@@ -58,8 +58,8 @@ _WAVES: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the command line says."""
+class ServeOptions:
+    """Options of ``trnsim plan serve``."""
 
     config: Config
     on: On = None
@@ -175,7 +175,7 @@ class Asked:
         typer.Option(help="Print a command that starts the server: vllm.", metavar="KIND"),
     ] = None
 
-    def options(self) -> ServerOptions:
+    def server(self) -> ServerOptions:
         """Of the server."""
         return ServerOptions(
             tensor=self.tensor_parallel_size,
@@ -239,8 +239,8 @@ class Asked:
 
 
 @answering
-@command(Asked)
-def serve(asked: Asked) -> Document | None:
+@command(ServeOptions)
+def serve(options: ServeOptions) -> Document | None:
     """Latency, throughput and USD of serving a load on the layout that costs the least.
 
     Requests are run through the server step by step: static batches and buckets on AWS's chips, a
@@ -249,83 +249,87 @@ def serve(asked: Asked) -> Document | None:
 
     Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4
     """
-    model = read(asked.config)
-    options, demand = asked.options(), asked.demand()
-    slo = Slo(asked.slo_ttft, asked.slo_tpot)
-    _check_kept(asked, demand, options)
-    kinds = purchased(asked.on, asked.price, is_mixed=asked.mixed_prices)
-    table = measured_table(asked.measured, [name for name, _ in kinds])
-    rows = own_rows(asked.prices)
+    model = read(options.config)
+    server, demand = options.server(), options.demand()
+    slo = Slo(options.slo_ttft, options.slo_tpot)
+    _check_kept(options, demand, server)
+    kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
+    table = measured_table(options.measured, [name for name, _ in kinds])
+    rows = own_rows(options.prices)
     known = partial(plan, model, slo=slo, rows=rows, measured=table)
-    found = []
+    plans = []
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
-            where = machine(name, lnc=asked.lnc, rows=rows)
-            found.append(known(where, options, demand, kind=kind))
-    said = beside([one.quote for one in found], rows)
-    _save(found, asked.save_trace)
-    if asked.emit:
-        echo("\n\n".join(launch.vllm(one.deployment, _served(asked.config)) for one in found))
+            where = machine(name, lnc=options.lnc, rows=rows)
+            plans.append(known(where, server, demand, kind=kind))
+    said = beside([planned.quote for planned in plans], rows)
+    _save(plans, options.save_trace)
+    if options.emit:
+        echo(
+            "\n\n".join(
+                launch.vllm(planned.deployment, _served(options.config)) for planned in plans
+            )
+        )
         return None
-    return serve_document(model, found, demand, said)
+    return serve_document(model, plans, demand, said)
 
 
-def _check_load(asked: Asked) -> None:
+def _check_load(options: ServeOptions) -> None:
     """Refuse numbers that are no load, and two loads.
 
     Raises:
         BadInput: naming the option.
     """
-    if asked.concurrency is not None and asked.request_rate is not None:
+    if options.concurrency is not None and options.request_rate is not None:
         raise BadInput(
             "both --concurrency and --request-rate given; legal: one of them, as clients that "
             "wait for answers set the rate themselves",
             fix="leave one out",
         )
-    rate = asked.request_rate
+    rate = options.request_rate
     if rate is not None and not (rate > 0 and math.isfinite(rate)):
         raise BadInput(f"--request-rate is {rate}; legal: a positive number a second")
     for name, value in (
-        ("--concurrency", asked.concurrency),
-        ("--num-prompts", asked.num_prompts),
+        ("--concurrency", options.concurrency),
+        ("--num-prompts", options.num_prompts),
     ):
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}; legal: whole numbers from 1 on")
-    if asked.seed < 0:
-        raise BadInput(f"--seed is {asked.seed}; legal: whole numbers from 0 on")
+    if options.seed < 0:
+        raise BadInput(f"--seed is {options.seed}; legal: whole numbers from 0 on")
     drawn = {
-        "--input-len": asked.input_len,
-        "--output-len": asked.output_len,
-        "--concurrency": asked.concurrency,
-        "--request-rate": asked.request_rate,
-        "--num-prompts": asked.num_prompts,
+        "--input-len": options.input_len,
+        "--output-len": options.output_len,
+        "--concurrency": options.concurrency,
+        "--request-rate": options.request_rate,
+        "--num-prompts": options.num_prompts,
     }
     both = [name for name, value in drawn.items() if value is not None]
-    if asked.trace_file is not None and both:
+    if options.trace_file is not None and both:
         raise BadInput(
             f"both --trace and {both[0]} given; legal: one of them, as a trace is the load",
             fix="leave one out",
         )
 
 
-def _router(given: str) -> Router:
+def _router(name: str) -> Router:
     try:
-        return Router(given)
+        return Router(name)
     except ValueError:
         legal = " or ".join(Router)
-        raise BadInput(f"--router is {given!r}; legal: {legal}") from None
+        raise BadInput(f"--router is {name!r}; legal: {legal}") from None
 
 
-def _check_kept(asked: Asked, demand: Demand, options: ServerOptions) -> None:
+def _check_kept(options: ServeOptions, demand: Demand, server: ServerOptions) -> None:
     """Refuse what cannot be printed or kept.
 
     Raises:
         BadInput: naming the option.
     """
-    if asked.emit not in (None, "vllm"):
-        raise BadInput(f"--emit is {asked.emit!r}; legal: vllm")
-    is_open = options.tensor is None or options.max_num_seqs is None
+    if options.emit not in (None, "vllm"):
+        raise BadInput(f"--emit is {options.emit!r}; legal: vllm")
+    is_open = server.tensor is None or server.max_num_seqs is None
     if demand.is_saved and demand.is_busy and is_open:
         raise BadInput(
             "--save-trace of a load that follows from the layout, which is searched",
@@ -334,7 +338,7 @@ def _check_kept(asked: Asked, demand: Demand, options: ServerOptions) -> None:
         )
 
 
-def _save(found: Sequence[ServingPlan], file: Path | None) -> None:
+def _save(plans: Sequence[ServingPlan], file: Path | None) -> None:
     """Write the requests of one platform.
 
     Raises:
@@ -342,14 +346,14 @@ def _save(found: Sequence[ServingPlan], file: Path | None) -> None:
     """
     if file is None:
         return
-    if len(found) > 1:
+    if len(plans) > 1:
         raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
     files.check_writable(file)
-    trace.write(file, found[0].load, found[0].served.outcome.arrival_s)
+    trace.write(file, plans[0].load, plans[0].served.outcome.arrival_s)
 
 
 def _served(config: Path) -> str:
-    """What vLLM serves: an id, the folder of a config.json, else what the file is called."""
+    """The model's name for vLLM: an id, the folder of a config.json, else the file's name."""
     identity = hub_id(config)
     if identity:
         return identity

@@ -28,23 +28,23 @@ _USES: Final = columns(
 
 
 def serve_document(
-    model: Architecture, found: Sequence[ServingPlan], demand: Demand, said: Beside
+    model: Architecture, plans: Sequence[ServingPlan], demand: Demand, said: Beside
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
     tables = (
-        ("Layouts", _layouts(found, said.mark)),
-        ("Latencies", _latencies(found)),
-        ("Use", _uses(found)),
-        ("Where each token's time goes", _parts(found)),
+        ("Layouts", _layouts(plans, said.mark)),
+        ("Latencies", _latencies(plans)),
+        ("Use", _uses(plans)),
+        ("Where each token's time goes", _parts(plans)),
     )
     sections = [
         Section("", [Note(title, place="text")]),
         *(Section(name, [table], heading_place="page") for name, table in tables),
-        Section("What it rests on", _basis(found), heading_place="page"),
+        Section("What it rests on", _basis(plans), heading_place="page"),
     ]
     return compared_document(
-        title, [report.values(one) for one in found], sections, said, "plan-serve/1"
+        title, [report.values(plan) for plan in plans], sections, said, "plan-serve/1"
     )
 
 
@@ -61,7 +61,7 @@ def _load(demand: Demand) -> str:
     return f"{lengths}; {drawn.rate_per_s:g} requests/s"
 
 
-def _layouts(found: Sequence[ServingPlan], mark: str) -> Table:
+def _layouts(plans: Sequence[ServingPlan], mark: str) -> Table:
     rows = [
         (
             e.deployment.machine.name,
@@ -71,7 +71,7 @@ def _layouts(found: Sequence[ServingPlan], mark: str) -> Table:
             amounts(e.served.figures["output_tokens_per_s"]),
             amounts(e.usd_per_million_tokens) + mark,
         )
-        for e in found
+        for e in plans
     ]
     return Table(_LAYOUTS, rows)
 
@@ -86,7 +86,7 @@ def _replicas(e: ServingPlan) -> str:
     return f"{e.deployment.replicas} x {ranks}" + (f", {prefill} prefill" if prefill else "")
 
 
-def _latencies(found: Sequence[ServingPlan]) -> Table:
+def _latencies(plans: Sequence[ServingPlan]) -> Table:
     rows = [
         (
             e.deployment.machine.name,
@@ -94,7 +94,7 @@ def _latencies(found: Sequence[ServingPlan]) -> Table:
             seconds(e.served.figures["ttft_p99_s"].p50),
             *_tpot(e),
         )
-        for e in found
+        for e in plans
     ]
     return Table(_LATENCIES, rows)
 
@@ -109,7 +109,7 @@ def _median(e: ServingPlan, name: str) -> str:
     return seconds(e.served.figures[name].p50)
 
 
-def _uses(found: Sequence[ServingPlan]) -> Table:
+def _uses(plans: Sequence[ServingPlan]) -> Table:
     """Use of time and batches, the most load within the SLO, layouts that were tried."""
     rows = [
         (
@@ -123,7 +123,7 @@ def _uses(found: Sequence[ServingPlan]) -> Table:
             _most(e.most_per_s),
             str(e.tried),
         )
-        for e in found
+        for e in plans
     ]
     return Table(_USES, rows)
 
@@ -135,25 +135,25 @@ def _most(most_per_s: float | None) -> str:
     return f"{most_per_s:.3g}/s" if most_per_s else "none"
 
 
-def _parts(found: Sequence[ServingPlan]) -> Table:
+def _parts(plans: Sequence[ServingPlan]) -> Table:
     """Milliseconds between two tokens of a sequence, by cause."""
-    names = list(dict.fromkeys(name for e in found for name in e.served.parts_s))
-    shown = [name for name in names if any(e.served.parts_s.get(name) for e in found)]
+    names = list(dict.fromkeys(name for e in plans for name in e.served.parts_s))
+    shown = [name for name in names if any(e.served.parts_s.get(name) for e in plans)]
     rows = [
         (
             e.deployment.machine.name,
             *(f"{e.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in shown),
         )
-        for e in found
+        for e in plans
     ]
     return Table(columns(" | ".join(("ms of a token", *shown))), rows)
 
 
-def _basis(found: Sequence[ServingPlan]) -> list[Block]:
+def _basis(plans: Sequence[ServingPlan]) -> list[Block]:
     """Of each platform the instance, the price, where times come from, what a start takes."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
-    for e in found:
+    for e in plans:
         machine = e.deployment.machine
         blocks.append(Note(f"{machine.name}: {machine.instance.name}; {e.quote}", kind="strong"))
         blocks.append(Items(_details(e), indent=2))
@@ -167,11 +167,11 @@ def _details(e: ServingPlan) -> list[str]:
     deployment = e.deployment
     state = "validated" if report.is_validated(deployment) else "unvalidated"
     sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)
-    starts = ", ".join(f"{name} {durations(one)}" for name, one in startup_s.items())
+    starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [
         f"{state}; {'; '.join(by_phase(sources))}",
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
-        *(f"extrapolated: {one}" for one in report.extrapolations(deployment)),
+        *(f"extrapolated: {text}" for text in report.extrapolations(deployment)),
         *filter(None, [deployment.machine.note]),
     ]
     if not e.is_met:

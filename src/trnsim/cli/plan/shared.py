@@ -1,4 +1,4 @@
-"""What the commands of ``trnsim plan`` share: options, and the platforms that one names."""
+"""Shared by the commands of ``trnsim plan``: options, platforms with their purchase kinds."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ def purchased(on: Sequence[str] | None, kind: str, *, is_mixed: bool) -> list[tu
     Raises:
         BadInput: no platform; no such kind; two kinds without `--mixed-prices`.
     """
-    found = [
-        (name, own or kind) for name, _, own in (one.partition(":") for one in platform_names(on))
+    priced = [
+        (name, own or kind) for name, _, own in (text.partition(":") for text in platform_names(on))
     ]
-    for name, one in found:
-        if one not in KINDS:
-            option = f"--price is {one!r}" if one == kind else f"--on {name}:{one}"
+    for name, own_kind in priced:
+        if own_kind not in KINDS:
+            option = f"--price is {own_kind!r}" if own_kind == kind else f"--on {name}:{own_kind}"
             raise BadInput(f"{option}; legal kinds of purchase: {', '.join(KINDS)}")
-    if len({one for _, one in found}) > 1 and not is_mixed:
-        named = " against ".join(f"{name} {one}" for name, one in found)
+    if len({own_kind for _, own_kind in priced}) > 1 and not is_mixed:
+        named = " against ".join(f"{name} {own_kind}" for name, own_kind in priced)
         raise BadInput(
             f"{named}: different purchase kinds do not compare",
             fix="name one kind, or add --mixed-prices",
         )
-    return found
+    return priced
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,14 @@ class Beside:
     @property
     def notes(self) -> list[Note]:
         """As the last lines of a text."""
-        return [Note(one) for one in (*(f"prices: {one}" for one in self.caveats), *self.credits)]
+        return [
+            Note(text) for text in (*(f"prices: {text}" for text in self.caveats), *self.credits)
+        ]
 
 
 def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
     """The remarks beside these prices, of a catalogue with the user's credits."""
-    is_mixed = len({one.kind for one in quotes}) > 1
+    is_mixed = len({quoted.kind for quoted in quotes}) > 1
     said = caveats(quotes, is_mixed_on_purpose=True)
     return Beside(said, tuple(credits_told(rows)), " (mixed prices)" if is_mixed else "")
 
@@ -124,10 +126,10 @@ def compared_document(
     schema: str,
 ) -> Document:
     """Answers about platforms side by side: as JSON one object, or a list of several."""
-    found = [one | said.values for one in values]
+    answers = [answer | said.values for answer in values]
     ends = [Section("", said.notes)] if said.notes else []
     return Document(
-        title, found[0] if len(found) == 1 else found, [*sections, *ends], schema=schema
+        title, answers[0] if len(answers) == 1 else answers, [*sections, *ends], schema=schema
     )
 
 

@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 _HOUR_S: Final = 3600.0
 _DOUBLINGS: Final = 3
-"""Of the smallest number of instances, for the front of one platform."""
+"""Doublings of the smallest number of instances, for the front of one platform."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What the command line says."""
+class TrainOptions:
+    """Options of ``trnsim plan train``."""
 
     config: Config
     on: On = None
@@ -138,12 +138,12 @@ class Options:
     ] = None
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
-        """Of a search; one platform's smallest number of instances has its doublings beside it."""
+        """The effort of a search; one platform is also timed on doublings of its least size."""
         more = _DOUBLINGS if platforms == 1 else 0
         return Effort(self.budget, self.deadline, self.ray, processes=0, doublings=more, tell=tell)
 
     def asked(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:
-        """What a search takes as given, with the usual sequence and batch where none is."""
+        """The fixed part of a search, with the usual sequence and batch where none is given."""
         where = machine(name, 1 if count is None else count)
         usually = usual_request(model, where, self.sequence)
         sequence = usually.sequence if self.sequence is None else self.sequence
@@ -185,8 +185,8 @@ class Options:
 
 
 @answering
-@command(Options)
-def train(given: Options) -> Document | None:
+@command(TrainOptions)
+def train(options: TrainOptions) -> Document | None:
     """The best layout of ranks, the time of its step and where that goes, time and USD of a run.
 
     Axes that no option names are searched; chips without work are refused. Failures, checkpoints
@@ -194,25 +194,25 @@ def train(given: Options) -> Document | None:
 
     Example: trnsim plan train llama-3.1-8b --on trn2 --instances 4 --tokens 10B
     """
-    model = read(given.config)
-    rows = own_rows(given.prices)
-    given.check()
-    kinds = purchased(given.on, given.price, is_mixed=given.mixed_prices)
-    table = measured_table(given.measured, [name for name, _ in kinds])
+    model = read(options.config)
+    rows = own_rows(options.prices)
+    options.check()
+    kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
+    table = measured_table(options.measured, [name for name, _ in kinds])
     with progress() as tell:
-        effort = given.effort(len(kinds), tell)
+        effort = options.effort(len(kinds), tell)
         known = partial(estimate, model, effort=effort, measured=table, rows=rows)
-        found = [one for on in kinds for one in _sizes(given, model, *on, known)]
-    _written(found, given.trace_file, table)
-    if given.emit is not None:
-        echo("\n".join(launch.text(given.emit, e.machine, e.step.layout) for e in found))
+        runs = [size for on in kinds for size in _sizes(options, model, *on, known)]
+    _written(runs, options.trace_file, table)
+    if options.emit is not None:
+        echo("\n".join(launch.text(options.emit, e.machine, e.step.layout) for e in runs))
         return None
-    said = beside([one.quote for one in found], rows)
-    return train_document(model, found, said)
+    said = beside([size.quote for size in runs], rows)
+    return train_document(model, runs, said)
 
 
 def _sizes(
-    given: Options,
+    options: TrainOptions,
     model: Architecture,
     name: str,
     kind: str,
@@ -223,24 +223,24 @@ def _sizes(
         [
             estimated(
                 name,
-                given.tokens,
-                request=given.asked(model, name, count),
+                options.tokens,
+                request=options.asked(model, name, count),
                 instances=count,
                 reliability=run.Reliability(
-                    given.chip_mtbf_hours * _HOUR_S,
-                    given.checkpoint_s,
-                    given.recovery_s,
-                    given.spares,
+                    options.chip_mtbf_hours * _HOUR_S,
+                    options.checkpoint_s,
+                    options.recovery_s,
+                    options.spares,
                 ),
                 kind=kind,
             )
-            for count in given.instances or [None]
+            for count in options.instances or [None]
         ]
     )
 
 
 def _written(
-    found: Sequence[TrainingEstimate], trace_file: Path | None, table: Measured | None
+    runs: Sequence[TrainingEstimate], trace_file: Path | None, table: Measured | None
 ) -> None:
     """Write the trace of one platform's pipeline.
 
@@ -249,11 +249,11 @@ def _written(
     """
     if trace_file is None:
         return
-    if len(found) > 1:
+    if len(runs) > 1:
         raise BadInput(
             "--trace has one pipeline",
             fix="name one platform and one number: --on trn2 --instances 4",
         )
-    one = found[0]
-    made = trace.perfetto(one.model, one.machine, one.step.layout, table)
-    files.write(trace_file, made)
+    training = runs[0]
+    content = trace.perfetto(training.model, training.machine, training.step.layout, table)
+    files.write(trace_file, content)

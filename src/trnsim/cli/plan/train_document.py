@@ -28,38 +28,36 @@ _STEPS: Final = columns(
 _LAYOUTS: Final = columns("platform | memory | goodput | layout", numbers_to=-1)
 
 
-def train_document(
-    model: Architecture, found: Sequence[TrainingEstimate], said: Beside
-) -> Document:
+def train_document(model: Architecture, runs: Sequence[TrainingEstimate], said: Beside) -> Document:
     """Runs, their layouts, where steps go, what else is as good, and what it rests on."""
     title = (
         f"{model.name}: {size_of(model)}; "
-        f"{amount(found[0].tokens)} tokens in sequences of {found[0].step.layout.sequence}"
+        f"{amount(runs[0].tokens)} tokens in sequences of {runs[0].step.layout.sequence}"
     )
     tables = (
-        ("Runs", [_runs(found)]),
-        ("Prices", [_prices(found, said.mark)]),
-        ("Steps", [_steps(found)]),
-        ("Layouts", [_layouts(found)]),
-        ("Where a step goes", [_where(found)]),
-        ("What else is as good", _fronts(found, said.mark)),
-        ("What it rests on", _basis(found)),
+        ("Runs", [_runs(runs)]),
+        ("Prices", [_prices(runs, said.mark)]),
+        ("Steps", [_steps(runs)]),
+        ("Layouts", [_layouts(runs)]),
+        ("Where a step goes", [_where(runs)]),
+        ("What else is as good", _fronts(runs, said.mark)),
+        ("What it rests on", _basis(runs)),
     )
     sections = [
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
-    return compared_document(title, [_values(e) for e in found], sections, said, "plan-train/1")
+    return compared_document(title, [_values(e) for e in runs], sections, said, "plan-train/1")
 
 
-def _labels(found: Sequence[TrainingEstimate]) -> list[str]:
+def _labels(runs: Sequence[TrainingEstimate]) -> list[str]:
     """The platform of each run, with its instances where there are several of one platform."""
-    names = [e.platform for e in found]
+    names = [e.platform for e in runs]
     is_one = len(set(names)) == len(names)
-    return names if is_one else [f"{e.platform} x {e.machine.count:,}" for e in found]
+    return names if is_one else [f"{e.platform} x {e.machine.count:,}" for e in runs]
 
 
-def _runs(found: Sequence[TrainingEstimate]) -> Table:
+def _runs(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
@@ -69,17 +67,17 @@ def _runs(found: Sequence[TrainingEstimate]) -> Table:
             amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.is_ending else "-",
             amounts(e.usd),
         )
-        for label, e in zip(_labels(found), found, strict=True)
+        for label, e in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_RUNS, rows)
 
 
-def _prices(found: Sequence[TrainingEstimate], mark: str) -> Table:
-    priced = zip(_labels(found), found, strict=True)
+def _prices(runs: Sequence[TrainingEstimate], mark: str) -> Table:
+    priced = zip(_labels(runs), runs, strict=True)
     return Table(_PRICES, [(label, str(e.quote) + mark) for label, e in priced])
 
 
-def _steps(found: Sequence[TrainingEstimate]) -> Table:
+def _steps(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
@@ -89,50 +87,50 @@ def _steps(found: Sequence[TrainingEstimate]) -> Table:
             amount(e.step.tokens_per_s_per_chip.p50),
             f"{e.step.mfu:.1%}",
         )
-        for label, e in zip(_labels(found), found, strict=True)
+        for label, e in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_STEPS, rows)
 
 
-def _layouts(found: Sequence[TrainingEstimate]) -> Table:
+def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
-            f"{max(one.total for one in e.step.memory) / 2**30:.1f} GiB",
+            f"{max(memory.total for memory in e.step.memory) / 2**30:.1f} GiB",
             f"{e.goodput.goodput:.1%}",
             str(e.step.layout),
         )
-        for label, e in zip(_labels(found), found, strict=True)
+        for label, e in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_LAYOUTS, rows)
 
 
-def _where(found: Sequence[TrainingEstimate]) -> Table:
+def _where(runs: Sequence[TrainingEstimate]) -> Table:
     """The parts of each step in per cent; exchanges of data ranks that computing hides beside."""
-    names = list(found[0].step.parts_s)
+    names = list(runs[0].step.parts_s)
     rows = [
         (
             label,
             *(f"{e.step.parts_s[name] / e.step.step_s.p50:.1%}" for name in names),
             f"{e.step.data_hidden_s / e.step.step_s.p50:.1%}",
         )
-        for label, e in zip(_labels(found), found, strict=True)
+        for label, e in zip(_labels(runs), runs, strict=True)
     ]
     return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), rows)
 
 
-def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[Block]:
+def _fronts(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
     """The layouts that no other one beats in time, USD and chips at once."""
     blocks: list[Block] = []
     shown: set[str] = set()
-    for label, e in zip(_labels(found), found, strict=True):
+    for label, e in zip(_labels(runs), runs, strict=True):
         points = e.front if e.platform not in shown else ()
         shown.add(e.platform)
         if len(points) > 1:
             lines = [
-                f"{one.machine.count} instances, {one.machine.chips} chips: "
-                f"{durations(one.time_s)}, {amounts(one.usd)} USD{mark}; {one.step.layout}"
-                for one in points
+                f"{point.machine.count} instances, {point.machine.chips} chips: "
+                f"{durations(point.time_s)}, {amounts(point.usd)} USD{mark}; {point.step.layout}"
+                for point in points
             ]
             blocks.append(Note(f"{e.platform}: no other is as fast, as cheap and as small:"))
             blocks.append(Items(lines, indent=2))
@@ -148,7 +146,7 @@ def _fronts(found: Sequence[TrainingEstimate], mark: str) -> list[Block]:
 
 def _note(e: TrainingEstimate) -> str:
     """The main loss of the run's time, and fewer instances that do as well, where there are."""
-    return "; ".join(one for one in (e.goodput.why, _fewer(e)) if one)
+    return "; ".join(text for text in (e.goodput.why, _fewer(e)) if text)
 
 
 def _fewer(e: TrainingEstimate) -> str:
@@ -161,15 +159,15 @@ def _fewer(e: TrainingEstimate) -> str:
     return f"{e.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
 
 
-def _basis(found: Sequence[TrainingEstimate]) -> list[Block]:
+def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
     """The basis of each estimate, then the assumptions, each once."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
-    for label, e in zip(_labels(found), found, strict=True):
+    for label, e in zip(_labels(runs), runs, strict=True):
         state = "validated" if e.basis.validated else "unvalidated"
         sources = "; ".join(by_phase(e.step.estimate.sources))
         blocks.append(Note(f"{label}: {state}; {e.basis}; {sources}"))
-        beyond = [f"extrapolated: {one}" for one in e.step.estimate.extrapolations]
+        beyond = [f"extrapolated: {text}" for text in e.step.estimate.extrapolations]
         blocks.append(Items(beyond, indent=2))
         for name in e.assumed:
             seen.setdefault(name, []).append(label)
@@ -183,12 +181,12 @@ def _values(e: TrainingEstimate) -> dict[str, Any]:
     return {
         **picked(e, "platform instance=machine.instance.name instances=machine.count"),
         **picked(e, "chips=machine.chips layout=step.layout"),
-        **picked(e.step, step, memory_bytes=[one.total for one in e.step.memory]),
+        **picked(e.step, step, memory_bytes=[memory.total for memory in e.step.memory]),
         **picked(e.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
         "time_s": e.time_s if e.goodput.is_ending else None,
         **picked(e, "usd goodput=goodput.goodput checkpoint_interval_s=goodput.interval_s"),
         "price": str(e.quote),
-        "pareto": [_size_values(one) for one in e.front],
+        "pareto": [_size_values(size) for size in e.front],
         "not_faster_than": None if e.smaller is None else _size_values(e.smaller),
         "searched": picked(e.best, "layouts=looked_at with_room=fitting timed"),
         "validated": e.basis.validated,
@@ -199,10 +197,10 @@ def _values(e: TrainingEstimate) -> dict[str, Any]:
     }
 
 
-def _size_values(one: Size) -> dict[str, Any]:
-    usd = None if one.usd is None else one.usd.p50
+def _size_values(size: Size) -> dict[str, Any]:
+    usd = None if size.usd is None else size.usd.p50
     return picked(
-        one,
+        size,
         "instances=machine.count chips=machine.chips layout=step.layout time_s=time_s.p50",
         usd=usd,
     )

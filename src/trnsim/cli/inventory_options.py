@@ -1,4 +1,4 @@
-"""Options of the commands that assess an inventory: which instances, and at which prices."""
+"""Options of the commands that assess an inventory: candidates, and their prices."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedOptions:
-    """Which instances to look at, and whose prices."""
+class InventoryOptions:
+    """Options that name the candidates of a decision, and the prices."""
 
     on: Annotated[list[str] | None, on_option("all of AWS's chips, and GPUs")] = None
     price: Annotated[str, price_option("today's of each workload")] = ""
@@ -24,8 +24,8 @@ class AskedOptions:
     prices: OwnPrices = None
     as_of: AsOf = None
 
-    def asked(self, rows: Catalogue, seed: int) -> AssessmentOptions:
-        """The question, with the day of its prices.
+    def assessment(self, rows: Catalogue, seed: int) -> AssessmentOptions:
+        """The options of the assessment, with the day of its prices.
 
         Raises:
             BadInput: `as_of` is no day, or a later one.
