@@ -293,19 +293,19 @@ def _sizes(
 
 
 def _write(
-    found: list[Any], folder: Path, name: str, tell: Callable[[str], None]
+    models: list[Any], folder: Path, name: str, tell: Callable[[str], None]
 ) -> list[tuple[str, Path]]:
     """Write one report of a model on all chips: the kind and path of each file."""
     tell(f"{name}: report")
-    runs = [on_chip.run() for on_chip in found]
-    report = report_of(runs, [on_chip.whole for on_chip in found])
+    runs = [on_chip.run() for on_chip in models]
+    report = report_of(runs, [on_chip.whole for on_chip in models])
     page = write_report(report, folder, name)
-    made = [("report", page), ("stored", page.with_suffix(".json"))]
-    for on_chip, run in zip(found, runs, strict=True):
+    files = [("report", page), ("stored", page.with_suffix(".json"))]
+    for on_chip, run in zip(models, runs, strict=True):
         chip = run.target.name
         text = write(folder / f"{name}-{chip}.txt", f"{on_chip.long_text()}\n", parents=True)
-        made += [("text", text), *write_traces(run, folder, f"{name}-{chip}", tell).items()]
-    return made
+        files += [("text", text), *write_traces(run, folder, f"{name}-{chip}", tell).items()]
+    return files
 
 
 def _answers(why: str = "") -> Any:
