@@ -5,7 +5,6 @@ from workload_cases import SMALL, shaped, workload
 
 from trnsim.decide.times.training import speed
 from trnsim.errors import BadInput, OutOfMemory
-from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate
 
 
@@ -14,10 +13,13 @@ def one():
     return speed(workload(), "trn1.32xlarge", 1)
 
 
-def test_the_speed_is_near_the_planners(one):
-    planned = estimate(workload().model, "trn1.32xlarge", effort=Effort(budget=8))
-    assert one.units_per_s == pytest.approx(planned.tokens / planned.time_s.p50, rel=0.03)
-    assert one.group == planned.machine.count == 1
+@pytest.mark.parametrize("name", ["trn1.32xlarge", "p5.48xlarge"])
+def test_the_layout_and_the_speed_are_those_of_a_plan(name):
+    decided = speed(workload(), name, 1)
+    planned = estimate(workload().model, name)
+    assert decided.layout == f"{planned.machine.count} x {name}, {planned.step.layout}"
+    assert decided.units_per_s == pytest.approx(planned.tokens / planned.time_s.p50, rel=0.03)
+    assert decided.group == planned.machine.count == 1
 
 
 def test_more_instances_are_faster_and_no_faster_each(one):

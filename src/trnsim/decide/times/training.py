@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 MOST_TIMED: Final = 64
 """Instances of a job that is timed; larger jobs are assumed as fast per instance."""
-_EFFORT: Final = Effort(budget=3, deadline_s=5)
+_EFFORT: Final = Effort()
 _TENTHS: Final = 2 * 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None = None) -> Speed:
     """Speed in tokens a second on at least `instances` of the type `name`.
 
-    The layout is the planner's best with one sequence in a micro batch and no virtual stages, on
-    the fewest instances that hold the model, or on about `instances` if that is more.
+    The layout is the planner's best on the fewest instances that hold the model, or on about
+    `instances` if that is more.
 
     Raises:
         BadInput: no layout is legal, or the type cannot exchange with others.
@@ -71,8 +71,7 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
 
 
 def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
-    sequence = workload.shape.sequence
-    job = replace(usual_request(workload.model, fleet, sequence), virtual=1, micro_batch=1)
+    job = usual_request(workload.model, fleet, workload.shape.sequence)
     batch = workload.shape.batch
     return replace(job, global_batch=batch) if batch else job
 
