@@ -13,9 +13,8 @@ from trnsim.document.answer import (
     Note,
     PageLink,
     Section,
-    Table,
     Words,
-    columns,
+    labelled,
     records,
 )
 from trnsim.document.values import told
@@ -106,9 +105,9 @@ def _kernel_in_brief(
     rows = [*_warnings(runs), *brief_rows(profiles[0]), output, *_brief_file_rows(files)]
     head = _heading(runs, _brief(reason))
     if len(runs) == 1:
-        return [[head, _labelled(rows)]]
+        return [[head, labelled(rows, indent=2)]]
     rows = [*_warnings(runs), next_row(profiles[0]), output, *_brief_file_rows(files)]
-    return [[head, comparison(profiles, is_brief=True), _labelled(rows)]]
+    return [[head, comparison(profiles, is_brief=True), labelled(rows, indent=2)]]
 
 
 def _kernel_in_full(
@@ -116,12 +115,16 @@ def _kernel_in_full(
 ) -> list[list[Block]]:
     """All figures of each chip, then those that differ side by side, and every file."""
     groups = [
-        [_heading([run], reason), _labelled(_warnings([run])), *profile_blocks(profile)]
+        [
+            _heading([run], reason),
+            *(Note(f"{label}: {text}", indent=2) for label, text in _warnings([run])),
+            *profile_blocks(profile),
+        ]
         for run, profile in zip(runs, profiles, strict=True)
     ]
     if len(runs) > 1:
         groups.append([comparison(profiles)])
-    return [*groups, [_labelled([output, *_file_rows(files)])]]
+    return [*groups, [labelled([output, *_file_rows(files)], indent=2)]]
 
 
 def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunPart:
@@ -131,7 +134,7 @@ def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunP
     head = Note(f"{summary.title}: {time_text(summary.total_s)}")
     figures = [("ranks", summary.title, "", summary.total_s, None, None)]
     values = [told(summary.as_dict(), RANKS_SCHEMA)]
-    return RunPart("ranks", [[head, _labelled(rows)]], values, figures, files)
+    return RunPart("ranks", [[head, labelled(rows, indent=2)]], values, figures, files)
 
 
 def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
@@ -139,10 +142,10 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
     document, name = report.document, f": {report.name}" if report.name else ""
     if is_verbose:
         groups = [[*section.blocks] for section in document.sections if section.place != "page"]
-        groups.append([_labelled(_file_rows(files))])
+        groups.append([labelled(_file_rows(files), indent=2)])
     else:
         head = f"training step on {report.target}{_because(_brief(report.reason))}{name}"
-        groups = [[Note(head), _labelled([*report.brief(), *_brief_file_rows(files)])]]
+        groups = [[Note(head), labelled([*report.brief(), *_brief_file_rows(files)], indent=2)]]
     figures = [
         (
             "step",
@@ -172,13 +175,9 @@ def _because(reason: str) -> str:
     return "" if reason == _ON else f" ({reason})"
 
 
-def _warnings(runs: Sequence[Run]) -> list[_Row]:
+def _warnings(runs: Sequence[Run]) -> list[tuple[str, str]]:
     texts = dict.fromkeys(text for run in runs for text in run.overfull)
     return [("warning", text) for text in texts]
-
-
-def _labelled(rows: Sequence[_Row]) -> Table:
-    return Table(columns(" | "), rows, indent=2)
 
 
 def _file_rows(files: Files) -> list[_Row]:

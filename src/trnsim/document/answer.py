@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "Words",
     "columns",
+    "labelled",
     "records",
 ]
 
@@ -231,6 +232,11 @@ def columns(
     found = [name.strip() for name in names.split(_BAR)]
     numbers = set(range(len(found))[numbers_from:numbers_to])
     return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(found))
+
+
+def labelled(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
+    """A table of two columns without headers: labels, and words about each."""
+    return Table(columns(_BAR, numbers_from=2), rows, indent)
 
 
 def records(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.document.answer import Block, Column, Document, Section, Table, columns, records
+from trnsim.document.answer import (
+    Block,
+    Column,
+    Document,
+    Section,
+    Table,
+    columns,
+    labelled,
+    records,
+)
 from trnsim.profile.analysis.whole import model_blocks
 from trnsim.profile.formats.stored import summary_of
 from trnsim.profile.units import percent_text, time_text
@@ -119,7 +128,7 @@ def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
         if gain["line"] < 0 and gain["gain_ns"] > 0
     ]
     changes += [("try", f"{item['text']} ({_place(profile, item)})") for item in profile["advice"]]
-    blocks.append(Table(columns(" | "), changes))
+    blocks.append(labelled(changes))
     if has_figures:
         figures, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
         rows = [

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.document.answer import Table, columns
+from trnsim.document.answer import Table, labelled
 from trnsim.document.text import section_text
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
@@ -149,7 +149,7 @@ class Summary:
             ("rests on", ", ".join(f"{n} {kind}" for kind, n in self.facts.items()) + " facts"),
             ("assumed", ", ".join(self.assumed) or "none"),
         ]
-        return Table(columns(" | "), rows)
+        return labelled(rows)
 
     def interval_text(self) -> str:
         """P10 and P90 of the time, in words."""

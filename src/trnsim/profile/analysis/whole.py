@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.document.answer import Block, Note, Table, columns
+from trnsim.document.answer import Block, Note, Table, columns, labelled
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
 from trnsim.profile.measures.parts import WAITING, Part
@@ -175,7 +175,7 @@ def model_blocks(model: Data) -> list[Block]:
         f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
     )
     return [
-        Table(columns(" | "), figures),
+        labelled(figures),
         Table(columns("module | critical path | share | mostly | HBM"), cells),
         Note(f"its program{layers_note}:"),
     ]

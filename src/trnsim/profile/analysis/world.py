@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from trnsim.document.answer import Note, Table, columns
+from trnsim.document.answer import Note, labelled
 from trnsim.document.text import section_text
 from trnsim.profile.measures.collectives import (
     TimedCollective,
@@ -195,7 +195,7 @@ class WorldSummary:
     def text(self) -> str:
         """A few lines: time, waiting, hidden and exposed time, the busiest link."""
         head = Note(f"{self.title}: {time_text(self.total_s)}")
-        return section_text("", [head, Table(columns(" | "), self.rows(), indent=2)])
+        return section_text("", [head, labelled(self.rows(), indent=2)])
 
 
 def summarize_world(
