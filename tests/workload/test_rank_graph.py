@@ -38,7 +38,7 @@ def test_heads_share_keys_and_values(heads, groups):
     rank, rng = RankGraph(bits=32), np.random.default_rng(0)
     shapes = (1, heads, 3, 4), (1, groups, 5, 4), (1, groups, 5, 6)
     query, key, value = (rank.input(*shape) for shape in shapes)
-    rank.graph.outputs.append(rank.attended(query, key, value, Attention(0.5)))
+    rank.graph.outputs.append(rank.attention(query, key, value, Attention(0.5)))
     q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
     (found,) = rank.graph.reference([q, k, v])
     share = -(-heads // groups)
@@ -62,8 +62,8 @@ def test_an_exchange_fills_up_rows_that_ranks_do_not_divide(kind, rows):
 def test_rows_that_fit_are_taken_and_others_are_given():
     rank = RankGraph()
     rows = rank.input(6, 4)
-    assert rank.fitted(rows, 6, 4) is rows
-    assert rank.fitted(rows, 2, 4).shape == (2, 4)
-    assert rank.fitted(rows, 3, 8).shape == (3, 8)
+    assert rank.first_rows(rows, 6, 4) is rows
+    assert rank.first_rows(rows, 2, 4).shape == (2, 4)
+    assert rank.first_rows(rows, 3, 8).shape == (3, 8)
     assert rank.graph.inputs == [rows]
-    assert rank.fitted(rows, 7, 4) == rank.graph.inputs[-1]
+    assert rank.first_rows(rows, 7, 4) == rank.graph.inputs[-1]

@@ -27,7 +27,7 @@ def found(routing, correction=None, *, is_whole=True):
     mlp = Experts(COUNT, EACH, Mlp(3), routing=routing)
     routed = ExpertRows(rank, mlp, scores, is_wired=True, is_whole=is_whole)
     taken = routed.repeat_rows(rows)
-    rank.graph.outputs = [routed.chosen.experts, taken, routed.combine(taken, rows.shape)]
+    rank.graph.outputs = [routed.choice.experts, taken, routed.combine(taken, rows.shape)]
     given = [SCORES, ROWS, *([] if correction is None else [correction])]
     return rank.graph.reference(given)
 

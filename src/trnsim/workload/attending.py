@@ -118,8 +118,8 @@ class _RankAttention:
         added = None
         if self.form.has_slopes or (self.wiring and self.wiring.has_mask):
             added = bias(self.rank, query, self.keys, of_heads=self.form.has_slopes)
-        results = self.rank.attended(query, key, value, self.mask, added)
-        rows = self.rank.joined(self._without_sinks(results))
+        results = self.rank.attention(query, key, value, self.mask, added)
+        rows = self.rank.heads_to_rows(self._without_sinks(results))
         if self.split.context > 1 and self.is_step and not self.form.is_cross:
             return self._context_sum(rows)
         return rows
@@ -168,13 +168,13 @@ class _RankAttention:
         rank, model_pass = self.rank, self.model_pass
         if model_pass.phase not in _CACHING or not self.form.is_causal:
             return new
-        rank.keep(new, self.model.kv_bits)
+        rank.write_cache(new, self.model.kv_bits)
         before = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
         before = self.keys - self.new if self.is_step else before
         if before <= 0:
             return new
         *outer, _, width = new.shape
-        earlier = rank.earlier((*outer, before, width), self.model.kv_bits)
+        earlier = rank.cached_input((*outer, before, width), self.model.kv_bits)
         return rank.graph.concatenate((earlier, new), len(outer))
 
     def _of_all_ranks(self, parts: list[Value]) -> list[Value]:
@@ -259,12 +259,12 @@ class _Grouped(_RankAttention):
             groups = math.ceil(form.kv_heads / self.split.tensor)
             shape = batch, groups, self.keys
             widths = form.head_dim, form.value_dim
-            key, value = (rank.earlier((*shape, width), bits) for width in widths)
+            key, value = (rank.cached_input((*shape, width), bits) for width in widths)
             return key, value
         key, value = self._pair(rank.input(batch * self.keys, self.rows.shape[1], name="source"))
         if self.model_pass.phase in _CACHING:
-            rank.keep(key, bits)
-            rank.keep(value, bits)
+            rank.write_cache(key, bits)
+            rank.write_cache(value, bits)
         return key, value
 
 
@@ -282,7 +282,7 @@ class _Latent(_RankAttention):
         if self.wiring:
             short = rank.norm(short, form.norm, "latent norm")
             turned = rotated_heads(rank, rank.heads(place, batch, 1), form.rotary)
-            place = rank.joined(turned)
+            place = rank.heads_to_rows(turned)
         merged = rank.graph.concatenate((short, place), 1)
         latent = rank.graph.reshape(merged, (batch, self.new, latent.shape[1]))
         (latent,) = self.past_and_new(latent)

@@ -61,7 +61,7 @@ class Feeding:
         mlp: Mlp,
         rows: Value,
         experts: int = 0,
-        chosen: ExpertChoice | None = None,
+        choice: ExpertChoice | None = None,
     ) -> Value:
         """``down(act(gate) up)`` or ``down(act(up))``; each row with its expert's matrices."""
         rank, hidden = self.rank, self.rows.shape[1]
@@ -70,7 +70,7 @@ class Feeding:
         up = self._weight(f"{prefix}up", hidden, ups * columns, experts)
         down = self._weight(f"{prefix}down", columns, hidden, experts)
         is_biased, before = self.is_wired and mlp.biases > 0 and not experts, rank.small
-        wide = self._product(f"{prefix}up", rows, up, chosen, is_biased=is_biased)
+        wide = self._product(f"{prefix}up", rows, up, choice, is_biased=is_biased)
         parts = rank.columns(wide, *[columns] * ups)
         rank.operator("activation")
         between = rank.activation(parts[0], mlp.activation if self.is_wired else "silu")
@@ -78,24 +78,24 @@ class Feeding:
             rank.operator("gating")
             between = rank.graph.elementwise("multiply", between, parts[1])
         is_biased = is_biased and self.split.tensor == 1
-        output = self._product(f"{prefix}down", between, down, chosen, is_biased=is_biased)
+        output = self._product(f"{prefix}down", between, down, choice, is_biased=is_biased)
         self._biases(mlp, experts, before)
         return output
 
     def _product(
-        self, name: str, rows: Value, weight: Value, chosen: ExpertChoice | None, *, is_biased: bool
+        self, name: str, rows: Value, weight: Value, choice: ExpertChoice | None, *, is_biased: bool
     ) -> Value:
         """Rows times a matrix, or each row times the matrix of its expert."""
         rank = self.rank
-        if chosen is None:
+        if choice is None:
             return rank.product(name, rows, weight, is_biased=is_biased)
         rank.operator(name)
         lhs = rank.cast(rows, rank.weights[weight.number].multiplied)
-        if chosen.ends is not None:
+        if choice.ends is not None:
             build = Build()
             build.graph = rank.graph
-            return rank.cast(by_rows(build, lhs, weight, chosen.ends), rank.bits)
-        own = rank.graph.gather(weight, chosen.experts)
+            return rank.cast(by_rows(build, lhs, weight, choice.ends), rank.bits)
+        own = rank.graph.gather(weight, choice.experts)
         apart = rank.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
         results = rank.cast(rank.graph.dot_general(apart, own, (2, 1)), rank.bits)
         return rank.graph.reshape(results, (rows.shape[0], weight.shape[2]))
@@ -120,9 +120,9 @@ class Feeding:
         count = rows.shape[0]
         if split.expert > 1:
             rows = rank.exchange("all_to_all", rows, Axis.EXPERT, split.expert)
-            rows = rank.fitted(rows, count, hidden)
+            rows = rank.first_rows(rows, count, hidden)
         here = math.ceil(mlp.count / split.expert)
-        outputs = self._matrices("expert ", mlp.expert, rows, here, routed.chosen)
+        outputs = self._matrices("expert ", mlp.expert, rows, here, routed.choice)
         if split.expert > 1:
             outputs = rank.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
         result = routed.combine(outputs, self.rows.shape)

@@ -150,12 +150,12 @@ def activation_bytes(
     parts = 1 if layer.is_parallel else len(layer.attentions) + 1
     # Of each half: the inputs of its norm and of itself, and the dropout mask of its output.
     outside = parts * (2 * hidden) + (len(layer.attentions) + 1) * masks
-    inside = sum(_of_attention(attention, sequence, policy) for attention in layer.attentions)
-    inside += _of_mlp(layer.mlp, tower.hidden, policy, split.tensor)
+    inside = sum(_attention_bytes(attention, sequence, policy) for attention in layer.attentions)
+    inside += _mlp_bytes(layer.mlp, tower.hidden, policy, split.tensor)
     return outside / around + inside / split.tensor
 
 
-def _of_attention(form: Attention | LatentAttention, sequence: int, policy: KeepPolicy) -> float:
+def _attention_bytes(form: Attention | LatentAttention, sequence: int, policy: KeepPolicy) -> float:
     """Bytes a token of queries, keys, values and results, and of scores if they are stored."""
     if isinstance(form, LatentAttention):
         queries = keys = form.plain_dim + form.rotary_dim
@@ -170,14 +170,14 @@ def _of_attention(form: Attention | LatentAttention, sequence: int, policy: Keep
     return nbytes
 
 
-def _of_mlp(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
+def _mlp_bytes(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
     """Bytes a token between its matrices; of experts, their inputs and results too."""
     if isinstance(mlp, Mlp):
         between = 3 if mlp.matrices == GATED else 2
         return bytes_of(between * mlp.intermediate, policy.bits)
     routed = bytes_of(2 * hidden * tensor, policy.bits)  # inputs and results, whole on each rank
-    expert = routed + _of_mlp(mlp.expert, hidden, policy, tensor)
-    shared = _of_mlp(mlp.shared, hidden, policy, tensor) if mlp.shared else 0.0
+    expert = routed + _mlp_bytes(mlp.expert, hidden, policy, tensor)
+    shared = _mlp_bytes(mlp.shared, hidden, policy, tensor) if mlp.shared else 0.0
     return mlp.per_token * expert + shared
 
 

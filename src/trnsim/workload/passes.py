@@ -163,21 +163,23 @@ class RankTower:
             x = rank.graph.gather(table, words)
             if tensor > 1:
                 x = rank.columns(rank.gathered_columns(x, tensor), tower.width)[0]
-            x = self._placed(rank, x)
+            x = self._with_table_rows(rank, x)
             for matrix in tower.before:
-                x = self._outside(rank, matrix, x)
-            x = rank.fitted(x, self.rows, tower.hidden)
+                x = self._projection(rank, matrix, x)
+            x = rank.first_rows(x, self.rows, tower.hidden)
         else:
             x = rank.input(self.rows, width)
             for matrix in tower.before:
-                x = self._outside(rank, matrix, x)
-            x = rank.added("places", rank.fitted(x, self.rows, width), rank.input(self.rows, width))
+                x = self._projection(rank, matrix, x)
+            x = rank.added(
+                "places", rank.first_rows(x, self.rows, width), rank.input(self.rows, width)
+            )
             if tensor > 1 and tower.before:
                 x = rank.columns(rank.gathered_columns(x, tensor), tower.hidden)[0]
-        self._begun(rank, x, use)
+        self._add_outputs(rank, x, use)
         return rank
 
-    def _begun(self, rank: RankGraph, x: Value, use: Use) -> None:
+    def _add_outputs(self, rank: RankGraph, x: Value, use: Use) -> None:
         """Add the outputs that layers read: hidden state with positions, rotations, masks."""
         tower, wiring, bits = self.tower, self.wiring, self.model.other_bits
         places = tower.positions, tower.hidden
@@ -204,7 +206,7 @@ class RankTower:
         if wiring.has_mask:
             hidden_tokens(rank, self.model_pass.batch, self.model_pass.tokens)
 
-    def _placed(self, rank: RankGraph, x: Value) -> Value:
+    def _with_table_rows(self, rank: RankGraph, x: Value) -> Value:
         """Embeddings with rows of the tables of token types and positions added."""
         wiring, width, bits = self.wiring, self.tower.width, self.model.other_bits
         if wiring is None or not (wiring.places or wiring.kinds):
@@ -225,7 +227,7 @@ class RankTower:
         rank.shared.add(hidden.number)
         rank.passed = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
         for matrix in tower.behind:
-            hidden = self._behind(rank, matrix, hidden)
+            hidden = self._head_projection(rank, matrix, hidden)
         rank.named_outputs["hidden"] = hidden
         is_classed = bool(tower.behind) and not tower.behind[-1].is_each_token
         if tower.outputs:
@@ -240,7 +242,7 @@ class RankTower:
         tower, split = self.tower, self.split
         is_training = self.model_pass.phase is Phase.TRAIN
         if is_training and split.is_sequence and split.tensor > 1:
-            part = rank.fitted(hidden, self.spread, tower.hidden)
+            part = rank.first_rows(hidden, self.spread, tower.hidden)
             rank.exchange("all_gather", part, Axis.TENSOR, split.tensor)
         bits, batch = self.model.other_bits, self.model_pass.batch
         is_prompt = self.model_pass.phase is Phase.PREFILL
@@ -250,12 +252,12 @@ class RankTower:
         words = rank.weight(shape, bits, is_held=is_held, name="scores of words")
         if tower.is_tied and split.tensor == 1:
             rank.named_inputs["table"] = words
-        last = rank.fitted(last, batch if is_prompt else self.rows, tower.width)
+        last = rank.first_rows(last, batch if is_prompt else self.rows, tower.width)
         wiring = self.wiring or _PLAIN
         is_biased = wiring.has_score_bias
         scores = rank.product("scores of words", last, words, is_biased=is_biased, is_turned=True)
         scores = rank.times("scale", scores, wiring.scored)
-        rank.named_outputs["scores"] = rank.capped("cap", scores, wiring.cap)
+        rank.named_outputs["scores"] = rank.soft_capped("cap", scores, wiring.cap)
         if is_training:
             self._loss(rank, rank.named_outputs["scores"])
         elif split.tensor > 1:
@@ -274,14 +276,14 @@ class RankTower:
         rank.operator("loss")
         graph, rows = rank.graph, scores.shape[0]
         labels = rank.input(rows, name="labels", dtype="int32")
-        largest = self._of_ranks(
+        largest = self._over_ranks(
             rank, graph.reduce("maximum", rank.cast(scores, 32), (1,)), "maximum"
         )
         apart = graph.elementwise(
             "subtract", rank.cast(scores, 32), graph.broadcast_in_dim(largest, scores.shape, (0,))
         )
         total = graph.reduce("add", graph.elementwise("exponential", apart), (1,))
-        total = self._of_ranks(rank, total, "add")
+        total = self._over_ranks(rank, total, "add")
         own = labels
         if self.split.tensor > 1:
             first = rank.input(1, name="first word", dtype="int32")
@@ -292,14 +294,14 @@ class RankTower:
         numbers = graph.iota(scores.shape, 1)
         is_own = graph.elementwise("compare", numbers, wide, dtype="float32", direction="EQ")
         picked = graph.reduce("add", graph.elementwise("multiply", apart, is_own), (1,))
-        picked = self._of_ranks(rank, picked, "add")
+        picked = self._over_ranks(rank, picked, "add")
         losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
         is_there = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
         lost = graph.elementwise("multiply", losses, is_there)
         sums = [graph.reduce("add", values, (0,)) for values in (lost, is_there)]
         rank.named_outputs["loss"] = graph.elementwise("divide", *sums)
 
-    def _of_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
+    def _over_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
         """The sum or maximum of a value over the tensor ranks."""
         if self.split.tensor == 1:
             return value
@@ -309,64 +311,65 @@ class RankTower:
         """Graph of one of equal layers: attentions and an MLP, each with a norm and a residual."""
         rank, tower = self._rank(), self.tower
         x = rank.input(self.spread, tower.hidden, name="hidden")
-        build = self._beside if layer.is_parallel else self._chained
+        build = self._parallel_layer if layer.is_parallel else self._serial_layer
         rank.named_outputs["hidden"] = build(rank, layer, x)
         rank.half = ""
         rank.others(layer.norms + layer.extra, before=0)
         return rank
 
-    def _chained(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
+    def _serial_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
         """Output of a layer whose halves follow each other."""
         for number, form in enumerate(layer.attentions):
             rank.half = "cross attention" if number else "attention"
-            rows = self._read(rank, x)
-            x = self._added(rank, x, self._attended(rank, form, rows), form)
+            rows = self._half_input(rank, x)
+            x = self._residual_sum(rank, x, self._attention(rank, form, rows), form)
         rank.half = "mlp"
-        return self._added(rank, x, self._fed(rank, layer, self._read(rank, x)), layer.mlp)
+        output = self._mlp_output(rank, layer, self._half_input(rank, x))
+        return self._residual_sum(rank, x, output, layer.mlp)
 
-    def _beside(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
+    def _parallel_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
         """Output of a layer whose attentions and MLP read one input, or a norm each."""
         tower, wiring = self.tower, self.wiring
         rank.half = "attention"
-        rows = read = self._read(rank, x)
-        beside = [self._attended(rank, form, rows) for form in layer.attentions]
+        rows = read = self._half_input(rank, x)
+        beside = [self._attention(rank, form, rows) for form in layer.attentions]
         rank.half = "mlp"
         if wiring and layer.norms > wiring.norm.parts * tower.hidden:
             normed = rank.norm(x, wiring.norm, "second norm")
             rank.shared.add(normed.number)
-            read = self._gathered(rank, normed)
-        output = self._fed(rank, layer, read)
+            read = self._all_rows(rank, normed)
+        output = self._mlp_output(rank, layer, read)
         for part in beside:
             output = rank.added("sum", part, output)
-        output = self._summed(rank, output)
+        output = self._rank_sum(rank, output)
         for half in (layer.mlp, *layer.attentions):
-            output = self._biased(rank, output, half)
+            output = self._with_bias(rank, output, half)
             rank.half = "attention"
         return rank.added("residual", x, output)
 
-    def _attended(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
+    def _attention(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
         setting, before = (form, self.model_pass, self.split), rank.small
         output = attention(rank, self.model, setting, rows, self.wiring)
         rank.others(form.norms + getattr(form, "biases", 0) / self.split.tensor, before)
         return output
 
-    def _fed(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
+    def _mlp_output(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
         is_wired = self.wiring is not None
         feeding = Feeding(rank, self.model, self.split, rows, is_wired=is_wired)
         return feeding.result(layer.mlp)
 
-    def _read(self, rank: RankGraph, x: Value) -> Value:
+    def _half_input(self, rank: RankGraph, x: Value) -> Value:
         """Input of a half of a layer, normed if norms precede it."""
         wiring = self.wiring
         if wiring is None:
-            return self._gathered(rank, rank.norm(x))
+            return self._all_rows(rank, rank.norm(x))
         if wiring.placed not in ("before", "around"):
-            return self._gathered(rank, x)
+            return self._all_rows(rank, x)
         normed = rank.norm(x, wiring.norm)
         rank.shared.add(normed.number)
-        return self._gathered(rank, normed)
+        return self._all_rows(rank, normed)
 
-    def _biased(self, rank: RankGraph, output: Value, half: Half) -> Value:
+    def _with_bias(self, rank: RankGraph, output: Value, half: Half) -> Value:
         """A half's output with a bias, added once to the sum over ranks."""
         count = half.biases if isinstance(half, Mlp) else getattr(half, "output_biases", 0)
         if not count or self.wiring is None or self.split.tensor == 1:
@@ -375,12 +378,12 @@ class RankTower:
         name = "down bias" if isinstance(half, Mlp) else "output bias"
         return rank.along(output, "add", rank.vector(output.shape[1], name))
 
-    def _added(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:
+    def _residual_sum(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:
         """A half's input plus its output, normed if norms follow it."""
-        wiring, output = self.wiring, self._summed(rank, output)
+        wiring, output = self.wiring, self._rank_sum(rank, output)
         if wiring is None:
             return rank.added("residual", x, output)
-        output = self._biased(rank, output, half)
+        output = self._with_bias(rank, output, half)
         if wiring.placed in ("after", "around"):
             name = "norm" if wiring.placed == "after" else "outer norm"
             output = rank.norm(output, wiring.norm, name)
@@ -388,26 +391,26 @@ class RankTower:
         total = rank.added("residual", x, output)
         return rank.norm(total, wiring.norm) if wiring.placed == "sum" else total
 
-    def _gathered(self, rank: RankGraph, x: Value) -> Value:
+    def _all_rows(self, rank: RankGraph, x: Value) -> Value:
         """All rows, gathered from the tensor ranks that share norms."""
         if not self.split.is_sequence or self.split.tensor == 1:
             return x
         rows = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
-        return rank.fitted(rows, self.rows, self.tower.hidden)
+        return rank.first_rows(rows, self.rows, self.tower.hidden)
 
-    def _summed(self, rank: RankGraph, output: Value) -> Value:
+    def _rank_sum(self, rank: RankGraph, output: Value) -> Value:
         """The sum of an output over the tensor ranks."""
         if self.split.tensor == 1:
             return output
         kind = "reduce_scatter" if self.split.is_sequence else "all_reduce"
         return rank.exchange(kind, output, Axis.TENSOR, self.split.tensor)
 
-    def _behind(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
+    def _head_projection(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
         """A projection behind the layers, of each token or of the first of each sequence."""
         is_wired, batch = self.wiring is not None, self.model_pass.batch
         if is_wired and not matrix.is_each_token and x.shape[0] > batch:
             x = rank.token(x, batch, 0)
-        x = self._outside(rank, matrix, x)
+        x = self._projection(rank, matrix, x)
         if self.wiring is None:
             return x
         if matrix.activation:
@@ -417,12 +420,12 @@ class RankTower:
             x = rank.norm(x, self.wiring.norm, f"{matrix.name} norm")
         return x
 
-    def _outside(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
+    def _projection(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
         """A projection outside the layers, whose columns the tensor ranks share."""
         bits = self.model.other_bits
         rows = self.rows * matrix.rows if matrix.is_each_token else self.model_pass.batch
         columns = math.ceil(matrix.outputs / self.split.tensor)
-        inputs = rank.fitted(x, rows, matrix.inputs)
+        inputs = rank.first_rows(x, rows, matrix.inputs)
         weight, before = rank.weight((matrix.inputs, columns), bits, name=matrix.name), rank.small
         is_biased = self.wiring is not None and matrix.biases > 0
         rank.use, use = Use.WHOLE, rank.use

@@ -198,9 +198,9 @@ class RankGraph:
         mean = graph.elementwise("multiply", total, 1 / x.shape[last])
         factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, norm.epsilon))
         spread = graph.broadcast_in_dim(factor, x.shape, range(last))
-        return self._weighed(graph.elementwise("multiply", wide, spread), norm, name, heads)
+        return self._with_weights(graph.elementwise("multiply", wide, spread), norm, name, heads)
 
-    def _weighed(self, x: Value, norm: Norm, name: str, heads: int) -> Value:
+    def _with_weights(self, x: Value, norm: Norm, name: str, heads: int) -> Value:
         """A normed x with the norm's weights applied: in float32 if it has a mean or an offset."""
         if not norm.is_centered and not norm.offset:
             x = self.cast(x, self.bits)
@@ -238,7 +238,7 @@ class RankGraph:
         self.operator(name)
         return self.graph.elementwise("multiply", x, factor)
 
-    def capped(self, name: str, x: Value, cap: float) -> Value:
+    def soft_capped(self, name: str, x: Value, cap: float) -> Value:
         """``cap tanh(x / cap)``."""
         if not cap:
             return x
@@ -251,7 +251,7 @@ class RankGraph:
         self.operator(name)
         return self.graph.elementwise("add", x, y)
 
-    def attended(
+    def attention(
         self, query: Value, key: Value, value: Value, mask: Attention, bias: Value | None = None
     ) -> Value:
         """Attention of queries [B, H, L, E] to keys [B, G, S, E], each shared by H / G heads.
@@ -294,7 +294,7 @@ class RankGraph:
         apart = self.graph.reshape(rows, (batch, tokens, heads, width))
         return self.graph.transpose(apart, (0, 2, 1, 3))
 
-    def joined(self, heads: Value) -> Value:
+    def heads_to_rows(self, heads: Value) -> Value:
         """Heads [B, H, T, D] as rows [B T, H D]."""
         batch, count, tokens, width = heads.shape
         moved = self.graph.transpose(heads, (0, 2, 1, 3))
@@ -316,7 +316,7 @@ class RankGraph:
         row = self.graph.slice(apart, (0, place % tokens, 0), (batch, 1, width))
         return self.graph.reshape(row, (batch, width))
 
-    def fitted(self, rows: Value, count: float, width: float) -> Value:
+    def first_rows(self, rows: Value, count: float, width: float) -> Value:
         """The first `count` of these rows; new activations if the shapes do not fit."""
         count, width = math.ceil(count), math.ceil(width)
         if rows.shape == (count, width):
@@ -342,13 +342,13 @@ class RankGraph:
             x = self.graph.pad(x, (0,) * len(x.shape), (more, *(0 for _ in x.shape[1:])))
         return self.graph.apply(_EXCHANGES[kind](groups), x)
 
-    def earlier(self, shape: Sequence[int], bits: float) -> Value:
+    def cached_input(self, shape: Sequence[int], bits: float) -> Value:
         """Keys or values of earlier tokens, read from the cache."""
         value = self.graph.input(shape, self.kind(self.bits))
         self.cached[value.number] = bits
         return value
 
-    def keep(self, value: Value, bits: float) -> None:
+    def write_cache(self, value: Value, bits: float) -> None:
         """Write keys or values of new tokens to the cache."""
         self.graph.outputs.append(value)
         self.kept[value.number] = bits

@@ -42,7 +42,7 @@ class ExpertRows:
     """The rows that experts take, and their weights.
 
     Attributes:
-        chosen: the expert of each row.
+        choice: the expert of each row.
     """
 
     def __init__(
@@ -53,21 +53,22 @@ class ExpertRows:
         rank.operator("routing")
         self.weights: Value | None = None
         if is_wired:
-            places, self.weights = self._weighed(rank.cast(scores, 32))
+            places, self.weights = self._weighted_choice(rank.cast(scores, 32))
         else:
             places = self.graph.top_k(scores, self.per_token)
         count = self.tokens * self.per_token
         flat = self.graph.reshape(places, (count,))
         is_ordered = is_wired and is_whole and count > mlp.count
-        self.chosen = self._ordered(flat) if is_ordered else ExpertChoice(flat)
+        self.choice = self._sorted_choice(flat) if is_ordered else ExpertChoice(flat)
 
-    def _weighed(self, scores: Value) -> tuple[Value, Value]:
+    def _weighted_choice(self, scores: Value) -> tuple[Value, Value]:
         """Places of the chosen experts [T, k], int32, and their weights, float32."""
         graph, routing = self.graph, self.mlp.routing
         if routing.is_corrected:
             gates = self._function(scores, routing.function)
             places = graph.top_k(
-                self._limited(self.rank.along(gates, "add", self._correction())), self.per_token
+                self._limited_scores(self.rank.along(gates, "add", self._correction())),
+                self.per_token,
             )
             weights = graph.gather_in_rows(gates, places)
         else:
@@ -76,13 +77,13 @@ class ExpertRows:
                 scores = self.rank.along(scores, "add", bias)
             is_late = routing.function == "chosen"
             gates = scores if is_late else self._function(scores, routing.function)
-            places = graph.top_k(self._limited(gates), self.per_token)
+            places = graph.top_k(self._limited_scores(gates), self.per_token)
             weights = graph.gather_in_rows(gates, places)
             weights = self._function(weights, "softmax") if is_late else weights
         if routing.is_normed:
             total = graph.reduce("add", weights, (1,))
             total = graph.elementwise("add", total, _LEAST)
-            weights = self._over(weights, "divide", total)
+            weights = self._by_row(weights, "divide", total)
         return places, self.rank.times("routing", weights, routing.factor)
 
     def _correction(self) -> Value:
@@ -96,15 +97,15 @@ class ExpertRows:
         graph = self.graph
         if name == "logistic":
             return graph.elementwise("logistic", scores)
-        apart = self._over(scores, "subtract", graph.reduce("maximum", scores, (1,)))
+        apart = self._by_row(scores, "subtract", graph.reduce("maximum", scores, (1,)))
         powers = graph.elementwise("exponential", apart)
-        return self._over(powers, "divide", graph.reduce("add", powers, (1,)))
+        return self._by_row(powers, "divide", graph.reduce("add", powers, (1,)))
 
-    def _over(self, rows: Value, operation: str, column: Value) -> Value:
+    def _by_row(self, rows: Value, operation: str, column: Value) -> Value:
         wide = self.graph.broadcast_in_dim(column, rows.shape, (0,))
         return self.graph.elementwise(operation, rows, wide)
 
-    def _limited(self, scores: Value) -> Value:
+    def _limited_scores(self, scores: Value) -> Value:
         """Scores of the experts in a token's best groups; 0 for the others."""
         graph, routing, (tokens, count) = self.graph, self.mlp.routing, scores.shape
         if routing.groups == routing.kept:
@@ -125,7 +126,7 @@ class ExpertRows:
         self.rank.operator("routing")
         return graph.elementwise("multiply", scores, graph.reshape(wide, scores.shape))
 
-    def _ordered(self, experts: Value) -> ExpertChoice:
+    def _sorted_choice(self, experts: Value) -> ExpertChoice:
         """The choice with rows sorted by expert."""
         graph, (count,) = self.graph, experts.shape
         self.rank.operator("order of experts")
@@ -147,8 +148,8 @@ class ExpertRows:
     def repeat_rows(self, rows: Value) -> Value:
         """Each token repeated for each of its experts: [rows x experts of a token, hidden]."""
         graph, (count, hidden) = self.graph, rows.shape
-        if self.chosen.order is not None:
-            numbers = graph.elementwise("convert", self.chosen.order, dtype=_FLOAT)
+        if self.choice.order is not None:
+            numbers = graph.elementwise("convert", self.choice.order, dtype=_FLOAT)
             middle = graph.elementwise("add", numbers, 0.5)
             tokens = graph.elementwise("multiply", middle, 1 / self.per_token)
             tokens = graph.elementwise("floor", tokens)
@@ -161,9 +162,9 @@ class ExpertRows:
         graph, (count, hidden) = self.graph, shape
         self.rank.operator("routing")
         short = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))
-        if self.chosen.order is not None:
+        if self.choice.order is not None:
             back = TensorType(short.shape, short.dtype)
-            short = graph.scatter(back, self.chosen.order, short, "assign")
+            short = graph.scatter(back, self.choice.order, short, "assign")
         if self.weights is not None:
             weights = graph.reshape(self.weights, (count * self.per_token,))
             wide = graph.broadcast_in_dim(weights, short.shape, (0,))

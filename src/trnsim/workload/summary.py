@@ -98,7 +98,7 @@ class PartSummary:
 
 def graph_summary(rank: RankGraph, name: str, times: int, copies: int) -> PartSummary:
     """Summary of `times` layers with this graph, of which `copies` have weights of their own."""
-    return _Built(rank).summary(name, times, copies / times)
+    return _BuiltReader(rank).summary(name, times, copies / times)
 
 
 def captured_summaries(
@@ -117,7 +117,7 @@ def captured_summaries(
         results = {value.number: value for node in graph.nodes for value in node.results}
         rank.cached = _cached(value for value in graph.inputs if value.number not in weights)
         rank.kept = _cached(value for value in graph.outputs if value.number in results)
-    reader = _Captured(rank)
+    reader = _CapturedReader(rank)
     counts: dict[PartSummary, int] = {}
     for name, nodes in _parts(graph.nodes):
         summary = reader.part(name, nodes)
@@ -135,9 +135,9 @@ def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
     parts: dict[str, list[Node]] = {}
     last = ""
     for node in nodes:
-        met = _OF_LAYER.match(node.origin.module if node.origin else "")
-        last = met[1] if met else last
-        key = met[1] if met else f"\0{last}"
+        experts_used = _OF_LAYER.match(node.origin.module if node.origin else "")
+        last = experts_used[1] if experts_used else last
+        key = experts_used[1] if experts_used else f"\0{last}"
         parts.setdefault(key, []).append(node)
     return [(_name(key), part) for key, part in parts.items()]
 
@@ -208,10 +208,10 @@ class _Reader:
     def _routed(self, node: Node, experts: Value, product: Product) -> Product:
         """Products of experts, to which rows are routed evenly."""
         rows = self._before_tiles(node.values[0])
-        takers = self.met(rows, experts.shape[0])
+        takers = self.experts_used(rows, experts.shape[0])
         return replace(product, m=rows / takers, times=takers)
 
-    def met(self, rows: float, experts: int) -> float:
+    def experts_used(self, rows: float, experts: int) -> float:
         """``E (1 - (1 - 1 / E)^rows)``: experts that at least one of evenly routed rows takes."""
         missed: float = (1 - 1 / experts) ** rows
         return experts * (1 - missed)
@@ -262,7 +262,7 @@ class _Reader:
 _REPEATING: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)
 
 
-class _Built(_Reader):
+class _BuiltReader(_Reader):
     """Reader of a graph that this package has built, operator by operator."""
 
     def summary(self, name: str, times: int, share: float) -> PartSummary:
@@ -284,19 +284,19 @@ class _Built(_Reader):
             name,
             times,
             tuple(products),
-            self._with_weights(_summed(elementwise)),
+            self._with_weights(_merged_halves(elementwise)),
             tuple(exchanges),
             cache,
-            *self._held(share),
+            *self._parameters(share),
         )
 
-    def met(self, rows: float, experts: int) -> float:
+    def experts_used(self, rows: float, experts: int) -> float:
         """``E (1 - (1 - k / E)^tokens)`` of E experts, of which each token takes k others.
 
         Tokens come from all expert ranks, each of which has as many.
         """
         if self._routing is None:
-            return super().met(rows, experts)
+            return super().experts_used(rows, experts)
         (scores,), per_token = self._routing.operand_types, self._routing.result.shape[-1]
         tokens, every = math.prod(scores.shape[:-1]), scores.shape[-1]
         ranks = every / experts
@@ -308,7 +308,7 @@ class _Built(_Reader):
         cached = {value.number: value for value in (*graph.inputs, *graph.outputs)}
         return sum(bytes_of(cached[n].type.elements, bits) for n, bits in numbers.items())
 
-    def _held(self, share: float) -> tuple[float, float, float, float]:
+    def _parameters(self, share: float) -> tuple[float, float, float, float]:
         """Bytes, parameters, experts' and active parameters of this part, as in `PartSummary`."""
         nbytes = parameters = experts = active = 0.0
         per_token = self._routing.result.shape[-1] if self._routing else 1
@@ -349,7 +349,9 @@ class _Built(_Reader):
             return 0.0
         nbytes = bytes_of(value.type.elements, weight.bits)
         experts = value.shape[0]
-        return nbytes * self.met(0, experts) / experts if weight.use is Use.ROUTED else nbytes
+        if weight.use is Use.ROUTED:
+            return nbytes * self.experts_used(0, experts) / experts
+        return nbytes
 
 
 def _is_choice(node: Node) -> bool:
@@ -363,7 +365,7 @@ def _softmax(scores: Product) -> Elementwise:
     return Elementwise("softmax", elements)
 
 
-class _Captured(_Reader):
+class _CapturedReader(_Reader):
     """Reader of a graph that was captured from a framework's program."""
 
     def __init__(self, rank: RankGraph) -> None:
@@ -380,7 +382,7 @@ class _Captured(_Reader):
             name,
             1,
             tuple(products),
-            tuple(_added_up(others)),
+            tuple(_merged(others)),
             tuple(exchanges),
             self._cache(nodes),
             held,
@@ -431,14 +433,14 @@ def _exchanges(node: Node) -> list[Exchange]:
 _AXES: Final = tuple(Axis)
 
 
-def _summed(operators: Sequence[Elementwise]) -> list[Elementwise]:
+def _merged_halves(operators: Sequence[Elementwise]) -> list[Elementwise]:
     """Operators summed by name, but each softmax on its own: it marks a half of a layer."""
     softmax = [operator for operator in operators if operator.name == "softmax"]
-    others = _added_up(operator for operator in operators if operator.name != "softmax")
+    others = _merged(operator for operator in operators if operator.name != "softmax")
     return [*others[:1], *softmax, *others[1:]]
 
 
-def _added_up(operators: Iterable[Elementwise]) -> list[Elementwise]:
+def _merged(operators: Iterable[Elementwise]) -> list[Elementwise]:
     """Operators summed by name."""
     sums: dict[str, tuple[float, float]] = {}
     for operator in operators:

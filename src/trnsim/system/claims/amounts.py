@@ -67,24 +67,24 @@ class Amount:
     origins: tuple[Citation, ...] = ()
 
     def __add__(self, other: Amount | float) -> Amount:
-        return _joined(operator.add, self, other)
+        return _combine(operator.add, self, other)
 
     def __sub__(self, other: Amount | float) -> Amount:
-        return _joined(operator.sub, self, other)
+        return _combine(operator.sub, self, other)
 
     def __rsub__(self, other: float) -> Amount:
-        return _joined(operator.sub, Amount(other), self)
+        return _combine(operator.sub, Amount(other), self)
 
     def __mul__(self, other: Amount | float) -> Amount:
-        return _joined(operator.mul, self, other)
+        return _combine(operator.mul, self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Amount | float) -> Amount:
-        return _joined(operator.truediv, self, other)
+        return _combine(operator.truediv, self, other)
 
     def __rtruediv__(self, other: float) -> Amount:
-        return _joined(operator.truediv, Amount(other), self)
+        return _combine(operator.truediv, Amount(other), self)
 
 
 def less_than(ours: Amount, theirs: Amount) -> Amount:
@@ -105,7 +105,7 @@ def citations(origins: Iterable[Citation]) -> tuple[Citation, ...]:
 _PERCENT: Final = 100.0
 
 
-def _joined(
+def _combine(
     combine: Callable[[float, float], float], left: Amount, right: Amount | float
 ) -> Amount:
     if isinstance(right, Amount):

@@ -60,14 +60,14 @@ def value_of(formula: str, rows: RowReader) -> Amount | Word:
     Raises:
         Absent: an input is unknown.
     """
-    value = _value(_parsed(formula), rows)
+    value = _value(_expression(formula), rows)
     if not isinstance(value, Amount | Word):
         raise InternalError(f"the formula {formula!r} reads no row")
     return value
 
 
 @cache
-def _parsed(formula: str) -> ast.expr:
+def _expression(formula: str) -> ast.expr:
     return ast.parse(formula, mode="eval").body
 
 
@@ -174,7 +174,7 @@ def _release(rows: RowReader, version: str, of: str) -> Word:
     return Word(month if of == "month" else release.supports[of], (origin,))
 
 
-def _compared(ours: Amount, theirs: Amount) -> Word:
+def _comparison(ours: Amount, theirs: Amount) -> Word:
     """Comparison of two amounts: "more", "less", or "as much"."""
     ratio = ours / theirs
     is_equal = ratio.value == 1
@@ -231,7 +231,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Amount | Word]]] = {
 }
 """Functions of the rows of a catalogue, by name in formulas."""
 FIGURES: Final[Mapping[str, Callable[..., Amount | Word]]] = {
-    "compared": _compared,
+    "compared": _comparison,
     "fact": _fact,
     "has_feature": _has_feature,
     "migration_return": _migration_return,

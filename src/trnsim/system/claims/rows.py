@@ -194,7 +194,7 @@ class RowReader:
         if prices is None:
             is_priced = any(row.instance == instance for row in self.catalogue.prices)
             listed = history(instance, kind, rows=self.catalogue) if is_priced else []
-            prices = self._prices[instance, kind] = sorted(listed, key=_far)
+            prices = self._prices[instance, kind] = sorted(listed, key=_days_from_document)
         return prices
 
     def pairs(
@@ -238,7 +238,7 @@ def _chip_row(name: str, *, is_neuron: bool = True) -> str:
     return f"{'chips' if is_neuron else 'gpus'}/{name}"
 
 
-def _far(price: Price) -> int:
+def _days_from_document(price: Price) -> int:
     """Days between the document and the nearest day on which the price held."""
     return max((price.first_seen - WRITTEN).days, (WRITTEN - price.last_seen).days, 0)
 
@@ -246,4 +246,4 @@ def _far(price: Price) -> int:
 def _days_between(ours: Price, theirs: Price) -> tuple[int, int]:
     """Days between two prices, and from ours to the document's day."""
     gap = max((ours.first_seen - theirs.last_seen).days, (theirs.first_seen - ours.last_seen).days)
-    return max(gap, 0), _far(ours)
+    return max(gap, 0), _days_from_document(ours)

@@ -27,7 +27,7 @@ def separate(scenario: Scenario) -> FleetPlan:
     wanted = allotment(scenario, needs(scenario, scenario.planning.demand)).max(axis=0, initial=0)
     wanted = allotment(scenario, wanted[None, :])
     left = scenario.blocks - int(wanted.sum())
-    levels = _widened(scenario.jobs, _waiting(scenario.jobs), left)
+    levels = _widen(scenario.jobs, _waiting_levels(scenario.jobs), left)
     jobs = tuple(
         np.repeat(row[None, :], scenario.hours, axis=0) for row in _counts(scenario.jobs, levels)
     )
@@ -40,19 +40,19 @@ def threshold(scenario: Scenario) -> FleetPlan:
     A job gives up width only where services need it, the last one first. It takes the largest
     width that there is room for, the first one first, where that is much larger.
     """
-    services = allotment(scenario, _held(needs(scenario, scenario.planning.demand)))
+    services = allotment(scenario, _held_blocks(needs(scenario, scenario.planning.demand)))
     free = scenario.blocks - services.sum(axis=1)
-    levels = _waiting(scenario.jobs)
+    levels = _waiting_levels(scenario.jobs)
     rows: list[list[Counts]] = []
     for blocks in free.tolist():
-        levels = _narrowed(scenario.jobs, levels, blocks)
-        levels = _widened(scenario.jobs, levels, blocks)
+        levels = _narrow(scenario.jobs, levels, blocks)
+        levels = _widen(scenario.jobs, levels, blocks)
         rows.append(_counts(scenario.jobs, levels))
     jobs = tuple(np.stack([row[at] for row in rows]) for at in range(len(scenario.jobs)))
     return FleetPlan("threshold", services, jobs)
 
 
-def _held(needed: Counts) -> Counts:
+def _held_blocks(needed: Counts) -> Counts:
     """Blocks that services hold: all they need, and more while they need only a little less."""
     held = needed.copy()
     for hour in range(1, len(held)):
@@ -65,7 +65,7 @@ _Levels = list[list[int]]
 """Of each kind of job, the level of each of its jobs."""
 
 
-def _waiting(jobs: Sequence[JobKind]) -> _Levels:
+def _waiting_levels(jobs: Sequence[JobKind]) -> _Levels:
     return [[0] * job.count for job in jobs]
 
 
@@ -76,13 +76,13 @@ def _counts(jobs: Sequence[JobKind], levels: _Levels) -> list[Counts]:
     ]
 
 
-def _used(jobs: Sequence[JobKind], levels: _Levels) -> int:
+def _used_blocks(jobs: Sequence[JobKind], levels: _Levels) -> int:
     return sum(job.levels[at].blocks for job, own in zip(jobs, levels, strict=True) for at in own)
 
 
-def _narrowed(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
+def _narrow(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
     changed = [list(own) for own in levels]
-    over = _used(jobs, levels) - free
+    over = _used_blocks(jobs, levels) - free
     for job, own in reversed(list(zip(jobs, changed, strict=True))):
         for at in reversed(range(job.count)):
             if over <= 0:
@@ -93,9 +93,9 @@ def _narrowed(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
     return changed
 
 
-def _widened(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
+def _widen(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
     changed = [list(own) for own in levels]
-    left = free - _used(jobs, levels)
+    left = free - _used_blocks(jobs, levels)
     for job, own in zip(jobs, changed, strict=True):
         for at in range(job.count):
             has = job.levels[own[at]].blocks

@@ -125,7 +125,7 @@ def inference(path: str | Path, sizes: InputSizes, dtype: str = "bf16") -> Infer
     if str(values.get(_CLASS, "")).endswith("Pipeline"):
         return _pipeline(place, values, sizes, dtype)
     if _CLASS in values:
-        return _alone(place, values, sizes, dtype)
+        return _lone_model(place, values, sizes, dtype)
     return _model(place, values, sizes, dtype)
 
 
@@ -138,7 +138,7 @@ def _model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
     _refuse("--image", sizes.image, model.name, "reads no images", is_read=has_image)
     _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=has_text)
     if sizes.image and isinstance(model, Architecture):
-        model = _read(_sized(values, sizes.image), place, dtype)
+        model = _read(_with_image_size(values, sizes.image), place, dtype)
     tokens = _tokens(model, sizes) if has_text else 1
     image = 0 if isinstance(model, Architecture) else sizes.image or 0
     model_pass = Pass(Phase.ENCODE, sizes.batch, tokens, image=image)
@@ -146,7 +146,7 @@ def _model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
     return Inference(_name(place), (InferencePart("model", model, model_pass),), item)
 
 
-def _alone(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
+def _lone_model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
     """A denoiser's steps, or one decoding."""
     model = _read(values, place, dtype)
     if "latent_channels" in values:
@@ -251,7 +251,7 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
     )
 
 
-def _sized(values: Mapping[str, Any], image: int) -> dict[str, Any]:
+def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
     """The configuration for images of `image` pixels a side, with stretched positions."""
     inside = values.get("vision_config")
     if isinstance(inside, Mapping):

@@ -116,7 +116,7 @@ class Search:
         """
         fitting = self.deployments()
         if self.requests is None:
-            fitting.sort(key=self._guess)
+            fitting.sort(key=self._rough_cost)
         is_most_wanted = self.slo and self.requests is None
         trial = self._best_within(fitting) if is_most_wanted else self._cheapest(fitting)
         return replace(trial, tried=len(fitting))
@@ -168,10 +168,10 @@ class Search:
 
     def _cheapest(self, fitting: list[Deployment]) -> Trial:
         """The cheapest deployment; at saturation only those of a low guessed cost are run."""
-        limit = math.inf if self.requests is not None else _NEAR * self._guess(fitting[0])
+        limit = math.inf if self.requests is not None else _NEAR * self._rough_cost(fitting[0])
         best: Trial | None = None
         for deployment in fitting:
-            if self.requests is None and self._guess(deployment) > limit:
+            if self.requests is None and self._rough_cost(deployment) > limit:
                 break
             trial = self._try(deployment)
             best = trial if trial.is_better(best) else best
@@ -187,7 +187,11 @@ class Search:
         """
         best: Trial | None = None
         for deployment in fitting:
-            if best is not None and best.is_met and self._guess(deployment) > _NEAR * best.cost:
+            if (
+                best is not None
+                and best.is_met
+                and self._rough_cost(deployment) > _NEAR * best.cost
+            ):
                 break
             trial = self._try(deployment)
             most = self._most(trial)
@@ -198,7 +202,7 @@ class Search:
             raise InternalError("no layout was tried")
         return best
 
-    def _guess(self, deployment: Deployment) -> float:
+    def _rough_cost(self, deployment: Deployment) -> float:
         """The guessed cost of a token of a saturated deployment, without any queueing."""
         drawn = self.demand.drawn
         tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
@@ -221,7 +225,7 @@ class Search:
             for tensor in fitting:
                 yield from self._batches(replace(options, tensor=tensor))
         else:
-            yield from self._batches(self._spread(replace(options, tensor=max(tensors))))
+            yield from self._batches(self._with_stages(replace(options, tensor=max(tensors))))
 
     def _fits(self, options: ServerOptions) -> bool:
         """True if a replica holds one sequence."""
@@ -231,7 +235,7 @@ class Search:
             return False
         return True
 
-    def _spread(self, options: ServerOptions) -> ServerOptions:
+    def _with_stages(self, options: ServerOptions) -> ServerOptions:
         """The options with the fewest stages, each an instance, that hold the model."""
         if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options

@@ -265,17 +265,17 @@ class DecoderConfig:
         keys, traits = self.keys, self.traits or _PLAIN
         if self.model_type == "granitemoe":
             return Routing("chosen", is_normed=False)
-        groups, kept, factor = _DEFAULTS.get(self.model_type, (1, 1, 1.0))
+        groups, used, factor = _DEFAULTS.get(self.model_type, (1, 1, 1.0))
         if self.model_type in _DEFAULTS:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
-            kept = keys.whole("topk_group", default=min(kept, groups))
+            used = keys.whole("topk_group", default=min(used, groups))
             if count % groups or groups * traits.routing.counted > count:
                 raise keys.refuse("n_group", groups, f"divisors of {count} experts", "equal groups")
-            if kept > groups:
-                raise keys.refuse("topk_group", kept, f"1 to {groups}", "there are no more groups")
+            if used > groups:
+                raise keys.refuse("topk_group", used, f"1 to {groups}", "there are no more groups")
         if keys.config.get("topk_method") == "greedy":
-            groups = kept = 1
+            groups = used = 1
         usual = self.model_type in (*_ALWAYS_NORMED, "glm4_moe", "deepseek_v3")
         is_normed = (
             usual
@@ -284,7 +284,7 @@ class DecoderConfig:
         )
         if self.model_type == "deepseek_v2":
             is_normed = False
-        return replace(traits.routing, is_normed=is_normed, factor=factor, groups=groups, kept=kept)
+        return replace(traits.routing, is_normed=is_normed, factor=factor, groups=groups, kept=used)
 
     def wiring(self, order: Sequence[int]) -> Wiring | None:
         """The wiring of the tower; None if sizes alone are known."""
