@@ -48,7 +48,7 @@ def _sizes_of(form: Attention | LatentAttention) -> Attention | LatentAttention:
 
 
 class _RankAttention:
-    """One rank's part of an attention in a pass.
+    """One rank's share of an attention in a pass.
 
     Attributes:
         heads: query heads of the rank, padded where the tensor ranks do not divide them.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Feeding:
-    """One rank's part of an MLP or of experts.
+    """One rank's share of an MLP or of experts.
 
     Attributes:
         rows: its input [rows, hidden].

@@ -114,7 +114,7 @@ def passes(model: Architecture, model_pass: Pass) -> Iterator[tuple[Tower, Pass]
 
 
 class RankTower:
-    """One rank's part of a tower in a pass.
+    """Builder of the graphs of one tower in a pass on one rank.
 
     Attributes:
         wiring: operations between products; None for sizes alone.

@@ -184,7 +184,7 @@ class RankGraph:
         return self.graph.elementwise("convert", value, dtype=kind)
 
     def norm(self, x: Value, norm: Norm = _PLAIN, name: str = "norm", heads: int = 0) -> Value:
-        """A norm over the last dimension; of heads [*, H, T, D] where each has own weights."""
+        """A norm over the last dimension; with `heads`, each of [*, H, T, D] has own weights."""
         self.operator(name)
         graph, last = self.graph, len(x.shape) - 1
         wide = self.cast(x, _WIDE)

@@ -23,7 +23,7 @@ def _layers(model: Architecture, split: Split) -> tuple[PartSummary, ...]:
 
 
 def parameters(model: Architecture) -> int:
-    """Parameters of the whole model; weights that layers share count once."""
+    """Number of parameters of the model; weights that layers share count once."""
     return round(sum(part.times * part.parameters for part in _layers(model, WHOLE)))
 
 

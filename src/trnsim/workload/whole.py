@@ -115,7 +115,7 @@ class _Joined:
         self.operators: list[str] = []
 
     def add(self, rank: RankGraph, path: str, own: str = "", home: str = "") -> None:
-        """Append a part at a path of modules, whose weights may be those of another.
+        """Append a part at a path of modules; with `own`, its weights are those of another path.
 
         `home` is the module of operations outside its halves.
         """

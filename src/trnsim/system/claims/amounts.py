@@ -53,7 +53,7 @@ class Citation:
 
 
 class Word(NamedTuple):
-    """A figure that is a word ("yes", "2025-11"), and what it was read from."""
+    """A figure that is a word ("yes", "2025-11"), with its sources."""
 
     value: str
     origins: tuple[Citation, ...]

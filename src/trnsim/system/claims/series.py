@@ -6,7 +6,7 @@ by the name that the claims' file has for it; options that several sorts have:
 
     ours, theirs    instances: one with AWS's chips, and what it is compared with
     kind, kinds     of purchase
-    compare         which figure is claimed, of USD for equal work on both sides (`COMPARED`)
+    compare         the claimed figure, of USD for equal work on both sides (`COMPARED`)
     of              workloads: "train" or "infer" for all of a kind, a name for one, "" for all
 """
 
@@ -134,7 +134,7 @@ def workload_rates(rows: RowReader, ours: str, theirs: str, of: str) -> Iterator
 
 
 def measured(rows: RowReader, of: str, text: str) -> Iterator[BasisOrGap]:
-    """Measurements whose name begins with `of`, as per cent more work per USD."""
+    """Gains in per cent of work per USD, from measurements whose name begins with `of`."""
 
     def gain(name: str) -> Amount:
         return 100.0 * (1 / rows.measured(name) - 1)

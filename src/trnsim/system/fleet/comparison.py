@@ -57,7 +57,7 @@ def policy_plan(
 
 
 def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, bool]:
-    """The solver's plan, or the threshold policy's where that has fewer misses or USD.
+    """The solver's plan, or the threshold policy's if that misses less or costs less.
 
     Both are run with the demand that is planned for.
     """

@@ -39,7 +39,7 @@ class Conditions:
 
 
 def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> Conditions:
-    """One draw: a percentile of the demand, and the mean of failures, which spares replace."""
+    """One draw: a percentile of the demand, the mean of failures, and spares for all of them."""
     demand = [getattr(service.curve, quantile)[None, :] for service in scenario.services]
     return Conditions(demand, np.zeros((1, scenario.steps), np.int64), None)
 

@@ -79,7 +79,7 @@ def shaped_curve(
 
 
 def _level(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
-    """The shape at a local time, which need not be a whole hour."""
+    """The shape at a local time, interpolated between hours."""
     part = at.minute / 60
     next_hour = (at.hour + 1) % DAY_HOURS
     return weekdays[at.weekday()] * ((1 - part) * hours[at.hour] + part * hours[next_hour])

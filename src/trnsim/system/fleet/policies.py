@@ -23,7 +23,7 @@ GROW_BY: Final = assumed(0.1, "a job that would grow by less than this part stay
 
 
 def separate(scenario: Scenario) -> FleetPlan:
-    """Two fleets: services have what their busiest hour needs, jobs the rest, all the time."""
+    """Plan of two fleets: services always hold the need of their busiest hour, jobs the rest."""
     wanted = allotment(scenario, needs(scenario, scenario.planning.demand)).max(axis=0, initial=0)
     wanted = allotment(scenario, wanted[None, :])
     left = scenario.blocks - int(wanted.sum())
@@ -35,7 +35,7 @@ def separate(scenario: Scenario) -> FleetPlan:
 
 
 def threshold(scenario: Scenario) -> FleetPlan:
-    """Hour by hour: services grow with their need and shrink late, jobs take what is left.
+    """Plan hour by hour: services grow with their need and shrink late, jobs take the rest.
 
     A job gives up width only where services need it, the last one first. It takes the largest
     width that there is room for, the first one first, where that is much larger.
@@ -53,7 +53,7 @@ def threshold(scenario: Scenario) -> FleetPlan:
 
 
 def _held_blocks(needed: Counts) -> Counts:
-    """Blocks that services hold: all they need, and more while they need only a little less."""
+    """Blocks that services hold: their need, and more while it has fallen only a little."""
     held = needed.copy()
     for hour in range(1, len(held)):
         keeps = needed[hour] >= SHRINK_BELOW * held[hour - 1]
@@ -62,7 +62,7 @@ def _held_blocks(needed: Counts) -> Counts:
 
 
 _Levels = list[list[int]]
-"""Of each kind of job, the level of each of its jobs."""
+"""For each kind of job, the level of each of its jobs."""
 
 
 def _waiting_levels(jobs: Sequence[JobKind]) -> _Levels:

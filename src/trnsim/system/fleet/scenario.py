@@ -54,7 +54,7 @@ class Fleet:
 
     @property
     def chips(self) -> int:
-        """All chips, spares too."""
+        """Number of chips, spares included."""
         return self.ultraserver_chips * sum(self.ultraservers.values())
 
     def energy_usd_per_chip_hour(self, doing: str) -> float:
@@ -138,7 +138,7 @@ class JobKind:
 
 @dataclass(frozen=True)
 class Planning:
-    """How the fleet is planned.
+    """Settings of planning.
 
     Attributes:
         demand: the percentile of the forecast that is planned for: "p50" or "p90".
@@ -215,7 +215,7 @@ class Scenario:
         return self.handover_s + service.start_s
 
     def stop_s(self, job: JobKind) -> float:
-        """Seconds for which a job stands still where its width changes."""
+        """Seconds for which a job stands still when its width changes."""
         return self.handover_s + job.restore_s
 
     def block_requests_per_s(self, service: Service) -> float:

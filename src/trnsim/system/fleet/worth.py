@@ -44,7 +44,7 @@ def planned_usd(scenario: Scenario, plan: FleetPlan) -> float:
 
 
 def perfect_usd(scenario: Scenario) -> float:
-    """USD of training where blocks that services do not need are shared without any cost.
+    """USD of training if all blocks that services do not need were shared at no cost.
 
     An upper bound: jobs may have any width, also parts of a block, and change it at no cost.
     """

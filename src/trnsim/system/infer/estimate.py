@@ -270,7 +270,7 @@ def _cores(where: Machine, cores: int | None) -> int:
 
 
 def _ranks_of_copy(plan: Inference, where: Machine, cores: int) -> int:
-    """Ranks of a copy: on Neuron, as many as a step has predictions, where there are as many."""
+    """Ranks of a copy: on Neuron one for each prediction of a guided step, if there are enough."""
     guided = max(part.guided for part in plan.parts)
     return guided if where.lnc and cores >= guided else 1
 

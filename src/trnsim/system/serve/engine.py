@@ -106,7 +106,7 @@ class Engine:
 
     @property
     def is_mixing(self) -> bool:
-        """Whether prompts and decodes share a step."""
+        """True if prompts and decodes share a step."""
         return self.is_chunked and not self.is_compiled
 
     @property
@@ -115,7 +115,7 @@ class Engine:
         return -(-self.max_model_len // self.block_tokens)
 
     def bucket(self, tokens: float) -> int:
-        """The smallest bucket that holds `tokens`; the largest where none does."""
+        """The smallest bucket that holds `tokens`; the largest if none does."""
         place = bisect_left(self.buckets, tokens)
         return self.buckets[min(place, len(self.buckets) - 1)]
 

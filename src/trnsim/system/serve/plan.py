@@ -75,14 +75,14 @@ def plan(
     times: LayerTimes | None = None,
     measured: Measured | None = None,
 ) -> ServingPlan:
-    """The best deployment of `model` for `demand`, where `options` leave a choice.
+    """The best deployment of `model` for `demand` among those that `options` allow.
 
-    The best costs the least for a token among those that keep the SLO; of equal ones, the faster.
+    The best has the lowest cost of a token within the SLO; of equal ones, the faster is taken.
     A user's `measured` times of layers replace `times`, which are the project's own by default.
 
     Raises:
         BadInput: options that no deployment can have, a measured table of another model.
-        OutOfMemory: nothing that may be chosen fits.
+        OutOfMemory: no allowed deployment fits.
     """
     slo = slo or Slo()
     if measured is not None:
@@ -157,7 +157,7 @@ def _shown(
 
 
 def _most_load(demand: Demand, slo: Slo, trial: Trial) -> tuple[Load, Trial]:
-    """The most load that keeps the SLO, or one client where none does."""
+    """The highest load that keeps the SLO, or one client if none does."""
     deployment, longest = trial.deployment, trial.deployment.engine.max_model_len
     most_per_s = trial.most_per_s or 0.0
     for _ in range(_LOWERED if most_per_s else 0):

@@ -1,4 +1,4 @@
-"""One replica: its queue, its sequences, their blocks, and the step that it makes next.
+"""One replica: its queue, its sequences with their blocks, and its next step.
 
 Equal decode steps are simulated as one event: until a sequence ends, a bucket or a block is full,
 or a request comes that could begin. Their number is exact, so results do not depend on it.
@@ -186,7 +186,7 @@ class Replica:
         return now_s + count * duration_s, begun
 
     def interrupt(self, now_s: float) -> float | None:
-        """The end of the step under way at `now_s`, where a request could begin after it."""
+        """The earlier end of the current steps if a waiting request could begin; None otherwise."""
         if self._action is None or not self.waiting or not self._has_place(0):
             return None
         kind, start_s, duration_s, count = self._action
@@ -270,7 +270,7 @@ class Replica:
         return self._fill_compiled() if self.engine.is_compiled else self._fill_dynamic()
 
     def _fill_compiled(self) -> float:
-        """All segments of the chosen prompts, one after another."""
+        """Seconds of all segments of the chosen prompts, one after another."""
         engine, chosen = self.engine, self._filling
         self._chunks = [(sequence, sequence.prompt - sequence.filled) for sequence in chosen]
         prompts = engine.prompts(len(chosen))
@@ -288,7 +288,7 @@ class Replica:
         return duration_s
 
     def _fill_dynamic(self) -> float:
-        """One step: a token for each running sequence, and chunks of prompts in the budget."""
+        """Seconds of one step: a token of each running sequence, and chunks of prompts."""
         engine = self.engine
         budget = max(self._budget, 1)
         self._chunks = []

@@ -122,7 +122,7 @@ class Search:
         return replace(trial, tried=len(fitting))
 
     def deployments(self) -> list[Deployment]:
-        """All that options leave open and that memory has room for.
+        """All deployments that the options allow and that memory has room for.
 
         Raises:
             EmulatorError: of the first one that was refused, the smallest, where none can be.
@@ -285,7 +285,7 @@ class Search:
         return run_once(replica, load, router=router, seed=seed)[1]
 
     def _most(self, trial: Trial) -> float:
-        """Requests a second within the SLO, by bisection; 0 where a single request misses it."""
+        """Most requests a second within the SLO, by bisection; 0 if a single request misses it."""
         deployment = trial.deployment
         most = 2 * trial.busy_per_s
         least = most / 2**_BISECTIONS

@@ -1,1 +1,1 @@
-"""Training: the memory, the schedule and the time of a layout, and of a whole run."""
+"""Training: memory, pipeline schedule and time of a layout's step, and of a whole run."""

@@ -246,7 +246,7 @@ class _Search:
         return replace(result, others=tuple(others))
 
     def _rough_step(self, where: Machine) -> tuple[Machine, TrainingStep] | None:
-        """The shortest step of the most promising layouts with room; None where there is none."""
+        """The shortest step of the most promising layouts with room; None if none has room."""
         steps = self._steps(where)
         candidates = roomy_layouts(self.model, where, layouts(self.model, where, self.request))
         ranked = sorted(candidates, key=steps.rough_s)

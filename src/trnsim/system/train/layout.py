@@ -38,7 +38,7 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """How a training step is shared.
+    """The shares of a training step: degrees of parallelism, batch, and what is recomputed.
 
     Attributes:
         tensor: ranks that share heads and columns of a layer.
@@ -49,8 +49,8 @@ class Layout:
         context: ranks that share the tokens of a sequence.
         expert: data ranks that share experts.
         zero: what data ranks share (ZeRO): 1 optimizer state, 2 gradients too, 3 weights too.
-        recompute: what backward computes again: one of `RECOMPUTES`.
-        is_sequence: whether tensor ranks share the tokens between products.
+        recompute: activations that backward recomputes: one of `RECOMPUTES`.
+        is_sequence: whether tensor ranks share the tokens between products (sequence parallelism).
         micro_batch: sequences that a data rank takes at once.
         global_batch: sequences of a step.
         sequence: tokens of a sequence.
@@ -87,7 +87,7 @@ class Layout:
 
     @property
     def split(self) -> Split:
-        """How the ranks of a stage share one layer."""
+        """The split of one layer over the ranks of a stage."""
         return Split(self.tensor, self.expert, self.context, self.is_sequence)
 
     @property
@@ -107,7 +107,7 @@ class Layout:
 
     @property
     def shard(self) -> int:
-        """Ranks that have the same parameters of a layer outside its experts."""
+        """Ranks that hold the same parameters of a layer outside its experts."""
         return self.data * self.context
 
     @cached_property
@@ -125,7 +125,7 @@ class Layout:
 
     @property
     def shard_stride(self) -> int:
-        """Ranks between two that have the same experts."""
+        """Stride of ranks that hold the same experts."""
         return self.tensor * self.context * self.expert
 
     def __str__(self) -> str:

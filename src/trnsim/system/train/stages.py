@@ -125,7 +125,7 @@ def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[StagePa
 def _tower(
     tower: Tower, stream: Iterator[PartSummary], layout: Layout, is_alone: bool
 ) -> Iterator[StagePart]:
-    """The tower's parts; a tied table is held twice where the head is on another stage."""
+    """The tower's parts; a tied table is held twice if the head is on another stage."""
     table = next(stream)
     yield StagePart(table, 1, tower, None, table.parameters)
     for layer in tower.layers:

@@ -1,4 +1,4 @@
-"""The time of a training step: where it goes, its interval, the memory that it needs.
+"""The time of a training step by cause, with its interval, and its memory.
 
     step = pipeline (computing, exchanges of layers, bubble)
          + exchanges of gradients and weights that nothing hides + optimizer + host

@@ -21,7 +21,7 @@ _MOST_OPERATIONS: Final = 1 << 20
 def perfetto(
     model: Architecture, machine: Machine, layout: Layout, measured: Measured | None = None
 ) -> bytes:
-    """The trace of one data rank's pipeline, with a user's measured times where there are any.
+    """The trace of one data rank's pipeline; a user's measured times take precedence.
 
     Raises:
         BadInput: it has more operations than a viewer shows.

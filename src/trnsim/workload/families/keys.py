@@ -89,7 +89,7 @@ class ConfigKeys:
         return value
 
     def items(self, name: str, kind: type, legal: str) -> list[Any]:
-        """The list under `name`, all of one kind; empty where there is none.
+        """The list under `name`, all of one type; empty if absent.
 
         Raises:
             BadInput: it is no such list.
