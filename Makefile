@@ -68,7 +68,7 @@ build/checked/source: always
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || (cat .venv/lint-imports.txt; false)
 	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md
-	$(BIN)/python -m pytest -q tests/test_tiny.py tests/test_layout.py tests/test_chip.py tests/profile/page/test_types.py::test_the_scripts_are_typed
+	$(BIN)/python -m pytest -q tests/test_tiny.py tests/test_layout.py tests/test_chip.py tests/profile/report_page/test_types.py::test_the_scripts_are_typed
 
 # Environments: .venv for people and tests, .venv-NAME for a kind of run.
 PIP := -m pip --disable-pip-version-check install --quiet

@@ -13,7 +13,7 @@ import numpy as np
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fabric"))
 
@@ -59,7 +59,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=NODE_RANKS)
     ranks = parser.parse_args().ranks
     made = fabric("trn2.48xlarge", nodes=max(1, ranks // NODE_RANKS), lnc=2)
-    group = Group(made, tuple(range(ranks)))
+    group = RankGroup(made, tuple(range(ranks)))
     print(
         f"{'ranks':>6} {'collective':15} {'algorithm':17} {'MB':>8} {'closed us':>12} "
         f"{'events us':>12} {'off %':>7} {'closed s':>9} {'events s':>9}"

@@ -12,7 +12,7 @@ from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.collective_time import collective_time
 from trnsim.fabric.fabric import Fabric, fabric
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 from trnsim.formatting import markdown_table
 
 _US: Final = 1e-6
@@ -65,7 +65,7 @@ Source: aws-neuron-sdk, intranode-collective-comm.rst, Algorithm Summary.
 
 def crossover_bytes(made: Fabric, kind: str, shorter: str, longer: str) -> float:
     """The message of all ranks from which `longer` is faster than `shorter`, by bisection."""
-    whole = Group(made, tuple(range(made.ranks)))
+    whole = RankGroup(made, tuple(range(made.ranks)))
     named = {one.name: one for one in KINDS[kind]}
     low, high = _SMALLEST, _LARGEST
     for _ in range(_HALVINGS):

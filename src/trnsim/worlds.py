@@ -25,7 +25,7 @@ from trnsim.profile.measures.links import loads
 from trnsim.program import Team, fitted
 from trnsim.program.likeness import is_plain, rank_classes, timing_classes
 from trnsim.program.ranks import Ranks
-from trnsim.program.records import RankCall, Record
+from trnsim.program.records import KernelRecord, RankCall
 from trnsim.runs import (
     OBSERVERS,
     Launchable,
@@ -134,7 +134,7 @@ class World:
         It has a track a rank, waiting times, hidden time of collectives and the traffic of links;
         `runs[i].report` has the instructions of one rank.
         """
-        from trnsim.profile.page.world import world_page  # noqa: PLC0415  a run needs none
+        from trnsim.profile.report_page.world import world_page  # noqa: PLC0415  a run needs none
 
         return write(Path(path), world_page(self.summary, self._timelines), parents=True)
 
@@ -256,7 +256,7 @@ class _Launch:
     """
 
     def __init__(
-        self, setup: _Setup, world: Ranks, rank: int, records: dict[Hashable, Record] | None
+        self, setup: _Setup, world: Ranks, rank: int, records: dict[Hashable, KernelRecord] | None
     ) -> None:
         kernel, chip = setup.kernel, setup.chip
         count = kernel.cores
@@ -333,7 +333,7 @@ def _completed_launches(
 ) -> list[_Launch]:
     """For each class of ranks the completed launch of its first rank."""
     ranks = [members[0] for members in classes]
-    records: dict[Hashable, Record] | None = {} if len(ranks) > 1 else None
+    records: dict[Hashable, KernelRecord] | None = {} if len(ranks) > 1 else None
     launches = [_Launch(setup, world, rank, records) for rank in ranks]
     for launch, alike_ranks in zip(launches, classes, strict=True):
         for rank in alike_ranks:

@@ -16,7 +16,7 @@ from trnsim.instance.shell import sysfs
 from trnsim.instance.shell.cover import Cover
 from trnsim.instance.shell.keeper import Keeper
 from trnsim.instance.state import folder, hardware
-from trnsim.tools.monitor.config import everything
+from trnsim.tools.monitor.config import all_groups
 from trnsim.tools.monitor.own import own_monitor, own_reports
 from trnsim.tools.monitor.prometheus import Exporter
 from trnsim.tools.monitor.series import Collected
@@ -178,7 +178,7 @@ def test_after_a_reset_all_that_runs_on_begins_at_0(place, sysfs_of_device_3):
     """neuron-monitor, what its exporters have, and sysfs."""
     keeper, device = sysfs_of_device_3
     ecc = device / "stats/hardware/mem_ecc_uncorrected"
-    monitor, collected = own_monitor(everything(period_s=1e-6)), Collected()
+    monitor, collected = own_monitor(all_groups(period_s=1e-6)), Collected()
 
     def seen():
         keeper.refresh()

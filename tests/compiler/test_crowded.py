@@ -5,13 +5,13 @@ import pytest
 from trnsim.compiler.crowded import crowding_note
 from trnsim.compiler.pricing import ProgramFigures
 from trnsim.compiler.schedules import SbufSchedule
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 KIB, MIB = 1 << 10, 1 << 20
 
 
 def program(spilled_bytes, time_s=1e-3, wanted_bytes=304 * KIB):
-    part = Part(1, hbm_bytes={"spills": spilled_bytes, "weights": 1e9})
+    part = PartCost(1, hbm_bytes={"spills": spilled_bytes, "weights": 1e9})
     return ProgramFigures(
         time_s, work={("add", 0): part}, schedule=SbufSchedule(40 * KIB), wanted_bytes=wanted_bytes
     )

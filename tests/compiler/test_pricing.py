@@ -12,11 +12,11 @@ from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import If
 from trnsim.lower import cache
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 
 def test_figures_are_stored_and_restored():
-    part = Part(2, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})
+    part = PartCost(2, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})
     figures = ProgramFigures(
         1.0,
         2.0,
@@ -31,10 +31,10 @@ def test_figures_are_stored_and_restored():
 
 
 def test_figures_of_two_programs_add_up_and_are_launched_once():
-    one = ProgramFigures(1.0, 5.0, 2, {("add", 0): Part(2)}, ("one",))
-    both = one.plus(ProgramFigures(3.0, 7.0, 4, {("add", 0): Part(4)}, ("one", "other")))
+    one = ProgramFigures(1.0, 5.0, 2, {("add", 0): PartCost(2)}, ("one",))
+    both = one.plus(ProgramFigures(3.0, 7.0, 4, {("add", 0): PartCost(4)}, ("one", "other")))
     assert (both.device_time_s, both.launch_s, both.instructions) == (4.0, 5.0, 6)
-    assert both.work == {("add", 0): Part(6)}
+    assert both.work == {("add", 0): PartCost(6)}
     assert both.said == ("one", "other")
     assert ProgramFigures().plus(one).launch_s == 5.0
 

@@ -12,7 +12,7 @@ from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.shares import module_shares
 from trnsim.graph import Graph, Origin
 from trnsim.lower import cache
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 
 def layered(count, path="net.blocks.{}.linear", **sizes):
@@ -48,7 +48,7 @@ def test_layers_that_are_all_compiled_are_rows_of_their_own():
 def test_a_layer_beside_the_equal_ones_is_counted_with_them():
     graph, _ = layered(10, width=256)
     layers = stacks_of(graph)
-    work = {("tanh", 0): Part(1), ("dot_general", 1): Part(9)}
+    work = {("tanh", 0): PartCost(1), ("dot_general", 1): PartCost(9)}
     first = replace(graph.nodes[0], origin=Origin("net.blocks.0.norm"))
     graph = Graph(graph.inputs, [first, *graph.nodes[1:]], graph.outputs)
     found = {one.module: one.times for one in module_shares(work, graph, layers)}
@@ -58,13 +58,13 @@ def test_a_layer_beside_the_equal_ones_is_counted_with_them():
 @pytest.mark.parametrize("path", ["", "net.block_{}", "net.same"])
 def test_paths_without_a_number_of_their_own_stay_as_they_are(path):
     graph, _ = layered(10, path, width=256)
-    found = module_shares({("dot_general", 1): Part(9)}, graph, stacks_of(graph))
+    found = module_shares({("dot_general", 1): PartCost(9)}, graph, stacks_of(graph))
     assert [(one.module, one.times) for one in found] == [(path.format(0), 1)]
 
 
 def test_what_no_operation_stands_for_has_no_module():
     graph, _ = layered(3)
-    (found,) = module_shares({("results to HBM", -1): Part(1)}, graph, [])
+    (found,) = module_shares({("results to HBM", -1): PartCost(1)}, graph, [])
     assert (found.module, found.operation) == ("", "results to HBM")
 
 

@@ -11,7 +11,7 @@ from trnsim.compiler.work import caches, from_rows, scale_work, sum_work, to_row
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.lower.program import trace
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 
 def traced(graph, weights):
@@ -20,7 +20,7 @@ def traced(graph, weights):
 
 
 def total(work):
-    whole = Part()
+    whole = PartCost()
     for part in work.values():
         whole = whole.plus(part)
     return whole
@@ -74,10 +74,10 @@ def test_keys_and_values_that_are_given_are_the_cache():
 def test_compiled_layers_stand_for_all_and_add_up():
     layers = Stack((LayerRun(1, 1, 10),))
     work = {
-        ("first", 0): Part(5, {"dma": 1.0}, {"dma": 1.0}, {"inputs": 4}),
-        ("layer", 1): Part(10, {"dma": 2.0}, {"dma": 2.0}, {"weights": 8}),
-        ("layer", 2): Part(10, {"dma": 2.0}, {"dma": 4.0}, {"weights": 8}),
-        ("last", 3): Part(5, {"dma": 1.0}, {"dma": 1.0}),
+        ("first", 0): PartCost(5, {"dma": 1.0}, {"dma": 1.0}, {"inputs": 4}),
+        ("layer", 1): PartCost(10, {"dma": 2.0}, {"dma": 2.0}, {"weights": 8}),
+        ("layer", 2): PartCost(10, {"dma": 2.0}, {"dma": 4.0}, {"weights": 8}),
+        ("last", 3): PartCost(5, {"dma": 1.0}, {"dma": 1.0}),
     }
     found = scale_work(work, [0, 1, 2, 11], [(layers, 2)], 38.0, 120)
     assert found["layer", 1].time_s == pytest.approx(36)
@@ -89,7 +89,7 @@ def test_compiled_layers_stand_for_all_and_add_up():
 
 def test_runs_of_a_stack_may_have_layers_beyond_those_that_belong_together():
     longer, shorter = LayerRun(1, 1, 12), LayerRun(14, 2, 10)
-    work = {(name, place): Part(1, {"dma": 1.0}) for place, name in enumerate("abcdefghijkl")}
+    work = {(name, place): PartCost(1, {"dma": 1.0}) for place, name in enumerate("abcdefghijkl")}
     places = [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 34, 35]
     found = scale_work(work, places, [(Stack((longer, shorter)), 2)], 0.0, 0)
     times = {name: part.busy_s["dma"] for (name, _), part in found.items()}
@@ -100,7 +100,7 @@ def test_runs_of_a_stack_may_have_layers_beyond_those_that_belong_together():
 
 
 def test_layers_that_take_no_time_stand_for_none():
-    work = {("kernel", -1): Part(5, {}, {"kernels": 2.0})}
+    work = {("kernel", -1): PartCost(5, {}, {"kernels": 2.0})}
     layers = Stack((LayerRun(0, 2, 10),))
     assert scale_work(work, [0, 1, 18, 19], [(layers, 2)], 10.0, 25) == work
 
@@ -120,6 +120,6 @@ def test_a_shorter_graph_has_the_work_of_all_layers():
 
 
 def test_work_is_stored_and_restored():
-    work = {("a+b", 3): Part(1, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})}
+    work = {("a+b", 3): PartCost(1, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})}
     assert from_rows(json.loads(json.dumps(to_rows(work)))) == work
     assert sum_work(work, work)["a+b", 3] == work["a+b", 3].plus(work["a+b", 3])

@@ -38,5 +38,5 @@ def test_moments_lie_between_calls():
 )  # fmt: skip
 def test_what_kernels_do_not_hide_is_exposed(step, total_s, exposed_s):
     found = overlap(step, {0: 3.0, 1: 3.0})
-    begun = sum(one.what == "begin" for one in step)
+    begun = sum(one.kind == "begin" for one in step)
     assert found == (total_s, 3.0 * begun, exposed_s)

@@ -9,7 +9,7 @@ import pytest
 from trnsim.device import faults
 from trnsim.device.faults import HardwareFault, Injector, LaunchFault, parse
 from trnsim.errors import BadInput
-from trnsim.instance.state.hardware import Injected
+from trnsim.instance.state.hardware import FaultRequest
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def pending():
 
 @pytest.mark.parametrize("kind", list(STATUSES))
 def test_a_request_strikes_the_core_that_it_is_for(pending, kind):
-    pending[0] = Injected(kind, 3, 1, time.time(), 30.0)
+    pending[0] = FaultRequest(kind, 3, 1, time.time(), 30.0)
     faults.strike(1)
     with pytest.raises(HardwareFault, match=STATUSES[kind]):
         faults.strike(0)
-    pending[0] = Injected(kind, 3, 1, time.time() - 31.0, 30.0)
+    pending[0] = FaultRequest(kind, 3, 1, time.time() - 31.0, 30.0)
     faults.strike(0)
 
 
 def test_a_throttled_device_goes_on(pending):
-    pending[0] = Injected("thermal", 3, None, time.time(), None)
+    pending[0] = FaultRequest("thermal", 3, None, time.time(), None)
     faults.strike(0)

@@ -15,7 +15,7 @@ from trnsim.instance.state.record import MEMORY, LoadedModel
 from trnsim.memory.allocation import HbmBytes
 from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
-from trnsim.tools.monitor.config import everything
+from trnsim.tools.monitor.config import all_groups
 from trnsim.tools.monitor.reports import Monitor
 from trnsim.tools.monitor.series import Collected
 from trnsim.tools.top.view import ALL, figures
@@ -185,7 +185,7 @@ def test_every_reader_shows_the_same_bytes():
     (record,) = SEEN
     held_bytes = record.memory_bytes[0]
     model = instance_model(record.instance, record.lnc)
-    monitor = Monitor(everything(), lambda: [record], lambda _: model, lambda _: [])
+    monitor = Monitor(all_groups(), lambda: [record], lambda _: model, lambda _: [])
     report = monitor.report()
     collected = Collected()
     collected.add(report)

@@ -23,7 +23,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import folder, hardware, identity
 from trnsim.instance.state.reader import read_all
-from trnsim.instance.state.record import MEMORY, Record, to_json
+from trnsim.instance.state.record import MEMORY, ProcessRecord, to_json
 from trnsim.lower import Cost
 from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
@@ -167,14 +167,14 @@ def test_a_run_on_ranks_has_a_core_each(place):
 
 def test_a_fault_of_a_ranks_device_is_the_runs(place):
     group = collectives.ReplicaGroup([list(range(16))])
-    hardware.inject(place, hardware.Injected("dma", 1, 0, time.time(), None))
+    hardware.inject(place, hardware.FaultRequest("dma", 1, 0, time.time(), None))
     trnsim.run(doubled, np.ones((128, 512), np.float32))  # on device 0
     with pytest.raises(HardwareFault, match=r"1203\) on device 1, core 0 \(neuron:8\)"):
         trnsim.run(reduced, ONES, group, ranks=16, instance="trn2.48xlarge")
 
 
 def test_a_program_that_runs_follows_a_reset(place):
-    hardware.inject(place, hardware.Injected("dma", 0, None, time.time(), None))
+    hardware.inject(place, hardware.FaultRequest("dma", 0, None, time.time(), None))
     with pytest.raises(HardwareFault, match=r"1203\) on device 0"):
         trnsim.run(doubled, np.ones((128, 512), np.float32))
     hardware.reset(place)
@@ -281,7 +281,7 @@ def test_a_rank_has_the_core_of_its_place(monkeypatch, variables, cores):
 def test_a_number_of_cores_is_of_those_that_are_free(place, monkeypatch):
     """configuration-guide.rst: a second program with NEURON_RT_NUM_CORES=3 has other cores."""
     parent, started = os.getppid(), identity.start_time(os.getppid())
-    first = Record(parent, started, "a.py", "torch", "a", "trn2.48xlarge", 2, (0, 1, 2), 0.0)
+    first = ProcessRecord(parent, started, "a.py", "torch", "a", "trn2.48xlarge", 2, (0, 1, 2), 0.0)
     (place / f"{parent}-{started}.json").write_text(to_json(first))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
     monkeypatch.setenv("NEURON_RT_NUM_CORES", "3")
@@ -365,10 +365,10 @@ def test_a_kernel_does_not_run_on_cores_that_there_are_not(place, monkeypatch, v
 def test_a_fault_within_the_file_system_s_grain_of_time_is_met(place):
     """Two changes of a folder may have one time."""
     watch.begin("kernel")
-    hardware.inject(place, hardware.Injected("thermal", 0, 1, time.time(), None))
+    hardware.inject(place, hardware.FaultRequest("thermal", 0, 1, time.time(), None))
     watch.current_watch().look_for_faults(place)
     found = (place / hardware.FOLDER).stat().st_mtime_ns
-    hardware.inject(place, hardware.Injected("hang", 0, 0, time.time(), None))
+    hardware.inject(place, hardware.FaultRequest("hang", 0, 0, time.time(), None))
     os.utime(place / hardware.FOLDER, ns=(found, found))
     watch.current_watch().look_for_faults(place)
     with pytest.raises(HardwareFault, match="NRT_TIMEOUT"):

@@ -92,4 +92,4 @@ def test_what_was_seen_is_told_by_phase():
     one.of(summaries(LLAMA, STEP), STEP)
     given = Pass(Phase.PREFILL, 1, 16)
     one.of(summaries(LLAMA, given), given)
-    assert set(one.seen.words()) == {"decode", "prefill"}
+    assert set(one.sources.words()) == {"decode", "prefill"}

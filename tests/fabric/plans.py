@@ -3,7 +3,7 @@
 from collections import Counter
 
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 
 NODE = fabric("trn2.48xlarge", lnc=2)
 TWO = fabric("trn2.48xlarge", nodes=2, lnc=2)
@@ -11,7 +11,7 @@ TWO = fabric("trn2.48xlarge", nodes=2, lnc=2)
 
 def group(ranks=range(64), on=NODE):
     """A group of ranks."""
-    return Group(on, tuple(ranks))
+    return RankGroup(on, tuple(ranks))
 
 
 def received(plan):

@@ -6,7 +6,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS, choose
 from trnsim.fabric.closed_form import plan_loads, time_s
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 
 NODE = fabric("trn2.48xlarge", lnc=2)
 MB = 1e6
@@ -52,9 +52,9 @@ def test_a_ring_of_two_is_its_bytes_over_one_direction(instance, lnc):
     neighbours = (0, made.cores_per_chip)
     link = made.capacity[made.names.index("chip 0 to chip 1")]
     ring = KINDS["all_reduce"][0]
-    took_s = time_s(made, ring.plan(Group(made, neighbours), 1e9))
+    took_s = time_s(made, ring.plan(RankGroup(made, neighbours), 1e9))
     assert took_s == pytest.approx(
-        made.start_s + 2 * made.hop_s(ring.plan(Group(made, neighbours), 1.0)[0]) + 1e9 / link
+        made.start_s + 2 * made.hop_s(ring.plan(RankGroup(made, neighbours), 1.0)[0]) + 1e9 / link
     )
 
 
@@ -86,7 +86,7 @@ def test_bytes_are_conserved_over_links(nbytes, ranks):
     """What leaves a chip enters another, and of an all-gather each chip gets the rest."""
     chips = {NODE.place(rank).chip for rank in ranks}
     for one in KINDS["all_gather"]:
-        group = Group(NODE, tuple(ranks))
+        group = RankGroup(NODE, tuple(ranks))
         if not one.is_possible(group):
             continue
         load = plan_loads(NODE, one.plan(group, nbytes))

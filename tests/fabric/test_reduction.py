@@ -5,12 +5,12 @@ import pytest
 from trnsim.fabric import reduction
 from trnsim.fabric.choice import choose
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.reduction import ranks_of, reduction_order
 
 NODE = fabric("trn2.48xlarge", lnc=2)
 TWO = fabric("trn2.48xlarge", nodes=2, lnc=2)
-EIGHT = Group(NODE, tuple(range(8)))
+EIGHT = RankGroup(NODE, tuple(range(8)))
 """Two chips of four ranks."""
 
 
@@ -29,17 +29,19 @@ def test_each_algorithm_has_an_order(name, order):
 
 
 def test_a_mesh_of_a_chip_adds_at_once_and_of_single_ranks_over_chips():
-    assert reduction._mesh(Group(NODE, (0, 1, 2, 3))) == (0, 1, 2, 3)
-    assert reduction._mesh(Group(NODE, (0, 4))) == (0, 4)
+    assert reduction._mesh(RankGroup(NODE, (0, 1, 2, 3))) == (0, 1, 2, 3)
+    assert reduction._mesh(RankGroup(NODE, (0, 4))) == (0, 4)
 
 
 def test_rdh_halves_along_one_axis_after_the_other():
-    order = reduction._rdh(Group(NODE, (0, 4, 8, 12)))
+    order = reduction._rdh(RankGroup(NODE, (0, 4, 8, 12)))
     assert order in (((0, 4), (12, 8)), ((0, 12), (4, 8)), ((0, 8), (4, 12)))
 
 
 def test_hierarchical_adds_inside_instances_first():
-    order = reduction._order("hierarchical", Group(TWO, tuple(range(128))), "all_reduce", 2.0**20)
+    order = reduction._order(
+        "hierarchical", RankGroup(TWO, tuple(range(128))), "all_reduce", 2.0**20
+    )
     first, second = order
     assert sorted(ranks_of(first)) == list(range(64))
     assert sorted(ranks_of(second)) == list(range(64, 128))

@@ -9,7 +9,7 @@ from simulation import fair_rates, simulate
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.closed_form import plan_loads, time_s
 from trnsim.fabric.fabric import fabric
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Transfer, phase
 
 TRN2 = fabric("trn2.48xlarge", lnc=2)
@@ -99,7 +99,7 @@ def test_a_late_rank_delays_its_partners_alone():
 def test_a_slow_link_holds_up_a_ring():
     slow = type(TRN2)(TRN2.instance, lnc=2, factors={"chip 0 to chip 1": 0.25})
     ring = KINDS["all_gather"][0]
-    plans = [ring.plan(Group(one, tuple(range(16))), 64e6) for one in (TRN2, slow)]
+    plans = [ring.plan(RankGroup(one, tuple(range(16))), 64e6) for one in (TRN2, slow)]
     usual, held_up = (simulate(one, p) for one, p in zip((TRN2, slow), plans, strict=True))
     assert held_up.time_s > 1.5 * usual.time_s
 
@@ -129,7 +129,7 @@ GROUPS = [range(64), range(16), range(4), range(0, 64, 4), (0, 1), (0, 4), range
 @pytest.mark.parametrize("ranks", GROUPS, ids=str)
 @pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter", "all_reduce"])
 def test_events_and_closed_form_agree_without_contention(kind, ranks):
-    group = Group(TRN2, tuple(ranks))
+    group = RankGroup(TRN2, tuple(ranks))
     for one in KINDS[kind]:
         if one.is_possible(group):
             for nbytes in (1024.0, 64e6):
@@ -144,6 +144,6 @@ def test_events_and_closed_form_agree_without_contention(kind, ranks):
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather"])
 def test_events_and_closed_form_agree_over_instances(kind):
     made = fabric("trn2.48xlarge", nodes=4, lnc=2)
-    group = Group(made, tuple(range(256)))
+    group = RankGroup(made, tuple(range(256)))
     plan = next(one for one in KINDS[kind] if one.name == "hierarchical").plan(group, 1e8)
     assert simulate(made, plan).time_s == pytest.approx(time_s(made, plan), rel=0.01)

@@ -4,7 +4,7 @@ import pytest
 from jaxlib import xla_client
 
 from trnsim.errors import BadInput
-from trnsim.jax.execution import ArrayType, Program
+from trnsim.jax.execution import ArrayType, DeviceProgram
 from trnsim.jax.host_client import as_numpy, host
 
 
@@ -13,7 +13,9 @@ def program(function, *given, devices=1, donate=()):
     lowered = jax.jit(function, donate_argnums=donate).lower(*given)
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = 1, devices
-    return Program(str(lowered.compiler_ir("stablehlo")).encode(), options.SerializeAsString())
+    return DeviceProgram(
+        str(lowered.compiler_ir("stablehlo")).encode(), options.SerializeAsString()
+    )
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -53,4 +55,4 @@ def test_more_devices_than_there_are_are_refused():
 
 def test_a_corrupt_program_is_refused():
     with pytest.raises(Exception, match=r"(?i)parse|error"):
-        Program(b"not a module", xla_client.CompileOptions().SerializeAsString())
+        DeviceProgram(b"not a module", xla_client.CompileOptions().SerializeAsString())

@@ -4,7 +4,14 @@ import os
 import time
 
 from trnsim.instance.state.identity import own
-from trnsim.instance.state.record import ERRORS, HOST_MEMORY, MEMORY, PERCENTILES, STATUSES, Record
+from trnsim.instance.state.record import (
+    ERRORS,
+    HOST_MEMORY,
+    MEMORY,
+    PERCENTILES,
+    STATUSES,
+    ProcessRecord,
+)
 from trnsim.instance.state.writer import Writer
 
 CORES = (4, 5, 6, 7)
@@ -17,7 +24,7 @@ def made():
     pid, started = own()
     now_s = time.time()
     executions = {status: 3.0 + 2 * number for number, status in enumerate(STATUSES)}
-    return Record(
+    return ProcessRecord(
         pid,
         started,
         "python made_program.py",

@@ -17,7 +17,7 @@ from trnsim.profile.document import (
     profile_document,
     profile_values,
 )
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def profile(kernel, ran):
 
 
 def model():
-    part = Part(4, {"tensor": 6e-6}, {"tensor": 6e-6}, {"weights": 64})
+    part = PartCost(4, {"tensor": 6e-6}, {"tensor": 6e-6}, {"weights": 64})
     times = {"launch_s": 1e-6, "device_time_s": 6e-6, "exchanges_s": 0.0, "bound_s": 1e-6}
     sizes = {"flop": 1e9, "hbm_bytes": 1e6, "mfu": 0.2, "mbu": 0.1}
     counts = {"programs": 1, "layers": 0, "compiled": 0}

@@ -14,7 +14,7 @@ import trnsim
 from trnsim.arch import TARGETS
 from trnsim.profile import report_of, write_page
 from trnsim.profile.analysis.whole import Share, Whole
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
@@ -238,7 +238,7 @@ def text_of(document, start, end):
 
 def test_a_model_stands_above_its_program(tmp_path, timeline, ran):
     moved = {"weights": 3072.0, "inputs": 1024.0}
-    tensor, scalar = Part(4, {}, {"tensor": 6e-6}, moved), Part(1, {}, {"scalar": 2e-6})
+    tensor, scalar = PartCost(4, {}, {"tensor": 6e-6}, moved), PartCost(1, {}, {"scalar": 2e-6})
     shares = (
         Share("net.blocks.*.mlp", "dot_general", 12, tensor),
         Share("net.head <b>", "tanh", 1, scalar),

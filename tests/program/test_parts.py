@@ -3,10 +3,10 @@
 from trnsim.dtypes import UINT8
 from trnsim.isa import DmaCopy, Memset, TensorCopy, TensorScalar
 from trnsim.memory import Memory, Tile
-from trnsim.program.parts import MIN_PART_BYTES, NEVER, Access, Division, Kind
+from trnsim.program.parts import MIN_PART_BYTES, NEVER, Access, AccessKind, Division
 
 HBM = Memory.HBM
-USE, CHANGE, FILL = Kind.USE, Kind.CHANGE, Kind.FILL
+USE, CHANGE, FILL = AccessKind.USE, AccessKind.CHANGE, AccessKind.FILL
 SHORT = MIN_PART_BYTES
 
 

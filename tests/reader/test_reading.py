@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.reader import FileContent, Foreign, Record, Rule, declared, read, read_rows, record
+from trnsim.reader import FileContent, FileRecord, Foreign, Rule, declared, read, read_rows, record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +21,13 @@ class Colour(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inner(Record):
+class Inner(FileRecord):
     size: float = declared(help="its size", unit="W", above=0, most=5)
     steps: tuple[int, ...] = declared((), help="steps", least=1, most=3, each=Rule(least=0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind(Record):
+class Kind(FileRecord):
     name: str = declared(help="its name")
     sort: Literal["train", "serve"] = declared("train", help="its sort")
     day: date | None = declared(None, help="a day")

@@ -1,10 +1,10 @@
 from dataclasses import dataclass
 
-from trnsim.reader import Record, declared, field_table, read_rows, row_template
+from trnsim.reader import FileRecord, declared, field_table, read_rows, row_template
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind(Record):
+class Kind(FileRecord):
     name: str = declared(help="its name", example="a")
     days: int = declared(7, help="days of it", unit="days", least=1, alias=("d",))
 

@@ -9,7 +9,7 @@ from random_programs import COMPILER, COMPUTE, DMA, ISSUED, Work, program_of, st
 
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3
 from trnsim.isa import Engine
-from trnsim.timing import Placement, choose, replay
+from trnsim.timing import EnginePlacement, choose, replay
 from trnsim.timing.changed import changed, halves_at_once
 
 V, S = Engine.vector, Engine.scalar
@@ -27,7 +27,7 @@ def recorded(program, core, policy):
 @given(streams(), CORES, POLICIES)
 def test_a_program_that_is_not_changed_takes_as_long(stream, core, policy):
     program = program_of(core, stream)
-    own = [Placement(checked.engine, checked.cost) for checked in program.checked]
+    own = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
     found, before = changed(program, policy, own.__getitem__), recorded(program, core, policy)
     assert (found.start_s, found.end_s) == (before.start_s, before.end_s)
 
@@ -48,7 +48,7 @@ def test_a_changed_program_runs_like_one_recorded_so(stream, core, policy, data)
         apart = {i for i in follows if moved[i].engine is not work.engine}
         expected.append((work, waits_for | apart, follows - apart))
     after = recorded(program_of(core, expected), core, policy)
-    placed = [Placement(work.engine, work.price(core, {})) for work in moved]
+    placed = [EnginePlacement(work.engine, work.price(core, {})) for work in moved]
     found = changed(program_of(core, stream), policy, placed.__getitem__)
     assert (found.start_s, found.end_s) == (after.start_s, after.end_s)
 

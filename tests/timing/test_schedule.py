@@ -32,7 +32,7 @@ from trnsim.arch.draws import sampled, together
 from trnsim.facts import assumed
 from trnsim.isa import Activation, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
-from trnsim.timing import Placement, choose, replay
+from trnsim.timing import EnginePlacement, choose, replay
 from trnsim.timing.schedule import device_times_s, schedule_alone
 
 V, S, G, T = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor
@@ -338,7 +338,7 @@ def test_many_sets_at_once_keep_a_cores_meetings_in_turn(engines):
 @given(launches())
 def test_a_core_whose_neighbours_keep_step_is_never_later(launch):
     for rank, (program, placed) in enumerate(zip(launch.programs, launch.schedules(), strict=True)):
-        costs = [Placement(checked.engine, checked.cost) for checked in program.checked]
+        costs = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
         found = schedule_alone(program, launch.core, launch.order, rank, costs.__getitem__)
         assert all(a <= b for a, b in zip(found.end_s, placed.end_s, strict=True))
         if len(launch.programs) == 1:
@@ -349,7 +349,10 @@ def test_what_is_moved_to_another_engine_waits_for_what_it_followed(core_v3):
     launch = Launch([[(Work(V, 5, 3), [], []), (Work(V, 1, 0), [], [0])]], "v3", COMPILER)
     (program,), (kept,) = launch.programs, launch.schedules()
     assert kept.start_s[1] == kept.busy_until_s[0]
-    placed = [Placement(V, cost(core_v3, V, 5, 3)), Placement(S, cost(core_v3, S, 1, 0))]
+    placed = [
+        EnginePlacement(V, cost(core_v3, V, 5, 3)),
+        EnginePlacement(S, cost(core_v3, S, 1, 0)),
+    ]
     found = schedule_alone(program, core_v3, launch.order, 0, placed.__getitem__)
     assert found.start_s[1] == found.end_s[0] + core_v3.engine_semaphore_s
     assert found.waited_for[1] == 0
@@ -363,7 +366,7 @@ def test_wherever_instructions_are_placed_each_comes_after_what_it_came_after(la
     engines = data.draw(st.lists(st.sampled_from(COMPUTE), min_size=len(program), max_size=99))
     own = [program.instruction(index) for index in range(len(program))]
     placed = [
-        Placement(one.engine if one.engine is DMA else engine, one.cost)
+        EnginePlacement(one.engine if one.engine is DMA else engine, one.cost)
         for one, engine in zip(own, engines, strict=False)
     ]
     found = schedule_alone(program, core, launch.order, 0, placed.__getitem__)

@@ -12,7 +12,7 @@ from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory
-from trnsim.timing import Placement, replay, timeline
+from trnsim.timing import EnginePlacement, replay, timeline
 
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
@@ -155,7 +155,7 @@ def test_several_sets_of_constants_give_the_times_of_replays(bench, core_v3):
 def test_what_is_changed_is_timed_in_the_kept_order_and_anew(bench):
     timeline = matmul_kernel(bench(), tiles=6)
     program = timeline.program
-    own = [Placement(checked.engine, checked.cost) for checked in program.checked]
+    own = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
     for time_s in (timeline.device_time_if_s, timeline.device_time_after_s):
         assert time_s(lambda index: own[program.which[index]]) == timeline.device_time_s
     assert timeline.undisturbed_anew_s == timeline.undisturbed_s == timeline.device_time_s

@@ -11,7 +11,7 @@ import pytest
 from trnsim.instance import INSTANCE_ID
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.observers import Observer
-from trnsim.instance.state.record import Record
+from trnsim.instance.state.record import ProcessRecord
 from trnsim.tools import neuron_ls as tool
 
 PAGE = Path("aws-neuron-sdk/tools/neuron-sys-tools/neuron-ls.rst")
@@ -23,7 +23,7 @@ COMMAND = (
 
 
 def record(pid, cores, command=COMMAND):
-    return Record(pid, "1", command, "torch", str(pid), MODEL.name, 2, tuple(cores), 0.0)
+    return ProcessRecord(pid, "1", command, "torch", str(pid), MODEL.name, 2, tuple(cores), 0.0)
 
 
 def on_all_devices(pid=268911):
@@ -101,7 +101,7 @@ def test_a_process_stands_at_the_devices_of_its_cores():
 
 def test_cores_of_another_lnc_are_those_of_their_physical_ones():
     """Core 10 is on device 1 at LNC=1, where a device has 8, and on device 2 at LNC=2."""
-    one = Record(7, "1", COMMAND, "torch", "7", MODEL.name, 1, (10, 127), 0.0)
+    one = ProcessRecord(7, "1", COMMAND, "torch", "7", MODEL.name, 1, (10, 127), 0.0)
     (found,) = tool.processes([one], MODEL, "1")
     assert found.devices == {1, 15}
 

@@ -85,7 +85,7 @@ def fault(
         )
     if lasts_s is not None and lasts_s <= 0:
         raise BadInput(f"--for is {lasts_s:g}; legal: above 0 seconds", fix="write 30s or 500ms")
-    asked = hardware.Injected(
+    asked = hardware.FaultRequest(
         kind,
         device,
         core,

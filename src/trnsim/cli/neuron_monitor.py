@@ -12,7 +12,7 @@ import typer
 from trnsim.cli.options import parser
 from trnsim.cli.terminal import leave_output
 from trnsim.errors import BadInput
-from trnsim.tools.monitor.config import EVERYTHING, read
+from trnsim.tools.monitor.config import ALL_GROUPS, read
 from trnsim.tools.monitor.own import own_monitor
 from trnsim.tools.monitor.verbose import MOST, Verbose
 
@@ -50,7 +50,7 @@ def neuron_monitor(
     """
     if sys.stdout is None:
         raise BadInput("neuron-monitor has no standard output", fix="redirect it to a file")
-    reports = own_monitor(read(config) if config else EVERYTHING).stream()
+    reports = own_monitor(read(config) if config else ALL_GROUPS).stream()
     said = Verbose(verbose)
     print("emulated by trnsim", file=sys.stderr)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
-from trnsim.tools.monitor.config import everything
+from trnsim.tools.monitor.config import all_groups
 from trnsim.tools.monitor.own import own_monitor
 from trnsim.version import VERSION
 
@@ -32,7 +32,7 @@ def neuron_top() -> None:
             fix="trnsim neuron-monitor prints the same figures as JSON",
         )
     # Each look is longer after the last than the period of a group, so it measures all of them.
-    screen.run(own_monitor(everything(period_s=1.0)).report, VERSION)
+    screen.run(own_monitor(all_groups(period_s=1.0)).report, VERSION)
 
 
 def _screen() -> Any:

@@ -29,7 +29,7 @@ from trnsim.lower import Bound, Cost, GraphExchange, bound, without_exchanges
 from trnsim.lower.bound import hbm_rate
 from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.measures.metrics import peak_flop_per_s
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _NAMED: Final = 4
@@ -90,9 +90,9 @@ class CompiledProgram:
         An operation's time is its part of the critical path: they add up to the program's. Flop
         are distributed by the time on the Tensor Engine.
         """
-        work: dict[str, Part] = {}
+        work: dict[str, PartCost] = {}
         for share in self.shares:
-            work[share.operation] = work.get(share.operation, Part()).plus(share.part)
+            work[share.operation] = work.get(share.operation, PartCost()).plus(share.part)
         tensor = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
         multiplied = sum(tensor.values()) or 1.0
         return tuple(
@@ -300,12 +300,12 @@ def _price_on_both(
     if not half.is_split:
         return None
     try:
-        both = price_graph(half.graph, half.weights, options)
+        split = price_graph(half.graph, half.weights, options)
     except NO_PROGRAM:
         return None
     notes = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
-    said = (*both.figures.said, *notes)
-    return replace(both, figures=replace(both.figures, said=said))
+    said = (*split.figures.said, *notes)
+    return replace(split, figures=replace(split.figures, said=said))
 
 
 __all__ = ["CompiledProgram", "compile"]

@@ -164,22 +164,22 @@ def _runs(keys: list[int], length: int) -> list[LayerRun]:
 
 def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
     """The tie of a run whose layers read those of a stack one by one; None if they do not."""
-    for other, tie in zip(stack.runs, stack.ties, strict=True):
-        pairs = set(_read(graph, makers, other, run))
+    for earlier, tie in zip(stack.runs, stack.ties, strict=True):
+        pairs = set(_read(graph, makers, earlier, run))
         ties = Counter(Tie(sign, at - sign * mine) for mine, at in pairs for sign in (-1, 1))
         (closest, times), *_ = ties.most_common(1) or [(tie, 0)]
-        if 2 * times >= min(run.count, other.count):
+        if 2 * times >= min(run.count, earlier.count):
             return Tie(tie.sign * closest.sign, tie.offset + tie.sign * closest.offset)
     return None
 
 
 def _read(
-    graph: Graph, makers: dict[int, int], other: LayerRun, run: LayerRun
+    graph: Graph, makers: dict[int, int], earlier: LayerRun, run: LayerRun
 ) -> Iterator[tuple[int, int]]:
     """Pairs of a layer of `run` and a layer of the other run that it reads."""
     for place in range(run.start, run.end):
         for value in graph.nodes[place].values:
-            at = other.layer(makers.get(value.number, -1))
+            at = earlier.layer(makers.get(value.number, -1))
             if at is not None:
                 yield (place - run.start) // run.length, at
 
@@ -280,12 +280,12 @@ class _Shortening:
         if position is None or not position[0].drops(position[1]):
             return value
         cut, layer = position
-        other = cut.instead(layer, reader)
-        if other is None:
+        substitute = cut.instead(layer, reader)
+        if substitute is None:
             return None
         results = self.whole.nodes[place].results
         number = next(at for at, result in enumerate(results) if result.number == value.number)
-        return self.whole.nodes[place + (other - layer) * cut.run.length].results[number]
+        return self.whole.nodes[place + (substitute - layer) * cut.run.length].results[number]
 
     def graph(self) -> Graph | None:
         """The shorter graph; None where an operation reads a removed value."""

@@ -20,7 +20,7 @@ from trnsim.graph.rewriting import omitted
 from trnsim.lower import cache, costs, without_exchanges
 from trnsim.lower.emit.schedule import FIRST, SbufSchedule
 from trnsim.lower.program import trace
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 APART: Final = (Kind.CONTROL, Kind.CALL)
 """Kinds of operations that are programs of their own: control flow, and the user's kernels."""
@@ -54,7 +54,7 @@ class ProgramFigures:
     device_time_s: float = 0.0
     launch_s: float = 0.0
     instructions: int = 0
-    work: Work = field(default_factory=dict[tuple[str, int], Part])
+    work: Work = field(default_factory=dict[tuple[str, int], PartCost])
     said: tuple[str, ...] = ()
     kept: tuple[int, ...] = ()
     schedule: SbufSchedule = FIRST
@@ -274,7 +274,7 @@ def _kernel_figures(graph: Graph, target: str, place: int) -> ProgramFigures:
     """
     figures = ProgramFigures()
     for cost in costs(graph, target):
-        part = Part(cost.instructions, {}, {KERNELS: cost.device_time_s})
+        part = PartCost(cost.instructions, {}, {KERNELS: cost.device_time_s})
         work: Work = {(cost.name, place): part}
         kernel_figures = ProgramFigures(cost.device_time_s, cost.launch_s, cost.instructions, work)
         figures = figures.plus(kernel_figures)

@@ -13,18 +13,18 @@ from trnsim.compiler.work import Work
 from trnsim.errors import SourceLine
 from trnsim.graph import Graph, Origin
 from trnsim.profile.analysis.whole import Share
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 
 
 def module_shares(work: Work, graph: Graph, stacks: Sequence[Stack]) -> list[Share]:
     """Work by module, operation and source line, in the order of the graph."""
     starred, numbers = _path_starrer(graph, stacks)
-    parts: dict[tuple[str, str, SourceLine | None], Part] = {}
+    parts: dict[tuple[str, str, SourceLine | None], PartCost] = {}
     for (name, place), part in sorted(work.items(), key=lambda item: _order(item[0][1])):
         node_origin = graph.nodes[place].origin if 0 <= place < len(graph.nodes) else None
         origin = node_origin or Origin()
         key = starred(origin.module), name, origin.line
-        parts[key] = parts.get(key, Part()).plus(part)
+        parts[key] = parts.get(key, PartCost()).plus(part)
     return [
         Share(module, name, _layer_count(module, numbers), part, line)
         for (module, name, line), part in parts.items()

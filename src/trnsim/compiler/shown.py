@@ -31,13 +31,13 @@ def reported_run(
         BadInput: the graph has no program, as kernels run one after another.
     """
     step = prepare_graph(graph, weights, program.flags)
-    programs = [one for one in split_programs(step) if not _is_apart(one[0])]
+    programs = [pair for pair in split_programs(step) if not _is_apart(pair[0])]
     if not programs:
         raise BadInput(
             f"{title} has no program to show: branches, loops and kernels run by themselves",
             fix="leave --report out, or report each kernel: trnsim run SCRIPT --report DIR",
         )
-    largest = max(programs, key=lambda one: len(one[0].nodes))
+    largest = max(programs, key=lambda pair: len(pair[0].nodes))
     options = CompileOptions(program.target, program.lnc, program.flags.optlevel, lnc=program.lnc)
     priced = price_on_cores(*largest, options)
     piece = priced.compiled()

@@ -17,10 +17,10 @@ from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Transpose
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.program import TracedProgram
-from trnsim.profile.measures.parts import Part, parts
+from trnsim.profile.measures.parts import PartCost, parts
 from trnsim.timing.occupancy import Integers
 
-Work = dict[tuple[str, int], Part]
+Work = dict[tuple[str, int], PartCost]
 """Work by name of the operation and place of its node in the graph; -1 for work of no node."""
 REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermediate")
 """Why HBM is read or written.
@@ -89,7 +89,7 @@ def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
 def sum_work(work: Work, other: Work) -> Work:
     """The work of two programs together."""
     keys = dict.fromkeys([*work, *other])
-    return {key: work.get(key, Part()).plus(other.get(key, Part())) for key in keys}
+    return {key: work.get(key, PartCost()).plus(other.get(key, PartCost())) for key in keys}
 
 
 def scale_work(
@@ -121,13 +121,13 @@ def scale_work(
         time_s - sum(part.time_s for part in outside), sum(n * part.time_s for n, part in inside)
     )
     more = _share(
-        instructions - sum(one.instructions for one in outside),
+        instructions - sum(part.instructions for part in outside),
         sum(n * part.instructions for n, part in inside),
     )
     scaled_work: Work = {}
     for name, place, times, part in rows:
         grown = part if times == 1 else part.times(times, times * longer, times * more)
-        scaled_work[name, place] = scaled_work.get((name, place), Part()).plus(grown)
+        scaled_work[name, place] = scaled_work.get((name, place), PartCost()).plus(grown)
     return scaled_work
 
 
@@ -155,4 +155,4 @@ def to_rows(work: Work) -> list[list[object]]:
 
 def from_rows(rows: list[list[Any]]) -> Work:
     """Work from rows of JSON."""
-    return {(name, place): Part(*rest) for name, place, *rest in rows}
+    return {(name, place): PartCost(*rest) for name, place, *rest in rows}

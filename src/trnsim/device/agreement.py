@@ -75,7 +75,7 @@ class CallArguments:
         return self.elements >= 0
 
     @property
-    def same(self) -> tuple[Any, ...]:
+    def comparable(self) -> tuple[Any, ...]:
         """The part that must be equal in all ranks of a group, or in sender and receiver."""
         if self.is_of_a_pair:
             return self.tensors.partition("[")[0], self.elements
@@ -376,8 +376,8 @@ def _read(content: str) -> tuple[int, CallArguments]:
 
 
 def _arguments_of(fields: Sequence[Any]) -> CallArguments:
-    kind, tensors, root, sends, receives, *others = fields
-    return CallArguments(kind, tensors, root, tuple(sends), tuple(receives), *others)
+    kind, tensors, root, sends, receives, *elements = fields
+    return CallArguments(kind, tensors, root, tuple(sends), tuple(receives), *elements)
 
 
 def _arguments_at(contents: Mapping[int, str], number: int) -> dict[int, CallArguments]:
@@ -392,7 +392,7 @@ def _arguments_at(contents: Mapping[int, str], number: int) -> dict[int, CallArg
 
 def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
     """The reason why ranks with these arguments cannot begin; None where they agree."""
-    if len({arguments.same for arguments in by_rank.values()}) > 1:
+    if len({arguments.comparable for arguments in by_rank.values()}) > 1:
         if any(arguments.is_of_a_pair for arguments in by_rank.values()):
             ranks = " and ".join(f"rank {rank}" for rank in sorted(by_rank))
             return CallFailure(f"{ranks} pass what does not fit\n{_table(by_rank)}", _FITTING)
@@ -448,11 +448,11 @@ def _ended(
     )
 
 
-def _last_words(said: tuple[int, CallArguments] | None, what: str) -> str:
+def _last_words(said: tuple[int, CallArguments] | None, call_kind: str) -> str:
     if said is None:
-        return f"came to no {what}"
+        return f"came to no {call_kind}"
     number, arguments = said
-    return f"its last {what} was number {number + 1}: {arguments}"
+    return f"its last {call_kind} was number {number + 1}: {arguments}"
 
 
 def _waiting_in_vain(stuck: Mapping[int, PendingCall]) -> CallFailure:

@@ -17,12 +17,12 @@ class Moment(NamedTuple):
 
     Attributes:
         compute_s: seconds of kernels since the moment before.
-        what: "begin", "wait", or "end" of the step.
+        kind: "begin", "wait", or "end" of the step.
         exchange: the number of the exchange; -1 at the end.
     """
 
     compute_s: float
-    what: str
+    kind: str
     exchange: int = -1
 
 
@@ -57,8 +57,8 @@ def moments(times_s: Sequence[float], spans: Mapping[int, CallSpan], first: int)
     ]
     in_order: list[Moment] = []
     at = 0
-    for place, _, what, number in sorted(marks, key=lambda mark: mark[:2]):
-        in_order.append(Moment(sum(times_s[at:place]), what, number))
+    for place, _, kind, number in sorted(marks, key=lambda mark: mark[:2]):
+        in_order.append(Moment(sum(times_s[at:place]), kind, number))
         at = place
     return [*in_order, Moment(sum(times_s[at:]), "end")]
 
@@ -70,10 +70,10 @@ def overlap(step: Iterable[Moment], times_s: Mapping[int, float]) -> Overlap:
     for moment in step:
         now_s += moment.compute_s
         compute_s += moment.compute_s
-        if moment.what == "begin":
+        if moment.kind == "begin":
             queue_s = ends_s[moment.exchange] = max(queue_s, now_s) + times_s[moment.exchange]
             exchanged_s += times_s[moment.exchange]
-        elif moment.what == "wait":
+        elif moment.kind == "wait":
             now_s = max(now_s, ends_s[moment.exchange])
     total_s = max(now_s, queue_s)
     return Overlap(total_s, exchanged_s, total_s - compute_s)

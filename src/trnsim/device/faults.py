@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.errors import BadInput, UndefinedBehavior
-from trnsim.instance.state.hardware import KINDS, Injected
+from trnsim.instance.state.hardware import KINDS, FaultRequest
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
@@ -136,10 +136,10 @@ class Injector:
                 fail(fault.kind, f"on rank {fault.rank} before step {fault.step}")
 
 
-struck: Final[list[Callable[[str, Injected | None], None]]] = []
+struck: Final[list[Callable[[str, FaultRequest | None], None]]] = []
 """Listeners for faults that strike: called with the kind, and the request where there is one."""
 
-pending: Final[dict[int, Injected]] = {}
+pending: Final[dict[int, FaultRequest]] = {}
 """Requests of faults by the index of the device that they strike; empty almost always."""
 
 

@@ -80,13 +80,15 @@ def step_document(
 
 def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
     """Labels and words of a step: its time on the first chip, where it goes, the other chips."""
-    first, *others = steps
+    first, *other_chips = steps
     low, high = (time_text(first.estimate.at(name)) for name in ("p10", "p90"))
     launches = f"launches {time_text(first.launch_s)}, hidden if the host is ahead"
     time = f"{time_text(first.device_time_s)} (P10 to P90: {low} to {high}); {launches}"
     rows = [("time", time), ("phases", _longest(first, "phase"))]
     rows.append(("longest", _longest(first, "operation")))
-    rows.append(("chips", ", ".join(f"{s.target} {time_text(s.device_time_s)}" for s in others)))
+    rows.append(
+        ("chips", ", ".join(f"{s.target} {time_text(s.device_time_s)}" for s in other_chips))
+    )
     if first.missing:
         reasons = "; ".join(why for why, _ in first.missing.most_common(_LONGEST))
         rows.append(("missing", f"{sum(first.missing.values())} calls without a time: {reasons}"))
@@ -112,8 +114,8 @@ def _values(step: StepTime) -> dict[str, Any]:
         "peak_hbm_bytes": max((event.live_bytes for event in step.events), default=0),
         **{
             f"by_{key}": [
-                {"name": name, "calls": number, "device_time_s": taken}
-                for name, number, taken in step.by(key)
+                {"name": name, "calls": number, "device_time_s": spent_s}
+                for name, number, spent_s in step.by(key)
             ]
             for key in step.keys
         },

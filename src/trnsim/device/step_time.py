@@ -80,19 +80,19 @@ class StepTime:
         where they are more than a table shows.
         """
         rows = [
-            (name, taken)
+            (name, spent_s)
             for event in self.events
-            for name, taken in _parts(event, self.times[event.call], key)
+            for name, spent_s in _parts(event, self.times[event.call], key)
         ]
         short = _starred({name for name, _ in rows}) if key == "module" else {}
         number: Counter[str] = Counter()
         time_s: dict[str, float] = {}
-        for full, taken in rows:
+        for full, spent_s in rows:
             name = short.get(full, full)
             number[name] += 1
-            time_s[name] = time_s.get(name, 0.0) + taken
+            time_s[name] = time_s.get(name, 0.0) + spent_s
         return sorted(
-            ((name, number[name], taken) for name, taken in time_s.items()),
+            ((name, number[name], spent_s) for name, spent_s in time_s.items()),
             key=lambda row: -row[2],
         )
 
@@ -108,11 +108,11 @@ def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]
     """The names under which a call counts, and the seconds of each."""
     if key == "module" and any(module for module, _ in time.modules):
         return [
-            (".".join(filter(None, (event.module, module))) or _NO_MODULE, taken)
-            for module, taken in time.modules
+            (".".join(filter(None, (event.module, module))) or _NO_MODULE, spent_s)
+            for module, spent_s in time.modules
         ]
     if key == "line":
-        return [(line or _NO_LINE, taken) for line, taken in time.lines]
+        return [(line or _NO_LINE, spent_s) for line, spent_s in time.lines]
     name = {
         "operation": event.call.name.removeprefix("aten::"),
         "module": event.module or _NO_MODULE,

@@ -29,7 +29,7 @@ from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE, opened
 from trnsim.instance.state.free_cores import choosing, free_cores
 from trnsim.instance.state.reader import read_all
-from trnsim.instance.state.record import Record, percentiles
+from trnsim.instance.state.record import ProcessRecord, percentiles
 from trnsim.instance.state.writer import Writer, say_not_kept
 from trnsim.nki.environment import instance_target
 
@@ -191,7 +191,7 @@ class _Watch:
         is_settled = abs(time.time_ns() - changed_ns) > _SETTLED_NS
         self._faults_ns = changed_ns if is_settled else -1
         lasting = [request for request in hardware.injected(folder) if request.is_active()]
-        requests: dict[int, hardware.Injected] = {}
+        requests: dict[int, hardware.FaultRequest] = {}
         for at, core in enumerate(self.cores):
             device, within = self._place(core)
             striking = [request for request in lasting if request.strikes(within, device)]
@@ -199,7 +199,7 @@ class _Watch:
         faults.pending.clear()
         faults.pending.update(requests)
 
-    def struck(self, kind: str, request: hardware.Injected | None) -> None:
+    def struck(self, kind: str, request: hardware.FaultRequest | None) -> None:
         """Count a fault that strikes; without a request it is recorded as one of the hardware."""
         fault_kind = hardware.KINDS[kind]
         if fault_kind.execution:
@@ -209,7 +209,9 @@ class _Watch:
             device, core = self._place(self.cores[0])
             with suppress(EmulatorError):
                 serial = self.instance.devices[device].serial_number
-                once = hardware.Injected(kind, device, core, time.time(), 0.0, serial_number=serial)
+                once = hardware.FaultRequest(
+                    kind, device, core, time.time(), 0.0, serial_number=serial
+                )
                 hardware.inject(self._folder, once)
         # A lasting fault that ends no program strikes each call: these are written once a second.
         if fault_kind.status or request is None:
@@ -219,14 +221,14 @@ class _Watch:
         """The device of a core, and the core's number within it."""
         return divmod(core, self.instance.devices[0].cores)
 
-    def record(self) -> Record:
+    def record(self) -> ProcessRecord:
         """The present record of the process."""
         try:
             self.work.settle()
         except (EmulatorError, RuntimeError):
             self.work.errors["runtime"] += 1
         pid, started = identity.own()
-        record = Record(
+        record = ProcessRecord(
             pid,
             started,
             command(),

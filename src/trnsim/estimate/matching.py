@@ -30,7 +30,7 @@ _SHOWN: Final = 4
 _FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 
 
-class Ranks(Protocol):
+class MachineProperties(Protocol):
     """The properties of a machine that the checks use."""
 
     @property
@@ -46,7 +46,7 @@ class Ranks(Protocol):
 
 def check(
     table: Measured,
-    machine: Ranks,
+    machine: MachineProperties,
     phases: Sequence[Phase],
     models: Iterable[tuple[Architecture, Split]],
 ) -> None:
@@ -110,7 +110,7 @@ def _by_size(
 
 
 def _check_row(
-    row: Row, machine: Ranks, parts: Mapping[tuple[str, str], PartSummary], names: str
+    row: Row, machine: MachineProperties, parts: Mapping[tuple[str, str], PartSummary], names: str
 ) -> None:
     fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
@@ -135,7 +135,9 @@ def _check_row(
         _check_time(row, "backward_us", row.backward_s, _GRADIENTS * products_s, machine)
 
 
-def _check_time(row: Row, column: str, time_s: float, least_s: float, machine: Ranks) -> None:
+def _check_time(
+    row: Row, column: str, time_s: float, least_s: float, machine: MachineProperties
+) -> None:
     given, least = time_s * _MICROS, least_s * _MICROS
     if given < least:
         raise row.refused(
@@ -146,12 +148,12 @@ def _check_time(row: Row, column: str, time_s: float, least_s: float, machine: R
         )
 
 
-def _products_s(summary: PartSummary, machine: Ranks) -> float:
+def _products_s(summary: PartSummary, machine: MachineProperties) -> float:
     """Seconds of a part's products at the largest published peak."""
     peak = max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
     return summary.useful_flop / peak
 
 
-def _weights_s(summary: PartSummary, machine: Ranks) -> float:
+def _weights_s(summary: PartSummary, machine: MachineProperties) -> float:
     """Seconds of a part's weights at the published HBM bandwidth."""
     return summary.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from trnsim.estimate.curve import MeasuredPoint, TimeCurve, length_of, signature
 from trnsim.estimate.times import LayerTime
 from trnsim.facts import Evidence
-from trnsim.reader import Record, declared, fault, read_rows
+from trnsim.reader import FileRecord, declared, fault, read_rows
 from trnsim.workload.operators import Phase
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _MICRO: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Record):
+class Row(FileRecord):
     """A line of the file: the time of one part of a model."""
 
     phase: Phase = declared(help="what the pass is for")

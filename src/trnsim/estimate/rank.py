@@ -39,7 +39,7 @@ class Rank:
         split: ranks of a layer.
         call_s: fixed seconds of a call of the program.
         more_spread: one sigma that is added to each layer's, in squares.
-        seen: sources of all its times until now.
+        sources: the sources of all its times so far.
     """
 
     machine: Machine
@@ -47,7 +47,7 @@ class Rank:
     split: Split = WHOLE
     call_s: float = 0.0
     more_spread: float = 0.0
-    seen: Sources = field(default_factory=Sources, compare=False, repr=False)
+    sources: Sources = field(default_factory=Sources, compare=False, repr=False)
 
     def of(self, parts: Iterable[PartSummary], model_pass: Pass) -> Estimate:
         """The time of a pass through these parts, one after another."""
@@ -110,7 +110,7 @@ class Sum:
         if not time_s:
             return
         source = layer.source
-        for sources in (self._sources, self.rank.seen):
+        for sources in (self._sources, self.rank.sources):
             sources.add(self.model_pass.phase, summary.name, source, self.model_pass)
         for name, part_s in layer.parts_s.items():
             self._parts[name] = self._parts.get(name, 0.0) + summary.times * part_s

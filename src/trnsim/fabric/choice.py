@@ -10,13 +10,13 @@ from trnsim.errors import BadInput
 from trnsim.fabric import direct, hierarchical, kangaring, mesh, rdh, ring
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.constants import has_described_algorithms
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, side_by_side
 
 if TYPE_CHECKING:
     from trnsim.fabric.fabric import Fabric
 
-Planner = Callable[[Group, float], Plan]
+Planner = Callable[[RankGroup, float], Plan]
 
 
 class Algorithm(NamedTuple):
@@ -30,11 +30,11 @@ class Algorithm(NamedTuple):
 
     name: str
     plan: Planner
-    is_possible: Callable[[Group], bool]
+    is_possible: Callable[[RankGroup], bool]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class AlgorithmChoice:
     """A collective with its chosen algorithm.
 
     Attributes:
@@ -50,7 +50,9 @@ class Chosen:
     others_s: dict[str, float]
 
 
-def choose(fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]]) -> Chosen:
+def choose(
+    fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]]
+) -> AlgorithmChoice:
     """The best algorithm for a collective of groups of ranks, which all work at once.
 
     Args:
@@ -64,14 +66,14 @@ def choose(fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[i
     """
     if kind not in KINDS:
         raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
-    members = [Group(fabric, tuple(ranks)) for ranks in groups]
+    members = [RankGroup(fabric, tuple(ranks)) for ranks in groups]
     if members[0].size == 1 or kind == "barrier":
         wait_s = 0.0 if members[0].size == 1 else fabric.start_s
-        return Chosen("", (), wait_s, {})
+        return AlgorithmChoice("", (), wait_s, {})
     return best_of(kind, members, nbytes)
 
 
-def best_of(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
+def best_of(kind: str, groups: Sequence[RankGroup], nbytes: float) -> AlgorithmChoice:
     """The best algorithm of groups of more than one rank, which all work at once."""
     plans = {
         algorithm.name: side_by_side([algorithm.plan(group, nbytes) for group in groups])
@@ -81,40 +83,40 @@ def best_of(kind: str, groups: Sequence[Group], nbytes: float) -> Chosen:
     times = {name: time_s(groups[0].fabric, plan) for name, plan in plans.items()}
     name = min(times, key=lambda algorithm: times[algorithm])
     took_s = times.pop(name)
-    return Chosen(name, plans[name], took_s, times)
+    return AlgorithmChoice(name, plans[name], took_s, times)
 
 
-def _stage(kind: str, groups: Sequence[Group], nbytes: float) -> Plan:
+def _stage(kind: str, groups: Sequence[RankGroup], nbytes: float) -> Plan:
     """The plan of a stage of a hierarchical collective; nothing for groups of one rank."""
     return () if groups[0].size == 1 else best_of(kind, groups, nbytes).plan
 
 
-def _is_described(group: Group) -> bool:
+def _is_described(group: RankGroup) -> bool:
     """True if AWS describes more than a ring for it: inside an instance, from Trn2 on."""
     if group.is_local:
         return has_described_algorithms(group.fabric.chip.name)
     return len(group.by_node) == group.size
 
 
-def _can_mesh(group: Group) -> bool:
+def _can_mesh(group: RankGroup) -> bool:
     return _is_described(group) and mesh.is_possible(group)
 
 
-def _can_rdh(group: Group) -> bool:
+def _can_rdh(group: RankGroup) -> bool:
     return _is_described(group) and rdh.is_possible(group)
 
 
-def _can_kangaring(group: Group) -> bool:
+def _can_kangaring(group: RankGroup) -> bool:
     return _is_described(group) and kangaring.is_possible(group)
 
 
-def _always(group: Group) -> bool:
+def _always(group: RankGroup) -> bool:
     del group
     return True
 
 
-def _hierarchical(plan: Callable[[Group, float, hierarchical.Best], Plan]) -> Algorithm:
-    def staged(group: Group, nbytes: float) -> Plan:
+def _hierarchical(plan: Callable[[RankGroup, float, hierarchical.Best], Plan]) -> Algorithm:
+    def staged(group: RankGroup, nbytes: float) -> Plan:
         return plan(group, nbytes, _stage)
 
     return Algorithm("hierarchical", staged, hierarchical.is_possible)

@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING
 from trnsim.fabric.transfers import Plan, Transfer, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.group import Group
+    from trnsim.fabric.group import RankGroup
 
 
-def all_to_all(group: Group, nbytes: float) -> Plan:
+def all_to_all(group: RankGroup, nbytes: float) -> Plan:
     """Each rank writes a chunk to every other rank."""
     pairs = permutations(group.ranks, 2)
     return (phase(Transfer(*pair, nbytes / group.size) for pair in pairs),)
 
 
-def scatter(group: Group, nbytes: float) -> Plan:
+def scatter(group: RankGroup, nbytes: float) -> Plan:
     """The first rank writes each other rank its chunk."""
     root, *others = group.ranks
     return (phase(Transfer(root, target, nbytes / group.size) for target in others),)
 
 
-def gather(group: Group, nbytes: float) -> Plan:
+def gather(group: RankGroup, nbytes: float) -> Plan:
     """Each rank writes its chunk to the first one."""
     root, *others = group.ranks
     return (phase(Transfer(source, root, nbytes / group.size) for source in others),)
 
 
-def permute(group: Group, nbytes: float) -> Plan:
+def permute(group: RankGroup, nbytes: float) -> Plan:
     """Each rank sends its whole message to the next of the group, the last to the first."""
     following = (*group.ranks[1:], group.ranks[0])
     return (phase(Transfer(*pair, nbytes) for pair in zip(group.ranks, following, strict=True)),)
 
 
-def send(group: Group, nbytes: float) -> Plan:
+def send(group: RankGroup, nbytes: float) -> Plan:
     """The first rank sends the whole message to the last."""
     return (phase([Transfer(group.ranks[0], group.ranks[-1], nbytes)]),)

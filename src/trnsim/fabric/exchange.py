@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.errors import BadInput
-from trnsim.fabric.choice import Chosen, choose
+from trnsim.fabric.choice import AlgorithmChoice, choose
 from trnsim.fabric.closed_form import plan_loads
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 
 if TYPE_CHECKING:
     from trnsim.fabric.fabric import Fabric
@@ -43,10 +43,10 @@ class FabricExchange:
     """
 
     time_s: float
-    chosen: dict[Layout, Chosen]
+    chosen: dict[Layout, AlgorithmChoice]
 
     @property
-    def slowest(self) -> Chosen:
+    def slowest(self) -> AlgorithmChoice:
         """The choice of the slowest groups, which decides the time."""
         return max(self.chosen.values(), key=lambda choice: choice.time_s)
 
@@ -62,7 +62,7 @@ class FabricExchange:
 @cache
 def layout(fabric: Fabric, group: tuple[int, ...]) -> Layout:
     """A group's layout: its ranks on each chip, fewest first, and its number of instances."""
-    members = Group(fabric, group)
+    members = RankGroup(fabric, group)
     counts = sorted(len(ranks) for ranks in members.by_chip.values())
     return tuple(counts), len(members.by_node)
 
@@ -108,7 +108,7 @@ def rings(fabric: Fabric, group: tuple[int, ...]) -> Groups:
 
     Source: nki.collectives.collective_permute_implicit, Channels.
     """
-    members = Group(fabric, group)
+    members = RankGroup(fabric, group)
     if not members.is_local:
         return group, group[::-1]
     cycles = members.cycles()

@@ -43,7 +43,7 @@ class Uses(NamedTuple):
     weight: npt.NDArray[np.float64]
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """The place of a rank: its instance, the chip in it, and the logical core of the chip."""
 
     node: int
@@ -113,11 +113,11 @@ class Fabric:
         """The links between the chips of one instance."""
         return topology_of(self.instance, self.chip)
 
-    def place(self, rank: int) -> Place:
+    def place(self, rank: int) -> RankPlace:
         """The place of a rank."""
         node, local = divmod(rank, self.ranks_per_node)
         chip, core = divmod(self.first + local, self.cores_per_chip)
-        return Place(node, chip, core)
+        return RankPlace(node, chip, core)
 
     def is_direct(self, source: int, target: int) -> bool:
         """True if no other chip is on the way between two ranks."""

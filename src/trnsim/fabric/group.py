@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trnsim.fabric.fabric import Fabric, Place
+    from trnsim.fabric.fabric import Fabric, RankPlace
 
 
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """Ranks that take part in a collective, in their order.
 
     Attributes:
@@ -28,7 +28,7 @@ class Group:
         return len(self.ranks)
 
     @cached_property
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, RankPlace]:
         """The place of each rank."""
         return {rank: self.fabric.place(rank) for rank in self.ranks}
 

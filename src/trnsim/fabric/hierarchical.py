@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Best = Callable[[str, "Sequence[Group]", float], Plan]
+Best = Callable[[str, "Sequence[RankGroup]", float], Plan]
 """Function from (kind, groups that work at once, bytes) to the plan of the best algorithm."""
 
 
-def is_possible(group: Group) -> bool:
+def is_possible(group: RankGroup) -> bool:
     """True if every instance has the same number of ranks, above one, at the same places."""
     nodes = list(group.by_node.values())
     places = {tuple(group.places[rank][1:] for rank in ranks) for ranks in nodes}
     return len(nodes) > 1 and len(nodes[0]) > 1 and len(places) == 1
 
 
-def all_gather(group: Group, nbytes: float, best: Best) -> Plan:
+def all_gather(group: RankGroup, nbytes: float, best: Best) -> Plan:
     """Between instances, then inside them."""
     inside, between = stages(group)
     return (
@@ -37,7 +37,7 @@ def all_gather(group: Group, nbytes: float, best: Best) -> Plan:
     )
 
 
-def reduce_scatter(group: Group, nbytes: float, best: Best) -> Plan:
+def reduce_scatter(group: RankGroup, nbytes: float, best: Best) -> Plan:
     """Inside instances, then between them."""
     inside, between = stages(group)
     return (
@@ -46,7 +46,7 @@ def reduce_scatter(group: Group, nbytes: float, best: Best) -> Plan:
     )
 
 
-def all_reduce(group: Group, nbytes: float, best: Best) -> Plan:
+def all_reduce(group: RankGroup, nbytes: float, best: Best) -> Plan:
     """Reduce-scatter inside, all-reduce between, all-gather inside."""
     inside, between = stages(group)
     return (
@@ -56,9 +56,9 @@ def all_reduce(group: Group, nbytes: float, best: Best) -> Plan:
     )
 
 
-def stages(group: Group) -> tuple[list[Group], list[Group]]:
+def stages(group: RankGroup) -> tuple[list[RankGroup], list[RankGroup]]:
     """The groups inside instances, and those of the ranks at one place of each."""
     nodes = list(group.by_node.values())
-    inside = [Group(group.fabric, ranks) for ranks in nodes]
-    between = [Group(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]
+    inside = [RankGroup(group.fabric, ranks) for ranks in nodes]
+    between = [RankGroup(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]
     return inside, between

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Final
 from trnsim.fabric.transfers import Plan, Transfer, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.group import Group
+    from trnsim.fabric.group import RankGroup
 
 _PAIR: Final = 2
 _READS_TO_REDUCE: Final = 3.0  # the received chunk, the rank's own, and the secondary rank's
 
 
-def is_possible(group: Group) -> bool:
+def is_possible(group: RankGroup) -> bool:
     """True if all ranks of each chip take part, in pairs."""
     count = group.per_chip
     has_all_cores = count == group.fabric.cores_per_chip
     return group.is_local and has_all_cores and count % _PAIR == 0 and len(group.chips) > 1
 
 
-def all_gather(group: Group, nbytes: float) -> Plan:
+def all_gather(group: RankGroup, nbytes: float) -> Plan:
     """``N/2 - 1`` steps of two chunks; the last two go to the secondary rank alone."""
     rings, chunk = pairs(group), nbytes / group.size
     return (
@@ -36,7 +36,7 @@ def all_gather(group: Group, nbytes: float) -> Plan:
     )
 
 
-def reduce_scatter(group: Group, nbytes: float) -> Plan:
+def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     """``N/2 - 1`` steps of two chunks; then the secondary rank gets its own."""
     rings, chunk = pairs(group), nbytes / group.size
     steps = group.size // _PAIR - 1
@@ -46,12 +46,12 @@ def reduce_scatter(group: Group, nbytes: float) -> Plan:
     )
 
 
-def all_reduce(group: Group, nbytes: float) -> Plan:
+def all_reduce(group: RankGroup, nbytes: float) -> Plan:
     """Reduce-scatter, then all-gather."""
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def pairs(group: Group) -> list[list[tuple[int, int]]]:
+def pairs(group: RankGroup) -> list[list[tuple[int, int]]]:
     """For each ring its (primary, secondary) ranks in order."""
     rings = []
     for channel, ring in enumerate(group.cycles()):

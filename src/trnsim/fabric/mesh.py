@@ -16,15 +16,15 @@ import numpy as np
 from trnsim.fabric.transfers import Plan, Ranks, TransferPhase, even_phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.group import Group
+    from trnsim.fabric.group import RankGroup
 
 
-def is_possible(group: Group) -> bool:
+def is_possible(group: RankGroup) -> bool:
     """True if all chips have the same number of ranks."""
     return group.per_chip > 0
 
 
-def all_gather(group: Group, nbytes: float) -> Plan:
+def all_gather(group: RankGroup, nbytes: float) -> Plan:
     """Chunks to the same place on every other chip; then inside the chips."""
     chunk, per_chip = nbytes / group.size, group.per_chip
     chips = _chips(group)
@@ -39,7 +39,7 @@ def all_gather(group: Group, nbytes: float) -> Plan:
     return plan
 
 
-def reduce_scatter(group: Group, nbytes: float) -> Plan:
+def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     """Chunks for ranks elsewhere, reduced over the chip; then each rank reduces those received."""
     chunk, per_chip = nbytes / group.size, group.per_chip
     ranks, chips = np.array(group.ranks), _chips(group)
@@ -52,12 +52,12 @@ def reduce_scatter(group: Group, nbytes: float) -> Plan:
     return (to_others, even_phase(ranks, ranks, chunk, reads=len(chips) - 1 + per_chip))
 
 
-def all_reduce(group: Group, nbytes: float) -> Plan:
+def all_reduce(group: RankGroup, nbytes: float) -> Plan:
     """Reduce-scatter, then all-gather."""
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
+def all_reduce_at_once(group: RankGroup, nbytes: float) -> Plan:
     """The single-step form: whole messages to all, then each rank reduces them."""
     ranks = np.array(group.ranks)
     first, second = _pairs(group.size)
@@ -65,14 +65,14 @@ def all_reduce_at_once(group: Group, nbytes: float) -> Plan:
     return (to_all, even_phase(ranks, ranks, nbytes, reads=group.size))
 
 
-def inside(group: Group, nbytes: float) -> TransferPhase:
+def inside(group: RankGroup, nbytes: float) -> TransferPhase:
     """Each rank of a chip writes its chunk to the others there, with one read for all."""
     chips, (first, second) = _chips(group), _pairs(group.per_chip)
     sources, targets = chips[:, first].ravel(), chips[:, second].ravel()
     return even_phase(sources, targets, nbytes, reads=1 / (group.per_chip - 1))
 
 
-def _chips(group: Group) -> Ranks:
+def _chips(group: RankGroup) -> Ranks:
     """The ranks of each chip: [chips, ranks of one]."""
     return np.array(list(group.by_chip.values()))
 

@@ -16,7 +16,7 @@ from trnsim.fabric.mesh import inside
 from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.group import Group
+    from trnsim.fabric.group import RankGroup
 
 Axes = list[dict[tuple[int, int], tuple[int, int]]]
 """For each axis the neighbour of each (instance, chip)."""
@@ -24,12 +24,12 @@ Axes = list[dict[tuple[int, int], tuple[int, int]]]
 _READS_TO_REDUCE = 2.0  # the received chunk and the rank's own
 
 
-def is_possible(group: Group) -> bool:
+def is_possible(group: RankGroup) -> bool:
     """True if the chips of the group form a hypercube, all with the same number of ranks."""
     return group.per_chip > 0 and bool(axes(group))
 
 
-def axes(group: Group) -> Axes:
+def axes(group: RankGroup) -> Axes:
     """The hypercube of an instance's chips, or of instances with one chip each in the group."""
     chips = list(group.by_chip)
     if group.is_local:
@@ -46,7 +46,7 @@ def axes(group: Group) -> Axes:
     ]
 
 
-def all_gather(group: Group, nbytes: float) -> Plan:
+def all_gather(group: RankGroup, nbytes: float) -> Plan:
     """Doubling between chips, then one step inside them."""
     chunk, cube = nbytes / group.size, axes(group)
     plan = tuple(_exchange(group, cube, step, chunk * 2**step, 1.0) for step in range(len(cube)))
@@ -55,7 +55,7 @@ def all_gather(group: Group, nbytes: float) -> Plan:
     return plan
 
 
-def reduce_scatter(group: Group, nbytes: float) -> Plan:
+def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     """One step inside chips, then halving between them."""
     chunk, cube = nbytes / group.size, axes(group)
     plan: Plan = ()
@@ -69,12 +69,14 @@ def reduce_scatter(group: Group, nbytes: float) -> Plan:
     )
 
 
-def all_reduce(group: Group, nbytes: float) -> Plan:
+def all_reduce(group: RankGroup, nbytes: float) -> Plan:
     """Reduce-scatter, then all-gather."""
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _exchange(group: Group, cube: Axes, step: int, nbytes: float, reads: float) -> TransferPhase:
+def _exchange(
+    group: RankGroup, cube: Axes, step: int, nbytes: float, reads: float
+) -> TransferPhase:
     """An exchange of each rank with the one at its place on the neighbouring chip."""
     return phase(
         (

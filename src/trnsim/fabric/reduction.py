@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.fabric import hierarchical, kangaring, rdh
 from trnsim.fabric.choice import best_of, choose
-from trnsim.fabric.group import Group
+from trnsim.fabric.group import RankGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def reduction_order(
         group: the group of the reduction.
     """
     name = choose(fabric, kind, nbytes, groups).algorithm
-    return _order(name, Group(fabric, tuple(group)), kind, nbytes)
+    return _order(name, RankGroup(fabric, tuple(group)), kind, nbytes)
 
 
 def ranks_of(order: Order) -> list[int]:
@@ -48,7 +48,7 @@ def ranks_of(order: Order) -> list[int]:
     return [rank for part in order for rank in ranks_of(part)]
 
 
-def _order(name: str, group: Group, kind: str, nbytes: float) -> Order:
+def _order(name: str, group: RankGroup, kind: str, nbytes: float) -> Order:
     if group.size == 1:
         return group.ranks[0]
     if name == "hierarchical":
@@ -56,7 +56,7 @@ def _order(name: str, group: Group, kind: str, nbytes: float) -> Order:
     return _ORDERS[name](group)
 
 
-def _ring(group: Group) -> Order:
+def _ring(group: RankGroup) -> Order:
     """One rank after the other, rounded at each."""
     first, *others = group.cycles()[0] if group.is_local else group.ranks
     order: Order = first
@@ -65,7 +65,7 @@ def _ring(group: Group) -> Order:
     return order
 
 
-def _kangaring(group: Group) -> Order:
+def _kangaring(group: RankGroup) -> Order:
     """One pair after the other: the received sum, the primary's and the secondary's at once."""
     first, *others = kangaring.pairs(group)[0]
     order: Order = first
@@ -74,7 +74,7 @@ def _kangaring(group: Group) -> Order:
     return order
 
 
-def _mesh(group: Group) -> Order:
+def _mesh(group: RankGroup) -> Order:
     """Over the ranks of each chip, then over chips."""
     chips = list(group.by_chip.values())
     if len(chips) == 1:
@@ -87,12 +87,12 @@ def _chip_order(ranks: Sequence[int]) -> Order:
     return tuple(ranks) if len(ranks) > 1 else ranks[0]
 
 
-def _at_once(group: Group) -> Order:
+def _at_once(group: RankGroup) -> Order:
     """All ranks at once."""
     return group.ranks
 
 
-def _rdh(group: Group) -> Order:
+def _rdh(group: RankGroup) -> Order:
     """Over the ranks of each chip, then with the neighbour along one axis after the other."""
     inside: dict[tuple[int, int], Order] = {
         chip: _chip_order(ranks) for chip, ranks in group.by_chip.items()
@@ -102,7 +102,7 @@ def _rdh(group: Group) -> Order:
     return next(iter(inside.values()))
 
 
-def _hierarchical(group: Group, kind: str, nbytes: float) -> Order:
+def _hierarchical(group: RankGroup, kind: str, nbytes: float) -> Order:
     """Over the ranks of each instance, then over those at one place of each."""
     inside, between = hierarchical.stages(group)
     chosen = best_of("reduce_scatter", inside, nbytes).algorithm

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
 
 if TYPE_CHECKING:
-    from trnsim.fabric.group import Group
+    from trnsim.fabric.group import RankGroup
 
 _READS_TO_REDUCE = 2.0  # the received chunk and the rank's own
 
 
-def all_gather(group: Group, nbytes: float) -> Plan:
+def all_gather(group: RankGroup, nbytes: float) -> Plan:
     """``(N - 1)`` steps of a chunk."""
     return (_steps(group, nbytes, 1.0),)
 
 
-def reduce_scatter(group: Group, nbytes: float) -> Plan:
+def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     """``(N - 1)`` steps of a chunk, each reduced with the rank's own."""
     return (_steps(group, nbytes, _READS_TO_REDUCE),)
 
 
-def all_reduce(group: Group, nbytes: float) -> Plan:
+def all_reduce(group: RankGroup, nbytes: float) -> Plan:
     """Reduce-scatter, then all-gather: two rounds of the ring."""
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _steps(group: Group, nbytes: float, reads: float) -> TransferPhase:
+def _steps(group: RankGroup, nbytes: float, reads: float) -> TransferPhase:
     rings = group.cycles() if group.is_local else [group.ranks]
     chunk = nbytes / group.size / len(rings)
     return phase(

@@ -37,7 +37,7 @@ _HOST_FIELDS: Final = ("bdf", "numa_node", "cpu_affinity")
 
 
 @dataclass(frozen=True)
-class Device:
+class InstanceDevice:
     """A Neuron device: a chip of the instance.
 
     Attributes:
@@ -88,7 +88,7 @@ class InstanceModel:
     chip: str
     generation: int
     lnc: int
-    devices: tuple[Device, ...]
+    devices: tuple[InstanceDevice, ...]
     vcpus: int
     host_bytes: int
     efa_adapters: int
@@ -112,7 +112,7 @@ class InstanceModel:
         """
         return f"v{self.generation}{'d' if self.lnc > 1 else ''}"
 
-    def device(self, index: int) -> Device:
+    def device(self, index: int) -> InstanceDevice:
         """The device numbered `index`.
 
         Raises:
@@ -251,12 +251,12 @@ def _model(name: str, lnc: int) -> InstanceModel:
     )
 
 
-def _devices(row: Instance, chip: Accelerator, lnc: int) -> tuple[Device, ...]:
+def _devices(row: Instance, chip: Accelerator, lnc: int) -> tuple[InstanceDevice, ...]:
     places = slots(row.name, row.count, row.vcpus)
     topology = topology_of(row, chip)
     cores = chip.cores // lnc
     return tuple(
-        Device(
+        InstanceDevice(
             index,
             cores,
             int(chip.memory_bytes),

@@ -40,7 +40,7 @@ class ArrayType:
     dtype: np.dtype[Any] | None
 
 
-class Program:
+class DeviceProgram:
     """A program for the devices that it was compiled for, or for any one device.
 
     Attributes:

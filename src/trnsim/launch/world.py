@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
-from trnsim.fabric.choice import KINDS, Chosen, choose
-from trnsim.fabric.fabric import Fabric, Place
-from trnsim.fabric.group import Group as AlgorithmGroup
+from trnsim.fabric.choice import KINDS, AlgorithmChoice, choose
+from trnsim.fabric.fabric import Fabric, RankPlace
+from trnsim.fabric.group import RankGroup as AlgorithmGroup
 
 Group = tuple[int, ...]
 
@@ -40,7 +40,7 @@ class WorldCollective:
     nbytes: int
     groups: tuple[Group, ...]
     calls: int
-    choice: Chosen | None
+    choice: AlgorithmChoice | None
 
     @property
     def time_s(self) -> float:
@@ -68,7 +68,7 @@ class RankFigures:
     """
 
     rank: int
-    place: Place
+    place: RankPlace
     steps: int
     device_time_s: float
     step: Overlap
@@ -196,7 +196,9 @@ def _shape(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, .
     return size, *repeats
 
 
-def _choice(fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]) -> Chosen | None:
+def _choice(
+    fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]
+) -> AlgorithmChoice | None:
     kind = kind_of(name)
     return None if kind is None else choose(fabric, kind, nbytes, groups)
 

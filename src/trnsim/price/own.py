@@ -13,7 +13,7 @@ from trnsim.arch.prices import Credit, Price, Terms
 from trnsim.facts import Evidence, Provenance, Rate
 from trnsim.price.quotes import KINDS, quote, today
 from trnsim.price.regions import REGION, is_region
-from trnsim.reader import Record, Rule, declared, read_rows
+from trnsim.reader import FileRecord, Rule, declared, read_rows
 
 _MOST_USD: Final = 1e9
 _MOST_USD_PER_HOUR: Final = 1e5
@@ -31,7 +31,7 @@ def _place(given: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnPrice(Record):
+class OwnPrice(FileRecord):
     """A row of a user's own prices: a price, a discount off list prices, or a credit."""
 
     instance: str = declared(

@@ -8,8 +8,8 @@ from trnsim.profile.analysis.diff import Diff, compare
 from trnsim.profile.analysis.summary import EngineUse, Summary, summarize
 from trnsim.profile.formats.stored import load, report_of, summary_of
 from trnsim.profile.measures.lines import LineTime, time_by_line
-from trnsim.profile.page.html import html
 from trnsim.profile.report import write_page, write_report, write_traces
+from trnsim.profile.report_page.html import html
 
 __all__ = [
     "Advice",

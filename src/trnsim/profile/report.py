@@ -10,7 +10,7 @@ from trnsim.files import write, write_together
 from trnsim.profile.formats.chrome import chrome
 from trnsim.profile.formats.perfetto import perfetto
 from trnsim.profile.formats.stored import as_text
-from trnsim.profile.page.html import html
+from trnsim.profile.report_page.html import html
 from trnsim.profile.tables import explorer_tables
 from trnsim.profile.tables.parquet import is_available, write_tables
 

@@ -24,7 +24,7 @@ from trnsim.memory import CoreMemory, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.program import Checked, Program
-from trnsim.program.records import Follower, Record, Recorder
+from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
 
 if TYPE_CHECKING:
@@ -122,18 +122,18 @@ class CoreContext:
         self._follower: Follower | None = None
         self._recorder: Recorder | None = None
 
-    def follow(self, record: Record, inputs: Sequence[Storage]) -> None:
+    def follow(self, record: KernelRecord, inputs: Sequence[Storage]) -> None:
         """Compare the instructions issued from now on with `record`, as long as they agree."""
         self._follower = Follower(record, inputs, self._first_serial)
         self.program, self._signatures = record.program, record.signatures
 
-    def record(self, inputs: Sequence[Storage]) -> Record:
+    def record(self, inputs: Sequence[Storage]) -> KernelRecord:
         """Record the instructions issued from now on; returns the growing record."""
-        record = Record(self.program, self._signatures, len(inputs))
+        record = KernelRecord(self.program, self._signatures, len(inputs))
         self._recorder = Recorder(record, inputs)
         return record
 
-    def end(self) -> tuple[Record | None, Record | None]:
+    def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
         """The record that the finished run agreed with, and the record that it produced."""
         followed = self._follower
         if followed is not None and not followed.is_complete():

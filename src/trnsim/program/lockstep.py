@@ -147,9 +147,9 @@ class Meetings:
         self._data: dict[int, Tile] = {}
         self._received: dict[int, Array] = {}
 
-    def link(self, core: int) -> Link:
+    def link(self, core: int) -> LockstepLink:
         """The link of `core` to the other cores."""
-        return Link(self, core, self._lockstep.cores)
+        return LockstepLink(self, core, self._lockstep.cores)
 
     def meet(self, core: int, meeting: Meeting, sent: Array, data: Tile | None) -> Array:
         """Wait until the whole group of `core` has come; returns the data of the core before it."""
@@ -174,7 +174,7 @@ class Meetings:
         return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].at}"
 
 
-class Link:
+class LockstepLink:
     """A core's view of the other cores (an `isa.machine.CoreLink`)."""
 
     def __init__(self, meetings: Meetings, rank: int, cores: int) -> None:

@@ -93,7 +93,7 @@ class Touches:
         return boxes
 
 
-class Part(NamedTuple):
+class TensorPart(NamedTuple):
     """A range of bytes of each partition of a tensor.
 
     Attributes:
@@ -114,7 +114,7 @@ class Part(NamedTuple):
         return self.row_bytes * self.rows
 
 
-class Kind(Enum):
+class AccessKind(Enum):
     """The kind of an instruction's access to a part."""
 
     USE = auto()
@@ -135,7 +135,7 @@ class Access(NamedTuple):
     """
 
     part: int
-    kind: Kind
+    kind: AccessKind
     next_use: int
 
 
@@ -148,7 +148,7 @@ class Division:
     """
 
     def __init__(self, program: Program, memory: Memory) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[TensorPart] = []
         self._cuts: dict[int, list[int]] = {}
         self._first: dict[int, int] = {}
         self._rows: dict[int, tuple[int, int]] = {}
@@ -156,11 +156,11 @@ class Division:
         for serial, boxes in program.touches.boxes(serials).items():
             self._divide(serial, boxes, program.uses[serial].row_bytes)
         self.accesses: list[list[Access]] = [[] for _ in range(len(program))]
-        coming: dict[int, tuple[int, Kind]] = {}
+        coming: dict[int, tuple[int, AccessKind]] = {}
         for index in range(len(program) - 1, -1, -1):
             for part, kind in self._kinds(program.touches.of(index)).items():
-                later, later_kind = coming.get(part, (NEVER, Kind.FILL))
-                next_use = NEVER if later_kind is Kind.FILL else later
+                later, later_kind = coming.get(part, (NEVER, AccessKind.FILL))
+                next_use = NEVER if later_kind is AccessKind.FILL else later
                 self.accesses[index].append(Access(part, kind, next_use))
                 coming[part] = index, kind
 
@@ -183,11 +183,11 @@ class Division:
         rows = min(box.first_row for box in boxes), max(box.last_row for box in boxes)
         self._cuts[serial], self._first[serial], self._rows[serial] = cuts, len(self.parts), rows
         for start, end in pairwise([*cuts, row_bytes]):
-            self.parts.append(Part(serial, start, end - start, rows[1] - rows[0] + 1))
+            self.parts.append(TensorPart(serial, start, end - start, rows[1] - rows[0] + 1))
 
-    def _kinds(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> dict[int, Kind]:
+    def _kinds(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> dict[int, AccessKind]:
         """Part -> kind of access, for the tiles of an instruction."""
-        kinds: dict[int, Kind] = {}
+        kinds: dict[int, AccessKind] = {}
         for serial, layout, is_written in touched:
             if serial not in self._cuts:
                 continue
@@ -196,11 +196,11 @@ class Division:
             is_dense = box.first_row == low and box.last_row == high and layout.nbytes == box.nbytes
             last = bisect_right(cuts, box.last_byte)
             for place in range(bisect_right(cuts, box.first_byte) - 1, last):
-                kind = Kind.USE
+                kind = AccessKind.USE
                 if is_written:
                     end = cuts[place] + self.parts[first + place].row_bytes
                     is_full = box.first_byte <= cuts[place] and end <= box.last_byte + 1
-                    kind = Kind.FILL if is_dense and is_full else Kind.CHANGE
+                    kind = AccessKind.FILL if is_dense and is_full else AccessKind.CHANGE
                 previous = kinds.setdefault(first + place, kind)
                 if previous is not kind:
                     kinds[first + place] = _combined_kind(previous, kind)
@@ -217,7 +217,7 @@ def _cuts(edges: set[int]) -> list[int]:
     return cuts
 
 
-def _combined_kind(first: Kind, second: Kind) -> Kind:
+def _combined_kind(first: AccessKind, second: AccessKind) -> AccessKind:
     """The combined kind of two different accesses of an instruction to the same part."""
-    is_only_written = Kind.USE not in (first, second)
-    return Kind.FILL if is_only_written else Kind.CHANGE
+    is_only_written = AccessKind.USE not in (first, second)
+    return AccessKind.FILL if is_only_written else AccessKind.CHANGE

@@ -230,9 +230,9 @@ class Member:
         self.inside: Callable[[], list[Wait]] = list
         self._ranks = ranks
 
-    def link(self, core: int, wait: Waiting) -> Link:
+    def link(self, core: int, wait: Waiting) -> WorldLink:
         """The link of a core of the rank, which waits by calling `wait`."""
-        return Link(self._ranks, self.rank, core, wait)
+        return WorldLink(self._ranks, self.rank, core, wait)
 
     def hand_over(self) -> None:
         """Yield to the other ranks."""
@@ -258,7 +258,7 @@ Waiting = Callable[[Callable[[], bool], Callable[[], str]], None]
 """Yields until the first function returns true; the second describes the wait."""
 
 
-class Link:
+class WorldLink:
     """A core's view of the other ranks (an `isa.machine.RankLink`)."""
 
     def __init__(self, ranks: Ranks, rank: int, core: int, wait: Waiting) -> None:

@@ -65,7 +65,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Record:
+class KernelRecord:
     """The instructions of a run of a kernel, in order.
 
     Attributes:
@@ -94,8 +94,8 @@ class Recorder:
         record: the record so far; None if the program is too long to be kept.
     """
 
-    def __init__(self, record: Record, inputs: Sequence[Storage]) -> None:
-        self.record: Record | None = record
+    def __init__(self, record: KernelRecord, inputs: Sequence[Storage]) -> None:
+        self.record: KernelRecord | None = record
         self._numbers: dict[int, int] = {}
         for storage in inputs:
             self._number(storage)
@@ -137,7 +137,7 @@ class Follower:
         position: number of instructions that have agreed so far.
     """
 
-    def __init__(self, record: Record, inputs: Sequence[Storage], first_serial: int) -> None:
+    def __init__(self, record: KernelRecord, inputs: Sequence[Storage], first_serial: int) -> None:
         """Follow a run whose storages have serial numbers from `first_serial` on."""
         self.record = record
         self.position = 0
@@ -248,7 +248,7 @@ class _CallHistory:
     """History of calls with equal keys: the number traced since the last record, and the record."""
 
     traced: int = 0
-    record: Record | None = None
+    record: KernelRecord | None = None
 
 
 class Records:
@@ -261,7 +261,7 @@ class Records:
         self._calls: OrderedDict[Hashable, _CallHistory] = OrderedDict()
         self._lock = Lock()
 
-    def find(self, key: Hashable) -> Record | None:
+    def find(self, key: Hashable) -> KernelRecord | None:
         """The record to compare a call with, or None."""
         with self._lock:
             calls = self._calls.get(key)
@@ -283,7 +283,7 @@ class Records:
             calls.traced += 1
             return calls.traced > 1
 
-    def keep(self, key: Hashable, record: Record) -> None:
+    def keep(self, key: Hashable, record: KernelRecord) -> None:
         """Store the record of a call."""
         with self._lock:
             self._calls[key] = _CallHistory(record=record)
@@ -307,7 +307,7 @@ class Call:
         self._records = records
         self._conditions = conditions
         self._key: Hashable = None
-        self._made: Record | None = None
+        self._made: KernelRecord | None = None
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`: follow a record, or begin one."""
@@ -340,7 +340,7 @@ class RankCall:
     with its current state. A rank that overtakes the first, or issues other instructions, leaves.
     """
 
-    def __init__(self, records: dict[Hashable, Record]) -> None:
+    def __init__(self, records: dict[Hashable, KernelRecord]) -> None:
         """A call on a rank of the world whose ranks share `records`."""
         self.outcome: object = None
         self._records = records

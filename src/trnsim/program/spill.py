@@ -34,7 +34,7 @@ from trnsim.memory import (
 )
 from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
-from trnsim.program.parts import NEVER, Access, Division, Kind, Part
+from trnsim.program.parts import NEVER, Access, AccessKind, Division, TensorPart
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.rooms import Room
 
@@ -136,8 +136,8 @@ class _Rewriter:
         )
         self.moved: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._place = array("q", [-1]) * len(issued)
-        self._moved: set[tuple[Part, int]] = set()
-        self._areas: dict[Part | tuple[str, SourceLine | None], int] = {}
+        self._moved: set[tuple[TensorPart, int]] = set()
+        self._areas: dict[TensorPart | tuple[str, SourceLine | None], int] = {}
         self._transfers: dict[tuple[int, int, int, bool], int] = {}
 
     def copy(self, index: int, after: Iterable[int]) -> int:
@@ -160,7 +160,7 @@ class _Rewriter:
         place[index] = now
         return now
 
-    def move(self, part: Part, after: Iterable[int], before: int, *, is_save: bool) -> int:
+    def move(self, part: TensorPart, after: Iterable[int], before: int, *, is_save: bool) -> int:
         """Append a transfer of `part`, for issued instruction `before`; returns its place."""
         now, program = len(self.program), self.program
         area = self._area(part, is_save=is_save)
@@ -184,7 +184,7 @@ class _Rewriter:
         self.moved[part.serial][not is_save] += part.nbytes
         return now
 
-    def live(self, part: Part, first: int, last: int) -> None:
+    def live(self, part: TensorPart, first: int, last: int) -> None:
         """Record that `part` was in SBUF from instruction `first` to `last`."""
         use = self._issued.uses[part.serial]
         self.program.uses[next_serial()] = replace(
@@ -211,7 +211,7 @@ class _Rewriter:
     def _is_elsewhere(self, serial: int) -> bool:
         return self._issued.uses[serial].memory is not self._memory
 
-    def _area(self, part: Part, *, is_save: bool) -> int:
+    def _area(self, part: TensorPart, *, is_save: bool) -> int:
         """The serial of the storage for a part in the next memory.
 
         In HBM the tensors of a source line share a storage; in SBUF each save has its own.
@@ -226,7 +226,7 @@ class _Rewriter:
             )
         return self._areas[key]
 
-    def _transfer(self, part: Part, area: int, *, is_save: bool) -> int:
+    def _transfer(self, part: TensorPart, area: int, *, is_save: bool) -> int:
         """The index of the distinct instruction that moves `part`."""
         key = area, part.rows, part.row_bytes, is_save
         which = self._transfers.get(key)
@@ -311,7 +311,7 @@ class _Spiller:
         if not self._loads[issued.which[index]] or issued.tensor_of[index] not in self._inputs:
             return False
         is_new = all(
-            access.kind is Kind.FILL or not self._residences[access.part].is_filled
+            access.kind is AccessKind.FILL or not self._residences[access.part].is_filled
             for access in self._accesses[index]
         )
         return is_new and self._room.free_bytes < self._lacking(index) + self._ahead_bytes
@@ -357,7 +357,7 @@ class _Spiller:
         part, residence = self._parts[access.part], self._residences[access.part]
         after = self._room.take(part.row_bytes)
         residence.is_here = True
-        if access.kind is Kind.FILL or not residence.is_filled:
+        if access.kind is AccessKind.FILL or not residence.is_filled:
             residence.reloaded = -1
             return after
         before = [residence.saved] if residence.saved >= 0 else residence.writers
@@ -370,7 +370,7 @@ class _Spiller:
         number, kind, next_use = access
         residence = self._residences[number]
         self._out.use(residence, place)
-        if kind is not Kind.USE:
+        if kind is not AccessKind.USE:
             self._write(index, place, residence, kind)
         residence.next_use = next_use
         if next_use == NEVER:
@@ -378,10 +378,10 @@ class _Spiller:
         else:
             heappush(self._farthest, (-next_use, number))
 
-    def _write(self, index: int, place: int, residence: _Residence, kind: Kind) -> None:
+    def _write(self, index: int, place: int, residence: _Residence, kind: AccessKind) -> None:
         """Record that an instruction wrote new data to a part."""
         issued = self._issued
-        if kind is Kind.FILL or not residence.is_filled:
+        if kind is AccessKind.FILL or not residence.is_filled:
             residence.writers, residence.is_loaded, residence.reloaded = [], True, -1
         is_load = self._loads[issued.which[index]] and issued.tensor_of[index] in self._inputs
         residence.is_loaded &= is_load

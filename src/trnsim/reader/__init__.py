@@ -7,16 +7,16 @@ was perhaps meant. What fields mean together is checked by who declares them (`R
 """
 
 from trnsim.reader.declaration import Rule, between, declared
-from trnsim.reader.document import FileContent, Place, fault, line_in, load, parse
-from trnsim.reader.reading import Foreign, Record, read, read_rows, record, rows
+from trnsim.reader.document import FileContent, SourcePlace, fault, line_in, load, parse
+from trnsim.reader.reading import FileRecord, Foreign, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
 __all__ = [
     "FileContent",
+    "FileRecord",
     "Foreign",
-    "Place",
-    "Record",
     "Rule",
+    "SourcePlace",
     "between",
     "declared",
     "fault",

@@ -22,7 +22,7 @@ from trnsim.reader.parsed import Keys, Malformed, Parsed
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml
 
-__all__ = ["FileContent", "Place", "fault", "line_in", "load", "parse"]
+__all__ = ["FileContent", "SourcePlace", "fault", "line_in", "load", "parse"]
 
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -65,9 +65,9 @@ class FileContent:
         return cls(file, Parsed(content, lambda _: 0), fix)
 
     @property
-    def root(self) -> Place:
+    def root(self) -> SourcePlace:
         """All of it."""
-        return Place(self, (), self.parsed.content)
+        return SourcePlace(self, (), self.parsed.content)
 
     def refused(self, line: int, why: str, fix: str = "") -> BadInput:
         """The error `why` of a line; 0 for a file without lines."""
@@ -76,7 +76,7 @@ class FileContent:
         return fault(self.file, why, fix or self.fix, line)
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """A value of a document.
 
     Attributes:
@@ -88,10 +88,10 @@ class Place(NamedTuple):
     keys: Keys
     value: Any
 
-    def inner(self, key: str | int) -> Place:
+    def inner(self, key: str | int) -> SourcePlace:
         """The value under a name or an index; a missing one has the line of what lacks it."""
         has = isinstance(key, int) or (isinstance(self.value, dict) and key in self.value)
-        return Place(self.document, (*self.keys, key), self.value[key] if has else _MISSING)
+        return SourcePlace(self.document, (*self.keys, key), self.value[key] if has else _MISSING)
 
     @property
     def line(self) -> SourceLine:

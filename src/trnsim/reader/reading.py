@@ -29,10 +29,10 @@ from trnsim.reader.declaration import (
     members,
     names_of,
 )
-from trnsim.reader.document import FileContent, Place, load
+from trnsim.reader.document import FileContent, SourcePlace, load
 from trnsim.reader.parsed import Parsed
 
-__all__ = ["Foreign", "Record", "read", "read_rows", "record", "rows"]
+__all__ = ["FileRecord", "Foreign", "read", "read_rows", "record", "rows"]
 
 _TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NEAR: Final = 3
@@ -41,13 +41,13 @@ _NOT_FINITE: Final = ("nan", "inf", "infinity")
 _T = TypeVar("_T")
 
 
-class Record:
+class FileRecord:
     """A mapping of a file that knows where it stands; kinds of files are dataclasses of it.
 
     ``name in record`` is True if the file states the field.
     """
 
-    _place: Place
+    _place: SourcePlace
 
     def __contains__(self, field: str) -> bool:
         return self._stated(field) is not None
@@ -85,7 +85,7 @@ class Record:
         return next(iter(_stated(fields_of(type(self))[field], self._place.value)), None)
 
 
-class Foreign(Record):
+class Foreign(FileRecord):
     """A mapping that another program wrote: fields that are not declared are left alone."""
 
 
@@ -129,14 +129,14 @@ def rows(kind: type[_T], document: FileContent) -> list[_T]:
 
 def _check_columns(kind: type[Any], document: FileContent, columns: tuple[str, ...]) -> None:
     """Refuse the first line of a CSV file that has an unknown name, or lacks one."""
-    _check_names(kind, Place(document, (), dict.fromkeys(columns)))
+    _check_names(kind, SourcePlace(document, (), dict.fromkeys(columns)))
     for name, declaration in fields_of(kind).items():
         if not declaration.is_optional and not set(declaration.names) & set(columns):
             legal = ", ".join(fields_of(kind))
             raise document.refused(1, f"the field {name!r} is missing; legal: {legal}")
 
 
-def record(kind: type[_T], place: Place) -> _T:
+def record(kind: type[_T], place: SourcePlace) -> _T:
     """The dataclass `kind` of the mapping at `place`.
 
     Raises:
@@ -147,7 +147,7 @@ def record(kind: type[_T], place: Place) -> _T:
     _check_names(kind, place)
     values: dict[str, Any] = {}
     for name, declaration in fields_of(kind).items():
-        holder = reduce(Place.inner, declaration.rule.inside, place)
+        holder = reduce(SourcePlace.inner, declaration.rule.inside, place)
         inner = holder.value if isinstance(holder.value, dict) else {}
         stated = _stated(declaration, inner)
         if len(stated) > 1:
@@ -157,15 +157,15 @@ def record(kind: type[_T], place: Place) -> _T:
         elif type(None) in get_args(declaration.hint) and name in inner:
             values[name] = None
         elif not declaration.is_optional:
-            missing = Place(place.document, (*holder.keys, declaration.names[-1]), None)
+            missing = SourcePlace(place.document, (*holder.keys, declaration.names[-1]), None)
             raise missing.told(f" is missing; legal: {declaration.legal}")
     instance = kind(**values)
-    if isinstance(instance, Record):
+    if isinstance(instance, FileRecord):
         object.__setattr__(instance, "_place", place)
     return instance
 
 
-def _check_names(kind: type[Any], place: Place) -> None:
+def _check_names(kind: type[Any], place: SourcePlace) -> None:
     """Refuse a field that is not declared."""
     legal = names_of(kind)
     if place.value.keys() <= legal.keys() or issubclass(kind, Foreign):
@@ -182,7 +182,7 @@ def _stated(declaration: Declared, values: Mapping[str, Any]) -> list[str]:
     return [name for name in declaration.names if values.get(name) not in empty]
 
 
-def _value(hint: Any, rule: Rule, place: Place) -> Any:
+def _value(hint: Any, rule: Rule, place: SourcePlace) -> Any:
     """The value at `place` as the type `hint`.
 
     Raises:
@@ -195,7 +195,7 @@ def _value(hint: Any, rule: Rule, place: Place) -> Any:
     return _value_of_member(_member(hint, place.value), rule, place)
 
 
-def _value_of_member(hint: Any, rule: Rule, place: Place) -> Any:
+def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
     if rule.parse is not None:
         return _parsed(rule, hint, place)
     if get_origin(hint) in (tuple, dict):
@@ -226,7 +226,7 @@ def _shape(hint: Any) -> Any:
     return origin if origin in (dict, tuple) else None
 
 
-def _several(hint: Any, rule: Rule, place: Place) -> Any:
+def _several(hint: Any, rule: Rule, place: SourcePlace) -> Any:
     inner, each = get_args(hint), rule.each or ANY
     content = place.value
     values: Any
@@ -250,7 +250,7 @@ def _several(hint: Any, rule: Rule, place: Place) -> Any:
     return values
 
 
-def _key(hint: Any, place: Place, name: str) -> str | int:
+def _key(hint: Any, place: SourcePlace, name: str) -> str | int:
     """A name of a mapping, which may be a whole number."""
     if hint is not int:
         return name
@@ -259,7 +259,7 @@ def _key(hint: Any, place: Place, name: str) -> str | int:
     return int(name)
 
 
-def _parsed(rule: Rule, hint: Any, place: Place) -> Any:
+def _parsed(rule: Rule, hint: Any, place: SourcePlace) -> Any:
     if not isinstance(place.value, str) or rule.parse is None:
         raise _illegal(rule, hint, place)
     try:
@@ -269,7 +269,7 @@ def _parsed(rule: Rule, hint: Any, place: Place) -> Any:
         raise place.refused(said or f"legal: {legal_text(hint, rule)}") from None
 
 
-def _named(named: dict[str, Any], place: Place) -> Any:
+def _named(named: dict[str, Any], place: SourcePlace) -> Any:
     key = str(place.value)
     if key in named and not isinstance(place.value, bool | list | dict):
         return named[key]
@@ -281,13 +281,13 @@ def _near(stated: str, legal: list[str], most: int) -> str:
     return f"perhaps {' or '.join(map(repr, near))}" if near else ""
 
 
-def _text(rule: Rule, hint: Any, place: Place) -> str:
+def _text(rule: Rule, hint: Any, place: SourcePlace) -> str:
     if not isinstance(place.value, str):
         raise _illegal(rule, hint, place)
     return place.value
 
 
-def _number(rule: Rule, hint: Any, place: Place) -> float:
+def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
     stated = place.value
     stated = _spelled(quantities.number, rule, place) if isinstance(stated, str) else stated
     if isinstance(stated, bool) or not isinstance(stated, int | float):
@@ -301,7 +301,7 @@ def _number(rule: Rule, hint: Any, place: Place) -> float:
     return value
 
 
-def _whole(rule: Rule, hint: Any, place: Place) -> int:
+def _whole(rule: Rule, hint: Any, place: SourcePlace) -> int:
     stated = place.value
     value: Any = _spelled(quantities.whole, rule, place) if isinstance(stated, str) else stated
     if isinstance(value, float) and value.is_integer():
@@ -311,7 +311,7 @@ def _whole(rule: Rule, hint: Any, place: Place) -> int:
     return value
 
 
-def _spelled(parse: Any, rule: Rule, place: Place) -> Any:
+def _spelled(parse: Any, rule: Rule, place: SourcePlace) -> Any:
     """The number that a text states, in the unit of its field."""
     if place.value.strip().lstrip("+-").casefold() in _NOT_FINITE:
         return math.nan  # which no rule allows
@@ -322,7 +322,7 @@ def _spelled(parse: Any, rule: Rule, place: Place) -> Any:
         raise place.refused(said) from None
 
 
-def _truth(rule: Rule, hint: Any, place: Place) -> bool:
+def _truth(rule: Rule, hint: Any, place: SourcePlace) -> bool:
     if isinstance(place.value, bool):
         return place.value
     if place.value not in tuple(_TRUTHS):
@@ -330,7 +330,7 @@ def _truth(rule: Rule, hint: Any, place: Place) -> bool:
     return _TRUTHS[place.value]
 
 
-def _day(rule: Rule, hint: Any, place: Place) -> date:
+def _day(rule: Rule, hint: Any, place: SourcePlace) -> date:
     stated = place.value
     if isinstance(stated, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", stated, re.ASCII):
         try:
@@ -340,7 +340,7 @@ def _day(rule: Rule, hint: Any, place: Place) -> date:
     raise _illegal(rule, hint, place)
 
 
-def _illegal(rule: Rule, hint: Any, place: Place) -> BadInput:
+def _illegal(rule: Rule, hint: Any, place: SourcePlace) -> BadInput:
     return place.refused(f"legal: {legal_text(hint, rule)}")
 
 

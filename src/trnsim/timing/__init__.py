@@ -2,12 +2,12 @@
 
 from trnsim.timing.compiler_policy import Policy, policy_of
 from trnsim.timing.order import Order, choose
-from trnsim.timing.schedule import Placement, Schedule, recorded, replay
+from trnsim.timing.schedule import EnginePlacement, Schedule, recorded, replay
 from trnsim.timing.timeline import Span, Timeline, timelines
 
 __all__ = [
+    "EnginePlacement",
     "Order",
-    "Placement",
     "Policy",
     "Schedule",
     "Span",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.program import Program
 from trnsim.program.dependencies import Before
 from trnsim.timing.order import choose_alone
-from trnsim.timing.schedule import Placement, Schedule, schedule_alone
+from trnsim.timing.schedule import EnginePlacement, Schedule, schedule_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,9 @@ _TILE: Final = 1 / 8
 """Largest part of a program that works on a single tile, if tiles can be in flight together."""
 
 
-def changed(program: Program, policy: Policy, placement: Callable[[int], Placement]) -> Schedule:
+def changed(
+    program: Program, policy: Policy, placement: Callable[[int], EnginePlacement]
+) -> Schedule:
     """The schedule with instruction i placed by `placement(i)`, in an order that is chosen again.
 
     The core waits for its neighbours at no meeting.
@@ -31,14 +33,14 @@ def changed(program: Program, policy: Policy, placement: Callable[[int], Placeme
 
 
 def _with_placements(
-    program: Program, placement: Callable[[int], Placement]
-) -> tuple[Program, list[Placement]]:
+    program: Program, placement: Callable[[int], EnginePlacement]
+) -> tuple[Program, list[EnginePlacement]]:
     """The program with a distinct instruction for each placement, and these placements.
 
     An instruction waits for those that it followed on its engine, if either has been moved.
     """
     variant = Program(program.core)
-    placements: list[Placement] = []
+    placements: list[EnginePlacement] = []
     numbers: dict[tuple[int, int], int] = {}
     for index, which in enumerate(program.which):
         own_placement = placement(index)
@@ -81,11 +83,11 @@ def halves_at_once(program: Program, policy: Policy) -> Schedule:
             for before in (program.waits_for(index), program.follows(index))
         )
         interleaved.append(program.which[index], Before(waits_for, follows), None)
-    placements = [Placement(checked.engine, checked.cost) for checked in program.checked]
+    placements = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
     return _reordered(interleaved, placements, policy)
 
 
-def _reordered(program: Program, placements: list[Placement], policy: Policy) -> Schedule:
+def _reordered(program: Program, placements: list[EnginePlacement], policy: Policy) -> Schedule:
     core, which_of = program.core, program.which
     order = choose_alone(program, placements, core, policy)
     return schedule_alone(program, core, order, 0, lambda index: placements[which_of[index]])

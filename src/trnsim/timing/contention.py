@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trnsim.arch import NeuronCore
     from trnsim.program import Program
     from trnsim.timing.order import Order
-    from trnsim.timing.schedule import Placement, Schedule
+    from trnsim.timing.schedule import EnginePlacement, Schedule
 
 _ROUNDS: Final = 8
 """Number of schedules after which times are accepted.
@@ -51,7 +51,7 @@ def contended(
     programs: Sequence[Program],
     core: NeuronCore,
     order: Order,
-    tables: Sequence[Sequence[Placement]],
+    tables: Sequence[Sequence[EnginePlacement]],
 ) -> Order:
     """The order with the stretches of transfers beside collectives; unchanged without collectives.
 
@@ -100,7 +100,7 @@ def transfer_time_s(start_s: float, length_s: float, intervals: Sequence[Taken])
 
 def _stretches(
     program: Program,
-    table: Sequence[Placement],
+    table: Sequence[EnginePlacement],
     schedule: Schedule,
     current: array[float],
     takes: Sequence[bool],

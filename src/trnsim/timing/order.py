@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trnsim.isa import Instruction
     from trnsim.isa.language.meeting import Meeting
     from trnsim.program import Program
-    from trnsim.timing.schedule import Placement
+    from trnsim.timing.schedule import EnginePlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def choose(
     programs: Sequence[Program],
     core: NeuronCore,
     policy: Policy = DEFAULT,
-    tables: Sequence[Sequence[Placement]] | None = None,
+    tables: Sequence[Sequence[EnginePlacement]] | None = None,
     together: int = 0,
     ranks: Sequence[int] = (),
 ) -> Order:
@@ -94,7 +94,7 @@ def choose(
 
 
 def choose_alone(
-    program: Program, placements: Sequence[Placement], core: NeuronCore, policy: Policy
+    program: Program, placements: Sequence[EnginePlacement], core: NeuronCore, policy: Policy
 ) -> Order:
     """The order for a single core that waits for its neighbours at no meeting.
 
@@ -153,7 +153,7 @@ class _Core:
     def __init__(
         self,
         program: Program,
-        placements: Sequence[Placement],
+        placements: Sequence[EnginePlacement],
         meetings: Sequence[Meeting | None],
         core: NeuronCore,
         policy: Policy,
@@ -361,7 +361,7 @@ class _ListScheduler:
     def __init__(
         self,
         programs: Sequence[Program],
-        tables: Sequence[Sequence[Placement]],
+        tables: Sequence[Sequence[EnginePlacement]],
         core: NeuronCore,
         policy: Policy,
         meetings: Sequence[Sequence[Meeting | None]],

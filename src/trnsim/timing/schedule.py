@@ -37,7 +37,7 @@ WAITED_FOR_NOTHING: Final = -1
 _NEVER: Final = (0.0, WAITED_FOR_NOTHING)
 
 
-class Placement(NamedTuple):
+class EnginePlacement(NamedTuple):
     """The engine that executes an instruction, and its cost."""
 
     engine: Engine
@@ -80,7 +80,7 @@ class Schedule:
         return max(self.end_s, default=0.0)
 
     def ready(
-        self, index: int, placement: Placement, *, may_be_moved: bool = False
+        self, index: int, placement: EnginePlacement, *, may_be_moved: bool = False
     ) -> tuple[float, int]:
         """The time when instruction `index` can start, and the instruction that it waited for.
 
@@ -110,7 +110,9 @@ class Schedule:
                 start_s, waited_for = self.busy_until_s[earlier], earlier
         return start_s, waited_for
 
-    def place(self, index: int, placement: Placement, start_s: float, waited_for: int) -> None:
+    def place(
+        self, index: int, placement: EnginePlacement, start_s: float, waited_for: int
+    ) -> None:
         """Start instruction `index` at `start_s`."""
         engine, cost = placement
         taken_s = cost.interval_s * self._stretch[index]
@@ -129,7 +131,7 @@ class Schedule:
         for port in cost.ports:
             self._port[port] = index
 
-    def meet(self, index: int, placement: Placement, start_s: float, waited_for: int) -> None:
+    def meet(self, index: int, placement: EnginePlacement, start_s: float, waited_for: int) -> None:
         """Start instruction `index` at `start_s` with those of other cores."""
         self._issue_from_s = start_s
         self.place(index, placement, start_s, waited_for)
@@ -139,7 +141,7 @@ def replay(
     programs: Sequence[Program],
     core: NeuronCore,
     order: Order,
-    tables: Sequence[Sequence[Placement]] | None = None,
+    tables: Sequence[Sequence[EnginePlacement]] | None = None,
 ) -> list[Schedule]:
     """The schedules of cores that run a kernel together, priced with the constants of `core`.
 
@@ -151,15 +153,15 @@ def replay(
     )
 
 
-def recorded(program: Program) -> list[Placement]:
+def recorded(program: Program) -> list[EnginePlacement]:
     """The placement of each distinct instruction, as priced for the core that recorded it."""
-    return [Placement(checked.engine, checked.cost) for checked in program.checked]
+    return [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
 
 
-def placements(program: Program, core: NeuronCore) -> list[Placement]:
+def placements(program: Program, core: NeuronCore) -> list[EnginePlacement]:
     """The placement of each distinct instruction, priced with the constants of `core`."""
     return [
-        Placement(checked.engine, checked.instruction.price(core, checked.dims))
+        EnginePlacement(checked.engine, checked.instruction.price(core, checked.dims))
         for checked in program.checked
     ]
 
@@ -168,7 +170,7 @@ def _walk(
     programs: Sequence[Program],
     core: NeuronCore,
     order: Order,
-    placement: Callable[[int, int], Placement],
+    placement: Callable[[int, int], EnginePlacement],
 ) -> list[Schedule]:
     schedules = [Schedule(p, core, order, rank) for rank, p in enumerate(programs)]
     last_s = {kind: [0.0] * len(programs) for kind in (False, True)}
@@ -203,7 +205,7 @@ def schedule_alone(
     core: NeuronCore,
     order: Order,
     rank: int,
-    placement: Callable[[int], Placement],
+    placement: Callable[[int], EnginePlacement],
 ) -> Schedule:
     """The schedule of a core whose neighbours keep step, instruction i placed by `placement`."""
     schedule = Schedule(program, core, order, rank)

@@ -18,7 +18,7 @@ from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.order import Order, choose, choose_alone
 from trnsim.timing.schedule import (
     WAITED_FOR_NOTHING,
-    Placement,
+    EnginePlacement,
     Schedule,
     device_times_s,
     recorded,
@@ -181,7 +181,7 @@ class Timeline:
         """The device time with the constants of each of `cores`, in the same order."""
         return device_times_s(self._programs, together(cores), self.order, self._rank)
 
-    def device_time_if_s(self, placement: Callable[[int], Placement]) -> float:
+    def device_time_if_s(self, placement: Callable[[int], EnginePlacement]) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in the same order."""
         program = self.program
         return schedule_alone(
@@ -189,7 +189,7 @@ class Timeline:
         ).device_time_s
 
     def device_time_after_s(
-        self, placement: Callable[[int], Placement], *, keeps_rooms: bool = True
+        self, placement: Callable[[int], EnginePlacement], *, keeps_rooms: bool = True
     ) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
 

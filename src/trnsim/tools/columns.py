@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trnsim.instance.model import Device, InstanceModel
+    from trnsim.instance.model import InstanceDevice, InstanceModel
 
 _GIB: Final = 1 << 30
 
@@ -22,7 +22,7 @@ class DeviceColumn:
     """
 
     title: str
-    text: Callable[[Device], str]
+    text: Callable[[InstanceDevice], str]
 
 
 def short(bdf: str) -> str:
@@ -30,7 +30,7 @@ def short(bdf: str) -> str:
     return bdf.partition(":")[2]
 
 
-def _ids(device: Device) -> str:
+def _ids(device: InstanceDevice) -> str:
     """The numbers of its cores as a range, or the one number."""
     ids = device.core_ids
     return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])

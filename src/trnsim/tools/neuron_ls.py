@@ -18,9 +18,9 @@ from trnsim.tools.drawing import drawing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trnsim.instance.model import Device, InstanceModel
+    from trnsim.instance.model import InstanceDevice, InstanceModel
     from trnsim.instance.state.observers import Observer
-    from trnsim.instance.state.record import Record
+    from trnsim.instance.state.record import ProcessRecord
 
 SHORT: Final = 40
 WIDE: Final = 80
@@ -45,7 +45,9 @@ class Process:
     devices: frozenset[int]
 
 
-def processes(records: Sequence[Record], model: InstanceModel, version: str) -> list[Process]:
+def processes(
+    records: Sequence[ProcessRecord], model: InstanceModel, version: str
+) -> list[Process]:
     """The emulated programs of `records`, each with the devices of its cores."""
     return [
         Process(record.pid, record.command, version, _devices_of(record, model))
@@ -53,7 +55,7 @@ def processes(records: Sequence[Record], model: InstanceModel, version: str) -> 
     ]
 
 
-def _devices_of(record: Record, model: InstanceModel) -> frozenset[int]:
+def _devices_of(record: ProcessRecord, model: InstanceModel) -> frozenset[int]:
     """The devices of a program's cores; its LNC may differ from the instance's."""
     cores_per_device = model.devices[0].cores * model.lnc
     indices = {core * record.lnc // cores_per_device for core in record.cores}
@@ -103,7 +105,7 @@ def as_json(model: InstanceModel, procs: Sequence[Process]) -> str:
 
 
 def _device_values(
-    device: Device, model: InstanceModel, procs: Sequence[Process]
+    device: InstanceDevice, model: InstanceModel, procs: Sequence[Process]
 ) -> dict[str, Any]:
     config = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
@@ -144,7 +146,7 @@ def _process_table(
 
 
 def _process_rows(
-    device: Device, columns: Sequence[DeviceColumn], procs: Sequence[Process], width: int
+    device: InstanceDevice, columns: Sequence[DeviceColumn], procs: Sequence[Process], width: int
 ) -> list[Row]:
     """A row a process, the device in the first of them; "NA" where it has no process.
 
@@ -160,7 +162,7 @@ def _process_rows(
     return [(*_row(device, columns), *first), *((*blank, *row) for row in further)]
 
 
-def _row(device: Device, columns: Sequence[DeviceColumn]) -> Row:
+def _row(device: InstanceDevice, columns: Sequence[DeviceColumn]) -> Row:
     return tuple(column.text(device) for column in columns)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim import files
 from trnsim.errors import BadInput
-from trnsim.reader import Record, between, declared, read_rows
+from trnsim.reader import FileRecord, between, declared, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ _SHOWN: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShippedModel(Record):
+class ShippedModel(FileRecord):
     """A model whose configuration ships.
 
     Attributes:

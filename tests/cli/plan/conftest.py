@@ -4,5 +4,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parents[1] / "profile" / "page"):
+for folder in (HERE, HERE.parents[1] / "profile" / "report_page"):
     sys.path.append(str(folder))

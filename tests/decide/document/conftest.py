@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent, HERE.parents[1] / "profile" / "page"):
+for folder in (HERE, HERE.parent, HERE.parents[1] / "profile" / "report_page"):
     sys.path.append(str(folder))
 
 

@@ -11,7 +11,7 @@ from trnsim.instance.shell import keeper, kernel, sysfs
 from trnsim.instance.shell.cover import Cover
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.identity import own
-from trnsim.instance.state.record import Record
+from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes of Linux")
@@ -85,7 +85,7 @@ def kept(tmp_path):
 
 def record(**fields):
     pid, started = own()
-    return Record(
+    return ProcessRecord(
         pid=pid,
         start_time=started,
         command="python",
@@ -121,7 +121,7 @@ def test_counters_follow_the_state(kept, state_folder):
 def test_errors_of_a_memory_follow_the_faults(kept):
     found, root = kept
     for _ in range(2):
-        hardware.inject(folder.opened(), hardware.Injected("hbm-ecc", 0, None, 0.0, 0.0))
+        hardware.inject(folder.opened(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
     found.refresh()
     shown = {path.name: path.read_text() for path in (root / "neuron0/stats/hardware").iterdir()}
     assert shown == dict.fromkeys(sysfs.ECC, "0\n") | {"mem_ecc_uncorrected": "2\n"}

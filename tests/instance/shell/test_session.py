@@ -181,13 +181,13 @@ import time
 from trnsim.instance.state import hardware
 from trnsim.instance.state.folder import opened
 from trnsim.instance.state.identity import own
-from trnsim.instance.state.record import Record
+from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
 
 pid, started = own()
 fields = dict(tool="kernel", tag="1", instance="trn1.2xlarge", lnc=1, cores=(1,), updated_at=0.0)
-Writer(lambda: Record(pid, started, "x", **fields, executions={"completed": 4})).write()
-hardware.inject(opened(), hardware.Injected("hbm-ecc", 0, None, 0.0, 0.0))
+Writer(lambda: ProcessRecord(pid, started, "x", **fields, executions={"completed": 4})).write()
+hardware.inject(opened(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
 top = "/sys/class/neuron_device/neuron0"
 path = top + "/neuron_core1/stats/status/success/total"
 

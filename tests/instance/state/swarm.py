@@ -16,18 +16,18 @@ from pathlib import Path
 
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.reader import read_all
-from trnsim.instance.state.record import Record
+from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
 
 PROCESSES = 64
 GONE_AFTER_S = 2.0
 
 
-def made() -> Record:
+def made() -> ProcessRecord:
     """A record of this process, as large as one of a rank."""
     pid, started = own()
     memory = {core: {"tensors": 1 << 30, "constants": core} for core in range(4)}
-    return Record(
+    return ProcessRecord(
         pid, started, "swarm", "torch", str(pid), "trn2.48xlarge", 2, (0, 1, 2, 3), time.time(),
         memory_bytes=memory,
     )  # fmt: skip

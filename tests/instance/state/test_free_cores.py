@@ -7,13 +7,13 @@ import pytest
 
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import free_cores as free
-from trnsim.instance.state.record import Record
+from trnsim.instance.state.record import ProcessRecord
 
 MODEL = instance_model("trn2.3xlarge", 1)  # 8 cores
 
 
 def used(*cores, instance="trn2.3xlarge", lnc=1):
-    return Record(7, "1", "a.py", "torch", "7", instance, lnc, cores, 0.0)
+    return ProcessRecord(7, "1", "a.py", "torch", "7", instance, lnc, cores, 0.0)
 
 
 @pytest.mark.parametrize(

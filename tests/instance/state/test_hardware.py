@@ -7,7 +7,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware
-from trnsim.instance.state.hardware import KINDS, Injected
+from trnsim.instance.state.hardware import KINDS, FaultRequest
 
 PATTERN = r".* NEURON_HW_ERR={} .*"
 """aws-neuron-sdk src/k8/neuron-problem-detector, the rules' patterns."""
@@ -20,7 +20,7 @@ def place(tmp_path, monkeypatch):
 
 
 def fault(kind="hbm-ecc", device=3, core=1, for_s=None, ago_s=0.0):
-    return Injected(kind, device, core, time.time() - ago_s, for_s)
+    return FaultRequest(kind, device, core, time.time() - ago_s, for_s)
 
 
 def test_faults_are_kept_in_order_and_counted_by_device(place):

@@ -10,7 +10,7 @@ import pytest
 from trnsim.instance.state import folder
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.reader import instance_of, read_all
-from trnsim.instance.state.record import Record, to_json
+from trnsim.instance.state.record import ProcessRecord, to_json
 
 SWARM = Path(__file__).with_name("swarm.py")
 
@@ -24,7 +24,7 @@ def place(tmp_path, monkeypatch):
 
 def record(**fields):
     pid, started = own()
-    made = Record(pid, started, "c", "torch", "t", "trn2.48xlarge", 2, (0,), time.time())
+    made = ProcessRecord(pid, started, "c", "torch", "t", "trn2.48xlarge", 2, (0,), time.time())
     return replace(made, **fields)
 
 

@@ -10,14 +10,14 @@ from trnsim.instance.state import record as module
 from trnsim.instance.state.record import (
     PERCENTILES,
     LoadedModel,
-    Record,
+    ProcessRecord,
     from_json,
     latency_percentiles,
     percentiles,
     to_json,
 )
 
-RECORD = Record(
+RECORD = ProcessRecord(
     pid=7,
     start_time="123",
     command="python train.py",

@@ -11,12 +11,12 @@ import pytest
 from trnsim.instance.state import folder, writer
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.reader import read_all
-from trnsim.instance.state.record import Record, from_json
+from trnsim.instance.state.record import ProcessRecord, from_json
 
 
 def record():
     pid, started = own()
-    return Record(pid, started, "c", "kernel", "t", "trn2.3xlarge", 2, (0,), time.time())
+    return ProcessRecord(pid, started, "c", "kernel", "t", "trn2.3xlarge", 2, (0,), time.time())
 
 
 @pytest.fixture
@@ -97,9 +97,10 @@ def test_the_end_of_a_program_removes_its_file(place):
     program = (
         "import time\n"
         "from trnsim.instance.state.writer import Writer\n"
-        "from trnsim.instance.state.record import Record\n"
+        "from trnsim.instance.state.record import ProcessRecord\n"
         "from trnsim.instance.state.identity import own\n"
-        "Writer(lambda: Record(*own(), 'c', 'torch', 't', 'trn2.3xlarge', 2, (0,), 1.0)).start()\n"
+        "record = ProcessRecord(*own(), 'c', 'torch', 't', 'trn2.3xlarge', 2, (0,), 1.0)\n"
+        "Writer(lambda: record).start()\n"
         "from pathlib import Path\n"
         f"print(len(list(Path({str(place)!r}).glob('*.json'))))\n"
     )

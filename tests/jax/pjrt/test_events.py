@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trnsim.jax.pjrt.events import READY, Event, drain, event_of, failed_event
+from trnsim.jax.pjrt.events import READY, PjrtEvent, drain, event_of, failed_event
 
 
 class Array:
@@ -52,7 +52,7 @@ def test_callbacks_are_called_when_the_computation_ends():
         done.set()
 
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(callback)
-    event = Event([array])
+    event = PjrtEvent([array])
     event.call_back(ctypes.cast(function, ctypes.c_void_p).value, 7)
     assert not called
     array.ended.set()

@@ -17,7 +17,7 @@ from trnsim.profile.analysis.diff import (
     Change,
 )
 from trnsim.profile.analysis.whole import Share, Whole
-from trnsim.profile.measures.parts import Part
+from trnsim.profile.measures.parts import PartCost
 from trnsim.profile.units import time_text
 
 
@@ -124,7 +124,7 @@ def test_a_change_reads_with_its_sign_and_share(before, after, text):
 def model(kernel, ran, *shares, **changes):
     """A profile of a model, in which a module takes so many microseconds of an engine."""
     parts = [
-        Share(module, "dot_general", 1, Part(4, {}, {engine: us * 1e-6}, {"weights": nbytes}))
+        Share(module, "dot_general", 1, PartCost(4, {}, {engine: us * 1e-6}, {"weights": nbytes}))
         for module, engine, us, nbytes in shares
     ]
     device_s = sum(one.part.time_s for one in parts)

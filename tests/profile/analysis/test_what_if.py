@@ -6,7 +6,7 @@ from trnsim.isa import Cost, DmaCopy, Engine
 from trnsim.memory import Memory
 from trnsim.profile.analysis import what_if
 from trnsim.program import Checked
-from trnsim.timing import Placement, recorded
+from trnsim.timing import EnginePlacement, recorded
 
 
 def first(kernel, opcode) -> Checked:
@@ -32,7 +32,7 @@ def test_merged_transfers_pay_the_fixed_cost_once(kernel):
 
 @pytest.mark.parametrize(("first_bears", "bearers"), [(True, [3, 6, 9]), (False, [5, 8, 9])])
 def test_one_of_each_group_bears_the_cost_of_the_merged_instruction(first_bears, bearers):
-    merged = Placement(Engine.dma, Cost(3e-6, 2e-6, issue_s=6e-7))
+    merged = EnginePlacement(Engine.dma, Cost(3e-6, 2e-6, issue_s=6e-7))
     found = what_if.in_groups([3, 4, 5, 6, 7, 8, 9], 3, merged, first=first_bears)
     assert sorted(found) == [3, 4, 5, 6, 7, 8, 9]
     assert [index for index, (_, cost) in found.items() if cost.issue_s] == bearers

@@ -3,11 +3,11 @@
 import pytest
 
 from trnsim.profile.analysis.whole import NO_MODULE, Share, Whole, label, modules
-from trnsim.profile.measures.parts import WAITING, Part
+from trnsim.profile.measures.parts import WAITING, PartCost
 
 
 def part(time_us, engine="dma", **hbm_bytes):
-    return Part(1, {engine: time_us * 1e-6}, {engine: time_us * 1e-6}, hbm_bytes)
+    return PartCost(1, {engine: time_us * 1e-6}, {engine: time_us * 1e-6}, hbm_bytes)
 
 
 SHARES = (

@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.isa import Engine
 from trnsim.memory import Memory
-from trnsim.profile.measures.parts import WAITING, Part, parts
+from trnsim.profile.measures.parts import WAITING, PartCost, parts
 from trnsim.timing.occupancy import critical_steps
 
 REASONS = ("given", "made")
@@ -46,19 +46,19 @@ def test_a_part_takes_its_steps_of_the_critical_path(timeline):
 
 def test_what_bounds_a_part_took_most_of_its_time():
     tensor = Engine.tensor.name
-    assert Part(1, {}, {tensor: 2e-6, WAITING: 1e-6}).bound_by == tensor
-    assert Part(1, {tensor: 1.0}, {WAITING: 1e-6}).bound_by == WAITING
-    assert Part().bound_by == ""
+    assert PartCost(1, {}, {tensor: 2e-6, WAITING: 1e-6}).bound_by == tensor
+    assert PartCost(1, {tensor: 1.0}, {WAITING: 1e-6}).bound_by == WAITING
+    assert PartCost().bound_by == ""
 
 
 def test_a_part_of_several_layers_is_several_times_one():
-    one = Part(2, {"dma": 1.0}, {"dma": 0.5}, {"weights": 8})
-    assert one.times(3, 4, 5) == Part(10, {"dma": 3.0}, {"dma": 2.0}, {"weights": 24})
-    assert one.plus(Part(1, {}, {WAITING: 1.0}, {"inputs": 2})) == Part(
+    one = PartCost(2, {"dma": 1.0}, {"dma": 0.5}, {"weights": 8})
+    assert one.times(3, 4, 5) == PartCost(10, {"dma": 3.0}, {"dma": 2.0}, {"weights": 24})
+    assert one.plus(PartCost(1, {}, {WAITING: 1.0}, {"inputs": 2})) == PartCost(
         3, {"dma": 1.0}, {"dma": 0.5, WAITING: 1.0}, {"weights": 8, "inputs": 2}
     )
 
 
 def test_an_empty_program_has_empty_parts(kernel):
     nothing = np.zeros(0, np.int64)
-    assert parts(kernel.timeline(), nothing, 1, REASONS, np.zeros((2, 0), np.int64)) == [Part()]
+    assert parts(kernel.timeline(), nothing, 1, REASONS, np.zeros((2, 0), np.int64)) == [PartCost()]

@@ -1,6 +1,6 @@
 """A program's records, at two moments."""
 
-from trnsim.instance.state.record import Record
+from trnsim.instance.state.record import ProcessRecord
 
 
 def record(step=1, *, pid=7, tag="7", lnc=2, **changed):
@@ -25,4 +25,4 @@ def record(step=1, *, pid=7, tag="7", lnc=2, **changed):
         "total_latency_s": {"p50": 0.02},
         "device_latency_s": {"p50": 0.01},
     }
-    return Record(**(given | changed))
+    return ProcessRecord(**(given | changed))

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.tools.monitor.config import EVERYTHING, RUNTIME_GROUPS, SYSTEM_GROUPS, Group, read
+from trnsim.tools.monitor.config import ALL_GROUPS, RUNTIME_GROUPS, SYSTEM_GROUPS, MetricGroup, read
 
 PAGE = {
     "period": "1s",
@@ -23,9 +23,12 @@ def written(tmp_path, value):
 
 def test_a_period_is_that_of_the_nearest_object(tmp_path):
     found = read(written(tmp_path, PAGE))
-    assert found.programs[0].groups == (Group("neuroncore_counters", 0.5),)
-    assert found.programs[1].groups == (Group("memory_used", 1), Group("execution_stats", 1))
-    assert found.system == (Group("vcpu_usage", 1), Group("neuron_hw_counters", 120))
+    assert found.programs[0].groups == (MetricGroup("neuroncore_counters", 0.5),)
+    assert found.programs[1].groups == (
+        MetricGroup("memory_used", 1),
+        MetricGroup("execution_stats", 1),
+    )
+    assert found.system == (MetricGroup("vcpu_usage", 1), MetricGroup("neuron_hw_counters", 120))
     assert (found.shortest_s, found.longest_s) == (0.5, 120)
 
 
@@ -38,9 +41,9 @@ def test_the_first_filter_that_finds_a_tag_counts(tmp_path):
 
 
 def test_without_a_file_everything_is_measured_every_five_seconds(tmp_path):
-    assert [one.name for one in EVERYTHING.of("any")] == list(RUNTIME_GROUPS)
-    assert [one.name for one in EVERYTHING.system] == list(SYSTEM_GROUPS)
-    assert EVERYTHING.shortest_s == EVERYTHING.longest_s == 5
+    assert [one.name for one in ALL_GROUPS.of("any")] == list(RUNTIME_GROUPS)
+    assert [one.name for one in ALL_GROUPS.system] == list(SYSTEM_GROUPS)
+    assert ALL_GROUPS.shortest_s == ALL_GROUPS.longest_s == 5
     bare = {"system_metrics": [{"type": "vcpu_usage"}]}
     assert read(written(tmp_path, bare)).longest_s == 5
 

@@ -10,7 +10,7 @@ from trnsim.alert_rules import Alert, rule_file
 from trnsim.grafana import expressions
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
-from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.dashboard import dashboard
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.prometheus import Exporter
@@ -26,7 +26,7 @@ def scraped():
     """What the exporter says of an instance with one program, as promtool's input."""
     collected = Collected()
     model = instance_model("trn2.48xlarge", 2)
-    monitor = Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ()))
+    monitor = Monitor(ALL_GROUPS, lambda: [record()], lambda _: model, partial(counters, ()))
     collected.add(monitor.report())
     for family in Exporter(collected).collect():
         for one in family.samples:

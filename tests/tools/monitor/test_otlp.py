@@ -6,7 +6,7 @@ from monitored import record
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
-from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.otlp import export
 from trnsim.tools.monitor.reports import Monitor
@@ -40,7 +40,7 @@ def collected():
     model = instance_model("trn2.48xlarge", 2)
     found = Collected()
     found.add(
-        Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ())).report()
+        Monitor(ALL_GROUPS, lambda: [record()], lambda _: model, partial(counters, ())).report()
     )
     return found
 

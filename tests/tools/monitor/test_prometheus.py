@@ -8,7 +8,7 @@ from monitored import record
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
-from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.reports import Monitor
@@ -29,7 +29,7 @@ def text():
     model = instance_model("trn2.48xlarge", 2)
     collected = Collected()
     collected.add(
-        Monitor(EVERYTHING, lambda: [record()], lambda _: model, partial(counters, ())).report()
+        Monitor(ALL_GROUPS, lambda: [record()], lambda _: model, partial(counters, ())).report()
     )
     port = free_port()
     serving = serve(collected, port, "127.0.0.1")

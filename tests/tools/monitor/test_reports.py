@@ -6,19 +6,19 @@ import pytest
 from monitored import record
 
 from trnsim.instance.model import instance_model
-from trnsim.instance.state.hardware import COUNTERS, Injected, counters
+from trnsim.instance.state.hardware import COUNTERS, FaultRequest, counters
 from trnsim.tools.monitor import host
-from trnsim.tools.monitor.config import EVERYTHING, Config, Group, Programs
+from trnsim.tools.monitor.config import ALL_GROUPS, Config, MetricGroup, Programs
 from trnsim.tools.monitor.reports import Monitor
 
 MODEL = instance_model("trn2.48xlarge", 2)
-FAULTS = [Injected("hbm-ecc", 3, core, 0.0, None) for core in (0, 1)]
+FAULTS = [FaultRequest("hbm-ecc", 3, core, 0.0, None) for core in (0, 1)]
 
 
 class World:
     """A clock that `sleep` moves, and programs whose records follow it."""
 
-    def __init__(self, config=EVERYTHING, **programs):
+    def __init__(self, config=ALL_GROUPS, **programs):
         self.now_s = 0.0
         self.slept_s = []
         self.programs = programs or {"7": (0.0, 1e9)}
@@ -69,7 +69,7 @@ def completed(report, index=0):
 
 def test_counts_are_those_of_a_period():
     """The page: the actual captured period. Of what was before, no report counts anything."""
-    world = World(programs(Group("execution_stats", 2.0)))
+    world = World(programs(MetricGroup("execution_stats", 2.0)))
     world.now_s = 1000.0
     found = world.reports(3)
     assert [completed(one) for one in found] == [1, 20, 20]
@@ -78,14 +78,14 @@ def test_counts_are_those_of_a_period():
 
 
 def test_an_exporter_counts_what_programs_did_before_it():
-    world = World(programs(Group("execution_stats", 2.0)))
+    world = World(programs(MetricGroup("execution_stats", 2.0)))
     world.now_s = 1000.0
     first, second = islice(world.monitor.stream(world.sleep, is_whole=True), 2)
     assert [completed(one) for one in (first, second)] == [10010, 20]
 
 
 def test_a_program_that_begins_is_counted_from_its_beginning():
-    world = World(programs(Group("execution_stats", 2.0)), early=(0.0, 1e9), late=(3.0, 1e9))
+    world = World(programs(MetricGroup("execution_stats", 2.0)), early=(0.0, 1e9), late=(3.0, 1e9))
     found = world.reports(4)
     # Looked for at 0.1, 2.1 and 4.1 s: the record of `monitored` has 51 then.
     assert [len(one["neuron_runtime_data"]) for one in found] == [1, 1, 2, 2]
@@ -95,7 +95,9 @@ def test_a_program_that_begins_is_counted_from_its_beginning():
 
 
 def test_each_group_is_measured_when_it_is_due_and_stands_in_every_report():
-    world = World(programs(Group("execution_stats", 1.0), Group("neuroncore_counters", 1.5)))
+    world = World(
+        programs(MetricGroup("execution_stats", 1.0), MetricGroup("neuroncore_counters", 1.5))
+    )
     found = [one["neuron_runtime_data"][0]["report"] for one in world.reports(5)]
     # Reports 0, 1, 1.5, 2 and 3 s after the first: the second group is new at 0, 1.5 and 3.
     assert [round(one, 9) for one in world.slept_s] == [0.1, 1.0, 0.5, 0.5, 1.0]
@@ -110,7 +112,8 @@ def test_each_group_is_measured_when_it_is_due_and_stands_in_every_report():
 def test_the_reports_of_the_pages_configuration_add_up_to_what_a_program_did():
     """Its groups of 1 s and of 2 s are measured together, however long a look takes."""
     config = Config(
-        programs(Group("execution_stats", 1.0)).programs, (Group("neuron_hw_counters", 2.0),)
+        programs(MetricGroup("execution_stats", 1.0)).programs,
+        (MetricGroup("neuron_hw_counters", 2.0),),
     )
     world = World(config)
 
@@ -125,7 +128,7 @@ def test_the_reports_of_the_pages_configuration_add_up_to_what_a_program_did():
 
 
 def test_programs_come_and_go():
-    world = World(programs(Group("memory_used", 5.0)), early=(0.0, 4.0), late=(5.0, 1e9))
+    world = World(programs(MetricGroup("memory_used", 5.0)), early=(0.0, 4.0), late=(5.0, 1e9))
     tags = [
         [each["neuron_runtime_tag"] for each in one["neuron_runtime_data"]]
         for one in world.reports(3)
@@ -134,13 +137,13 @@ def test_programs_come_and_go():
 
 
 def test_a_program_that_no_filter_finds_is_left_out():
-    config = programs(Group("memory_used", 1.0), tag="^train")
+    config = programs(MetricGroup("memory_used", 1.0), tag="^train")
     (report,) = World(config, train=(0.0, 9.0), serve=(0.0, 9.0)).reports(1)
     assert [one["neuron_runtime_tag"] for one in report["neuron_runtime_data"]] == ["train"]
 
 
 def test_memory_errors_are_listed_by_device():
-    (report,) = World(Config((), (Group("neuron_hw_counters"),))).reports(1)
+    (report,) = World(Config((), (MetricGroup("neuron_hw_counters"),))).reports(1)
     devices = report["system_data"]["neuron_hw_counters"]["neuron_devices"]
     assert len(devices) == 16
     none = dict.fromkeys(COUNTERS, 0)

@@ -5,7 +5,7 @@ import pytest
 from monitored import record
 
 from trnsim.instance.model import instance_model
-from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.reports import Monitor
 from trnsim.tools.monitor.series import Collected
@@ -18,7 +18,7 @@ def reports():
     """Three reports, about 5 s apart, of a program that goes on."""
     now = [0.0]
     monitor = Monitor(
-        EVERYTHING,
+        ALL_GROUPS,
         lambda: [record(1 + now[0])],
         lambda _: MODEL,
         lambda devices: [{"mem_ecc_uncorrected": int(now[0])}] * devices,
@@ -107,7 +107,7 @@ def test_programs_with_one_tag_are_one_series():
         record(2, pid=7, tag="job", total_latency_s={"p50": 0.02}),
         record(4, pid=8, tag="job", total_latency_s={"p50": 0.05}, cores=(1,)),
     ]
-    monitor = Monitor(EVERYTHING, lambda: ranks, lambda _: MODEL, lambda n: [{}] * n, lambda: 0.0)
+    monitor = Monitor(ALL_GROUPS, lambda: ranks, lambda _: MODEL, lambda n: [{}] * n, lambda: 0.0)
     found = collected(monitor.report())
     keys = [(one.metric.name, *sorted(one.labels.items())) for one in found.series]
     assert len(keys) == len(set(keys))

@@ -6,7 +6,7 @@ from monitored import record
 
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import counters
-from trnsim.tools.monitor.config import EVERYTHING
+from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.reports import Monitor
 
 TRN2 = instance_model("trn2.48xlarge", 2)
@@ -19,7 +19,7 @@ class World:
     def __init__(self, *records, model=TRN2):
         self.records = list(records)
         self.monitor = Monitor(
-            EVERYTHING, lambda: self.records, lambda _: model, partial(counters, ())
+            ALL_GROUPS, lambda: self.records, lambda _: model, partial(counters, ())
         )
 
     def report(self):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill
-from trnsim.reader import Record, between, declared, fault, read_rows
+from trnsim.reader import FileRecord, between, declared, fault, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ def _month(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BillLine(Record):
+class BillLine(FileRecord):
     """The cost of a workload in a month; several lines are summed."""
 
     month: str = declared(

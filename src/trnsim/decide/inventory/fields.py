@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from trnsim.decide.inventory.workload import Kind
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
 from trnsim.price.regions import REGION, is_region
-from trnsim.reader import Record, Rule, between, declared
+from trnsim.reader import FileRecord, Rule, between, declared
 
 _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
 _CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
@@ -45,7 +45,7 @@ def _number(help_text: str, unit: str, most: float, example: str = "") -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InventoryRow(Record):
+class InventoryRow(FileRecord):
     """A workload in an inventory; it has exactly one of the three volumes."""
 
     workload: str = declared(help="name of the workload, which no other has", example="chat")

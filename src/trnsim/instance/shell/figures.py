@@ -16,8 +16,8 @@ from trnsim.instance.state.hardware import counters
 
 if TYPE_CHECKING:
     from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.hardware import Injected
-    from trnsim.instance.state.record import Record
+    from trnsim.instance.state.hardware import FaultRequest
+    from trnsim.instance.state.record import ProcessRecord
 
 __all__ = ["Counters", "counts_of", "errors_of", "levels_of"]
 
@@ -34,7 +34,7 @@ _ERRORS: Final = {"generic": "generic_error", "hardware": "hw_error"}
 _US: Final = 1e6
 
 
-def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
+def counts_of(record: ProcessRecord, model: InstanceModel) -> Counter[str]:
     """Counts of a process since it began, by counter; they stay when the process ends."""
     counts: Counter[str] = Counter()
     if not record.cores:
@@ -54,7 +54,7 @@ def counts_of(record: Record, model: InstanceModel) -> Counter[str]:
     return +counts
 
 
-def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
+def errors_of(faults: Iterable[FaultRequest], model: InstanceModel) -> Counter[str]:
     """Injected errors of the devices' memories, by counter."""
     return Counter(
         {
@@ -66,7 +66,7 @@ def errors_of(faults: Iterable[Injected], model: InstanceModel) -> Counter[str]:
     )
 
 
-def levels_of(records: Iterable[Record], model: InstanceModel) -> Counter[str]:
+def levels_of(records: Iterable[ProcessRecord], model: InstanceModel) -> Counter[str]:
     """Current levels of processes, by counter: bytes, and median device times of executions."""
     levels: Counter[str] = Counter()
     for record in records:
@@ -116,7 +116,9 @@ class Counters:
         self._before: Counter[str] = Counter()
         self._shown: dict[str, _Shown] = {}
 
-    def update(self, records: Iterable[Record], faults: Iterable[Injected] = ()) -> set[str]:
+    def update(
+        self, records: Iterable[ProcessRecord], faults: Iterable[FaultRequest] = ()
+    ) -> set[str]:
         """Update from the current state and all faults so far; the counters that changed."""
         own = [record for record in records if record.instance == self._model.name]
         counts = {(record.pid, record.start_time): counts_of(record, self._model) for record in own}

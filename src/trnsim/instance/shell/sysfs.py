@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from trnsim.instance.model import Device, InstanceModel
+    from trnsim.instance.model import InstanceDevice, InstanceModel
 
 __all__ = [
     "DEVICE_MEMORY",
@@ -97,7 +97,7 @@ def core_folder(device: int, core: int) -> str:
     return f"{device_folder(device)}/neuron_core{core}"
 
 
-def device_files(model: InstanceModel, device: Device) -> dict[str, str]:
+def device_files(model: InstanceModel, device: InstanceDevice) -> dict[str, str]:
     """Each file of a device, by its path below `ROOT`, with its text while nothing has run."""
     top = device_folder(device.index)
     suffix, instance_type, device_name = _NAMES[model.chip]

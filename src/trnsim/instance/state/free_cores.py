@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import Record
+    from trnsim.instance.state.record import ProcessRecord
 
 _LONGEST_S: Final = 2.0
 """Time after which a process no longer waits for another one that is choosing."""
@@ -24,7 +24,7 @@ _AGAIN_S: Final = 0.01
 
 
 def free_cores(
-    records: Iterable[Record], number: int, model: InstanceModel
+    records: Iterable[ProcessRecord], number: int, model: InstanceModel
 ) -> tuple[int, ...] | None:
     """The first `number` cores in a row that no process uses; None where there are none.
 

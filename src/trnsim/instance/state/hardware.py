@@ -90,7 +90,7 @@ COUNTERS: Final[tuple[str, ...]] = (
 
 
 @dataclass(frozen=True)
-class Injected:
+class FaultRequest:
     """A fault of a device.
 
     Attributes:
@@ -124,7 +124,7 @@ class Injected:
         return device == self.device and self.core in (None, core_in_device)
 
 
-def inject(folder: Path, fault: Injected) -> Injected:
+def inject(folder: Path, fault: FaultRequest) -> FaultRequest:
     """Write a fault into the state folder, and its line into the log; the fault as stored.
 
     Raises:
@@ -141,7 +141,7 @@ def inject(folder: Path, fault: Injected) -> Injected:
     return stored
 
 
-def log_line(fault: Injected) -> str:
+def log_line(fault: FaultRequest) -> str:
     """The driver's line in the log, as a node's problem detector looks for it."""
     kind = KINDS[fault.kind]
     core = "" if fault.core is None else f" nc-id={fault.core}"
@@ -152,14 +152,14 @@ def log_line(fault: Injected) -> str:
     )
 
 
-def injected(folder: Path) -> list[Injected]:
+def injected(folder: Path) -> list[FaultRequest]:
     """All faults so far, in order; other files are skipped."""
     faults = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         with suppress(OSError, ValueError, TypeError, RecursionError):
             row = json.loads(path.read_bytes())
             if _is_fault(row):
-                faults.append(Injected(**(row | {"name": path.name})))
+                faults.append(FaultRequest(**(row | {"name": path.name})))
     return faults
 
 
@@ -203,7 +203,7 @@ def reset(folder: Path) -> int:
     return count
 
 
-def counters(faults: Iterable[Injected], devices: int) -> list[dict[str, int]]:
+def counters(faults: Iterable[FaultRequest], devices: int) -> list[dict[str, int]]:
     """neuron-monitor's counters of ECC events of each device."""
     counts: list[dict[str, int]] = [dict.fromkeys(COUNTERS, 0) for _ in range(devices)]
     for fault in faults:

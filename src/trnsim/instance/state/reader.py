@@ -18,7 +18,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.instance.state.folder import listen
 from trnsim.instance.state.identity import is_alive
-from trnsim.instance.state.record import Record, from_json
+from trnsim.instance.state.record import ProcessRecord, from_json
 
 _NAME: Final = re.compile(r"(\d+)-(\w+)\.json")
 _LEFT_S: Final = 60.0
@@ -26,7 +26,7 @@ LISTEN_S: Final = 10.0
 """Time for which processes go on writing after a read, unless the reader requests more."""
 
 
-def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[Record]:
+def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
     """The records of all live processes, by pid; they are requested to go on writing.
 
     Args:
@@ -63,7 +63,7 @@ def _sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def _read(path: Path) -> Record | None:
+def _read(path: Path) -> ProcessRecord | None:
     try:
         # Opening a pipe of this name would block.
         return from_json(path.read_bytes()) if path.is_file() else None
@@ -71,7 +71,7 @@ def _read(path: Path) -> Record | None:
         return None
 
 
-def instance_of(records: list[Record]) -> InstanceModel:
+def instance_of(records: list[ProcessRecord]) -> InstanceModel:
     """The instance that tools show: TRNSIM_INSTANCE, else the largest that a process runs on.
 
     If none runs, it is the smallest of the target chip.

@@ -62,7 +62,7 @@ class LoadedModel:
 
 
 @dataclass(frozen=True)
-class Record:
+class ProcessRecord:
     """The state of a process.
 
     Attributes:
@@ -112,7 +112,9 @@ class Record:
     models: tuple[LoadedModel, ...] = ()
     loads: Mapping[int, float] = field(default_factory=dict[int, float])
 
-    def utilization(self, core: int, engine: str = "", before: Record | None = None) -> float:
+    def utilization(
+        self, core: int, engine: str = "", before: ProcessRecord | None = None
+    ) -> float:
         """Estimated busy time over estimated elapsed time of a core, 0 to 1.
 
         Args:
@@ -143,7 +145,7 @@ def percentiles(counts: Mapping[float, int]) -> dict[str, float]:
 
 
 def latency_percentiles(
-    record: Record, before: Record | None = None
+    record: ProcessRecord, before: ProcessRecord | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Percentiles of latencies with the launch, and on the device alone; {} where nothing ran.
 
@@ -161,12 +163,12 @@ def latency_percentiles(
     return percentiles(total), percentiles(device)
 
 
-def to_json(record: Record) -> str:
+def to_json(record: ProcessRecord) -> str:
     """The record as a line of JSON."""
     return json_line(record) + "\n"
 
 
-def from_json(text: str | bytes) -> Record:
+def from_json(text: str | bytes) -> ProcessRecord:
     """The record that `to_json` wrote.
 
     Raises:
@@ -174,7 +176,7 @@ def from_json(text: str | bytes) -> Record:
     """
     row = json.loads(text)
     try:
-        return Record(
+        return ProcessRecord(
             pid=_whole(row["pid"]),
             start_time=_text(row["start_time"]),
             command=_text(row["command"]),

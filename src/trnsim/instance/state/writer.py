@@ -19,7 +19,7 @@ from trnsim.errors import BadInput
 from trnsim.files import write
 from trnsim.instance.state.folder import is_listening, opened
 from trnsim.instance.state.identity import own
-from trnsim.instance.state.record import Record, to_json
+from trnsim.instance.state.record import ProcessRecord, to_json
 
 PERIOD_S: Final = 1.0
 
@@ -40,7 +40,7 @@ class Writer:
 
     def __init__(
         self,
-        observe: Callable[[], Record],
+        observe: Callable[[], ProcessRecord],
         on_listening: Callable[[bool], None] = lambda _: None,
         each_period: Callable[[Path], None] = lambda _: None,
         period_s: float = PERIOD_S,

@@ -29,13 +29,13 @@ from trnsim.jax.pjrt.sweep import Place, buffers, place_above, sweep, track_buff
 from trnsim.jax.pjrt.table import slot
 
 if TYPE_CHECKING:
-    from trnsim.jax.pjrt.memories import Memory
+    from trnsim.jax.pjrt.memories import PjrtMemory
 
 _STRIDES: Final = enumeration("Buffer_MemoryLayout_Type")["Strides"]
 _TILED: Final = enumeration("Buffer_MemoryLayout_Type")["Tiled"]
 
 
-class Storage:
+class BufferStorage:
     """The elements of a buffer; while this object lives, they count in HBM if they lie there."""
 
     __slots__ = ("__weakref__", "array")
@@ -57,13 +57,13 @@ class Buffer(Handle):
 
     __slots__ = ("_dims", "_order", "dtype", "memory", "nbytes", "shape", "storage")
 
-    def __init__(self, array: HostArray, memory: Memory, *, is_token: bool = False) -> None:
+    def __init__(self, array: HostArray, memory: PjrtMemory, *, is_token: bool = False) -> None:
         super().__init__()
         self.memory = memory
         self.shape: tuple[int, ...] = () if is_token else array.shape
         self.dtype: np.dtype[Any] | None = None if is_token else array.dtype
         self.nbytes = hbm_bytes(self.shape, self.dtype)
-        self.storage: Storage | None = Storage(array)
+        self.storage: BufferStorage | None = BufferStorage(array)
         self._dims: Numbers | None = None
         self._order: Numbers | None = None
         if memory.is_hbm:
@@ -100,7 +100,7 @@ class Buffer(Handle):
             self.storage = None
 
 
-def require_room(nbytes: int, memory: Memory) -> None:
+def require_room(nbytes: int, memory: PjrtMemory) -> None:
     """Refuse an allocation that does not fit in a core's HBM; the host's memory is not counted.
 
     Raises:
@@ -114,7 +114,9 @@ def require_room(nbytes: int, memory: Memory) -> None:
         hbm.require(nbytes)
 
 
-def new_buffer(array: HostArray, memory: Memory, place: Place, *, is_token: bool = False) -> int:
+def new_buffer(
+    array: HostArray, memory: PjrtMemory, place: Place, *, is_token: bool = False
+) -> int:
     """The handle of an array that a call at `place` has made."""
     buffer = Buffer(array, memory, is_token=is_token)
     track_buffer(buffer, place)
@@ -303,7 +305,7 @@ def _to_memory(args: Any) -> None:
     args.dst_buffer = _copy_buffer(args, memory_at(None, args.dst_memory), place_above(2))
 
 
-def _copy_buffer(args: Any, memory: Memory, place: Place) -> int:
+def _copy_buffer(args: Any, memory: PjrtMemory, place: Place) -> int:
     """The handle of a copy in another memory."""
     source = _buffer(args)
     if pending:

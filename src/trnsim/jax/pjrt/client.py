@@ -18,7 +18,7 @@ from trnsim.jax.processes import processes
 from trnsim.version import VERSION
 
 if TYPE_CHECKING:
-    from trnsim.jax.pjrt.devices import Device
+    from trnsim.jax.pjrt.devices import PjrtDevice
 
 _XLA_VERSION: Final = 2  # understands serialized StableHLO
 
@@ -119,7 +119,7 @@ def _lookup_addressable(args: Any) -> None:
     args.addressable_device = _device(by_core, args.local_hardware_id)
 
 
-def _device(candidates: list[Device], place: int) -> int:
+def _device(candidates: list[PjrtDevice], place: int) -> int:
     """The handle of a device by its place.
 
     Raises:

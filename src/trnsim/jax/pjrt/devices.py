@@ -16,7 +16,7 @@ from trnsim.device.hbm import DeviceMemory, device_memory
 from trnsim.jax.host_client import host
 from trnsim.jax.memory_kinds import HBM, KINDS
 from trnsim.jax.pjrt.handles import Handle, Text, pointers
-from trnsim.jax.pjrt.memories import Memory, memories
+from trnsim.jax.pjrt.memories import PjrtMemory, memories
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill_struct
 from trnsim.jax.pjrt.sweep import sweep
@@ -37,7 +37,7 @@ def device_kind() -> str:
     return f"NC_v{core.chip.core.generation}{pair}"
 
 
-class Device(Handle):
+class PjrtDevice(Handle):
     """A device, which is its own description too.
 
     Attributes:
@@ -64,7 +64,7 @@ class Device(Handle):
         self.number, self.process, self.core, self.is_local = number, process, core, is_local
         self.kind = Text(device_kind())
         self.text = Text(f"NeuronDevice(id={number})")
-        self.memory, self.host_memory = (Memory(self, kind, count) for kind in KINDS)
+        self.memory, self.host_memory = (PjrtMemory(self, kind, count) for kind in KINDS)
         self.memories = pointers([self.memory.address, self.host_memory.address])
         self.owners = pointers([self.address])
         self._attributes = NamedValues(self._facts())
@@ -83,7 +83,7 @@ class Device(Handle):
         """Its HBM, with the allocations in it."""
         return device_memory(self.core)
 
-    def of_kind(self, kind: str) -> Memory:
+    def of_kind(self, kind: str) -> PjrtMemory:
         """Its memory of a kind."""
         return self.memory if kind == HBM else self.host_memory
 
@@ -93,19 +93,21 @@ class Device(Handle):
         return self._attributes
 
 
-devices: Final[dict[int, Device]] = {}
+devices: Final[dict[int, PjrtDevice]] = {}
 """Devices of all processes by their handles, in order."""
-by_core: Final[list[Device]] = []
+by_core: Final[list[PjrtDevice]] = []
 """Devices of this process, in order."""
 
 
-def make_devices() -> list[Device]:
+def make_devices() -> list[PjrtDevice]:
     """The devices of all processes, made once: their handles outlive every client."""
     if not devices:
         count = Counter[int]()
         for number, host_device in enumerate(host().devices):
             process, is_local = host_device.process_index, host_device in host().local
-            device = Device(number, process, count[process], len(host().devices), is_local=is_local)
+            device = PjrtDevice(
+                number, process, count[process], len(host().devices), is_local=is_local
+            )
             count[process] += 1
             devices[device.address] = device
             if is_local:
@@ -116,7 +118,7 @@ def make_devices() -> list[Device]:
     return list(devices.values())
 
 
-def memory_at(device: int | None, memory: int | None) -> Memory:
+def memory_at(device: int | None, memory: int | None) -> PjrtMemory:
     """The memory that a call names, or the HBM of the device that it names."""
     if memory:
         return memories[memory]

@@ -22,7 +22,7 @@ _OnReady: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _ROOM: Final = 1 << 16
 
 
-class Event:
+class PjrtEvent:
     """The end of the computation of `arrays`, with the error that it raised, if any."""
 
     def __init__(self, arrays: Sequence[HostArray], error: BaseException | None = None) -> None:
@@ -66,11 +66,11 @@ class _Waiter:
     """A thread that waits for events in turn."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+        self._queue: SimpleQueue[PjrtEvent | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def add(self, event: Event) -> None:
+    def add(self, event: PjrtEvent) -> None:
         """Fire an event when it is ready."""
         with self._lock:
             if self._thread is None:
@@ -92,7 +92,7 @@ class _Waiter:
 
 
 _waiter: Final = _Waiter()
-_events: Final = Ring[Event](_ROOM)
+_events: Final = Ring[PjrtEvent](_ROOM)
 _ready: Final = Handle()
 READY: Final = _ready.address
 """The event of every call that is done when it returns."""
@@ -106,22 +106,22 @@ def drain() -> None:
 def event_of(arrays: Sequence[HostArray]) -> int:
     """The handle of the event at which `arrays` are computed."""
     if not all(array.is_deleted() or array.is_ready() for array in arrays):
-        return _events.add(Event(arrays))
+        return _events.add(PjrtEvent(arrays))
     error = error_of(arrays)
     return READY if error is None else failed_event(error)
 
 
 def failed_event(error: BaseException) -> int:
     """The handle of an event that ended with an error."""
-    return _events.add(Event((), error))
+    return _events.add(PjrtEvent((), error))
 
 
-def _event(args: Any) -> Event:
+def _event(args: Any) -> PjrtEvent:
     """The event of a call; an event that the ring has dropped ended long ago."""
     return _events.get(args.event) or _DONE
 
 
-_DONE: Final = Event(())
+_DONE: Final = PjrtEvent(())
 
 
 @slot("Event_IsReady")

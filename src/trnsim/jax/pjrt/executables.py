@@ -13,7 +13,7 @@ import numpy as np
 from trnsim.device.steps import steps
 from trnsim.errors import BadInput
 from trnsim.jax import private, wire
-from trnsim.jax.execution import Program
+from trnsim.jax.execution import DeviceProgram
 from trnsim.jax.host_client import host
 from trnsim.jax.memory_kinds import HBM
 from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require_room
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 _numbers: Final = count()
 
 
-class Executable(Handle):
+class PjrtExecutable(Handle):
     """A loaded program; the properties that JAX reads live in memory as long as it does.
 
     PJRT has two kinds of handles, for a program and for one that is loaded. Here they are one.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DeviceProgram) -> None:
         super().__init__()
         self.program = program
         self.name = Text(program.name)
@@ -135,7 +135,7 @@ class Executable(Handle):
 _SERIALIZED: Final = b"trnsim-jax-1\n"
 
 
-executables: Final[dict[int, Executable]] = {}
+executables: Final[dict[int, PjrtExecutable]] = {}
 """Executables by their handles."""
 
 _SWEPT_FROM: Final = 64
@@ -143,9 +143,9 @@ _YOUNG_S: Final = 60.0
 """Time after compiling within which JAX may not yet list an executable."""
 
 
-def new_executable(program: Program) -> int:
+def new_executable(program: DeviceProgram) -> int:
     """The handle of a program."""
-    executable = Executable(program)
+    executable = PjrtExecutable(program)
     executables[executable.address] = executable
     if len(executables) % _SWEPT_FROM == 0:
         sweep_executables(time.monotonic() - _YOUNG_S)
@@ -161,7 +161,7 @@ def sweep_executables(compiled_before_s: float) -> None:
             executables.pop(address, None)
 
 
-def _executable_of(args: Any) -> Executable:
+def _executable_of(args: Any) -> PjrtExecutable:
     """The executable of a call.
 
     Raises:
@@ -181,7 +181,7 @@ def _compile(args: Any) -> None:
         raise BadInput(f"a program of format {form.decode()!r}; legal: 'mlir'")
     code = string_at(program.code, program.code_size)
     options = string_at(args.compile_options, args.compile_options_size)
-    args.executable = new_executable(Program(code, options))
+    args.executable = new_executable(DeviceProgram(code, options))
 
 
 @slot("Executable_DeserializeAndLoad")
@@ -192,7 +192,7 @@ def _deserialize(args: Any) -> None:
         raise BadInput("this is no executable that the neuron device wrote")
     size = int.from_bytes(serialized[len(_SERIALIZED) : start], "little")
     options, code = serialized[start : start + size], serialized[start + size :]
-    args.loaded_executable = new_executable(Program(code, options))
+    args.loaded_executable = new_executable(DeviceProgram(code, options))
 
 
 @slot("Executable_Serialize")
@@ -346,7 +346,9 @@ def _execute(args: Any) -> None:
     _write_results(args, program, cores, place, results)
 
 
-def _require_room(executable: Executable, cores: list[int], arguments: list[list[Buffer]]) -> None:
+def _require_room(
+    executable: PjrtExecutable, cores: list[int], arguments: list[list[Buffer]]
+) -> None:
     """Refuse an execution whose results do not fit in HBM, less the memory that it takes over.
 
     Raises:
@@ -358,7 +360,9 @@ def _require_room(executable: Executable, cores: list[int], arguments: list[list
         require_room(max(executable.output_bytes - taken_bytes, 0), by_core[core].memory)
 
 
-def _arrays(args: Any, program: Program, arguments: list[list[Buffer]]) -> list[list[HostArray]]:
+def _arrays(
+    args: Any, program: DeviceProgram, arguments: list[list[Buffer]]
+) -> list[list[HostArray]]:
     """The elements of the arguments; copies of those whose memory must not be taken."""
     arrays = [[buffer.array for buffer in listed] for listed in arguments]
     if program.donors and args.options:
@@ -373,7 +377,11 @@ def _arrays(args: Any, program: Program, arguments: list[list[Buffer]]) -> list[
 
 
 def _write_results(
-    args: Any, program: Program, cores: list[int], place: Place, results: list[list[HostArray]]
+    args: Any,
+    program: DeviceProgram,
+    cores: list[int],
+    place: Place,
+    results: list[list[HostArray]],
 ) -> None:
     """Write the handles of the results, and the events at which they are computed."""
     if args.output_lists:

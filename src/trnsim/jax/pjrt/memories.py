@@ -17,12 +17,12 @@ from trnsim.jax.pjrt.handles import Handle, Text
 from trnsim.jax.pjrt.table import slot
 
 if TYPE_CHECKING:
-    from trnsim.jax.pjrt.devices import Device
+    from trnsim.jax.pjrt.devices import PjrtDevice
 
 _NAMES: Final = ("HBM of {}", "host memory that {} reaches")
 
 
-class Memory(Handle):
+class PjrtMemory(Handle):
     """A memory of a device.
 
     Attributes:
@@ -37,7 +37,7 @@ class Memory(Handle):
 
     __slots__ = ("core", "is_hbm", "kind", "kind_number", "number", "owner", "text")
 
-    def __init__(self, owner: Device, kind: str, devices: int) -> None:
+    def __init__(self, owner: PjrtDevice, kind: str, devices: int) -> None:
         """`devices` is the number of devices of all processes."""
         super().__init__()
         self.owner = owner
@@ -49,11 +49,11 @@ class Memory(Handle):
         self.text = Text(_NAMES[self.kind_number].format(f"NeuronDevice(id={owner.number})"))
 
 
-memories: Final[dict[int, Memory]] = {}
+memories: Final[dict[int, PjrtMemory]] = {}
 """Memories of this process's devices by their handles, in order."""
 
 
-def _memory_of(args: Any) -> Memory:
+def _memory_of(args: Any) -> PjrtMemory:
     """The memory of a call.
 
     Raises:

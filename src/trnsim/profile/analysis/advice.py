@@ -20,7 +20,7 @@ from trnsim.profile.analysis.examination import Examination, Repair
 from trnsim.profile.analysis.sharing import one_engine_alone
 from trnsim.profile.analysis.tiles import part_of_array, short_streams
 from trnsim.profile.units import bytes_text, percent_text, time_text
-from trnsim.timing import Placement
+from trnsim.timing import EnginePlacement
 from trnsim.timing.occupancy import critical_steps
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def advise(timeline: Timeline) -> list[Advice]:
 
 
 def _small_transfers(examined: Examination, threshold_bytes: float) -> Repair | None:
-    changed: dict[int, Placement] = {}
+    changed: dict[int, EnginePlacement] = {}
     smallest = int(threshold_bytes)
     for kinds in examined.same_shape_groups:
         checked = examined.program.checked[kinds[0]]
@@ -134,7 +134,7 @@ def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
     """The change that gives the float32 instructions of `engine` bfloat16 operands."""
 
     def change(examined: Examination, threshold_bytes: float) -> Repair | None:
-        changed: dict[int, Placement] = {}
+        changed: dict[int, EnginePlacement] = {}
         for which, checked in enumerate(examined.program.checked):
             widest = max((t.dtype.itemsize for _, t in checked.instruction.tiles()), default=0)
             if checked.engine is not engine or widest < threshold_bytes:
@@ -175,7 +175,7 @@ def _serial_chain(examined: Examination, threshold_share: float) -> Repair | Non
 
 
 def _costs_change(
-    examined: Examination, changed: dict[int, Placement], **figures: Any
+    examined: Examination, changed: dict[int, EnginePlacement], **figures: Any
 ) -> Repair | None:
     """The repair that changes costs of distinct instructions; None where `changed` is empty."""
     if not changed:

@@ -15,7 +15,7 @@ from trnsim.timing.occupancy import Columns, Integers, columns
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
     from trnsim.isa import Engine, Instruction
-    from trnsim.timing import Placement, Timeline
+    from trnsim.timing import EnginePlacement, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Examination:
 
     def time_after_s(
         self,
-        changed: dict[int, Placement],
-        one_by_one: dict[int, Placement] | None = None,
+        changed: dict[int, EnginePlacement],
+        one_by_one: dict[int, EnginePlacement] | None = None,
         *,
         keeps_rooms: bool = True,
     ) -> float:

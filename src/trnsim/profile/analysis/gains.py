@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.lines import time_by_line
-from trnsim.timing import Placement, recorded
+from trnsim.timing import EnginePlacement, recorded
 
 if TYPE_CHECKING:
     from trnsim.errors import SourceLine
@@ -59,7 +59,7 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     own = program.lines.index(line)
     placed = recorded(program)
     free = [
-        Placement(
+        EnginePlacement(
             engine,
             replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0, table_load_s=0.0),
         )

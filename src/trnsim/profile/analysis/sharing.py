@@ -14,7 +14,7 @@ from trnsim.profile.analysis.examination import Examination, Repair
 from trnsim.profile.units import percent_text
 
 if TYPE_CHECKING:
-    from trnsim.timing import Placement
+    from trnsim.timing import EnginePlacement
 
 _HELPERS: Final = (Engine.vector, Engine.scalar, Engine.gpsimd)
 
@@ -70,7 +70,7 @@ def _chains(examined: Examination, movable: list[int]) -> list[list[int]]:
 def _helper_instructions(
     examined: Examination,
     groups: list[list[int]],
-    helper_placements: dict[int, Placement],
+    helper_placements: dict[int, EnginePlacement],
     engines: tuple[Engine, Engine],
 ) -> list[int]:
     """Instructions of the second engine, if the engine that finishes a group first takes it."""
@@ -102,7 +102,7 @@ def _helper_instructions(
 def _repair(
     examined: Examination,
     moved: tuple[int, ...],
-    helper_placements: dict[int, Placement],
+    helper_placements: dict[int, EnginePlacement],
     engines: tuple[Engine, Engine],
     grouping: str,
 ) -> Repair:

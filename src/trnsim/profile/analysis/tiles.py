@@ -17,7 +17,7 @@ from trnsim.profile.analysis import what_if
 from trnsim.profile.analysis.examination import Repair
 from trnsim.profile.analysis.what_if import Growth
 from trnsim.profile.units import percent_text
-from trnsim.timing import Placement
+from trnsim.timing import EnginePlacement
 
 if TYPE_CHECKING:
     from trnsim.isa import Instruction
@@ -42,7 +42,7 @@ class Merger:
 
     INPUTS: ClassVar = ("stationary", "moving")
 
-    placement: Placement
+    placement: EnginePlacement
     factor: int
     inputs: tuple[Growth, Growth]
     product: Growth
@@ -191,14 +191,16 @@ def _merger_repair(
     return Repair(affected, after_s, figures)
 
 
-def _merged_placements(examined: Examination, mergers: dict[int, Merger]) -> dict[int, Placement]:
+def _merged_placements(
+    examined: Examination, mergers: dict[int, Merger]
+) -> dict[int, EnginePlacement]:
     """The matmuls, each merged with others that share the input that does not grow."""
     groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
     for index in examined.issued_indices(list(mergers)).tolist():
         merger = mergers[examined.program.which[index]]
         inputs = zip(merger.inputs, _inputs(examined.program, index), strict=True)
         groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
-    placements: dict[int, Placement] = {}
+    placements: dict[int, EnginePlacement] = {}
     for (merger, _), indices in groups.items():
         factor = min(merger.factor, len(indices))
         placements |= what_if.in_groups(indices, factor, merger.placement, first=False)
@@ -207,13 +209,13 @@ def _merged_placements(examined: Examination, mergers: dict[int, Merger]) -> dic
 
 def _grown_placements(
     examined: Examination, growth: dict[int, Growth], *, first: bool
-) -> dict[int, Placement]:
+) -> dict[int, EnginePlacement]:
     """The instructions around the matmuls on grown tiles, where that is legal."""
     kind_of = {which: n for n, kinds in enumerate(examined.same_shape_groups) for which in kinds}
     alike: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
     for index in sorted(growth):
         alike[kind_of[examined.program.which[index]], growth[index]].append(index)
-    placements: dict[int, Placement] = {}
+    placements: dict[int, EnginePlacement] = {}
     for (_, grows), indices in alike.items():
         instruction = examined.program.instruction(indices[0]).instruction
         placement = what_if.grown(instruction, examined.core, grows)
@@ -223,7 +225,7 @@ def _grown_placements(
     return placements
 
 
-def _around_text(program: Program, around: dict[int, Placement]) -> str:
+def _around_text(program: Program, around: dict[int, EnginePlacement]) -> str:
     if not around:
         return ""
     opcodes = sorted({program.instruction(index).opcode for index in around})

@@ -13,7 +13,7 @@ from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Cost, Engine, Instruction
 from trnsim.memory import AccessPattern, Memory, Storage, Tile
-from trnsim.timing import Placement
+from trnsim.timing import EnginePlacement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def scaled(cost: Cost, share: float) -> Cost:
 
 def merged(
     instruction: Instruction, core: NeuronCore, factor: int, axis: str | None
-) -> Placement | None:
+) -> EnginePlacement | None:
     """The placement of `factor` instructions merged into one; None where that is illegal.
 
     The merged instruction's contiguous tiles grow along the free axis; with `axis`, only tiles that
@@ -75,7 +75,7 @@ def merged(
     return _priced(_with(instruction, wider), core)
 
 
-def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> Placement | None:
+def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> EnginePlacement | None:
     """The placement of the instruction on grown tiles; None where that is illegal.
 
     A tile in HBM grows with the one on chip.
@@ -92,26 +92,28 @@ def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> Placeme
 
 
 def in_groups(
-    indices: Sequence[int], factor: int, merged: Placement, *, first: bool
-) -> dict[int, Placement]:
+    indices: Sequence[int], factor: int, merged: EnginePlacement, *, first: bool
+) -> dict[int, EnginePlacement]:
     """Placements of instructions where every `factor` of them, in order, become `merged`.
 
     With `first`, as for loads, the first of a group bears the cost, and all results are ready with
     its own. Else the last one bears it: a product, an eviction or a store is done after the last.
     """
     engine, cost = merged
-    free_placement = Placement(
+    free_placement = EnginePlacement(
         engine, replace(scaled(cost, 0.0), latency_s=cost.latency_s if first else 0.0)
     )
-    placements: dict[int, Placement] = {}
+    placements: dict[int, EnginePlacement] = {}
     for start in range(0, len(indices), factor):
         group = indices[start : start + factor]
         placements |= dict.fromkeys(group, free_placement)
-        placements[group[0 if first else -1]] = Placement(engine, scaled(cost, len(group) / factor))
+        placements[group[0 if first else -1]] = EnginePlacement(
+            engine, scaled(cost, len(group) / factor)
+        )
     return placements
 
 
-def narrowed(instruction: Instruction, core: NeuronCore) -> Placement | None:
+def narrowed(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
     """The instruction with bfloat16 in place of float32 in SBUF; None where that is illegal.
 
     Inputs and results are changed where that is legal, else inputs alone.
@@ -130,7 +132,7 @@ def narrowed(instruction: Instruction, core: NeuronCore) -> Placement | None:
     return None
 
 
-def moved(instruction: Instruction, core: NeuronCore, engine: Engine) -> Placement | None:
+def moved(instruction: Instruction, core: NeuronCore, engine: Engine) -> EnginePlacement | None:
     """The instruction on `engine`; None where it has no such operand or the core refuses it."""
     if not hasattr(instruction, "engine") or engine not in instruction.engines:
         return None
@@ -142,12 +144,12 @@ def _with(instruction: Instruction, changes: dict[str, Any]) -> Instruction:
     return changed
 
 
-def _priced(instruction: Instruction, core: NeuronCore) -> Placement | None:
+def _priced(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
     try:
         dims = instruction.verify(core)
     except IllegalInstruction:
         return None
-    return Placement(instruction.chosen_engine(core), instruction.price(core, dims))
+    return EnginePlacement(instruction.chosen_engine(core), instruction.price(core, dims))
 
 
 def _enlarged(tile: Tile, taller: int, wider: int) -> Tile:

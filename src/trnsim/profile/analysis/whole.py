@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trnsim.document.answer import Block, Note, Table, columns, labelled
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
-from trnsim.profile.measures.parts import WAITING, Part
+from trnsim.profile.measures.parts import WAITING, PartCost
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Share:
     module: str
     operation: str
     times: int
-    part: Part
+    part: PartCost
     line: SourceLine | None = None
 
 
@@ -189,11 +189,11 @@ def modules(shares: Iterable[Share]) -> list[Data]:
     """
     own = _by_key(shares, lambda share: share.module or NO_MODULE)
     times = {share.module: share.times for share in shares}
-    within: dict[str, Part] = {}
+    within: dict[str, PartCost] = {}
     below: dict[str, dict[str, None]] = {}
     for path, part in own.items():
         for parent, child in _ancestry(path):
-            within[child] = within.get(child, Part()).plus(part)
+            within[child] = within.get(child, PartCost()).plus(part)
             below.setdefault(parent, {})[child] = None
     rows: list[Data] = []
 
@@ -201,7 +201,7 @@ def modules(shares: Iterable[Share]) -> list[Data]:
         children = list(below.get(path, ()))
         if path in own or len(children) > 1:
             number = max(times[name] for name in times if _is_in(name, path)) if "*" in path else 1
-            own_ns = _ns(own.get(path, Part()).time_s)
+            own_ns = _ns(own.get(path, PartCost()).time_s)
             row = {"path": path, "depth": depth, "times": number // layers_above, "own_ns": own_ns}
             rows.append({**row, **_row(within[path])})
             depth, layers_above = depth + 1, number
@@ -224,18 +224,18 @@ def _is_in(path: str, ancestor: str) -> bool:
     return path == ancestor or path.startswith(f"{ancestor}.")
 
 
-def _by_key(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, Part]:
-    parts: dict[str, Part] = {}
+def _by_key(shares: Iterable[Share], key: Callable[[Share], str]) -> dict[str, PartCost]:
+    parts: dict[str, PartCost] = {}
     for share in shares:
-        parts[key(share)] = parts.get(key(share), Part()).plus(share.part)
+        parts[key(share)] = parts.get(key(share), PartCost()).plus(share.part)
     return parts
 
 
-def _longest(row: tuple[str, Part]) -> float:
+def _longest(row: tuple[str, PartCost]) -> float:
     return -row[1].time_s
 
 
-def _row(part: Part) -> Data:
+def _row(part: PartCost) -> Data:
     return {
         "instructions": round(part.instructions),
         "time_ns": _ns(part.time_s),
@@ -271,8 +271,8 @@ def _traffic(shares: Iterable[Share]) -> list[Data]:
     return [{"reason": reason, "bytes": round(nbytes)} for reason, nbytes in rows]
 
 
-def _total(shares: Iterable[Share]) -> Part:
-    return _by_key(shares, lambda _: "").get("", Part())
+def _total(shares: Iterable[Share]) -> PartCost:
+    return _by_key(shares, lambda _: "").get("", PartCost())
 
 
 def _ns(time_s: float) -> float:

@@ -29,7 +29,7 @@ Amounts = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartCost:
     """Time and traffic of a part of a program; the parts of several programs add up.
 
     Attributes:
@@ -55,16 +55,16 @@ class Part:
         """The engine, or `WAITING`, with most of its time; "" if it takes none."""
         return max(self.critical_s, key=self.critical_s.__getitem__, default="")
 
-    def plus(self, other: Part) -> Part:
+    def plus(self, other: PartCost) -> PartCost:
         """The sum of both parts."""
-        return Part(
+        return PartCost(
             self.instructions + other.instructions,
             _plus(self.busy_s, other.busy_s),
             _plus(self.critical_s, other.critical_s),
             _plus(self.hbm_bytes, other.hbm_bytes),
         )
 
-    def longer(self, factor: float) -> Part:
+    def longer(self, factor: float) -> PartCost:
         """The part with all times multiplied by `factor`."""
         return replace(
             self,
@@ -72,9 +72,9 @@ class Part:
             critical_s={name: factor * amount for name, amount in self.critical_s.items()},
         )
 
-    def times(self, number: float, longer: float, more: float) -> Part:
+    def times(self, number: float, longer: float, more: float) -> PartCost:
         """`number` such parts; `longer` times the critical path, `more` times the instructions."""
-        return Part(
+        return PartCost(
             self.instructions * more,
             {name: number * amount for name, amount in self.busy_s.items()},
             {name: longer * amount for name, amount in self.critical_s.items()},
@@ -89,7 +89,7 @@ def _plus(first: Mapping[str, float], second: Mapping[str, float]) -> Amounts:
 
 def parts(
     timeline: Timeline, part_of: Integers, count: int, reasons: Sequence[str], reason_of: Integers
-) -> list[Part]:
+) -> list[PartCost]:
     """The parts 0 to `count` - 1 of a program.
 
     Args:
@@ -119,7 +119,9 @@ def parts(
         dict(enumerate(reasons)),
     )
     return [
-        Part(int(issued[part]), *(_of(amounts, part) for amounts in (busy, critical, hbm_bytes)))
+        PartCost(
+            int(issued[part]), *(_of(amounts, part) for amounts in (busy, critical, hbm_bytes))
+        )
         for part in range(count)
     ]
 

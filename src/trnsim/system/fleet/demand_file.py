@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trnsim.reader import Record, between, declared, fault, read_rows
+from trnsim.reader import FileRecord, between, declared, fault, read_rows
 from trnsim.system.fleet.demand import STEP_S, Curve
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _time(text: str) -> datetime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemandRow(Record):
+class DemandRow(FileRecord):
     """The demand from a time until that of the next row."""
 
     time: datetime = declared(

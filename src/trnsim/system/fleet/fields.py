@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.price import KINDS
-from trnsim.reader import Record, Rule, between, declared
+from trnsim.reader import FileRecord, Rule, between, declared
 from trnsim.system.fleet import demand
 from trnsim.system.fleet.demand_file import YEARS
 from trnsim.system.fleet.scenario import HOUR_S
@@ -55,7 +55,7 @@ def _seconds(meaning: str, default: float = 0.0) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WattsFields(Record):
+class WattsFields(FileRecord):
     """Power of a chip, for what energy costs."""
 
     serving: float = between("while it serves", 0, 1e5, unit="W")
@@ -64,7 +64,7 @@ class WattsFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetFields(Record):
+class FleetFields(FileRecord):
     """The chips of a scenario."""
 
     instance: str = declared(help="the instance type", legal=lambda: sorted(catalogue().instances))
@@ -102,7 +102,7 @@ class FleetFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanningFields(Record):
+class PlanningFields(FileRecord):
     """How the fleet is planned."""
 
     demand: Literal["p50", "p90"] = declared("p90", help="the demand that plans are made for")
@@ -113,7 +113,7 @@ class PlanningFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShapeFields(Record):
+class ShapeFields(FileRecord):
     """Demand that follows the hours of a day and the days of a week."""
 
     peak_requests_per_s: float = between(
@@ -138,7 +138,7 @@ class ShapeFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServiceFields(Record):
+class ServiceFields(FileRecord):
     """A service; its replicas are given, or planned for a model within an SLO."""
 
     replica_chips: int | None = between(
@@ -168,7 +168,7 @@ class ServiceFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobFields(Record):
+class JobFields(FileRecord):
     """A kind of training job, which runs at several widths."""
 
     count: int = between("jobs of this kind", 1, _MOST_JOBS, 1)
@@ -197,7 +197,7 @@ class JobFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScenarioFields(Record):
+class ScenarioFields(FileRecord):
     """A fleet and what it does for some days."""
 
     name: str = declared("", help="name of the scenario; that of the file if empty")

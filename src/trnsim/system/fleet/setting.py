@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from trnsim.errors import BadInput
 from trnsim.files import check_readable
-from trnsim.reader import Record
+from trnsim.reader import FileRecord
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
 from trnsim.system.fleet.fields import JobFields, ServiceFields
 from trnsim.system.fleet.scenario import Fleet
@@ -39,7 +39,7 @@ class Setting:
     days: int
     tell: Callable[[str], None]
 
-    def path(self, fields: Record, field: str) -> Path:
+    def path(self, fields: FileRecord, field: str) -> Path:
         """The file beside the scenario that a field names.
 
         Raises:

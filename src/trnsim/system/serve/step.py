@@ -90,7 +90,7 @@ class ReplicaSteps:
     @property
     def sources(self) -> dict[str, str]:
         """Sources of the times of all steps so far, by phase."""
-        return self.rank.seen.words()
+        return self.rank.sources.words()
 
     def prefill(self, prompts: int, tokens: int, past: int) -> Estimate:
         """A step of `prompts` prompts of `tokens` tokens behind `past` cached ones."""

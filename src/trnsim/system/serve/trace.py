@@ -12,7 +12,7 @@ from typing import Final
 
 from trnsim import files
 from trnsim.document.values import json_line
-from trnsim.reader import Record, declared, fault, read_rows
+from trnsim.reader import FileRecord, declared, fault, read_rows
 from trnsim.system.serve.load import Load, Request
 
 _FIX: Final = (
@@ -22,7 +22,7 @@ _FIX: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceRow(Record):
+class TraceRow(FileRecord):
     """A request of a trace."""
 
     arrival: float = declared(

@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from trnsim.reader import Record, declared
+from trnsim.reader import FileRecord, declared
 from trnsim.reader import read as read_record
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _LONGEST_S: Final = 3600.0
 
 
 @dataclass(frozen=True)
-class Group:
+class MetricGroup:
     """A group of metrics and how often it is measured."""
 
     name: str
@@ -45,7 +45,7 @@ class Programs:
     """
 
     tag_filter: re.Pattern[str]
-    groups: tuple[Group, ...]
+    groups: tuple[MetricGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Config:
     """The groups of metrics. A program has those of the first filter that matches its tag."""
 
     programs: tuple[Programs, ...]
-    system: tuple[Group, ...]
+    system: tuple[MetricGroup, ...]
 
     @property
     def shortest_s(self) -> float:
@@ -70,19 +70,19 @@ class Config:
         groups = [*self.system, *(group for rule in self.programs for group in rule.groups)]
         return [group.period_s for group in groups]
 
-    def of(self, tag: str) -> tuple[Group, ...]:
+    def of(self, tag: str) -> tuple[MetricGroup, ...]:
         """The groups of the program with the tag `tag`; none where no filter matches."""
         return next((rule.groups for rule in self.programs if rule.tag_filter.search(tag)), ())
 
 
-def everything(period_s: float = PERIOD_S) -> Config:
+def all_groups(period_s: float = PERIOD_S) -> Config:
     """All groups of all programs, all with one period."""
-    programs = tuple(Group(name, period_s) for name in RUNTIME_GROUPS)
-    system = tuple(Group(name, period_s) for name in SYSTEM_GROUPS)
+    programs = tuple(MetricGroup(name, period_s) for name in RUNTIME_GROUPS)
+    system = tuple(MetricGroup(name, period_s) for name in SYSTEM_GROUPS)
     return Config((Programs(re.compile(""), programs),), system)
 
 
-EVERYTHING: Final = everything()
+ALL_GROUPS: Final = all_groups()
 """The default configuration."""
 
 
@@ -109,7 +109,7 @@ def _period_field(what: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuntimeGroupFields(Record):
+class RuntimeGroupFields(FileRecord):
     """A group of metrics of a program."""
 
     type: _RuntimeGroup = declared(help="its name")
@@ -117,7 +117,7 @@ class RuntimeGroupFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SystemGroupFields(Record):
+class SystemGroupFields(FileRecord):
     """A group of metrics of the instance."""
 
     type: _SystemGroup = declared(help="its name")
@@ -125,7 +125,7 @@ class SystemGroupFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramFields(Record):
+class ProgramFields(FileRecord):
     """Programs that are measured in one way."""
 
     tag_filter: re.Pattern[str] = declared(
@@ -139,7 +139,7 @@ class ProgramFields(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigFields(Record):
+class ConfigFields(FileRecord):
     """The configuration of neuron-monitor."""
 
     period: float | None = _period_field(f"how often; {PERIOD_S:g}s if empty")
@@ -167,10 +167,10 @@ def read(path: Path) -> Config:
 
 def _groups(
     fields: Sequence[RuntimeGroupFields | SystemGroupFields], period_s: float
-) -> tuple[Group, ...]:
-    found: dict[str, Group] = {}
+) -> tuple[MetricGroup, ...]:
+    found: dict[str, MetricGroup] = {}
     for one in fields:
         if one.type in found:
             raise one.refused("type", "legal: each group once")
-        found[one.type] = Group(one.type, one.period or period_s)
+        found[one.type] = MetricGroup(one.type, one.period or period_s)
     return tuple(found.values())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import LoadedModel, Record
+    from trnsim.instance.state.record import LoadedModel, ProcessRecord
 
 _PERCENT: Final = 100
 _MODEL_MEMORY: Final = ("constants", "model_code", "runtime_memory", "tensors")
@@ -35,13 +35,17 @@ _DEVICE_VERSIONS: Final = {"inferentia1": 1, "trainium1": 2, "inferentia2": 3, "
 (github aws-neuron/aws-neuron-driver v*/neuron_dhal_v*.c, names of devices)."""
 
 
-def neuroncore_counters(record: Record, before: Record | None, model: InstanceModel) -> Any:
+def neuroncore_counters(
+    record: ProcessRecord, before: ProcessRecord | None, model: InstanceModel
+) -> Any:
     """Utilisation, per cent, and operations a second of each core in use."""
     return {"neuroncores_in_use": {str(core): _core(core, record, before, model)
                                    for core in record.cores}}  # fmt: skip
 
 
-def _core(core: int, record: Record, before: Record | None, model: InstanceModel) -> Any:
+def _core(
+    core: int, record: ProcessRecord, before: ProcessRecord | None, model: InstanceModel
+) -> Any:
     percent = round(_PERCENT * record.utilization(core, before=before), 2)
     figures = {"neuroncore_utilization": percent, "flops": _flop_per_s(core, record, before)}
     if record.lnc == 1:
@@ -52,7 +56,7 @@ def _core(core: int, record: Record, before: Record | None, model: InstanceModel
     return figures | {model.core_version: parts}
 
 
-def _flop_per_s(core: int, record: Record, before: Record | None) -> int:
+def _flop_per_s(core: int, record: ProcessRecord, before: ProcessRecord | None) -> int:
     """Operations a second of the device's own, estimated time."""
     flop, elapsed_s = record.flop.get(core, 0.0), record.elapsed_s.get(core, 0.0)
     if before is not None:
@@ -61,7 +65,7 @@ def _flop_per_s(core: int, record: Record, before: Record | None) -> int:
     return round(max(flop, 0.0) / elapsed_s) if elapsed_s > 0 else 0
 
 
-def execution_stats(record: Record, before: Record | None) -> Any:
+def execution_stats(record: ProcessRecord, before: ProcessRecord | None) -> Any:
     """Executions and errors of the period, and latencies of the executions in it."""
     executed = _increases(record.executions, before.executions if before else {}, STATUSES)
     has_run = any(executed.values())
@@ -87,7 +91,7 @@ def _increases(
     return increases
 
 
-def memory_used(record: Record, model: InstanceModel) -> Any:
+def memory_used(record: ProcessRecord, model: InstanceModel) -> Any:
     """Bytes of the host and of the devices, by category and core, and programs that are loaded."""
     host = {name: int(record.host_bytes.get(name, 0)) for name in HOST_MEMORY}
     cores = {
@@ -104,7 +108,7 @@ def memory_used(record: Record, model: InstanceModel) -> Any:
     return {"neuron_runtime_used_bytes": used, "loaded_models": loaded}
 
 
-def _loaded_program(loaded_model: LoadedModel, record: Record, model: InstanceModel) -> Any:
+def _loaded_program(loaded_model: LoadedModel, record: ProcessRecord, model: InstanceModel) -> Any:
     """A loaded program; of its memory only the constants are known, none of it on the host.
 
     The page's example has core 0 on device 12, so that cores are numbered within their device.

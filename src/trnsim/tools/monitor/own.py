@@ -9,7 +9,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.observers import announce
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
-from trnsim.tools.monitor.config import Config, everything
+from trnsim.tools.monitor.config import Config, all_groups
 from trnsim.tools.monitor.reports import Monitor
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ def own_reports() -> Iterator[dict[str, Any]]:
     Raises:
         BadInput: the state folder cannot be used.
     """
-    return own_monitor(everything(period_s=1.0)).stream(is_whole=True)
+    return own_monitor(all_groups(period_s=1.0)).stream(is_whole=True)

@@ -18,8 +18,8 @@ from trnsim.tools.monitor.periods import early_s, end_s
 
 if TYPE_CHECKING:
     from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import Record
-    from trnsim.tools.monitor.config import Config, Group
+    from trnsim.instance.state.record import ProcessRecord
+    from trnsim.tools.monitor.config import Config, MetricGroup
 
 _FIRST_S: Final = 0.1
 """Time that the first report counts."""
@@ -57,8 +57,8 @@ class Monitor:
     """
 
     config: Config
-    records: Callable[[], list[Record]]
-    model: Callable[[list[Record]], InstanceModel]
+    records: Callable[[], list[ProcessRecord]]
+    model: Callable[[list[ProcessRecord]], InstanceModel]
     ecc: Ecc
     clock: Callable[[], float] = time.monotonic
     _system: dict[str, _Sample] = field(default_factory=dict[str, _Sample])
@@ -123,7 +123,9 @@ class Monitor:
     def _due_s(self, now_s: float, period_s: float) -> float:
         return end_s(now_s, now_s if self._began_s is None else self._began_s, period_s)
 
-    def _program(self, record: Record, model: InstanceModel, now_s: float) -> dict[str, Any] | None:
+    def _program(
+        self, record: ProcessRecord, model: InstanceModel, now_s: float
+    ) -> dict[str, Any] | None:
         own_groups = self.config.of(record.tag)
         if not own_groups:
             return None
@@ -142,10 +144,10 @@ class Monitor:
 
     def _measure(
         self,
-        record: Record,
+        record: ProcessRecord,
         model: InstanceModel,
         before: _Sample | None,
-        group: Group,
+        group: MetricGroup,
         now_s: float,
     ) -> _Sample:
         period_s = self._period_s(before, group, now_s)
@@ -156,7 +158,7 @@ class Monitor:
         due_s = self._due_s(now_s, group.period_s)
         return _Sample(now_s, due_s, source, _group_fields(period_s, fields))
 
-    def _period_s(self, before: _Sample | None, group: Group, now_s: float) -> float:
+    def _period_s(self, before: _Sample | None, group: MetricGroup, now_s: float) -> float:
         """Time since the group was measured, else since the last look without its program."""
         since_s = before.at_s if before else self._looked_s
         return group.period_s if since_s is None else now_s - since_s
@@ -187,7 +189,9 @@ class Monitor:
         return None, {"neuron_devices": devices}
 
 
-def _due(candidates: Sequence[Group], samples: dict[str, _Sample], now_s: float) -> list[Group]:
+def _due(
+    candidates: Sequence[MetricGroup], samples: dict[str, _Sample], now_s: float
+) -> list[MetricGroup]:
     """The groups whose period has passed, or that were never measured."""
     return [
         group
@@ -202,23 +206,25 @@ def _group_fields(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counters(
-    record: Record, before: _Sample | None, model: InstanceModel, _: float
+    record: ProcessRecord, before: _Sample | None, model: InstanceModel, _: float
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.neuroncore_counters(record, before.source if before else None, model)
 
 
 def _memory(
-    record: Record, _: _Sample | None, model: InstanceModel, __: float
+    record: ProcessRecord, _: _Sample | None, model: InstanceModel, __: float
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.memory_used(record, model)
 
 
-def _executions(record: Record, before: _Sample | None, *_: object) -> tuple[Any, dict[str, Any]]:
+def _executions(
+    record: ProcessRecord, before: _Sample | None, *_: object
+) -> tuple[Any, dict[str, Any]]:
     return record, groups.execution_stats(record, before.source if before else None)
 
 
 def _vcpu(
-    record: Record, before: _Sample | None, _: InstanceModel, period_s: float
+    record: ProcessRecord, before: _Sample | None, _: InstanceModel, period_s: float
 ) -> tuple[Any, dict[str, Any]]:
     now = host.process_seconds(record.pid)
     earlier = before.source if before and before.source else now
@@ -226,7 +232,7 @@ def _vcpu(
 
 
 _Measure = Callable[
-    ["Record", "_Sample | None", "InstanceModel", float], tuple[Any, dict[str, Any]]
+    ["ProcessRecord", "_Sample | None", "InstanceModel", float], tuple[Any, dict[str, Any]]
 ]
 _PROGRAM: Final[dict[str, _Measure]] = {
     "neuroncore_counters": _counters,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.decide.pilot.logs.measured import Load, RunLog, load
-from trnsim.reader import Foreign, Place, declared, record
+from trnsim.reader import Foreign, SourcePlace, declared, record
 
 _S_PER_MS: Final = 1e-3
 _SUCCESSFUL: Final = "successful"
@@ -79,7 +79,7 @@ def is_vllm(value: Any) -> bool:
     return isinstance(value, dict) and {"duration", "completed", "output_throughput"} <= {*value}
 
 
-def vllm(place: Place) -> RunLog:
+def vllm(place: SourcePlace) -> RunLog:
     """The run in the JSON of ``vllm bench serve``.
 
     Raises:
@@ -103,7 +103,7 @@ def is_guidellm(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("benchmarks"), list)
 
 
-def guidellm(place: Place) -> RunLog:
+def guidellm(place: SourcePlace) -> RunLog:
     """The run in a report with a single benchmark.
 
     Raises:

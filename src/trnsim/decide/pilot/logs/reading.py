@@ -9,7 +9,7 @@ from trnsim import files
 from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
 from trnsim.decide.pilot.logs.tables import table
 from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
-from trnsim.reader import Place, fault, load
+from trnsim.reader import SourcePlace, fault, load
 
 if TYPE_CHECKING:
     from trnsim.decide.pilot.logs.measured import RunLog
@@ -44,7 +44,7 @@ def read(path: Path | str) -> RunLog:
     )
 
 
-def of_json(place: Place) -> RunLog | None:
+def of_json(place: SourcePlace) -> RunLog | None:
     """The log in the JSON of a load test; None for any other value.
 
     Raises:

@@ -23,7 +23,7 @@ from trnsim.decide.pilot.logs.measured import (
     training,
 )
 from trnsim.decide.pilot.logs.measured import load as load_test
-from trnsim.reader import Record, between, declared, fault, load, rows
+from trnsim.reader import FileRecord, between, declared, fault, load, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ _MOST: Final = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepRow(Record):
+class StepRow(FileRecord):
     """A step of a training run."""
 
     step: int = between("its number", 0, 1e12)
@@ -50,7 +50,7 @@ class StepRow(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestRow(Record):
+class RequestRow(FileRecord):
     """A request of a load test; one without e2e_s failed."""
 
     sent_s: float | None = between("when it was sent", 0, 1e12, None, unit="s")

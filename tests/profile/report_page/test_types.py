@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.profile import report_of
-from trnsim.profile.page import html
+from trnsim.profile.report_page import html
 
 DENO = Path(sys.executable).parent / "deno"
 PAGE = Path(html.__file__).parent

@@ -15,7 +15,7 @@ from trnsim.document.builder import as_json, filled, page, resource
 if TYPE_CHECKING:
     from trnsim.profile.analysis.data import Data
 
-_PACKAGE: Final = "trnsim.profile.page"
+_PACKAGE: Final = "trnsim.profile.report_page"
 _SCRIPTS: Final = ("page.js", "details.js", "charts.js", "model.js", "timeline.js", "start.js")
 
 

@@ -9,7 +9,7 @@ from made_world import world
 
 from trnsim.document.builder import resource
 from trnsim.isa import Engine
-from trnsim.profile.page.world import world_page
+from trnsim.profile.report_page.world import world_page
 
 
 def test_a_page_has_a_track_for_each_rank_and_shows_names_as_text():
@@ -39,5 +39,7 @@ def test_every_engine_has_a_colour_by_day_and_by_night_and_a_place(engine):
     assert len(re.findall(rf"--{name.lower()}: #[0-9a-f]{{6}};", resource("page.css"))) == 2
     assert (
         f'"{name}"'
-        in resource("page.js", "trnsim.profile.page").split("const ENGINES = ")[1].split("\n")[0]
+        in resource("page.js", "trnsim.profile.report_page")
+        .split("const ENGINES = ")[1]
+        .split("\n")[0]
     )
