@@ -19,7 +19,7 @@ def test_a_tensor_lives_from_its_kernel_to_its_last_reader():
     second = product(g, first)
     g.outputs = [product(g, second)]
     plan = memory_plan(g, {x.number: "x"})
-    lives = [(one.what, one.first, one.last) for one in plan.held]
+    lives = [(one.label, one.first, one.last) for one in plan.held]
     assert lives == [
         ("x", -1, 2),
         ("dot_general", 0, 1),

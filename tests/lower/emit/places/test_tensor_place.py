@@ -109,7 +109,7 @@ def test_a_place_says_what_it_is():
     assert (pending.is_on_chip, pending.is_pending) == (False, True)
     assert (dense((2, 3))[0].is_on_chip, dense((2, 3))[0].is_pending) == (False, False)
     assert on_chip.storage.columns == 40
-    for ask in (pending.storage.chunk, lambda: pending.storage.load_columns(0, 1)):
+    for ask in (pending.storage.chunk_columns, lambda: pending.storage.load_columns(0, 1)):
         with pytest.raises(NotImplementedError):
             ask()
     with pytest.raises(NotImplementedError):
