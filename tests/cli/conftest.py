@@ -8,13 +8,13 @@ import trnsim.document.values
 
 @pytest.fixture(autouse=True)
 def _legal_answers(monkeypatch):
-    told = trnsim.document.values.told
+    with_schema = trnsim.document.values.with_schema
 
     def checked(values, name):
-        made = trnsim.document.values.plain(told(values, name))
+        answer = trnsim.document.values.plain(with_schema(values, name))
         if name:
-            assert_legal(made, name)
-        return made
+            assert_legal(answer, name)
+        return answer
 
-    monkeypatch.setattr(trnsim.document.values, "told", checked)
-    monkeypatch.setattr("trnsim.decide.decision.told", checked)
+    monkeypatch.setattr(trnsim.document.values, "with_schema", checked)
+    monkeypatch.setattr("trnsim.decide.decision.with_schema", checked)

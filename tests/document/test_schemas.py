@@ -5,7 +5,7 @@ from importlib import resources
 import pytest
 from schema_checks import described, occurring, problems
 
-from trnsim.document.values import schema, told
+from trnsim.document.values import schema, with_schema
 
 FOLDER = resources.files("trnsim.document") / "schemas"
 NAMES = sorted(file.name.removesuffix(".json") for file in FOLDER.iterdir())
@@ -78,5 +78,5 @@ def test_a_schema_may_refer_to_another():
 
 
 def test_an_answer_names_its_schema_first():
-    assert told([{"a": 1}], "x/1") == [{"schema": "x/1", "a": 1}]
-    assert told({"a": 1}, "") == {"a": 1}
+    assert with_schema([{"a": 1}], "x/1") == [{"schema": "x/1", "a": 1}]
+    assert with_schema({"a": 1}, "") == {"a": 1}

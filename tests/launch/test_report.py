@@ -5,7 +5,7 @@ from rank_figures_made import figures
 from schema_checks import assert_both_ways
 
 from trnsim.document.text import text as text_of
-from trnsim.document.values import plain, told
+from trnsim.document.values import plain, with_schema
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.launch import report
@@ -86,7 +86,7 @@ def test_the_figures_are_those_of_the_schema(tmp_path):
     report.write_report(FOUND, tmp_path)
     slow = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
     object.__setattr__(slow, "factors", {"chip 0 to chip 1": 0.5})
-    values = told(report.as_dict(world(slow, [figures(0, [])])), "launch/1")
+    values = with_schema(report.as_dict(world(slow, [figures(0, [])])), "launch/1")
     unknown = report.as_dict(world(slow, [figures(0, [("scan", 1 << 20, (0,), 1)])]))
     stored = json.loads((tmp_path / "world.json").read_text())
-    assert_both_ways([stored, plain(values), plain(told(unknown, "launch/1"))], "launch/1")
+    assert_both_ways([stored, plain(values), plain(with_schema(unknown, "launch/1"))], "launch/1")

@@ -5,7 +5,7 @@ from schema_checks import assert_both_ways
 
 from trnsim.arch import TARGETS
 from trnsim.document.text import section_text, text
-from trnsim.document.values import told
+from trnsim.document.values import with_schema
 from trnsim.profile import compare, report_of
 from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.document import (
@@ -79,9 +79,8 @@ def test_values_are_those_of_the_schema(profile, timeline, ran):
     nowhere = {
         name: [{**row, "line": -1} for row in profile[name]] for name in ("by_line", "advice")
     }
-    values = [
-        told(profile_values(each), SUMMARY_SCHEMA) for each in (profile, whole, profile | nowhere)
-    ]
+    profiles = profile, whole, profile | nowhere
+    values = [with_schema(profile_values(each), SUMMARY_SCHEMA) for each in profiles]
     assert values[0]["by_line"][0]["critical_s"] == profile["by_line"][0]["critical_ns"] / 1e9
     assert values[0]["by_line"][0]["text"].startswith("self.context.issue(")
     assert values[1]["model"]["likely_s"] == pytest.approx([6e-6, 8e-6])

@@ -17,7 +17,7 @@ from trnsim.document.answer import (
     labelled,
     records,
 )
-from trnsim.document.values import told
+from trnsim.document.values import with_schema
 from trnsim.profile.document import (
     SUMMARY_SCHEMA,
     brief_rows,
@@ -91,7 +91,7 @@ def kernel_part(
     value = {
         "name": runs[0].title,
         "outputs": [_array_values(values) for values in outputs],
-        "profiles": [told(profile_values(profile), SUMMARY_SCHEMA) for profile in profiles],
+        "profiles": [with_schema(profile_values(profile), SUMMARY_SCHEMA) for profile in profiles],
     }
     shown = _kernel_in_full if is_verbose else _kernel_in_brief
     groups = shown(runs, profiles, output, files, reason)
@@ -133,7 +133,7 @@ def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunP
     rows += _file_rows(files) if is_verbose else _brief_file_rows(files)
     head = Note(f"{summary.title}: {time_text(summary.total_s)}")
     figures = [("ranks", summary.title, "", summary.total_s, None, None)]
-    values = [told(summary.as_dict(), RANKS_SCHEMA)]
+    values = [with_schema(summary.as_dict(), RANKS_SCHEMA)]
     return RunPart("ranks", [[head, labelled(rows, indent=2)]], values, figures, files)
 
 
@@ -156,7 +156,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
         )
         for step in report.steps
     ]
-    return RunPart("steps", groups, told(document.values, document.schema), figures, files)
+    return RunPart("steps", groups, with_schema(document.values, document.schema), figures, files)
 
 
 def _heading(runs: Sequence[Run], reason: str) -> Note:

@@ -18,7 +18,7 @@ from trnsim.cli.run_document import (
     run_document,
     step_part,
 )
-from trnsim.document.values import json_text, told
+from trnsim.document.values import json_text, with_schema
 from trnsim.errors import BadInput
 from trnsim.foreign_text import file_name
 from trnsim.profile import report_of, write_report, write_traces
@@ -117,7 +117,7 @@ class Reports:
 
             def write(world: World = world, base: Path = base, paths: Files = paths) -> None:
                 paths["report"] = world.report(base.with_suffix(".html"))
-                values = told(world.summary.as_dict(), RANKS_SCHEMA)
+                values = with_schema(world.summary.as_dict(), RANKS_SCHEMA)
                 figures = base.with_suffix(".world.json")
                 paths["figures"] = files.write(figures, f"{json_text(values)}\n")
                 if self.folder is not None:

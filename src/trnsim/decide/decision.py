@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trnsim import files
-from trnsim.document.values import SCHEMA, json_text, told
+from trnsim.document.values import SCHEMA, json_text, with_schema
 from trnsim.errors import BadInput
 from trnsim.facts import Interval
 from trnsim.reader import load, record
@@ -258,7 +258,7 @@ class Decision:
 
     def text(self) -> str:
         """The decision as JSON."""
-        return json_text(told(self, SCHEMA_NAME)) + "\n"
+        return json_text(with_schema(self, SCHEMA_NAME)) + "\n"
 
     def write(self, path: Path | str) -> Path:
         """Write the decision to `path`.

@@ -229,9 +229,9 @@ def columns(
     >>> [column.name for column in columns("platform | copies | USD")]
     ['platform', 'copies', 'USD']
     """
-    found = [name.strip() for name in names.split(_BAR)]
-    numbers = set(range(len(found))[numbers_from:numbers_to])
-    return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(found))
+    headers = [name.strip() for name in names.split(_BAR)]
+    numbers = set(range(len(headers))[numbers_from:numbers_to])
+    return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(headers))
 
 
 def labelled(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
@@ -242,7 +242,7 @@ def labelled(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
 def records(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
     """A table for spreadsheets: a row for each mapping of the columns `names` to values."""
     cells = [
-        [Figure(value, "" if value is None else str(value)) for value in one.values()]
-        for one in rows
+        [Figure(value, "" if value is None else str(value)) for value in row.values()]
+        for row in rows
     ]
     return Table([Column(name) for name in names], cells)

@@ -41,9 +41,9 @@ __all__ = ["html", "words_html"]
 def html(document: Document) -> str:
     """The page of a document."""
     said = f'<span class="soft">{escape(document.subtitle)}</span>' if document.subtitle else ""
-    shown = [one for one in document.sections if one.place != "text"]
+    shown = [section for section in document.sections if section.place != "text"]
     body = [f"<header><h1>{escape(document.title)}</h1>{said}</header>\n"]
-    for is_column, group in groupby(shown, lambda one: one.is_column):
+    for is_column, group in groupby(shown, lambda section: section.is_column):
         panels = "".join(map(_section, group))
         body.append(f'<div class="columns">{panels}</div>\n' if is_column else panels)
     return page(document.title, "".join(body))
@@ -75,12 +75,16 @@ def _section(section: Section) -> str:
 
 def _blocks(blocks: Sequence[Block]) -> str:
     """Blocks below each other; drawings that follow each other stand side by side."""
-    shown = (one for one in blocks if one.place != "text")
-    made: list[str] = []
-    for is_chart, group in groupby(shown, lambda one: isinstance(one, Drawing) and not one.is_wide):
-        parts = [_block(one) for one in group]
-        made.append(charts(*parts) if is_chart else "".join(parts))
-    return "".join(made)
+    shown = (block for block in blocks if block.place != "text")
+    markup: list[str] = []
+    for is_chart, group in groupby(shown, _is_chart):
+        parts = [_block(block) for block in group]
+        markup.append(charts(*parts) if is_chart else "".join(parts))
+    return "".join(markup)
+
+
+def _is_chart(block: Block) -> bool:
+    return isinstance(block, Drawing) and not block.is_wide
 
 
 def _block(block: Block) -> str:
@@ -89,7 +93,7 @@ def _block(block: Block) -> str:
             return f"<p{_class(block.kind)}>{words_html(block.words)}</p>"
         case Items():
             tag = "ol" if block.is_numbered else "ul"
-            lines = "".join(f"<li>{words_html(one)}</li>" for one in block.items)
+            lines = "".join(f"<li>{words_html(item)}</li>" for item in block.items)
             return f"<{tag}{_class(block.kind)}>{lines}</{tag}>"
         case Table():
             return _table(block)

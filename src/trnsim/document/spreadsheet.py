@@ -41,7 +41,7 @@ def cell_value(cell: Cell) -> str | int | float:
 def _first(document: Document) -> Table | None:
     for section in document.sections:
         for block in section.blocks:
-            for one in block.blocks if isinstance(block, Folded) else (block,):
-                if isinstance(one, Table):
-                    return one
+            for inner in block.blocks if isinstance(block, Folded) else (block,):
+                if isinstance(inner, Table):
+                    return inner
     return None

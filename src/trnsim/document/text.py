@@ -44,10 +44,10 @@ _NARROWEST: Final = 8
 
 def text(document: Document, width: int = WIDTH) -> str:
     """The document in lines of at most `width` columns, without a line end."""
-    shown = (one for one in document.sections if one.place != "page")
+    shown = (section for section in document.sections if section.place != "page")
     parts = (
-        section_text("" if one.heading_place == "page" else one.heading, one.blocks, width)
-        for one in shown
+        section_text("" if each.heading_place == "page" else each.heading, each.blocks, width)
+        for each in shown
     )
     return "\n\n".join(part for part in parts if part)
 
@@ -84,7 +84,7 @@ def _lines(block: Block, width: int) -> list[str]:
         case Table():
             lines = _table(block, width)
         case Folded():
-            lines = [line for one in block.blocks for line in _lines(one, width)]
+            lines = [line for inner in block.blocks for line in _lines(inner, width)]
         case Preformatted():
             lines = [terminal_text(line) for line in block.lines.splitlines()]
         case Drawing():
@@ -125,7 +125,7 @@ def wrapped(line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0) ->
         return [f"{' ' * indent}{line}".rstrip()]
     rest = max(room - hanging, _NARROWEST)
     first, *others = _broken(line, room, rest)
-    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{one}" for one in others)]
+    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{part}" for part in others)]
 
 
 def _broken(line: str, first: int, rest: int) -> list[str]:
@@ -182,34 +182,35 @@ def _widths(
     Words give way before numbers, and break only where wrapping between them does not suffice.
     """
     cells = [
-        [one for cell in each for one in cell.split("\n")] for each in zip(*lines, strict=True)
+        [part for cell in column for part in cell.split("\n")]
+        for column in zip(*lines, strict=True)
     ]
-    widths = [max(map(_columns, each)) for each in cells]
-    words = [max(_columns(word) for one in each for word in one.split(" ")) for each in cells]
+    widths = [max(map(_columns, column)) for column in cells]
+    words = [max(_columns(word) for part in column for word in part.split(" ")) for column in cells]
     kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
-    for least in (map(max, words, kept), (max(_WORD, one) for one in kept), words):
-        found = _narrowed(widths, list(least), room)
-        if found is not None:
-            return found
+    for least in (map(max, words, kept), (max(_WORD, width) for width in kept), words):
+        narrowed = _narrowed(widths, list(least), room)
+        if narrowed is not None:
+            return narrowed
     return _narrowed(widths, [_WORD] * len(words), room)
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
     """`widths`, of which the widest give way until all fit, none below `least` or `_LEAST`."""
-    found = list(widths)
-    least = [min(width, max(_LEAST, one)) for width, one in zip(widths, least, strict=True)]
+    narrowed = list(widths)
+    least = [min(width, max(_LEAST, limit)) for width, limit in zip(widths, least, strict=True)]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
-        at = max(range(len(found)), key=lambda one: (found[one] > least[one], found[one]))
-        if found[at] == least[at]:
+        at = max(range(len(narrowed)), key=lambda at: (narrowed[at] > least[at], narrowed[at]))
+        if narrowed[at] == least[at]:
             return None
-        found[at] -= 1
-    return found
+        narrowed[at] -= 1
+    return narrowed
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
     """A row of a table, whose cells may have several lines."""
     parts = [
-        [line for one in cell.split("\n") for line in wrapped(one, width)]
+        [line for part in cell.split("\n") for line in wrapped(part, width)]
         for cell, width in zip(cells, widths, strict=True)
     ]
     gap = " " * _GAP

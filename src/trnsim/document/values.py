@@ -27,7 +27,7 @@ __all__ = [
     "picked",
     "plain",
     "schema",
-    "told",
+    "with_schema",
 ]
 
 SCHEMA: Final = "schema"
@@ -65,7 +65,7 @@ def _several(value: Any) -> Any:
     if isinstance(value, date | Path):
         return str(value)
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     raise TypeError(f"{type(value).__name__} is no part of an answer")
 
 
@@ -103,16 +103,16 @@ def compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def told(values: Any, name: str) -> Any:
+def with_schema(values: Any, name: str) -> Any:
     """An answer that names its schema: in front, in each answer of a list."""
     if isinstance(values, list):
-        return [told(one, name) for one in values]
+        return [with_schema(answer, name) for answer in values]
     return {SCHEMA: name, **plain(values)} if name else values
 
 
 def document_json(document: Document) -> str:
     """The values of a document with their schema, as JSON of several lines."""
-    return json_text(told(document.values, document.schema))
+    return json_text(with_schema(document.values, document.schema))
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -122,5 +122,5 @@ def schema(name: str) -> dict[str, Any]:
         FileNotFoundError: there is none.
     """
     file = resources.files("trnsim.document") / "schemas" / f"{name.replace('/', '-')}.json"
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    rules: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return rules

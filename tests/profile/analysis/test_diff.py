@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from schema_checks import assert_both_ways
 
+from trnsim.document.values import with_schema
 from trnsim.errors import BadInput, SourceLine
 from trnsim.profile import compare
 from trnsim.profile.analysis.data import profile_data
@@ -176,3 +178,30 @@ def test_a_kernel_and_a_model_have_nothing_to_compare(new_kernel, ran):
     for pair in ((kernel, whole), (whole, kernel)):
         with pytest.raises(BadInput, match=r"is the report of a model and .* that of a kernel"):
             compare(*pair)
+
+
+def work(kernel, ran, module, operation, engine, reason, bound_s):
+    """A profile of a model of one operation."""
+    part = Part(4, {engine: 1e-6}, {engine: 1e-6}, {reason: 64})
+    facts = {"launch_s": 0.0, "exchanges_s": 0.0, "bound_s": bound_s, "binds": "HBM", "flop": 1e9}
+    facts |= {"hbm_bytes": 1e6, "mfu": 0.2, "mbu": 0.1, "programs": 1, "layers": 0, "compiled": 0}
+    whole = Whole(device_time_s=1e-6, shares=(Share(module, operation, 1, part),), **facts)
+    return profile_data(ran(kernel.timeline())) | {"model": whole.as_data()}
+
+
+def test_changes_of_kernels_and_models_are_those_of_the_schema(new_kernel, ran):
+    copying, multiplying = new_kernel(), new_kernel()
+    copying.store(copying.copy(copying.load(128, 64)))
+    tile = multiplying.load(128, 64)
+    multiplying.matmul(tile, tile)
+    kernels = [profile_data(ran(kernel.timeline())) for kernel in (copying, multiplying)]
+    models = [
+        work(new_kernel(), ran, "up", "dot_general", "tensor", "weights", 0.0),
+        work(new_kernel(), ran, "down", "gather", "dma", "outputs", 1e-6),
+    ]
+    values = [
+        with_schema(compare(*pair).as_dict(), "profile-diff/1")
+        for first, second in (kernels, models)
+        for pair in ((first, second), (second, first))
+    ]
+    assert_both_ways(values, "profile-diff/1")

@@ -7,7 +7,7 @@ import pytest
 from made_world import X, world
 from schema_checks import assert_both_ways
 
-from trnsim.document.values import json_text, told
+from trnsim.document.values import json_text, with_schema
 from trnsim.profile.measures.collectives import times_of
 
 
@@ -54,10 +54,10 @@ def test_text_says_who_waited_and_what_was_exposed(ran):
 
 
 def test_json_has_every_rank_collective_and_link(ran):
-    stored = json.loads(json_text(told(ran.summary.as_dict(), "run-ranks/1")))
+    stored = json.loads(json_text(with_schema(ran.summary.as_dict(), "run-ranks/1")))
     nowhere = world(ranks=1).summary
     without = replace(nowhere.collectives[0], line=None)
-    alone = told(replace(nowhere, collectives=(without,)).as_dict(), "run-ranks/1")
+    alone = with_schema(replace(nowhere, collectives=(without,)).as_dict(), "run-ranks/1")
     assert_both_ways([stored, json.loads(json_text(alone))], "run-ranks/1")
     assert stored["total_time_s"] == ran.total_time_s
     assert [one["exposed_s"] for one in stored["ranks"]] == stored["collectives"][0]["exposed_s"]
