@@ -182,7 +182,7 @@ def test_a_kernel_and_a_model_have_nothing_to_compare(new_kernel, ran):
 
 def work(kernel, ran, module, operation, engine, reason, bound_s):
     """A profile of a model of one operation."""
-    part = Part(4, {engine: 1e-6}, {engine: 1e-6}, {reason: 64})
+    part = PartCost(4, {engine: 1e-6}, {engine: 1e-6}, {reason: 64})
     facts = {"launch_s": 0.0, "exchanges_s": 0.0, "bound_s": bound_s, "binds": "HBM", "flop": 1e9}
     facts |= {"hbm_bytes": 1e6, "mfu": 0.2, "mbu": 0.1, "programs": 1, "layers": 0, "compiled": 0}
     whole = Whole(device_time_s=1e-6, shares=(Share(module, operation, 1, part),), **facts)
