@@ -124,7 +124,7 @@ class Flags:
 
 
 def _words(source: Any, where: str) -> list[str]:
-    """The words of a text as a shell splits it; a list as it is.
+    """The words of a text, split as by a shell, or those of a list.
 
     Raises:
         BadInput: for a quotation without an end, and for a word that is no text.

@@ -39,7 +39,7 @@ _SOURCE: Final = "neuron-runtime/explore/compute-comm-overlap.rst"
 
 
 class RankExchange(Collective, engines=(), source=_SOURCE):
-    """``dst = what the ranks of a group make of src``, as one rank sees it."""
+    """``dst`` = the result for this rank of an exchange of ``src`` in a group of ranks."""
 
     dst: Tile = writes("", HBM)
     src: Tile = reads("", HBM)

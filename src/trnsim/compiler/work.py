@@ -23,7 +23,7 @@ from trnsim.timing.occupancy import Integers
 Work = dict[tuple[str, int], PartCost]
 """Work by name of the operation and place of its node in the graph; -1 for work of no node."""
 REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermediate")
-"""Why HBM is read or written.
+"""Reasons of HBM traffic.
 
 cache: keys and values that are inputs. spills: results for which SBUF had no room. intermediate:
 results that a kernel reads or writes in HBM, or that are laid out anew there.
@@ -132,7 +132,7 @@ def scale_work(
 
 
 def _first(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
-    """The place of the same operation in the first layer, and the layers that one stands for."""
+    """The place of the same operation in the first layer, and the layers per compiled layer."""
     for stack, count in stacks:
         for run in stack.runs:
             if run.layer(place) is not None:

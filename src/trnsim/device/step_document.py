@@ -79,7 +79,7 @@ def step_document(
 
 
 def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
-    """Labels and words of a step: its time on the first chip, where it goes, the other chips."""
+    """Rows of a label and text: the time on the first chip, its parts, and the other chips."""
     first, *other_chips = steps
     low, high = (time_text(first.estimate.at(name)) for name in ("p10", "p90"))
     launches = f"launches {time_text(first.launch_s)}, hidden if the host is ahead"

@@ -193,7 +193,7 @@ class Graph:
         return self.apply(Iota(tuple(shape), "int32", dim))
 
     def constant(self, number: float, wanted: TensorType) -> Value:
-        """A tensor of one number."""
+        """A tensor filled with a number."""
         return self.apply(Constant(wanted.shape, wanted.dtype, number))
 
     def rng(self, shape: Sequence[int]) -> Value:

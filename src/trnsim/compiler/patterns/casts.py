@@ -63,7 +63,7 @@ class _Casting:
         """Constants of float32, by the value's number."""
 
     def add(self, node: Node) -> None:
-        """Add an operation, cast or as it is."""
+        """Add an operation, cast or unchanged."""
         self._note(node)
         self.graph.came_from = node.origin
         real_operands = [value for value in node.values if value.number in self._real]

@@ -105,7 +105,7 @@ class Build:
         return self.graph.slice(value, starts, shape, steps)
 
     def filled(self, number: float, type_: TensorType) -> Value:
-        """A tensor of one number."""
+        """A tensor filled with a number, converted to its element type."""
         return self.graph.constant(number_in(number, type_.dtype), type_)
 
     def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:

@@ -73,7 +73,7 @@ class Remainder(Binary):
     legal = (NUMBERS,)
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """What is left."""
+        """The remainder."""
         if lhs.dtype == rhs.dtype == np.int64:
             return np.where(rhs == 0, lhs, np.fmod(lhs, np.where(rhs == 0, 1, rhs)))
         return np.fmod(lhs, rhs)
@@ -87,7 +87,7 @@ class FloorRemainder(Binary, source="Python Language Reference, Binary arithmeti
     legal = (NUMBERS,)
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
-        """What is left."""
+        """The remainder."""
         if lhs.dtype == rhs.dtype == np.int64:
             return np.where(rhs == 0, lhs, np.mod(lhs, np.where(rhs == 0, 1, rhs)))
         return np.mod(lhs, rhs)

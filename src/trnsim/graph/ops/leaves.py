@@ -31,7 +31,7 @@ class Leaf(Operation, kind=Kind.LEAF, abstract=True):
 
 
 class Constant(Leaf):
-    """A tensor of one number."""
+    """A tensor filled with a number."""
 
     number: float = 0.0
 

@@ -132,7 +132,7 @@ class BitcastConvert(Unary):
         return (TensorType(tensors[0].shape, self.to),)
 
     def reference(self, operand: Array) -> Array:
-        """The bits; the operand comes as it is stored."""
+        """The bits of the operand, which is in its stored dtype."""
         return operand.view(TensorType((), self.to).numpy_dtype())
 
     @classmethod

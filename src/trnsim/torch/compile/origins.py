@@ -86,7 +86,7 @@ def _results(value: Any) -> list[CallTensor]:
 
 
 def _without_nodes(value: Any) -> Any:
-    """An argument without PyTorch's classes: tensors as `Given`, sequences as lists."""
+    """An argument without PyTorch's classes: tensors as `CallTensor`, sequences as lists."""
     if isinstance(value, fx.Node):
         metadata = value.meta.get("val")
         return _given(metadata) if isinstance(metadata, Tensor) else metadata
