@@ -38,6 +38,12 @@ _LEAST: Final = 12
 """Columns below which no cell is narrowed, unless its words are shorter."""
 _WORD: Final = 24
 """Columns from which a word of a cell is broken, rather than the table: a path, a document."""
+_COMMAND: Final = re.compile(
+    r"(?:trnsim (?:(?:guard|pilot|plan|prices|profile) )?[a-z-]+|pip install [^\s;,]+"
+    r"|--[a-z][\w-]* [^\s;,]+)(?: --[a-z][\w-]*(?: [^\s;,-][^\s;,]*)?)*"
+)
+"""Words that one copies together: a command of trnsim, an installation, an option and its value."""
+_KEPT: Final = "\ue000"
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
 
@@ -118,14 +124,19 @@ def wrapped(line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0) ->
     """A line as lines of at most `width` columns, the first behind `indent`.
 
     Spaces within the line stay, but where it is broken; a word that is longer than a line is broken
-    as well.
+    as well. A command that fits on a line is not broken.
     """
     room = max(width - indent, _NARROWEST)
     if _columns(line) <= room:
         return [f"{' ' * indent}{line}".rstrip()]
     rest = max(room - hanging, _NARROWEST)
-    first, *others = _broken(line, room, rest)
-    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{part}" for part in others)]
+
+    def kept(match: re.Match[str]) -> str:
+        return match[0].replace(" ", _KEPT) if len(match[0]) <= rest else match[0]
+
+    pieces = _broken(_COMMAND.sub(kept, line), room, rest)
+    first, *others = [piece.replace(_KEPT, " ") for piece in pieces]
+    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{other}" for other in others)]
 
 
 def _broken(line: str, first: int, rest: int) -> list[str]:
