@@ -39,8 +39,9 @@ _LEAST: Final = 12
 _WORD: Final = 24
 """Columns from which a word of a cell is broken, rather than the table: a path, a document."""
 _COMMAND: Final = re.compile(
-    r"(?:trnsim (?:(?:guard|pilot|plan|prices|profile) )?[a-z-]+|pip install [^\s;,]+"
-    r"|--[a-z][\w-]* [^\s;,]+)(?: --[a-z][\w-]*(?: [^\s;,-][^\s;,]*)?)*"
+    r"trnsim (?:(?:guard|pilot|plan|prices|profile) )?[a-z-]+"
+    r"(?: --[a-z][\w-]*(?: [^\s;,-][^\s;,]*)?)*"
+    r"|pip install [^\s;,]+|--[a-z][\w-]* [^\s;,]+"
 )
 """Words that one copies together: a command of trnsim, an installation, an option and its value."""
 _KEPT: Final = "\ue000"
