@@ -187,3 +187,11 @@ def test_a_command_wider_than_a_line_breaks_between_words():
     assert wrapped("see trnsim plan train --on trn2 now", 12) == [
         "see trnsim", "plan train", "--on trn2", "now",
     ]  # fmt: skip
+
+
+def test_headings_stand_out_where_that_is_wanted():
+    table = Table(columns("a | b"), [["x", "1"]])
+    blocks = [Note("strong", kind="strong"), Note("plain"), table]
+    document = Document("", {}, [Section("head", blocks)])
+    assert text(document, 80, lambda line: f"*{line}*") == "*head*\n*strong*\nplain\n*a  b*\nx  1"
+    assert text(document, 80) == "head\nstrong\nplain\na  b\nx  1"

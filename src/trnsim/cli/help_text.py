@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trnsim.cli.terminal import bold, is_coloured, width
+from trnsim.cli.terminal import emphasised, width
 from trnsim.document.text import wrapped
 
 __all__ = ["HIDDEN_NAMES", "help_text", "usage"]
@@ -157,7 +157,7 @@ def _listing(heading: str, rows: Iterable[Row], room: int, widest: int = 0) -> l
     most = min(_NAMES, int(room * _NAMES_PART))
     names = max((len(name) for name, _ in rows if len(name) <= most), default=most)
     column = _INDENT + max(names, min(widest, most)) + _GAP
-    lines = [bold(f"{heading}:", is_coloured())]
+    lines = [emphasised(f"{heading}:")]
     for name, prose in rows:
         start = " " * _INDENT + name
         if len(start) + _GAP > column:

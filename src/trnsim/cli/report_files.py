@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.terminal import echo, width
+from trnsim.cli.terminal import echo, emphasised, width
 from trnsim.document.answer import Document
 from trnsim.document.html import html
 from trnsim.document.spreadsheet import spreadsheet
@@ -184,7 +184,10 @@ def answer(
     if isinstance(answered, Document):
         answered = PrintedAnswer(answered)
     document = answered.document
-    echo(answered.as_json if as_json else text(document, width()))
+    if as_json:
+        echo(answered.as_json)
+    else:
+        echo(text(document, width(), emphasised), is_safe=True)
     written = list(answered.files)
     if output is not None:
         written.append(write_output(output, answered))

@@ -26,14 +26,17 @@ def leave_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def echo(text: str = "", *, is_error: bool = False, ends_line: bool = True) -> None:
+def echo(
+    text: str = "", *, is_error: bool = False, ends_line: bool = True, is_safe: bool = False
+) -> None:
     """Print lines on stdout, or on stderr, with control characters spelled out.
 
+    Those of a text that `is_safe`, as a document's is, stay: they are its colours.
     A reader that leaves, as `head` does, ends the printing and not the command: its files are
     written all the same.
     """
     try:
-        typer.echo(terminal_text(text), err=is_error, nl=ends_line)
+        typer.echo(text if is_safe else terminal_text(text), err=is_error, nl=ends_line)
     except BrokenPipeError:
         if is_error:
             raise
@@ -60,9 +63,9 @@ def _is_terminal(*, is_error: bool) -> bool:
         return False
 
 
-def bold(text: str, is_wanted: bool) -> str:
-    """The text in bold letters where they are wanted."""
-    return f"{_BOLD}{text}{_PLAIN}" if is_wanted else text
+def emphasised(line: str) -> str:
+    """A heading on stdout, in bold letters where they are wanted."""
+    return f"{_BOLD}{line}{_PLAIN}" if is_coloured() else line
 
 
 def complain(text: str) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from trnsim.document.answer import (
     Block,
@@ -34,6 +34,7 @@ __all__ = ["WIDTH", "section_text", "text", "words_text", "wrapped"]
 WIDTH: Final = 100
 """Columns of a text that no terminal shows."""
 _GAP: Final = 2
+Emphasis: TypeAlias = Callable[[str], str]
 _LEAST: Final = 12
 """Columns below which no cell is narrowed, unless its words are shorter."""
 _WORD: Final = 24
@@ -49,21 +50,31 @@ _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
 
 
-def text(document: Document, width: int = WIDTH) -> str:
-    """The document in lines of at most `width` columns, without a line end."""
+def text(document: Document, width: int = WIDTH, emphasis: Emphasis = str) -> str:
+    """The document in lines of at most `width` columns, without a line end.
+
+    `emphasis` makes a line of headings stand out where a terminal shows that.
+    """
     shown = (section for section in document.sections if section.place != "page")
     parts = (
-        section_text("" if each.heading_place == "page" else each.heading, each.blocks, width)
-        for each in shown
+        section_text(
+            "" if section.heading_place == "page" else section.heading,
+            section.blocks,
+            width,
+            emphasis,
+        )
+        for section in shown
     )
     return "\n\n".join(part for part in parts if part)
 
 
-def section_text(heading: str, blocks: Sequence[Block], width: int = WIDTH) -> str:
+def section_text(
+    heading: str, blocks: Sequence[Block], width: int = WIDTH, emphasis: Emphasis = str
+) -> str:
     """Blocks below each other, below their heading."""
-    lines = wrapped(words_text(heading), width) if heading else []
+    lines = [emphasis(line) for line in wrapped(words_text(heading), width)] if heading else []
     for block in blocks:
-        lines += _lines(block, width)
+        lines += _lines(block, width, emphasis)
     return "\n".join(lines)
 
 
@@ -78,7 +89,7 @@ def words_text(words: Words) -> str:
     return "".join(map(words_text, words))
 
 
-def _lines(block: Block, width: int) -> list[str]:
+def _lines(block: Block, width: int, emphasis: Emphasis) -> list[str]:
     lines: list[str] = []
     if block.place == "page":
         return lines
@@ -86,12 +97,13 @@ def _lines(block: Block, width: int) -> list[str]:
         case Note():
             said = words_text(block.words).replace("\n", " ")
             lines = wrapped(said, width, block.indent, block.hanging)
+            lines = [emphasis(line) for line in lines] if block.kind == "strong" else lines
         case Items():
             lines = _items(block, width)
         case Table():
-            lines = _table(block, width)
+            lines = _table(block, width, emphasis)
         case Folded():
-            lines = [line for inner in block.blocks for line in _lines(inner, width)]
+            lines = [line for one in block.blocks for line in _lines(one, width, emphasis)]
         case Preformatted():
             lines = [terminal_text(line) for line in block.lines.splitlines()]
         case Drawing():
@@ -161,7 +173,7 @@ def _cut(line: str, room: int) -> int:
     return at
 
 
-def _table(block: Table, width: int) -> list[str]:
+def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
     shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
     rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.most or None]]
     known = [block.columns[at] for at in shown]
@@ -175,7 +187,7 @@ def _table(block: Table, width: int) -> list[str]:
             lines += _card(header, row, room)
             lines += _below(block, number, room)
     else:
-        lines += _row(header, widths, right) if any(header) else []
+        lines += map(emphasis, _row(header, widths, right) if any(header) else [])
         for number, row in enumerate(rows):
             lines += _row(row, widths, right)
             lines += _below(block, number, room)
