@@ -103,7 +103,7 @@ def _lines(block: Block, width: int, emphasis: Emphasis) -> list[str]:
         case Table():
             lines = _table(block, width, emphasis)
         case Folded():
-            lines = [line for one in block.blocks for line in _lines(one, width, emphasis)]
+            lines = [line for inner in block.blocks for line in _lines(inner, width, emphasis)]
         case Preformatted():
             lines = [terminal_text(line) for line in block.lines.splitlines()]
         case Drawing():
