@@ -155,4 +155,6 @@ FRAMEWORK_BUILDS |= {"vit-base", "vit-large", "t5-base", "t5-large", "flan-t5-xx
 @pytest.mark.parametrize("model", shipped(), ids=lambda model: model.name)
 def test_a_model_is_compiled_without_a_framework_or_named_here(model):
     shape = ModelShape(configured.phase_of(read_values(model.file), 0))
-    assert (configured.of_config(model.file, shape) is None) == (model.name in FRAMEWORK_BUILDS)
+    assert (configured.model_of_config(model.file, shape) is None) == (
+        model.name in FRAMEWORK_BUILDS
+    )
