@@ -167,28 +167,6 @@ def test_a_word_longer_than_the_line_is_broken(width):
     assert "".join(line.strip() for line in lines).replace(" ", "") == "x" * 150 + "y"
 
 
-@pytest.mark.parametrize(
-    ("command", "width"),
-    [
-        ("trnsim prices compare", 30),
-        ("trnsim plan train --on trn2", 30),
-        ("pip install 'trnsim[aws]'", 30),
-        ("--on trn2,p5en", 20),
-    ],
-)
-def test_a_command_that_fits_on_a_line_is_not_broken(command, width):
-    for before in range(width):
-        lines = wrapped(f"{'a' * before} {command} says it, and more words follow it here", width)
-        assert any(command in line for line in lines)
-        assert max(map(len, lines)) <= width
-
-
-def test_a_command_wider_than_a_line_breaks_between_words():
-    assert wrapped("see trnsim plan train --on trn2 now", 12) == [
-        "see trnsim", "plan train", "--on trn2", "now",
-    ]  # fmt: skip
-
-
 def test_headings_stand_out_where_that_is_wanted():
     table = Table(columns("a | b"), [["x", "1"]])
     blocks = [Note("strong", kind="strong"), Note("plain"), table]

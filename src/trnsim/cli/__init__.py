@@ -14,8 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from trnsim.cli.error_text import message
-from trnsim.cli.options import parser
-from trnsim.cli.parsing import HELP_OPTIONS, CommandGroup
+from trnsim.cli.parsing import HELP_OPTIONS, CommandGroup, Parser
 from trnsim.cli.terminal import complain, echo, leave_output
 from trnsim.errors import EmulatorError
 from trnsim.version import VERSION
@@ -110,7 +109,7 @@ class Commands(CommandGroup):
         return name, typer.main.get_command(module.app), rest
 
 
-app = parser(
+app = Parser(
     name="trnsim",
     cls=Commands,
     no_args_is_help=True,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trnsim.cli.terminal import emphasised, width
-from trnsim.document.text import wrapped
+from trnsim.document.wrapping import wrapped
 
 __all__ = ["HIDDEN_NAMES", "help_text", "usage"]
 

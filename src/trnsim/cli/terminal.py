@@ -14,7 +14,7 @@ from typing import Final
 
 import typer
 
-from trnsim.document.text import WIDTH, wrapped
+from trnsim.document.wrapping import WIDTH, wrapped
 from trnsim.foreign_text import terminal_text
 
 _ERROR: Final = "trnsim: error: "

@@ -7,8 +7,6 @@ each row becomes a list of its cells. Text that others wrote cannot command the 
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -27,27 +25,17 @@ from trnsim.document.answer import (
     Table,
     Words,
 )
+from trnsim.document.wrapping import WIDTH, columns_of, wrapped
 from trnsim.foreign_text import terminal_text
 
 __all__ = ["WIDTH", "section_text", "text", "words_text", "wrapped"]
 
-WIDTH: Final = 100
-"""Columns of a text that no terminal shows."""
 _GAP: Final = 2
 Emphasis: TypeAlias = Callable[[str], str]
 _LEAST: Final = 12
 """Columns below which no cell is narrowed, unless its words are shorter."""
 _WORD: Final = 24
 """Columns from which a word of a cell is broken, rather than the table: a path, a document."""
-_COMMAND: Final = re.compile(
-    r"trnsim (?:(?:guard|pilot|plan|prices|profile) )?[a-z-]+"
-    r"(?: --[a-z][\w-]*(?: [^\s;,-][^\s;,]*)?)*"
-    r"|pip install [^\s;,]+|--[a-z][\w-]* [^\s;,]+"
-)
-"""Words that one copies together: a command of trnsim, an installation, an option and its value."""
-_KEPT: Final = "\ue000"
-_NARROWEST: Final = 8
-"""Columns of text beside an indent; a narrower terminal breaks the lines."""
 
 
 def text(document: Document, width: int = WIDTH, emphasis: Emphasis = str) -> str:
@@ -120,57 +108,9 @@ def _items(block: Items, width: int) -> list[str]:
     return lines
 
 
-def _columns(line: str) -> int:
-    """Columns of a terminal that a line takes."""
-    if line.isascii():
-        return len(line)
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
-    return len(line) + wide - sum(unicodedata.combining(character) > 0 for character in line)
-
-
 def _padded(cell: str, width: int, *, is_right: bool) -> str:
-    space = " " * (width - _columns(cell))
+    space = " " * (width - columns_of(cell))
     return space + cell if is_right else cell + space
-
-
-def wrapped(line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0) -> list[str]:
-    """A line as lines of at most `width` columns, the first behind `indent`.
-
-    Spaces within the line stay, but where it is broken; a word that is longer than a line is broken
-    as well. A command that fits on a line is not broken.
-    """
-    room = max(width - indent, _NARROWEST)
-    if _columns(line) <= room:
-        return [f"{' ' * indent}{line}".rstrip()]
-    rest = max(room - hanging, _NARROWEST)
-
-    def kept(match: re.Match[str]) -> str:
-        return match[0].replace(" ", _KEPT) if len(match[0]) <= rest else match[0]
-
-    pieces = _broken(_COMMAND.sub(kept, line), room, rest)
-    first, *others = [piece.replace(_KEPT, " ") for piece in pieces]
-    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{other}" for other in others)]
-
-
-def _broken(line: str, first: int, rest: int) -> list[str]:
-    """Pieces of a line: the first of at most `first` columns, the others of `rest`."""
-    pieces = [""]
-    for word in re.findall(" *[^ ]+", line):
-        if pieces[-1].strip() and _columns(pieces[-1] + word) > (rest if pieces[1:] else first):
-            pieces.append("")
-        pieces[-1] += word if pieces[-1] or not pieces[1:] else word.lstrip()
-        while _columns(pieces[-1]) > (room := rest if pieces[1:] else first):
-            cut = _cut(pieces[-1], room)
-            pieces[-1:] = [pieces[-1][:cut], pieces[-1][cut:]]
-    return pieces
-
-
-def _cut(line: str, room: int) -> int:
-    """Characters of a line that fit, at least one."""
-    at = 1
-    while at < len(line) and _columns(line[: at + 1]) <= room:
-        at += 1
-    return at
 
 
 def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
@@ -209,8 +149,10 @@ def _widths(
         [part for cell in column for part in cell.split("\n")]
         for column in zip(*lines, strict=True)
     ]
-    widths = [max(map(_columns, column)) for column in cells]
-    words = [max(_columns(word) for part in column for word in part.split(" ")) for column in cells]
+    widths = [max(map(columns_of, column)) for column in cells]
+    words = [
+        max(columns_of(word) for part in column for word in part.split(" ")) for column in cells
+    ]
     kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
     for least in (map(max, words, kept), (max(_WORD, width) for width in kept), words):
         narrowed = _narrowed(widths, list(least), room)
