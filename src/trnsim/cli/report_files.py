@@ -110,13 +110,13 @@ def check_output(file: Path | None) -> None:
     """
     if file is None:
         return
+    files.check_writable(file)
     if file.suffix.lower() not in ENDINGS:
         legal = ", ".join(ENDINGS[:-1])
         raise BadInput(
             f"--output {file}; legal endings: {legal} and {ENDINGS[-1]}",
             fix=f"for example --output {file.stem or 'answer'}.json",
         )
-    files.check_writable(file)
 
 
 def _paths(report: Path) -> tuple[Path, tuple[str, str, str]]:
