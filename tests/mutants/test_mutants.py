@@ -41,6 +41,10 @@ def test_a_drawn_fault_whose_statement_has_changed_is_named(monkeypatch):
     assert gone() == [f"{fault.file}: return 0"]
 
 
+def test_every_drawn_fault_is_one_of_the_source():
+    assert gone() == []
+
+
 def test_an_argument_is_about_a_fault_that_is_drawn(monkeypatch):
     monkeypatch.setattr(mutants, "drawn", lambda: {"hazards": [some_fault()]})
     argued = {argued_as(some_fault()): "it is", ("a.py", "x = 1", "1", "2"): "it is not"}
