@@ -7,11 +7,9 @@ reader can choose, expressions have variables: `expressions` gives them with all
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 _WIDTH: Final = 12
 _HEIGHT: Final = 8

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 from trnsim import arch
 from trnsim.errors import BadInput
 from trnsim.program import current_core, has_current_core
-from trnsim.runs import OBSERVERS, Launchable, collected, launch, warn_of_overfull
+from trnsim.runs import OBSERVERS, Launchable, Run, collected, launch, warn_of_overfull
 
 if TYPE_CHECKING:
-    from trnsim.runs import Run
     from trnsim.worlds import Inputs, World
 
 

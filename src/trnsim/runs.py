@@ -8,22 +8,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from trnsim import arch, observers
 from trnsim.errors import BadInput, InternalError
+from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Call, Team, fitted
+from trnsim.program import Call, Capture, Program, Records, Team, fitted
 from trnsim.timing import Timeline, policy_of, timelines
+from trnsim.timing.compiler_policy import Policy
 from trnsim.user_warnings import warn_of_spills
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trnsim.fabric.fabric import Fabric
     from trnsim.profile.analysis.summary import Summary
-    from trnsim.program import Capture, Program, Records
-    from trnsim.timing.compiler_policy import Policy
 
 
 @runtime_checkable

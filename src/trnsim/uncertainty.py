@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trnsim.facts import Evidence, Interval, Rate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Samples = NDArray[np.float64]
 

@@ -20,9 +20,10 @@ from trnsim.fabric.exchange import check_ranks
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.isa import Collective
+from trnsim.isa import Collective, Instruction
+from trnsim.profile.analysis.world import WorldSummary
 from trnsim.profile.measures.links import loads
-from trnsim.program import Team, fitted
+from trnsim.program import Program, Team, fitted
 from trnsim.program.likeness import is_plain, rank_classes, timing_classes
 from trnsim.program.ranks import Ranks
 from trnsim.program.records import KernelRecord, RankCall
@@ -35,15 +36,10 @@ from trnsim.runs import (
     policy_named,
     seldom_collected,
 )
-from trnsim.timing import timelines
+from trnsim.timing import Timeline, timelines
+from trnsim.timing.compiler_policy import Policy
 
 if TYPE_CHECKING:
-    from trnsim.isa import Instruction
-    from trnsim.profile.analysis.world import WorldSummary
-    from trnsim.program import Program
-    from trnsim.timing import Timeline
-    from trnsim.timing.compiler_policy import Policy
-
     _Fit = tuple[tuple[Program, ...], tuple[OutOfMemory, ...]]
     _RankArgs = tuple[tuple[Any, ...], dict[str, Any]]
 

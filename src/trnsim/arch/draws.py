@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from trnsim.arch.neuroncore import NeuronCore
 from trnsim.facts import Rate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from trnsim.arch.neuroncore import NeuronCore
 
 
 def sampled(core: NeuronCore, draw: int) -> NeuronCore:

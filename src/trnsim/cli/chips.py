@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from trnsim.arch.catalogue import catalogue
+from trnsim.arch.catalogue import Accelerator, Announced, catalogue
 from trnsim.cli.hardware_blocks import GIB, GIGA, TERA, announced_card, contradictions, tera
 from trnsim.cli.on import On, platforms
 from trnsim.cli.options import parser
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.document.values import picked
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.arch.catalogue import Accelerator, Announced
-    from trnsim.facts import Rate
+from trnsim.facts import Rate
 
 app = parser()
 

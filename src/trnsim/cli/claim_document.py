@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from trnsim.document.answer import (
     Block,
@@ -20,14 +21,9 @@ from trnsim.document.answer import (
     columns,
 )
 from trnsim.document.values import picked
-from trnsim.system.claims import counts
+from trnsim.system.claims import Claim, ClaimBasis, ClaimPart, counts
 from trnsim.system.claims.amounts import Grade
 from trnsim.system.claims.verdict import TOLERANCE, ClaimVerdict, figures_of, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trnsim.system.claims import Claim, ClaimBasis, ClaimPart
 
 _TITLE: Final = "What is claimed of Trainium and Inferentia"
 _SHOWN: Final = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -12,10 +12,8 @@ from trnsim.cli.options import parser
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
+from trnsim.system.claims import Claim
 from trnsim.system.claims import claims as all_claims
-
-if TYPE_CHECKING:
-    from trnsim.system.claims import Claim
 
 _NEAR: Final = 3
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -16,7 +17,7 @@ from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, Output, answer, check_output
 from trnsim.compiler import Flags
-from trnsim.compiler.explained import pattern_blocks
+from trnsim.compiler.explained import PatternUse, pattern_blocks
 from trnsim.document.answer import Document, Section, labelled, records
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
@@ -24,11 +25,6 @@ from trnsim.profile import report_of, write_report, write_traces
 from trnsim.workload.config import read_values
 from trnsim.workload.model_names import config_file
 from trnsim.workload.shape import ModelShape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.compiler.explained import PatternUse
 
 _On = Annotated[list[str] | None, on_option("trn2")]
 _Modules = Annotated[

@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trnsim
 from trnsim.cli.terminal import complain
-from trnsim.errors import EmulatorError
+from trnsim.errors import EmulatorError, SourceLine
 from trnsim.foreign_text import terminal_text
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
 
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended, as shells count it."""

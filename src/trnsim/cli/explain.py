@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from trnsim.arch.catalogue import catalogue
+from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.cli.chips import announced_values, chip_values
 from trnsim.cli.claim_document import claim_document
 from trnsim.cli.hardware_blocks import announced_card, chip_card, instance_card
@@ -23,9 +23,6 @@ from trnsim.isa.reference.page import call, page, summary
 from trnsim.price import KINDS, today
 from trnsim.price.quotes import STALE_AFTER
 from trnsim.system.claims import claims
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
 
 app = parser()
 

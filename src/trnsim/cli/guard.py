@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -13,13 +13,10 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
-from trnsim.decide.guard.realised import realised_savings
+from trnsim.decide.guard.realised import Month, RealisedSaving, realised_savings
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.document.values import picked, plain
 from trnsim.formatting import amount
-
-if TYPE_CHECKING:
-    from trnsim.decide.guard.realised import Month, RealisedSaving
 
 _MONTHS: Final = columns(
     "month | billed USD | expected USD | saving | predicted | saved so far USD"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Accelerator, Announced, Catalogue, Instance
 from trnsim.document.answer import Block, Note, Table, columns
+from trnsim.facts import Provenance, Rate
 from trnsim.formatting import amount
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Accelerator, Announced, Catalogue, Instance
-    from trnsim.facts import Provenance, Rate
 
 GIB: Final = 2.0**30
 TERA: Final = 1e12

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from trnsim.arch.catalogue import Catalogue, Instance
 from trnsim.cli.hardware_blocks import GIB, TERA
 from trnsim.cli.on import On, platforms
 from trnsim.cli.options import AsOf, OwnPrices, day_of, own_rows, parser, price_option
@@ -20,15 +22,10 @@ from trnsim.formatting import clipped
 from trnsim.place.machine import machine
 from trnsim.price import KINDS, Quote, quote
 from trnsim.system.holding import holding
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import cache_bytes, weights_bytes
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from trnsim.arch.catalogue import Catalogue, Instance
-    from trnsim.workload.architecture import Architecture
 
 app = parser()
 

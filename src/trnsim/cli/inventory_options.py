@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import listed, on_option
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, price_option
 from trnsim.decide.assess import AssessmentOptions
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from trnsim.tools.monitor.lines import is_fed, reports
 from trnsim.tools.monitor.own import own_reports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import Collected
 
 
 def source() -> Iterator[dict[str, Any]]:

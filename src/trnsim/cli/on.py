@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from trnsim.arch import Target
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.arch import Target
-    from trnsim.place.platform import Platform
+from trnsim.place.platform import Platform
 
 __all__ = ["On", "RequiredOn", "chips", "listed", "on_option", "one_platform", "platforms"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -16,10 +16,11 @@ from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
+from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 from trnsim.decide.pilot.choose import PilotRequest
 from trnsim.decide.pilot.choose import pilot as chosen
 from trnsim.decide.pilot.measure import read_logs
-from trnsim.decide.pilot.plan import check_unchanged
+from trnsim.decide.pilot.plan import Pilot, check_unchanged
 from trnsim.decide.pilot.plan import read as read_pilot
 from trnsim.decide.pilot.renew import result
 from trnsim.decide.programs import findings
@@ -28,10 +29,6 @@ from trnsim.document.answer import Block, Document, Note, Section, Table, column
 from trnsim.errors import BadInput
 from trnsim.formatting import amount
 from trnsim.version import VERSION
-
-if TYPE_CHECKING:
-    from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
-    from trnsim.decide.pilot.plan import Pilot
 
 _SIDES: Final = columns(
     "side | instance | predicted | measured | factor | error before | after", numbers_from=2

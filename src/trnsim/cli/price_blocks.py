@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from datetime import date
+from typing import Any, Final
 
+from trnsim.arch.catalogue import Catalogue, Price, Terms
 from trnsim.document.answer import Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.price import Quote, history, purchase, quote, why_not
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from trnsim.arch.catalogue import Catalogue, Price, Terms
 
 _OVERVIEW: Final = columns("instance | kind | USD/h | region | as of | remark", numbers_from=6)
 _STORY: Final = columns("kind | USD/h | a chip | region | days | source", numbers_from=6)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from trnsim import files
+from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, own_rows, parser
 from trnsim.cli.price_blocks import (
     credits_told,
@@ -28,9 +29,6 @@ from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
 from trnsim.price.regions import check_region
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
 
 app = parser(
     help="Show dated prices, compare them, or read today's from AWS.", no_args_is_help=True

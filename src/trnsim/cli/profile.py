@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,12 +15,8 @@ from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.profile import compare, load, write_page
+from trnsim.profile.analysis.data import Data
 from trnsim.profile.document import diff_document, profile_document
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.profile.analysis.data import Data
 
 app = parser(
     help="Open, print and compare stored reports.",

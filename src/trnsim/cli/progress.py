@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.foreign_text import terminal_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
 
 _PAUSE_S: Final = 0.2
 """Time between two messages, and before the first one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from trnsim.document.answer import (
     records,
 )
 from trnsim.document.values import with_schema
+from trnsim.profile.analysis.data import Data
 from trnsim.profile.document import (
     SUMMARY_SCHEMA,
     brief_rows,
@@ -27,14 +29,11 @@ from trnsim.profile.document import (
     profile_values,
 )
 from trnsim.profile.units import time_text
+from trnsim.runs import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from trnsim.device.step_report import StepReport
-    from trnsim.profile.analysis.data import Data
     from trnsim.profile.analysis.world import WorldSummary
-    from trnsim.runs import Run
 
 RANKS_SCHEMA: Final = "run-ranks/1"
 _SCHEMA: Final = "run/1"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim import files
 from trnsim.cli import array_files, report_files
@@ -23,12 +24,8 @@ from trnsim.errors import BadInput
 from trnsim.foreign_text import file_name
 from trnsim.profile import report_of, write_report, write_traces
 from trnsim.profile.tables.parquet import EXTRA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.runs import Run
-    from trnsim.worlds import World
+from trnsim.runs import Run
+from trnsim.worlds import World
 
 FOLDER: Final = Path("trnsim-report")
 """The folder of reports without --report."""

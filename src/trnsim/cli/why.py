@@ -7,7 +7,7 @@ import shlex
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,14 +19,11 @@ from trnsim.cli.parsing import USAGE_ERROR
 from trnsim.cli.report_files import answering
 from trnsim.cli.why_document import why_document
 from trnsim.decide.pilot import logs
-from trnsim.decide.why import KINDS, answers, explain, with_logs
+from trnsim.decide.why import KINDS, AnswersOrLog, answers, explain, with_logs
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.formatting import clipped
 from trnsim.reader import FileContent, parse
-
-if TYPE_CHECKING:
-    from trnsim.decide.why import AnswersOrLog
 
 _STDIN: Final = "-"
 _PROGRAM: Final = "trnsim"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
+from trnsim.decide.difference import AnswerChange
+from trnsim.decide.why import AnswerComparison, AnswerDifference, TimeDifference
+from trnsim.decide.why.explain import Term
+from trnsim.decide.why.times import Time
 from trnsim.document.answer import Block, Column, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import json_line, picked
 from trnsim.formatting import amount, clipped, seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trnsim.decide.difference import AnswerChange
-    from trnsim.decide.why import AnswerComparison, AnswerDifference, TimeDifference
-    from trnsim.decide.why.explain import Term
-    from trnsim.decide.why.times import Time
 
 _WIDTH: Final = 36
 _SHOWN: Final = 0.0005

@@ -15,25 +15,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim import arch
-from trnsim.arch import INSTANCE_VARIABLE
+from trnsim.arch import INSTANCE_VARIABLE, NeuronCore
 from trnsim.fabric.collective_time import fabric_for
 from trnsim.fabric.constants import has_described_algorithms
+from trnsim.graph import Node
 from trnsim.graph.ops import collectives as ops
 from trnsim.isa import Collective, Engine
 from trnsim.isa.collectives.setting import Groups, Setting
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import HBM, Dims
+from trnsim.isa.language.machine import Machine
 from trnsim.lower import exchange
 from trnsim.memory import Tile
 from trnsim.program import current_core
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.graph import Node
-    from trnsim.isa.language.machine import Machine
 
 _SOURCE: Final = "neuron-runtime/explore/compute-comm-overlap.rst"
 

@@ -12,18 +12,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
+from trnsim.decide.inventory.workload import Workload
+from trnsim.decide.times import Predictor, Speed
 from trnsim.decide.times.training import MOST_TIMED
 from trnsim.place.platform import family, platform
 from trnsim.price import Quote, quote, why_not
 from trnsim.price.payback import HOURS_PER_MONTH
-
-if TYPE_CHECKING:
-    from trnsim.decide.inventory.workload import Workload
-    from trnsim.decide.times import Predictor, Speed
 
 GPUS: Final = ("p4d", "p4de", "p5", "p5e", "p5en", "p6", "g5", "g6", "g6e")
 """Families of GPU instances that are candidates by default, beside all with AWS's chips."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from trnsim.decide.candidates import WorkloadPlacement
 from trnsim.decide.decision import Candidate, DatedPrice, Migration, Months, Swing, Today
 from trnsim.decide.draws import (
     DEMAND,
@@ -27,12 +28,9 @@ from trnsim.decide.draws import (
     at_quantile,
     interval_around,
 )
+from trnsim.decide.inventory.workload import Workload
+from trnsim.price import Quote
 from trnsim.price.payback import HOURS_PER_MONTH
-
-if TYPE_CHECKING:
-    from trnsim.decide.candidates import WorkloadPlacement
-    from trnsim.decide.inventory.workload import Workload
-    from trnsim.price import Quote
 
 _HOURS: Final = "gpu_hours"
 

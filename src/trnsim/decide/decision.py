@@ -13,16 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from trnsim import files
 from trnsim.document.values import SCHEMA, json_text, with_schema
 from trnsim.errors import BadInput
 from trnsim.facts import Interval
 from trnsim.reader import load, record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA_NAME: Final = "assess/1"
 FORMAT: Final = 1

@@ -13,12 +13,9 @@ so the part of its change that neither time nor instances explain is due to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, Final
 
 _INTERVAL: Final = {"p10", "p50", "p90"}
 _COSTS: Final = (

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trnsim.decide.decision import ProgramFinding
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.scan import scan
-
-if TYPE_CHECKING:
-    from trnsim.decide.inventory.workload import Workload
 
 
 def findings(workload: Workload) -> tuple[ProgramFinding, ...] | None:

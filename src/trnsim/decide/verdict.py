@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.decide.candidates import WorkloadPlacement
 from trnsim.decide.decision import Candidate, Ruling, Verdict
 from trnsim.decide.draws import is_close
 from trnsim.decide.rules import FORBIDS
 from trnsim.facts import assumed
-
-if TYPE_CHECKING:
-    from trnsim.decide.candidates import WorkloadPlacement
 
 SURE: Final = assumed(0.9, "share of draws for a move: a decision that is rarely regretted")
 LIKELY: Final = assumed(0.5, "share of draws for a pilot: as likely as not")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.arch.catalogue import Catalogue
 from trnsim.document.answer import Block, Note
 from trnsim.system.claims import claims, counts
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
 
 
 def claims_blocks(rows: Catalogue | None = None) -> list[Block]:

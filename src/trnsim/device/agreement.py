@@ -19,13 +19,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trnsim.device import alive
 from trnsim.device.steps import tell_of_waiting
-
-if TYPE_CHECKING:
-    from trnsim.device.store import Store
+from trnsim.device.store import Store
 
 _PATIENCE_S: Final = 0.25
 """Seconds after which a waiting rank publishes that it waits, and reads the others' state."""

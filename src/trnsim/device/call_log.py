@@ -11,13 +11,11 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from trnsim.device.call_time import DeviceCall
+from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.hbm import device_memory
-
-if TYPE_CHECKING:
-    from trnsim.device.call_time import DeviceCall
-    from trnsim.device.collective_log import CollectiveCall
 
 
 class StepPhase(Enum):

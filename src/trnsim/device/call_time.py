@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from trnsim.errors import EmulatorError
-
-if TYPE_CHECKING:
-    from trnsim.graph import TensorType
-    from trnsim.lower import Cost
+from trnsim.graph import TensorType
+from trnsim.lower import Cost
 
 
 class TensorSpec:

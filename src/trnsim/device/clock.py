@@ -9,15 +9,11 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.device.call_log import Recording, recordings
-from trnsim.device.call_time import time_of
+from trnsim.device.call_log import FindScope, Recording, recordings
+from trnsim.device.call_time import DeviceCall, time_of
 from trnsim.device.device_core import target
-
-if TYPE_CHECKING:
-    from trnsim.device.call_log import FindScope
-    from trnsim.device.call_time import DeviceCall
 
 _MOST: Final = 4096
 """Distinct calls that a lap counts before it computes their time."""

@@ -9,16 +9,12 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from trnsim.device.device_core import device_core, no_such_core, target, visible_cores
 from trnsim.device.program_line import program_line
-from trnsim.errors import OutOfMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.errors import SourceLine
+from trnsim.errors import OutOfMemory, SourceLine
 
 _GIB: Final = 1024**3
 _MIB: Final = 1024**2

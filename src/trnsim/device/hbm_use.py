@@ -16,21 +16,18 @@ Source: aws-neuron-sdk neuron-runtime/explore/device-memory.rst.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import count as count_from
 from threading import get_ident
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from trnsim.arch import makes_pairs
 from trnsim.device import hbm
 from trnsim.device.device_core import target
 from trnsim.facts import count
 from trnsim.instance.state.record import MEMORY, LoadedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from trnsim.program import Team
+from trnsim.program import Team
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.busy import busy_s
 from trnsim.profile.measures.traffic import Totals
+from trnsim.program import Team
 from trnsim.runs import OBSERVERS, Run, collecting
-
-if TYPE_CHECKING:
-    from trnsim.program import Team
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 
 class Tree(Protocol):

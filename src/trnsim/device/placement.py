@@ -7,14 +7,11 @@ say nothing about a chip.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.device.call_time import CallTime, DeviceCall, time_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NS: Final = 1e9
 

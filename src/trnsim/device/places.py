@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.arch import INSTANCE_VARIABLE, TARGETS
 from trnsim.device import faults
 from trnsim.device.device_core import device_core, visible_cores
 from trnsim.fabric.collective_time import CollectiveTime, fabric_for, time_on
 from trnsim.fabric.fabric import Fabric
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _WORLD: Final = "WORLD_SIZE"
 _LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType, ModuleType
+from typing import Final
 
 from trnsim.errors import SourceLine
-
-if TYPE_CHECKING:
-    from types import FrameType, ModuleType
 
 _not_the_program: Final = [str(Path(__file__).parents[1]), "<"]
 

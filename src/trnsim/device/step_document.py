@@ -7,21 +7,17 @@ merged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim import arch
 from trnsim.device.device_core import device_core
-from trnsim.device.step_time import ROWS
+from trnsim.device.step_time import ROWS, StepTime
 from trnsim.document.answer import Block, Column, Document, Drawing, Note, Section, Table
 from trnsim.document.drawing import legend
 from trnsim.document.values import picked
 from trnsim.profile.units import bytes_text, percent_text, time_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.device.step_time import StepTime
 
 _WIDTH: Final = 1160
 _LANE: Final = 26

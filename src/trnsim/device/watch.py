@@ -15,14 +15,18 @@ import shlex
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from trnsim.device import call_log, faults, hbm_use
-from trnsim.device.call_log import Recording
-from trnsim.device.collective_log import kind_of
+from trnsim.device.call_log import FindScope, Recording
+from trnsim.device.call_time import CallTime, DeviceCall
+from trnsim.device.collective_log import CollectiveCall, kind_of
 from trnsim.device.device_core import logical_config, target, visible_cores
 from trnsim.errors import EmulatorError
+from trnsim.fabric.fabric import Fabric
 from trnsim.instance.cores import COUNT, VISIBLE, is_chosen, process_instance
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
@@ -32,17 +36,8 @@ from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import ProcessRecord, percentiles
 from trnsim.instance.state.writer import Writer, say_not_kept
 from trnsim.nki.environment import instance_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from trnsim.device.call_log import FindScope
-    from trnsim.device.call_time import CallTime, DeviceCall
-    from trnsim.device.collective_log import CollectiveCall
-    from trnsim.fabric.fabric import Fabric
-    from trnsim.program import Team
-    from trnsim.runs import Run, RunObserver
+from trnsim.program import Team
+from trnsim.runs import Run, RunObserver
 
 _NAMES: Final = {"tensor": "pe"}
 """Names of engines in the state where they differ; aws-neuron-sdk's tools say PE."""

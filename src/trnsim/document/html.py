@@ -8,9 +8,9 @@ side by side, and a figure that knows its place in the document's JSON says it:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from trnsim.document.answer import (
@@ -31,9 +31,6 @@ from trnsim.document.answer import (
 )
 from trnsim.document.builder import page, panel
 from trnsim.document.drawing import charts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 __all__ = ["html", "words_html"]
 

@@ -11,12 +11,11 @@ from datetime import date
 from enum import Enum
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from trnsim.document.answer import Document
+from trnsim.document.answer import Document
 
 __all__ = [
     "SCHEMA",

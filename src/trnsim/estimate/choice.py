@@ -7,23 +7,18 @@ for every layer. `LayerTime.source` names the one that was taken.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-from trnsim.arch import TARGETS
+from trnsim.arch import TARGETS, Target
+from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate import constants, gpu
 from trnsim.estimate.few import ByPhase, FewConstants
-from trnsim.estimate.times import LayerTime
+from trnsim.estimate.measured import Measured
+from trnsim.estimate.times import LayerTime, LayerTimes
 from trnsim.facts import Rate, assumed
-from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from trnsim.arch import Target
-    from trnsim.arch.catalogue import Accelerator
-    from trnsim.estimate.measured import Measured
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.workload.operators import Pass
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.summary import PartSummary
 
 PRODUCTS: Final = "part of the peak that products reach"
 HALF: Final = "half a layer s"

@@ -12,11 +12,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from trnsim.workload.operators import Pass, Product
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Pass, Product
+from trnsim.workload.summary import PartSummary
 
 _ORDER: Final = ("", "expert ", "router", "shared ")
 """Prefixes of the names of products, in the order of a layer's sizes; "" for all others."""

@@ -17,16 +17,13 @@ have none. Results of an encoder go to the host. Exchanges are not included.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.estimate.times import LayerTime
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.workload.operators import Pass, Phase, Product
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Pass, Phase, Product
+from trnsim.workload.summary import PartSummary
 
 _HALVES: Final = 2
 _MET: Final = ("scores", "values")

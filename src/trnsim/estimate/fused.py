@@ -12,12 +12,9 @@ of what engines read and write).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.workload.summary import CAST
-
-if TYPE_CHECKING:
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import CAST, PartSummary
 
 _FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
 

@@ -17,24 +17,19 @@ Source: NVIDIA, Matrix Multiplication Background User's Guide (DU-09799-001), se
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate.constants import GPU_MEMORY
 from trnsim.estimate.times import LayerTime
-from trnsim.facts import Evidence, assumed, count, derived
+from trnsim.facts import Count, Evidence, assumed, count, derived
 from trnsim.workload.gradients import backward
-from trnsim.workload.operators import Phase, bytes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.arch.catalogue import Accelerator
-    from trnsim.facts import Count
-    from trnsim.workload.operators import Elementwise, Pass, Product
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Elementwise, Pass, Phase, Product, bytes_of
+from trnsim.workload.summary import PartSummary
 
 _TILES: Final = (
     (256, 128),

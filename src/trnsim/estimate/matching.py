@@ -7,22 +7,18 @@ below the least time by the chip's published peak and HBM bandwidth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
+from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate.curve import signature
+from trnsim.estimate.measured import Measured, Row
 from trnsim.formatting import amount, enumerated
-from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from trnsim.arch.catalogue import Accelerator
-    from trnsim.estimate.measured import Measured, Row
-    from trnsim.workload.architecture import Architecture
-    from trnsim.workload.operators import Split
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary
 
 _GRADIENTS: Final = 2
 _MICROS: Final = 1e6

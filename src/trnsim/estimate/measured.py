@@ -8,21 +8,17 @@ Times between rows are interpolated (`trnsim.estimate.curve`); beyond them the f
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from trnsim.estimate.curve import MeasuredPoint, TimeCurve, length_of, signature
 from trnsim.estimate.times import LayerTime
 from trnsim.facts import Evidence
 from trnsim.reader import FileRecord, declared, fault, read_rows
-from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from trnsim.workload.operators import Pass
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.summary import PartSummary
 
 _FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 _MICRO: Final = 1e-6

@@ -7,16 +7,13 @@ program without one, such as an exported graph, has its own time.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch import Target
 from trnsim.estimate.constants import EXTRAPOLATED_SPREAD, PROGRAM_SPREAD
 from trnsim.estimate.estimate import Estimate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.arch import Target
 
 PROGRAM: Final = "program"
 """Key of the source of a time by instructions in `Estimate.sources`."""

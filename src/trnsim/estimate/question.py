@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
+from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.fused import fused
+from trnsim.estimate.measured import Measured
 from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import beyond
+from trnsim.estimate.times import LayerTimes
 from trnsim.facts import derived
-from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import CapturedModel, summaries_of
+from trnsim.place.machine import Machine
+from trnsim.workload.architecture import Architecture, Layer
+from trnsim.workload.captured import CapturedModel, Workload, summaries_of
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import passes
-
-if TYPE_CHECKING:
-    from trnsim.estimate.estimate import Estimate
-    from trnsim.estimate.measured import Measured
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Layer
-    from trnsim.workload.captured import Workload
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary
 
 CAPTURED_SPREAD: Final = derived(
     0.40, "as far as graphs were off on Inf2 by constants of encoders: no row of a GPU is published"

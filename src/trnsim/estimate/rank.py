@@ -6,25 +6,20 @@ pass = sum over parts (layers x (a layer's time + its exchanges)) + a call
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.estimate.estimate import EXCHANGES, Estimate
-from trnsim.estimate.times import Sources
+from trnsim.estimate.times import LayerTime, LayerTimes, Sources
 from trnsim.estimate.training import AGAIN, layer_passes
 from trnsim.facts import Evidence
 from trnsim.place.links import Spread, exchange
+from trnsim.place.machine import Machine
+from trnsim.workload.architecture import Layer
 from trnsim.workload.gradients import Recompute, gradient_exchanges
-from trnsim.workload.operators import WHOLE, Axis, Split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.estimate.times import LayerTime, LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Layer
-    from trnsim.workload.operators import Exchange, Pass
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import WHOLE, Axis, Exchange, Pass, Split
+from trnsim.workload.summary import PartSummary
 
 CALL: Final = "call"
 

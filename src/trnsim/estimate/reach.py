@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from trnsim.workload.captured import Workload
-    from trnsim.workload.operators import Pass
+from trnsim.workload.captured import Workload
+from trnsim.workload.operators import Pass, Phase
 
 _HIDDEN, _BATCH, _LENGTH = "hidden size", "batch", "tokens of a sequence"
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from trnsim.workload.operators import Pass
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Pass
+from trnsim.workload.summary import PartSummary
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.estimate.times import LayerTime, LayerTimes
+from trnsim.workload.architecture import Layer
 from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomputation
+from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
-
-if TYPE_CHECKING:
-    from trnsim.estimate.times import LayerTime, LayerTimes
-    from trnsim.workload.architecture import Layer
-    from trnsim.workload.operators import Pass
 
 AGAIN: Final = "computed again"
 _FIXED: Final = "fixed"

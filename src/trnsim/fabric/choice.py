@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput
 from trnsim.fabric import direct, hierarchical, kangaring, mesh, rdh, ring
 from trnsim.fabric.closed_form import time_s
 from trnsim.fabric.constants import has_described_algorithms
+from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, side_by_side
-
-if TYPE_CHECKING:
-    from trnsim.fabric.fabric import Fabric
 
 Planner = Callable[[RankGroup, float], Plan]
 

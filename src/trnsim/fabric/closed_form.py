@@ -6,14 +6,11 @@ keep step: tests compare it with a simulation by events, which needs no such ass
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from trnsim.fabric.fabric import Fabric
-    from trnsim.fabric.transfers import Plan, TransferPhase
+from trnsim.fabric.fabric import Fabric
+from trnsim.fabric.transfers import Plan, TransferPhase
 
 
 def time_s(fabric: Fabric, plan: Plan) -> float:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from trnsim.arch import INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import Instance, catalogue
@@ -14,9 +13,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
 from trnsim.fabric.exchange import exchange
 from trnsim.fabric.fabric import Fabric
-
-if TYPE_CHECKING:
-    from trnsim.facts import Provenance, Rate
+from trnsim.facts import Provenance, Rate
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,10 @@ nccom-test.rst.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.arch import TARGETS
+from trnsim.arch import TARGETS, Target
 from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
-
-if TYPE_CHECKING:
-    from trnsim.arch import Target
 
 EFA_HOP_S: Final = documented(
     15e-6, "about 15 us per hop (aws-neuron-sdk, internode-collective-comm.rst)"

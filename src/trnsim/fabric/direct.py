@@ -6,12 +6,9 @@ Broadcast and reduce are composed of the described collectives. All of these are
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING
 
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, Transfer, phase
-
-if TYPE_CHECKING:
-    from trnsim.fabric.group import RankGroup
 
 
 def all_to_all(group: RankGroup, nbytes: float) -> Plan:

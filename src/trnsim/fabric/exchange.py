@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,9 @@ import numpy.typing as npt
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import AlgorithmChoice, choose
 from trnsim.fabric.closed_form import plan_loads
+from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.group import RankGroup
-
-if TYPE_CHECKING:
-    from trnsim.fabric.fabric import Fabric
-    from trnsim.fabric.transfers import Plan
+from trnsim.fabric.transfers import Plan
 
 Groups = tuple[tuple[int, ...], ...]
 Layout = tuple[tuple[int, ...], int]

@@ -6,11 +6,12 @@ engines of the rank that sends, and the EFA adapters where it leaves its instanc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain, permutations, product
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,8 @@ from trnsim.arch.catalogue import Accelerator, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
 from trnsim.fabric.topology import DIRECTIONS, Topology, topology_of
+from trnsim.fabric.transfers import Ranks, TransferPhase
 from trnsim.fabric.ways import Ways, adapters_of_chips
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.fabric.transfers import Ranks, TransferPhase
 
 _OWN: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""

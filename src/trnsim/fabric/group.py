@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trnsim.fabric.fabric import Fabric, RankPlace
+from trnsim.fabric.fabric import Fabric, RankPlace
 
 
 @dataclass(frozen=True)

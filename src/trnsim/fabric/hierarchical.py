@@ -8,14 +8,10 @@ Source: aws-neuron-sdk, internode-collective-comm.rst, Hierarchical Algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Best = Callable[[str, "Sequence[RankGroup]", float], Plan]
 """Function from (kind, groups that work at once, bytes) to the plan of the best algorithm."""

@@ -9,12 +9,10 @@ Source: aws-neuron-sdk, intranode-collective-comm.rst, KangaRing Algorithm.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, Transfer, phase
-
-if TYPE_CHECKING:
-    from trnsim.fabric.group import RankGroup
 
 _PAIR: Final = 2
 _READS_TO_REDUCE: Final = 3.0  # the received chunk, the rank's own, and the secondary rank's

@@ -9,14 +9,10 @@ for one rank on each instance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, Ranks, TransferPhase, even_phase
-
-if TYPE_CHECKING:
-    from trnsim.fabric.group import RankGroup
 
 
 def is_possible(group: RankGroup) -> bool:

@@ -10,13 +10,9 @@ is a reading of its "partial over-subscription": with one axis for all, three li
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.mesh import inside
 from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
-
-if TYPE_CHECKING:
-    from trnsim.fabric.group import RankGroup
 
 Axes = list[dict[tuple[int, int], tuple[int, int]]]
 """For each axis the neighbour of each (instance, chip)."""

@@ -8,17 +8,14 @@ every rank: that of the part which the first ring, the first chip and the first 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.fabric import hierarchical, kangaring, rdh
 from trnsim.fabric.choice import best_of, choose
+from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.group import RankGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.fabric.fabric import Fabric
 
 Order = Any
 """A rank's number, or a tuple of orders."""

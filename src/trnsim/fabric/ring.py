@@ -5,12 +5,8 @@ Source: aws-neuron-sdk, intranode-collective-comm.rst, Ring Algorithm.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
-
-if TYPE_CHECKING:
-    from trnsim.fabric.group import RankGroup
 
 _READS_TO_REDUCE = 2.0  # the received chunk and the rank's own
 

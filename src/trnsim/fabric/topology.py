@@ -8,18 +8,15 @@ Source: aws-neuron-sdk, the pages of instances (*-arch.rst), about/collectives.r
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from trnsim.arch.catalogue import Accelerator, Instance
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trnsim.arch.catalogue import Accelerator, Instance
 
 Route = tuple[int, ...]
 """The numbers of the links from one chip to another, in order; empty on one chip."""

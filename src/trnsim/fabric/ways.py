@@ -7,12 +7,9 @@ leaves a chip with a dead adapter takes the next live adapter.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.fabric.topology import Route, Topology
+from trnsim.fabric.topology import Route, Topology
 
 
 class Ways(dict[tuple[int, int], tuple[int, ...]]):

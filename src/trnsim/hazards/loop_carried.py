@@ -16,15 +16,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from trnsim.memory import ByteMap
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.memory import Tile, TileLayout
+from trnsim.errors import SourceLine
+from trnsim.memory import ByteMap, Tile, TileLayout
 
 
 class _LoopWrite(NamedTuple):

@@ -10,21 +10,14 @@ Source: nki.isa.core_barrier (it synchronizes on its data); nki.isa.sendrecv.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.errors import DataRace
-from trnsim.memory import ByteMap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trnsim.dtypes import Array
-    from trnsim.errors import SourceLine
-    from trnsim.memory import Storage, Tile
-
+from trnsim.dtypes import Array
+from trnsim.errors import DataRace, SourceLine
+from trnsim.memory import ByteMap, Storage, Tile
 
 _FEW = 4
 _EQUAL = ": the bytes are equal for these inputs"

@@ -9,14 +9,11 @@ Source: aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst, The LIBNRT
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.arch import INSTANCE_VARIABLE
+from trnsim.arch import INSTANCE_VARIABLE, Target
 from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel, instance_model, named
-
-if TYPE_CHECKING:
-    from trnsim.arch import Target
 
 VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 COUNT: Final = "NEURON_RT_NUM_CORES"

@@ -10,15 +10,12 @@ Source: dlpack, Python Specification (`__dlpack__`, `__dlpack_device__`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.device.fallback_policy import VARIABLE, state
 from trnsim.errors import NotModelled
 from trnsim.jax import private
-from trnsim.jax.host_client import as_numpy, host
-
-if TYPE_CHECKING:
-    from trnsim.jax.host_client import HostArray
+from trnsim.jax.host_client import HostArray, as_numpy, host
 
 _CPU: Final = (1, 0)  # dlpack.h: kDLCPU, and its only device
 SOURCE: Final = "aws-neuron-sdk jax-neuronx-known-issues.rst: jax.dlpack is not supported"

@@ -8,9 +8,10 @@ as its graph, which has a time (`trnsim.jax.lowered`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,16 +19,11 @@ from trnsim.device.fallback_policy import state
 from trnsim.device.numerics import mode
 from trnsim.errors import BadInput
 from trnsim.jax import private, rounding
-from trnsim.jax.host_client import as_numpy, host
+from trnsim.jax.host_client import HostArray, as_numpy, host
 from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
 from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
 from trnsim.jax.partitioning import Override, device_program
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.jax.host_client import HostArray
 
 _NO_EXCESS: Final = ("xla_allow_excess_precision", "False")
 

@@ -8,14 +8,12 @@ Source: frameworks/jax/setup/jax-neuronx-known-issues.rst, host callbacks are no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from trnsim.errors import NotModelled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TARGETS: Final = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
 """The names of the custom calls; the second is of a call that each device makes for itself."""

@@ -7,17 +7,15 @@ of it is seen by JAX: neither JAX_PLATFORMS nor XLA_FLAGS reaches it, and its ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from trnsim.jax import private
 from trnsim.jax.processes import host_client
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HostArray: TypeAlias = Any
 """An array of the private client on one of its devices: jaxlib's `ArrayImpl`."""

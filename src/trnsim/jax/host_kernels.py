@@ -8,28 +8,24 @@ XLA ends the process then. What a kernel raises is raised when all devices are d
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim.device.device_core import target
+from trnsim.device.kernel_call import KernelCall
 from trnsim.device.program_line import is_program
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.jax import private
 from trnsim.jax.host_callbacks import TARGETS, functions
-from trnsim.jax.host_client import error_of
+from trnsim.jax.host_client import HostArray, error_of
 from trnsim.jax.kernel_calls import TARGET, call_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy.typing as npt
-
-    from trnsim.device.kernel_call import KernelCall
-    from trnsim.jax.host_client import HostArray
-
     Arrays = tuple[npt.NDArray[Any], ...]
 
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 from uuid import uuid4
 
+from trnsim.device.kernel_call import KernelCall
 from trnsim.errors import NotModelled
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.device.kernel_call import KernelCall
 
 TARGET: Final = "AwsNeuronCustomNativeKernel"
 """The name of the custom call."""

@@ -9,8 +9,9 @@ Source: nki/guides/framework_custom_op.rst, JAX; nki.jit.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -27,14 +28,9 @@ from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.jax import private
 from trnsim.jax.kernel_calls import TARGET, config_of
 from trnsim.jax.lowered import ArraySpec
-from trnsim.nki.kernel import launchers
+from trnsim.nki.kernel import Kernel, launchers
 from trnsim.nki.language.objects import NKIObject
 from trnsim.program import has_current_core
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.nki.kernel import Kernel
 
 _API_VERSION: Final = 2  # API_VERSION_STATUS_RETURNING, in the module that AWS shows
 _SOURCE: Final = "nki/guides/framework_custom_op.rst"

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from trnsim.compiler import Flags, program
 from trnsim.device.call_log import Scope, StepPhase, listening, note, note_collective
-from trnsim.device.call_time import TensorSpec
+from trnsim.device.call_time import CallTime, DeviceCall, TensorSpec
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import CompiledGraph, record_graph
 from trnsim.device.device_core import target
@@ -36,12 +36,9 @@ from trnsim.errors import (
 from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
+from trnsim.jax.stablehlo import Imported
 from trnsim.lower import GraphExchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import nodes_within
-
-if TYPE_CHECKING:
-    from trnsim.device.call_time import CallTime, DeviceCall
-    from trnsim.jax.stablehlo import Imported
 
 _SEPARATE: Final = (Kind.CONTROL, Kind.CALL)
 """Nodes that are programs of their own: values decide what runs, or the user wrote the kernel."""

@@ -6,12 +6,10 @@ one to the other. Values do not depend on them, so the host's client computes a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 HBM: Final = "device"
 PINNED_HOST: Final = "pinned_host"

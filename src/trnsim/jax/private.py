@@ -5,11 +5,12 @@ Tested with jax 0.8 to 0.10 (`trnsim.jax.versions`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache, wraps
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -22,9 +23,6 @@ from jaxlib import xla_client
 
 from trnsim.jax import wire
 from trnsim.jax.host_callbacks import TARGETS, functions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PLATFORM: Final = "neuron"
 FOLDER: Final = str(Path(jax.__file__).parent)

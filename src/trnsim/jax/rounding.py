@@ -11,8 +11,9 @@ Source: rounding-modes.rst, Stochastic Rounding (SR).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,7 @@ from trnsim.dtypes import as_dtype, round_stochastically
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.graph import TensorType, rounding_with
 from trnsim.graph.types import round_to_dtype
-from trnsim.jax.lowered import arguments_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.jax.lowered import Lowered
+from trnsim.jax.lowered import Lowered, arguments_of
 
 _LOW: Final = re.compile(r"[x<](?:bf16|f16|f8\w+|f4\w+)[>,]")
 _SINGLE_BYTES: Final = 4

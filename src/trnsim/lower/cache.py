@@ -13,16 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Hashable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim import files
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 VARIABLE: Final = "TRNSIM_CACHE"
 _ROOT: Final = Path(__file__).parents[1]

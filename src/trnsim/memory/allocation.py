@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.arch import advised, has_dtype, where
+from trnsim.arch import NeuronCore, advised, has_dtype, where
+from trnsim.dtypes import Array, Dtype
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
@@ -18,10 +18,6 @@ from trnsim.memory.layout import TileLayout, layout_of
 from trnsim.memory.place import MemoryPlaces
 from trnsim.memory.storage import Memory, PlacedStorage, Storage
 from trnsim.memory.tile import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Dtype
 
 _NDARRAY = "nki.language.ndarray"
 

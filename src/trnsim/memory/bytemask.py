@@ -7,13 +7,12 @@ element; a smaller access refines them.
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from trnsim.dtypes import Array
-    from trnsim.memory.access import AccessPattern
+from trnsim.dtypes import Array
+from trnsim.memory.access import AccessPattern
 
 
 class ByteMap:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.arch import NeuronCore
 from trnsim.memory.storage import Memory
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
 
 
 def capacity_bytes(core: NeuronCore, memory: Memory) -> int:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.dtypes import Array
+
 if TYPE_CHECKING:
-    from trnsim.dtypes import Array
     from trnsim.memory.tile import Tile
 
 Indices = npt.NDArray[np.int64]

@@ -6,15 +6,13 @@ A kernel makes a tile for each instruction, and most of them lie where an earlie
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.storage import Memory
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from trnsim.memory.access import AccessPattern
 
 _KEPT = 1 << 16
 _BUCKET_ROWS = 128

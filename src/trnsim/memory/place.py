@@ -9,8 +9,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from trnsim.memory.box import Box
+
 if TYPE_CHECKING:
-    from trnsim.memory.box import Box
     from trnsim.memory.storage import Storage
 
 _clock = count()

@@ -10,16 +10,14 @@ from __future__ import annotations
 from copy import copy
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from trnsim.dtypes import Array, Dtype
+from trnsim.errors import SourceLine
 from trnsim.memory.access import AccessPattern
+from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMask
 from trnsim.memory.place import MemoryPlace
-
-if TYPE_CHECKING:
-    from trnsim.dtypes import Array, Dtype
-    from trnsim.errors import SourceLine
-    from trnsim.memory.box import Box
 
 
 class Memory(Enum):

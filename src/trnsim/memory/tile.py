@@ -8,15 +8,12 @@ import numpy as np
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array, round_to, to_float32
 from trnsim.errors import IllegalInstruction, InternalError, UninitializedRead
+from trnsim.memory.access import AccessPattern
+from trnsim.memory.box import Box
+from trnsim.memory.bytemask import ByteMask
 from trnsim.memory.index import Index, ScalarIndex, SnakeIndex, VectorIndex, legal
 from trnsim.memory.layout import TileLayout, layout_of
-from trnsim.memory.storage import Storage
-
-if TYPE_CHECKING:
-    from trnsim.memory.access import AccessPattern
-    from trnsim.memory.box import Box
-    from trnsim.memory.bytemask import ByteMask
-    from trnsim.memory.storage import Memory
+from trnsim.memory.storage import Memory, Storage
 
 
 class Tile:

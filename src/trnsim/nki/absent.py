@@ -12,13 +12,11 @@ names. Other submodules that do not exist are left to Python.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import NamedTuple, NoReturn
 
 from trnsim.errors import NotModelled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import ModuleType
 
 
 class AbsentAttribute(NotModelled, AttributeError):

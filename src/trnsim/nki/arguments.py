@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 SOURCE = "nki.language.NkiTensor"
 

@@ -12,21 +12,18 @@ import copy
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from trnsim.dtypes import Array, as_dtype
-from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.errors import BadInput, IllegalInstruction, SourceLine
 from trnsim.memory import AccessPattern, ByteMask
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import refuse_list, refuse_or_warn
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.program import CoreContext
+from trnsim.program import CoreContext
 
 _NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 

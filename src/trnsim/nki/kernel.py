@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
 
 from trnsim.errors import BadInput, NotModelled, SourceLine
@@ -28,9 +29,6 @@ from trnsim.nki.precision import widening
 from trnsim.program import Records, Team, has_current_core
 from trnsim.runner import called
 from trnsim.runs import OBSERVERS, Launchable, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["TARGET_VARIABLE", "Kernel", "default_target", "emulate", "jit"]
 

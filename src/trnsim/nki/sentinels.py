@@ -5,14 +5,12 @@ Source: nki_simulator.rst, Uninitialized Memory Detection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from trnsim.nki.notices import is_simulator
-
-if TYPE_CHECKING:
-    from trnsim.nki.tensor import NkiTensor
+from trnsim.nki.tensor import NkiTensor
 
 _INTEGER: Final = 4
 

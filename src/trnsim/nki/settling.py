@@ -12,15 +12,12 @@ of mamba_v1, where PSUM holds broadcasts to the end while the Scalar Engine make
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.isa import Engine, Instruction, TensorCopy
-from trnsim.memory import Memory
+from trnsim.memory import Memory, Storage, Tile
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
-
-if TYPE_CHECKING:
-    from trnsim.memory import Storage, Tile
 
 MOST_LEFT: Final = 4
 """Most broadcasts left in PSUM at once: half of its banks, a bank each. Assumed."""

@@ -9,7 +9,8 @@ Source: nki.language.NkiTensor.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import FREE_DIMENSIONS, VirtualRegister
@@ -33,9 +34,6 @@ from trnsim.nki.indexing import (
 )
 from trnsim.nki.precision import reinterpreted
 from trnsim.nki.views import TensorViews
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
 

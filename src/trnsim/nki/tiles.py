@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction, NcMatmul
 from trnsim.memory import Memory
@@ -18,12 +19,7 @@ from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.settling import in_sbuf, leave_in_psum, settled
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from trnsim.dtypes import Dtype
-    from trnsim.program.context import CoreContext
+from trnsim.program.context import CoreContext
 
 _FACTORS = (FLOAT32, BFLOAT16, FLOAT16)
 _QUADRANT = 32  # nki.isa.nc_stream_shuffle: it moves data within 32 partitions

@@ -9,15 +9,13 @@ Source: nki-language-guide.rst, Tensor Values.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from trnsim.isa import UnsupportedOperator, VirtualRegister
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HAVE_VALUES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
 """Types that a tensor could equal element by element; None, text and dtypes are not among them."""

@@ -8,7 +8,8 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
@@ -26,9 +27,6 @@ from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted
 from trnsim.nki.rearrange import Group, names, order, split_lengths
 from trnsim.nki.values import Valueless
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class TensorViews(Valueless):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.arch import TARGETS
+from trnsim.arch import TARGETS, Target
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
+from trnsim.facts import Rate
 from trnsim.place.platform import platform
-
-if TYPE_CHECKING:
-    from trnsim.arch import Target
-    from trnsim.facts import Rate
 
 MOST_INSTANCES: Final = 1_000_000
 """Most instances of a machine, far beyond any fleet."""

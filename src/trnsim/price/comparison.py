@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from datetime import date
+from typing import Final
 
+from trnsim.arch.prices import Price
 from trnsim.errors import BadInput
-from trnsim.price.quotes import STALE_AFTER
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from trnsim.arch.prices import Price
-    from trnsim.price.quotes import Quote
+from trnsim.price.quotes import STALE_AFTER, Quote
 
 APART: Final = STALE_AFTER
 """Longest time between two prices that are compared without a note of both days."""

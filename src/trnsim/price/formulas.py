@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.price.comparison import caveats
-
-if TYPE_CHECKING:
-    from trnsim.price.quotes import Quote
+from trnsim.price.quotes import Quote
 
 SECONDS_PER_HOUR: Final = 3600
 TOKENS_PER_MILLION: Final = 1_000_000

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, Price, catalogue
 from trnsim.errors import BadInput
+from trnsim.facts import Rate
 from trnsim.price.regions import check_region, codes, covers
-
-if TYPE_CHECKING:
-    from trnsim.facts import Rate
 
 KINDS: Final = (
     "on_demand",

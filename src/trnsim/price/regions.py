@@ -8,12 +8,10 @@ counts in every region, and is shown with the source's words.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.prices import Price
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.arch.prices import Price
 
 REGION: Final = "the code of an AWS region, such as us-east-1"
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.prices import Terms
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.arch.prices import Terms
-    from trnsim.price.quotes import Quote
+from trnsim.price.quotes import Quote
 
 HOURS_PER_DAY: Final = 24
 DAYS_PER_YEAR: Final = 365

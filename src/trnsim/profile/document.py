@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.document.answer import (
     Block,
@@ -15,16 +16,12 @@ from trnsim.document.answer import (
     labelled,
     records,
 )
+from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.diff import Diff
+from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.analysis.whole import model_blocks
 from trnsim.profile.formats.stored import summary_of
 from trnsim.profile.units import percent_text, time_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.profile.analysis.data import Data
-    from trnsim.profile.analysis.diff import Diff
-    from trnsim.profile.analysis.summary import Summary
 
 __all__ = [
     "SUMMARY_SCHEMA",

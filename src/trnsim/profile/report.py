@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.files import write, write_together
+from trnsim.profile.analysis.data import Data, Profiled
 from trnsim.profile.formats.chrome import chrome
 from trnsim.profile.formats.perfetto import perfetto
 from trnsim.profile.formats.stored import as_text
 from trnsim.profile.report_page.html import html
 from trnsim.profile.tables import explorer_tables
 from trnsim.profile.tables.parquet import is_available, write_tables
-
-if TYPE_CHECKING:
-    from trnsim.profile.analysis.data import Data, Profiled
 
 _PAGE: Final = "report.html"
 

@@ -8,19 +8,15 @@ that other values could change, or whose set of written elements they could chan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
+from trnsim.dtypes import Array
 from trnsim.errors import BadInput
+from trnsim.isa import Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.memory import ScalarIndex, Storage, Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
-
-    from trnsim.dtypes import Array
-    from trnsim.isa import Instruction
-    from trnsim.isa.language.machine import Machine
 
 
 class Capture:

@@ -6,36 +6,29 @@ debugger. The current context is a context variable, so that each thread has its
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from trnsim.errors import BadInput, InternalError, UninitializedRead, user_line
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array
+from trnsim.errors import BadInput, InternalError, SourceLine, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.fields import canonical
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import CoreLink, Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
-from trnsim.memory import CoreMemory, Tile
+from trnsim.memory import CoreMemory, SharedTensors, Storage, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from contextlib import AbstractContextManager
-
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.errors import SourceLine
-    from trnsim.isa.language.machine import CoreLink, RankLink
-    from trnsim.memory import SharedTensors, Storage
 
 
 class LoopObserver(Protocol):

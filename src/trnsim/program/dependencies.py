@@ -15,16 +15,12 @@ State private to an engine (`isa.language.declaration.State`) orders the instruc
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from trnsim.isa import Engine
-from trnsim.memory import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.isa.language.declaration import State
-    from trnsim.memory import Tile
+from trnsim.isa.language.declaration import State
+from trnsim.memory import Box, Tile
 
 _NOBODY = -1
 _DMA = Engine.dma

@@ -10,25 +10,20 @@ at each call.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trnsim.dtypes import Array
 from trnsim.errors import EmulatorError
+from trnsim.isa import Instruction
 from trnsim.isa.language.declaration import CHANGES
 from trnsim.isa.language.machine import Machine
-from trnsim.program.capture import refuse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from trnsim.dtypes import Array
-    from trnsim.isa import Instruction
-    from trnsim.memory import ByteMask, Memory, Storage, Tile
-    from trnsim.program.capture import Capture
-    from trnsim.program.program import Program
+from trnsim.memory import ByteMask, Memory, Storage, Tile
+from trnsim.program.capture import Capture, refuse
+from trnsim.program.program import Program
 
 
 @dataclass

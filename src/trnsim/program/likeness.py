@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trnsim.isa import Collective
-
-if TYPE_CHECKING:
-    from trnsim.program.program import Program
+from trnsim.program.program import Program
 
 Ranks = tuple[int, ...]
 _BY_VALUE = frozenset({NoneType, bool, int, str, bytes, range})

@@ -6,18 +6,14 @@ allocate it; a Python variable that merely refers to a tensor is not a use.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trnsim.errors import OutOfMemory
 from trnsim.memory import Memory, capacity_bytes, capacity_source
+from trnsim.program.program import Program, StorageUse
 from trnsim.program.rooms import in_rooms
 from trnsim.program.spill import NEXT, Spill, spilled
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from trnsim.program.program import Program, StorageUse
 
 _SHOWN = 8
 

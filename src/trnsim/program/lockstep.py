@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from greenlet import getcurrent, greenlet
 
+from trnsim.dtypes import Array
 from trnsim.errors import Deadlock, SourceLine, user_line
 from trnsim.isa.language.meeting import Meeting, group_of
+from trnsim.memory import Tile
 
 if TYPE_CHECKING:
-    from trnsim.dtypes import Array
-    from trnsim.memory import Tile
-
     Wait = tuple[Callable[[], str], SourceLine | None, bool]
 
 _NOTHING: Final = np.empty(0, np.void)

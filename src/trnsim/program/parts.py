@@ -9,21 +9,18 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from trnsim.memory import Memory
+from trnsim.memory import Box, Memory, Tile
+from trnsim.memory.layout import TileLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
-
-    import numpy.typing as npt
-
-    from trnsim.memory import Box, Tile
-    from trnsim.memory.layout import TileLayout
     from trnsim.program.program import Program
 
 _HBM = Memory.HBM

@@ -8,23 +8,16 @@ core or for another set of constants.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from trnsim.errors import IllegalInstruction
+from trnsim.arch import NeuronCore
+from trnsim.errors import IllegalInstruction, SourceLine
 from trnsim.isa import Cost, Dims, Engine, Instruction
-from trnsim.memory import Memory
+from trnsim.memory import Memory, Storage, Tile
 from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
 from trnsim.program.parts import Touches
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-
-    from trnsim.arch import NeuronCore
-    from trnsim.errors import SourceLine
-    from trnsim.memory import Storage, Tile
-
 
 _HBM = Memory.HBM
 

@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from greenlet import getcurrent, greenlet
 
+from trnsim.dtypes import Array
 from trnsim.errors import Deadlock, EmulatorError, SourceLine, user_line
+from trnsim.fabric.fabric import Fabric
 from trnsim.isa.collectives.setting import Groups, in_words
+from trnsim.isa.language.meeting import Exchange
 from trnsim.program.likeness import keeps_classes
 
 if TYPE_CHECKING:
-    from trnsim.dtypes import Array
-    from trnsim.fabric.fabric import Fabric
-    from trnsim.isa.language.meeting import Exchange
-
     Arrays = Sequence[Array]
 
 _ONE = 1

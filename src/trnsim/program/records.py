@@ -16,16 +16,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
 
-from trnsim.memory import Tile
+from trnsim.dtypes import Dtype
+from trnsim.errors import SourceLine
+from trnsim.memory import AccessPattern, Memory, Storage, Tile, TileLayout
 from trnsim.memory.storage import next_serial
+from trnsim.program.program import Program
+from trnsim.program.signatures import SignatureInfo
 
 if TYPE_CHECKING:
-    from trnsim.dtypes import Dtype
-    from trnsim.errors import SourceLine
-    from trnsim.memory import AccessPattern, Memory, Storage, TileLayout
     from trnsim.program.context import CoreContext
-    from trnsim.program.program import Program
-    from trnsim.program.signatures import SignatureInfo
 
 MAX_STEPS: Final = 50_000
 """Instructions of the longest program that is kept; longer ones are traced at every call."""

@@ -11,16 +11,11 @@ Source: memory-hierarchy-overview.rst, note on capacity.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from trnsim.isa import Engine
-from trnsim.memory import capacity_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.memory import Memory
-    from trnsim.program.program import Program
+from trnsim.memory import Memory, capacity_bytes
+from trnsim.program.program import Program
 
 _DMA = Engine.dma
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.isa import Instruction
+from trnsim.isa.language.declaration import State
 from trnsim.isa.language.overlap import is_streaming, keeps_order
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.isa.language.declaration import State
-    from trnsim.program.program import Checked
+from trnsim.program.program import Checked
 
 
 @dataclass(frozen=True, slots=True)

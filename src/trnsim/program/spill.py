@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import FLOAT32, UINT8
-from trnsim.errors import OutOfMemory
+from trnsim.errors import OutOfMemory, SourceLine
 from trnsim.isa import DmaCopy, Engine, TensorCopy
 from trnsim.memory import (
     AccessPattern,
@@ -37,12 +39,6 @@ from trnsim.program.dependencies import Before
 from trnsim.program.parts import NEVER, Access, AccessKind, Division, TensorPart
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.rooms import Room
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from trnsim.arch import NeuronCore
-    from trnsim.errors import SourceLine
 
 NEXT: Final = {Memory.PSUM: Memory.SBUF, Memory.SBUF: Memory.HBM}
 """The next tier of the memory hierarchy, which receives spilled data."""

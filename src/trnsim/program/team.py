@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from trnsim.memory import HbmBytes, SharedTensors
+from trnsim.arch import NeuronCore
+from trnsim.errors import SourceLine
+from trnsim.isa.language.machine import RankLink
+from trnsim.memory import HbmBytes, SharedTensors, Storage, Tile
 from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
 from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 from trnsim.program.ranks import Member, Wait
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.errors import SourceLine
-    from trnsim.isa.language.machine import RankLink
-    from trnsim.memory import Storage, Tile
-    from trnsim.program.records import Call, RankCall
+from trnsim.program.records import Call, RankCall
 
 
 class SharedMemoryObserver(Protocol):

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
+from trnsim.place.machine import Machine
 from trnsim.system.infer.estimate import RESERVE
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, weights_bytes
-
-if TYPE_CHECKING:
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
 
 
 @dataclass(frozen=True)

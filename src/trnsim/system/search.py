@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -27,8 +28,6 @@ from trnsim.errors import BadInput
 from trnsim.lower import cache as disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
     Function = Callable[[Any], Any]
     Chunk = tuple[int, list[Any]]
 

@@ -6,17 +6,14 @@ For changed constants of the hardware the order is kept instead (design note 001
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from trnsim.program import Program
 from trnsim.program.dependencies import Before
+from trnsim.timing.compiler_policy import Policy
 from trnsim.timing.order import choose_alone
 from trnsim.timing.schedule import EnginePlacement, Schedule, schedule_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.timing.compiler_policy import Policy
 
 _TILE: Final = 1 / 8
 """Largest part of a program that works on a single tile, if tiles can be in flight together."""

@@ -16,21 +16,19 @@ Priority.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trnsim.arch import NeuronCore
 from trnsim.isa import Engine
-from trnsim.timing.schedule import replay
+from trnsim.program import Program
+from trnsim.timing.schedule import EnginePlacement, Schedule, replay
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Sequence
-
-    from trnsim.arch import NeuronCore
-    from trnsim.program import Program
     from trnsim.timing.order import Order
-    from trnsim.timing.schedule import EnginePlacement, Schedule
 
 _ROUNDS: Final = 8
 """Number of schedules after which times are accepted.

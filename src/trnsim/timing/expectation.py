@@ -7,12 +7,9 @@ kernels; each figure is of all published times of its size.
 from __future__ import annotations
 
 from math import ceil, inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from trnsim.arch import TARGETS
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
+from trnsim.arch import TARGETS, NeuronCore
 
 
 class UnseenError(NamedTuple):

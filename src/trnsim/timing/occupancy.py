@@ -6,17 +6,14 @@ Times are seconds from the first instruction, without the launch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from trnsim.isa import Engine
-
-if TYPE_CHECKING:
-    from trnsim.memory import Memory
-    from trnsim.program import StorageUse
-    from trnsim.timing.timeline import Timeline
+from trnsim.memory import Memory
+from trnsim.program import StorageUse
+from trnsim.timing.timeline import Timeline
 
 Seconds = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

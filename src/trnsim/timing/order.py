@@ -12,27 +12,20 @@ hypothetical changes): a schedule in a kept order never becomes longer by faster
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
 
+from trnsim.arch import NeuronCore
 from trnsim.errors import InternalError
-from trnsim.isa import Collective, Engine
-from trnsim.isa.language.meeting import group_of, meeting_of
+from trnsim.isa import Collective, Engine, Instruction
+from trnsim.isa.language.meeting import Meeting, group_of, meeting_of
+from trnsim.program import Program
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.contention import contended
-from trnsim.timing.schedule import placements
+from trnsim.timing.schedule import EnginePlacement, placements
 from trnsim.timing.throttle import UtilizationLimit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trnsim.arch import NeuronCore
-    from trnsim.isa import Instruction
-    from trnsim.isa.language.meeting import Meeting
-    from trnsim.program import Program
-    from trnsim.timing.schedule import EnginePlacement
 
 
 @dataclass(frozen=True, slots=True)

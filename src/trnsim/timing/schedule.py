@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.arch import NeuronCore
 from trnsim.isa import Cost, Engine
+from trnsim.memory import Memory
+from trnsim.program import Program
 
 if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.memory import Memory
-    from trnsim.program import Program
     from trnsim.timing.order import Order
 
 WAITED_FOR_NOTHING: Final = -1

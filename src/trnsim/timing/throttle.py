@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from math import sqrt
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
+from trnsim.arch import NeuronCore
 
 
 class UtilizationLimit:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.arch import NeuronCore
 from trnsim.arch.draws import drawn, together
+from trnsim.errors import SourceLine
 from trnsim.fabric.collective_time import constants_of
-from trnsim.facts import Evidence, Interval
+from trnsim.facts import Evidence, Fact, Interval
 from trnsim.isa import Collective, Engine
+from trnsim.program import Program
 from trnsim.timing.changed import changed, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.order import Order, choose, choose_alone
@@ -25,14 +28,6 @@ from trnsim.timing.schedule import (
     replay,
     schedule_alone,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from trnsim.arch import NeuronCore
-    from trnsim.errors import SourceLine
-    from trnsim.facts import Fact
-    from trnsim.program import Program
 
 _SAMPLES = 33
 _MAX_SAMPLED_INSTRUCTIONS = 200_000

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceDevice, InstanceModel
+from trnsim.instance.model import InstanceDevice, InstanceModel
 
 _GIB: Final = 1 << 30
 

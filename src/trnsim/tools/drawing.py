@@ -6,13 +6,11 @@ chains are drawn as one row of a torus, a torus of three dimensions as squares; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.instance.model import InstanceModel
+from trnsim.instance.model import InstanceModel
 
 _STEP: Final = 9
 """Characters from one device to the next."""

@@ -7,20 +7,17 @@ length to which a command is cut. Programs are emulated ones; the version is trn
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.instance import INSTANCE_ID
+from trnsim.instance.model import InstanceDevice, InstanceModel
+from trnsim.instance.state.observers import Observer
+from trnsim.instance.state.record import ProcessRecord
 from trnsim.tools.box import Row, box
 from trnsim.tools.columns import DEVICES_ALONE, WITH_PROCESSES, DeviceColumn, of, short
 from trnsim.tools.drawing import drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from trnsim.instance.model import InstanceDevice, InstanceModel
-    from trnsim.instance.state.observers import Observer
-    from trnsim.instance.state.record import ProcessRecord
 
 SHORT: Final = 40
 WIDE: Final = 80

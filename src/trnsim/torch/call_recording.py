@@ -20,13 +20,11 @@ from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
 from trnsim.torch.dispatch.exact import exactly
 from trnsim.torch.dispatch.stochastic_rounding import rounding
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, Kernel
 from trnsim.torch.scope_tracker import scope_tracker
 
 if TYPE_CHECKING:
     import torch
-
-    from trnsim.torch.pytorch import Kernel
 
 
 def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:

@@ -12,9 +12,11 @@ import datetime as dt
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,10 +25,6 @@ from torch._ops import OpOverload
 from torch.utils import backend_registration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     from torch import Tensor
 
 Kernel = Any

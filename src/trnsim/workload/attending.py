@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.graph import Value
 from trnsim.graph.ops.contraction import Attention as AttentionOp
-from trnsim.workload.architecture import HeadNorm, LatentAttention, Norm
+from trnsim.workload.architecture import (
+    Architecture,
+    Attention,
+    HeadNorm,
+    LatentAttention,
+    Norm,
+    Wiring,
+)
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.places import bias, rotated_heads
-
-if TYPE_CHECKING:
-    from trnsim.graph import Value
-    from trnsim.workload.architecture import Architecture, Attention, Wiring
-    from trnsim.workload.rank_graph import RankGraph
+from trnsim.workload.rank_graph import RankGraph
 
 _CACHING: Final = (Phase.DECODE, Phase.PREFILL)
 _NO_NORM: Final = HeadNorm(Norm(), "")

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload import passes
@@ -22,12 +23,7 @@ from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.model_names import model_name
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import Bits, bits_of
-from trnsim.workload.summary import captured_summaries
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary, captured_summaries
 
 _CLASS: Final = "_class_name"
 _EXTRA: Final = "pip install 'trnsim[torch,models]'"

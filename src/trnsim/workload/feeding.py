@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.groups import by_rows
-from trnsim.workload.architecture import GATED, Experts, Mlp
+from trnsim.workload.architecture import GATED, Architecture, Experts, Mlp
 from trnsim.workload.operators import Axis, Split
 from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.routing import ExpertChoice, ExpertRows
-
-if TYPE_CHECKING:
-    from trnsim.graph import Value
-    from trnsim.workload.architecture import Architecture
 
 
 class Feeding:

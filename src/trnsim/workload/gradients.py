@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.workload.architecture import GATED, Experts, LatentAttention, Mlp
+from trnsim.workload.architecture import (
+    GATED,
+    Attention,
+    Experts,
+    LatentAttention,
+    Layer,
+    Mlp,
+    Tower,
+)
 from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, Split, bytes_of
 from trnsim.workload.summary import PartSummary
-
-if TYPE_CHECKING:
-    from trnsim.workload.architecture import Attention, Layer, Tower
 
 _CORE: Final = ("scores", "values")
 _REVERSED: Final = {

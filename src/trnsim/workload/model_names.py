@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.reader import FileRecord, between, declared, read_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 __all__ = ["ShippedModel", "config_file", "displayed", "hub_id", "model_name", "named_file"]
 __all__ += ["shipped"]

@@ -9,12 +9,25 @@ padded likewise.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
+from trnsim.graph import Value
 from trnsim.graph.ops.collectives import AllReduce
-from trnsim.workload.architecture import Mlp, Norm, Wiring
+from trnsim.workload.architecture import (
+    Architecture,
+    Attention,
+    Experts,
+    LatentAttention,
+    Layer,
+    Mlp,
+    Norm,
+    Projection,
+    Tower,
+    Wiring,
+)
 from trnsim.workload.attending import attention
 from trnsim.workload.feeding import Feeding
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
@@ -23,19 +36,6 @@ from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.summary import PartSummary, graph_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.graph import Value
-    from trnsim.workload.architecture import (
-        Architecture,
-        Attention,
-        Experts,
-        LatentAttention,
-        Layer,
-        Projection,
-        Tower,
-    )
-
     Half = Attention | LatentAttention | Mlp | Experts
 
 _PLAIN = Wiring(Norm())

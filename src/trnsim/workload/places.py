@@ -9,12 +9,11 @@ build_alibi_tensor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from trnsim.graph import Value
-    from trnsim.workload.architecture import Rotary, Tower
-    from trnsim.workload.rank_graph import RankGraph
+from trnsim.graph import Value
+from trnsim.workload.architecture import Rotary, Tower
+from trnsim.workload.rank_graph import RankGraph
 
 _FLOAT: Final = "float32"
 _HIDDEN: Final = -3.0e38

@@ -11,14 +11,11 @@ Source: transformers 5.23, utils/quantization_config.py, and for the scales of e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.families.keys import ConfigKeys
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""

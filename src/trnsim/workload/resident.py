@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.workload.operators import WHOLE, Pass, Phase
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import summaries
-
-if TYPE_CHECKING:
-    from trnsim.workload.architecture import Architecture
-    from trnsim.workload.operators import Split
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary
 
 _KEPT: Final = 256
 

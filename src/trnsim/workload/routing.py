@@ -9,14 +9,11 @@ Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deeps
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.graph import TensorType
-
-if TYPE_CHECKING:
-    from trnsim.graph import Value
-    from trnsim.workload.architecture import Experts
-    from trnsim.workload.rank_graph import RankGraph
+from trnsim.graph import TensorType, Value
+from trnsim.workload.architecture import Experts
+from trnsim.workload.rank_graph import RankGraph
 
 _FLOAT: Final = "float32"
 _LEAST: Final = 1e-20

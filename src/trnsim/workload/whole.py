@@ -6,21 +6,17 @@ Values between parts have names: the hidden state, cosines, the output of the to
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.errors import NotModelled
-from trnsim.graph import Graph
+from trnsim.graph import Graph, Node, Value
 from trnsim.graph.building.gradient import gradients
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.origin import Origin
-from trnsim.workload.operators import WHOLE, Phase, Split
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import towers
-
-if TYPE_CHECKING:
-    from trnsim.graph import Node, Value
-    from trnsim.workload.architecture import Architecture
-    from trnsim.workload.operators import Pass
-    from trnsim.workload.rank_graph import RankGraph
+from trnsim.workload.rank_graph import RankGraph
 
 _NORMED: Final = ("before", "around")
 """Positions of norms (`Wiring.placed`) that precede the shared products."""

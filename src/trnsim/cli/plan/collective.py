@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,9 +18,6 @@ from trnsim.formatting import amount, durations, enumerated
 from trnsim.place.links import ExchangeTime, Spread, alone
 from trnsim.place.links.exchange import ranks_of
 from trnsim.place.machine import Machine, machine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _COLUMNS: Final = columns(
     "platform | instances | ranks | time P50 (P10 to P90) | algorithm | farthest | bus GB/s"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from trnsim.document.drawing import (
     Bar,
@@ -16,9 +17,6 @@ from trnsim.document.drawing import (
 )
 from trnsim.document.figure import pointer
 from trnsim.formatting import amount
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _HOURS: Final = 24
 _CLOCK: Final = slice(11, 16)

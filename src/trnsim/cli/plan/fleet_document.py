@@ -5,8 +5,9 @@ All figures are those of `trnsim.system.fleet.report`, and dollars say from wher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, worth
 from trnsim.document.answer import (
@@ -28,10 +29,6 @@ from trnsim.document.drawing import legend
 from trnsim.document.figure import Figures
 from trnsim.facts import Interval
 from trnsim.formatting import amount, amounts, clipped, enumerated, seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, own_rows
 from trnsim.cli.plan.shared import (
     MeasuredFile,
@@ -26,11 +28,6 @@ from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes
 from trnsim.workload.model_names import config_file, displayed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.arch.catalogue import Catalogue
 
 _COLUMNS: Final = columns(
     "platform | instance | copies | latency P50 (P10 to P90) | items/s | USD per 1M items",

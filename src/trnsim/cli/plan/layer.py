@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,15 +16,13 @@ from trnsim.errors import BadInput
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.curve import signature
 from trnsim.estimate.measured import read as read_measured
+from trnsim.estimate.times import LayerTime
 from trnsim.formatting import enumerated
 from trnsim.place.machine import machine
 from trnsim.profile.units import time_text
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
-
-if TYPE_CHECKING:
-    from trnsim.estimate.times import LayerTime
 
 
 @answering

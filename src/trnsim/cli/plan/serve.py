@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -44,10 +45,6 @@ from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan, plan
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _INPUT, _OUTPUT = "2048", "256"
 _LEAST: Final = 1000

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from trnsim.cli.plan.shared import Beside, by_phase, compared_document, size_of
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.serve import report
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.system.serve.demand import Demand
-    from trnsim.system.serve.plan import ServingPlan
-    from trnsim.workload.architecture import Architecture
+from trnsim.system.serve.demand import Demand
+from trnsim.system.serve.plan import ServingPlan
+from trnsim.workload.architecture import Architecture
 
 _LAYOUTS: Final = columns(
     "platform | instances | replicas x ranks | sequences | tokens/s P50 (P10 to P90) | "

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import listed, on_option
 from trnsim.cli.price_blocks import credits_told
 from trnsim.document.answer import Document, Note, Section
 from trnsim.errors import BadInput
-from trnsim.estimate.measured import read
+from trnsim.estimate.measured import Measured, read
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
 from trnsim.place.platform import platform
-from trnsim.price import KINDS, caveats
+from trnsim.price import KINDS, Quote, caveats
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import active_parameters, parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.estimate.measured import Measured
-    from trnsim.price import Quote
-    from trnsim.workload.architecture import Architecture
 
 Config = Annotated[
     Path,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -26,6 +27,7 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
+from trnsim.estimate.measured import Measured
 from trnsim.place.machine import machine
 from trnsim.system.train import launch, run, trace
 from trnsim.system.train.best import BUDGET, Effort
@@ -37,13 +39,8 @@ from trnsim.system.train.estimate import (
     usual_batch,
     usual_request,
 )
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.estimate.measured import Measured
-    from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
 _DOUBLINGS: Final = 3

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from trnsim.cli.plan.shared import by_phase, compared_document, size_of
+from trnsim.cli.plan.shared import Beside, by_phase, compared_document, size_of
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.formatting import amount, amounts, durations
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.cli.plan.shared import Beside
-    from trnsim.system.train.estimate import Size, TrainingEstimate
-    from trnsim.workload.architecture import Architecture
+from trnsim.system.train.estimate import Size, TrainingEstimate
+from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
 _RUNS: Final = columns(

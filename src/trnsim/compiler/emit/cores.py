@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.compiler.sharding.between import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places import transposing
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import (
@@ -27,9 +28,6 @@ from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _PIECE_BYTES: Final = 2048
 """Bytes of a partition in one transfer: 256 KiB in all, about as long as its fixed cost."""

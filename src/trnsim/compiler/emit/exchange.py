@@ -7,7 +7,6 @@ has them; else `trnsim.lower.without_exchanges` lists it, and a caller with link
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from trnsim.graph import Node
 from trnsim.graph.ops.collectives import (
@@ -17,15 +16,13 @@ from trnsim.graph.ops.collectives import (
     CollectivePermute,
     ReduceScatter,
 )
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 
 @emitter(AllReduce)

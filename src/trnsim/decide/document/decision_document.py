@@ -5,8 +5,10 @@ All dollars are read from `decide.document.figures`, with the places where they 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from trnsim.decide.decision import Decision, WorkloadDecision
 from trnsim.decide.document.figures import best_candidate, candidate_rows, figures
 from trnsim.decide.document.workload_section import (
     PriceSources,
@@ -29,11 +31,6 @@ from trnsim.document.answer import (
 from trnsim.document.figure import Figures
 from trnsim.formatting import amount
 from trnsim.price.payback import PAYBACK_LIMIT_MONTHS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.decide.decision import Decision, WorkloadDecision
 
 SCHEMA: Final = "assess-report/1"
 _TITLE: Final = "Workloads on AWS's chips: what to do"

@@ -11,15 +11,12 @@ The structure is that of `Decision`, with figures that follow from it:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.decide.assess import migration
-from trnsim.decide.decision import Candidate, Verdict
+from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecision
 from trnsim.document.answer import Table, records
 from trnsim.document.values import picked, plain
-
-if TYPE_CHECKING:
-    from trnsim.decide.decision import Decision, WorkloadDecision
 
 FORMAT: Final = 1
 TRAIN: Final = "hours that a month's work takes"

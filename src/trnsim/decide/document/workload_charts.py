@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.decide.decision import Candidate, WorkloadDecision
 from trnsim.decide.document.figures import best_candidate, todays_candidate
 from trnsim.document.answer import Drawing
 from trnsim.document.drawing import (
@@ -18,12 +19,8 @@ from trnsim.document.drawing import (
     legend,
     spans,
 )
-from trnsim.document.figure import percent, pointer
+from trnsim.document.figure import Figures, percent, pointer
 from trnsim.formatting import amount
-
-if TYPE_CHECKING:
-    from trnsim.decide.decision import Candidate, WorkloadDecision
-    from trnsim.document.figure import Figures
 
 _ROWS: Final = 8
 """Candidates of the chart of months."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from trnsim.decide.decision import Candidate, WorkloadDecision
 from trnsim.decide.document.workload_charts import workload_charts
 from trnsim.document.answer import (
     Block,
@@ -18,15 +20,9 @@ from trnsim.document.answer import (
     Words,
     columns,
 )
-from trnsim.document.figure import percent, usd_per_hour
+from trnsim.document.figure import Figures, percent, usd_per_hour
+from trnsim.facts import Interval
 from trnsim.formatting import amount, clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.decide.decision import Candidate, WorkloadDecision
-    from trnsim.document.figure import Figures
-    from trnsim.facts import Interval
 
 SHOWN: Final = 8
 """Candidates of a workload that the text shows; page and JSON have all."""

@@ -9,14 +9,11 @@ tools/neuron-sys-tools/neuron-monitor-user-guide.rst, and its Grafana page); the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from trnsim.alert_rules import Alert, rule_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.decide.guard.limits import Limits
+from trnsim.decide.guard.limits import Limits
 
 COUNTERS: Final = {
     "serve": ("vllm:generation_tokens_total", "vllm_generation_tokens_total"),

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.decide.guard.limits import Limits
 from trnsim.price.payback import HOURS_PER_MONTH
-
-if TYPE_CHECKING:
-    from trnsim.decide.guard.limits import Limits
 
 STAGES: Final = ("parallel run", "proven", "settled")
 

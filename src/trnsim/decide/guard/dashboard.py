@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from trnsim.decide.guard.alerts import FAILED, busy_of, rate_of, selector
+from trnsim.decide.guard.limits import Limits
 from trnsim.grafana import Chart, page
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.decide.guard.limits import Limits
 
 
 def dashboard(promises: Sequence[Limits]) -> str:

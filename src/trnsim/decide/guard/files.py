@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim import files
 from trnsim.alert_rules import Alert
+from trnsim.arch.catalogue import Catalogue
 from trnsim.decide import inventory
+from trnsim.decide.decision import Decision
 from trnsim.decide.guard.alerts import alerts, rules
 from trnsim.decide.guard.capacity import retained_capacity, today_count
 from trnsim.decide.guard.dashboard import dashboard
@@ -17,13 +20,7 @@ from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, markdown_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.decision import Decision
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 FILES: Final = ("fallback.md", "alerts.yml", "dashboard.json", "guard.json")
 

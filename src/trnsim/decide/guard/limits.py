@@ -7,13 +7,10 @@ An instance there does ``volume / (3600 hours)`` a second. It costs as much as t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.decide.decision import Verdict
+from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecision
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 
 MOVED: Final = (Verdict.GO, Verdict.PILOT)
 """Verdicts after which a workload runs elsewhere."""

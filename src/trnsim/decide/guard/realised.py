@@ -14,18 +14,15 @@ A cost and usage report of AWS is a bill too: usage belongs to the workload that
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 
 _MOST: Final = 1e12
 """USD or units above which a number is a slip."""

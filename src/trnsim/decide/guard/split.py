@@ -12,13 +12,11 @@ It is an upper bound: neighbouring operators cross together, and crossings may o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.decide.guard.limits import Limits
 from trnsim.facts import assumed, documented
-
-if TYPE_CHECKING:
-    from trnsim.decide.guard.limits import Limits
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 HOP_S: Final = documented(
     15e-6, "about 15 us per hop over EFA (aws-neuron-sdk, internode-collective-comm.rst)"

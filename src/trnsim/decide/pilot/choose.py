@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from trnsim.arch.catalogue import catalogue
+from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, assess, migration
-from trnsim.decide.candidates import WorkloadPlacements
+from trnsim.decide.candidates import WorkloadPlacement, WorkloadPlacements
 from trnsim.decide.compare import WorkloadComparison, difference_sigma, listed_price
-from trnsim.decide.decision import Assumption, Migration, WorkloadDecision
+from trnsim.decide.decision import Assumption, DatedPrice, Decision, Migration, WorkloadDecision
 from trnsim.decide.draws import Draws
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot import sides
 from trnsim.decide.pilot.pilot_value import PilotValue, Stake, pilot_value
 from trnsim.decide.pilot.plan import Pilot, digests, relative, rests_on
@@ -23,15 +25,6 @@ from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.formatting import amount
 from trnsim.price.payback import PAYBACK_LIMIT_MONTHS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.candidates import WorkloadPlacement
-    from trnsim.decide.decision import DatedPrice, Decision
-    from trnsim.decide.inventory.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,16 @@ Every figure in USD stands in `pilot.json`, where the result is kept beside the 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from trnsim import files
-from trnsim.decide.decision import Verdict
+from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecision
 from trnsim.decide.guard.limits import MOVED
+from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 from trnsim.decide.pilot.plan import NAME, Pilot
 from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, amounts, markdown_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
-    from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 
 DECISION: Final = "decision.json"
 DOCUMENT: Final = "migration.md"

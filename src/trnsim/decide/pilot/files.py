@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim import files
 from trnsim.decide.pilot.document import RESULTS
 from trnsim.decide.pilot.logs import FORMATS
 from trnsim.decide.pilot.measure import MOST_SIGMA
 from trnsim.decide.pilot.plan import NAME, Pilot
+from trnsim.decide.pilot.sides import Side
 from trnsim.errors import BadInput
 from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, amounts, markdown_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.decide.pilot.sides import Side
 
 README: Final = "README.md"
 LAUNCH: Final = "launch"

@@ -11,20 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from trnsim import files
 from trnsim.decide.pilot.checks import Log
 from trnsim.decide.pilot.logs import RunLog, read
 from trnsim.decide.pilot.logs.measured import LEAST_STEPS, Load, Training
+from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.sides import SIDES, TODAY, PilotRun, Side
 from trnsim.errors import BadInput
 from trnsim.facts import assumed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from trnsim.decide.pilot.plan import Pilot
 
 RUN_SIGMA: Final = assumed(0.01, "one sigma between runs on other machines of one type; no source")
 MOST_SIGMA: Final = 0.05

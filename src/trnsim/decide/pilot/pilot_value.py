@@ -16,12 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
+from trnsim.decide.pilot.sides import PilotSides
 from trnsim.price.payback import HOURS_PER_MONTH
-
-if TYPE_CHECKING:
-    from trnsim.decide.pilot.sides import PilotSides
 
 _NORMAL = NormalDist()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim import files
 from trnsim.decide.decision import Assumption, Decision, WorkloadDecision
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import PilotResult
 from trnsim.decide.pilot.pilot_value import PilotValue
 from trnsim.decide.pilot.sides import PilotRun, Side
@@ -17,11 +19,6 @@ from trnsim.decide.pilot.thresholds import Threshold
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.reader import load, record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.decide.inventory.workload import Workload
 
 NAME: Final = "pilot.json"
 FORMAT: Final = 1

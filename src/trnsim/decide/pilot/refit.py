@@ -14,19 +14,15 @@ Source of the update: Bishop, Pattern Recognition and Machine Learning, 2006, eq
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times import Predictor, Speed, SpeedAnswer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from trnsim.decide.inventory.workload import Workload
 
 FAMILY: Final = "the pilot's measurement"
 """Family of a measured speed, in place of one of published times."""

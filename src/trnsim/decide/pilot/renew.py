@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.arch.catalogue import catalogue
+from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, decide
 from trnsim.decide.candidates import WorkloadPlacements
-from trnsim.decide.decision import Verdict
+from trnsim.decide.decision import Decision, Verdict, WorkloadDecision
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
 from trnsim.decide.pilot.logs.measured import Load
+from trnsim.decide.pilot.measure import Logs
+from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.refit import Factor, PilotPredictor
 from trnsim.decide.pilot.sides import SIDES, THERE, TODAY
 from trnsim.decide.pilot.thresholds import (
@@ -29,16 +34,6 @@ from trnsim.decide.pilot.thresholds import (
 )
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.decision import Decision, WorkloadDecision
-    from trnsim.decide.inventory.workload import Workload
-    from trnsim.decide.pilot.measure import Logs
-    from trnsim.decide.pilot.plan import Pilot
 
 LEAST_RUNS: Final = 3
 """Logs of today that are needed to measure the noise of its loss."""

@@ -14,26 +14,22 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.decision import DatedPrice
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.logs.measured import WARMUP_STEPS
-from trnsim.decide.times import passing, serving, training
+from trnsim.decide.times import Speed, passing, serving, training
 from trnsim.facts import Interval, assumed
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
+from trnsim.system.serve.server import Deployment
 from trnsim.system.train import launch as trainers
 from trnsim.workload.model_names import hub_id
 from trnsim.workload.model_names import model_name as model_name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.inventory.workload import Workload
-    from trnsim.decide.times import Speed
-    from trnsim.system.serve.server import Deployment
 
 TODAY: Final = "today"
 THERE: Final = "there"

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.decide.inventory.workload import WorkloadSlo
+from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 from trnsim.dtypes.formats import BFLOAT16, FLOAT8_E4M3, FLOAT16, FLOAT32
 from trnsim.facts import assumed
-
-if TYPE_CHECKING:
-    from trnsim.decide.inventory.workload import WorkloadSlo
-    from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 
 NOISE: Final = assumed(
     0.003, "relative spread of the last loss over runs that differ in nothing but machines"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.decide.decision import Ruling
-
-if TYPE_CHECKING:
-    from trnsim.decide.rules.evidence import WorkloadEvidence
+from trnsim.decide.rules.evidence import WorkloadEvidence
 
 _GROUP: Final = "considerations"
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trnsim.decide.decision import Candidate, Migration, ProgramFinding
-    from trnsim.decide.inventory.workload import Workload
+from trnsim.decide.decision import Candidate, Migration, ProgramFinding
+from trnsim.decide.inventory.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.decide.scan.findings import ScanFinding
 from trnsim.decide.scan.operators import HOST
 from trnsim.decide.scan.programs import ScannedProgram, unreadable
 from trnsim.errors import BadInput, EmulatorError
-
-if TYPE_CHECKING:
-    from trnsim.compiler.ncc.calls import FrameworkCall
 
 __all__ = ["read_export"]
 

@@ -9,12 +9,10 @@ the errors of held-out rows is at most `MOST_ERROR`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.arch import TARGETS
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Accelerator
+from trnsim.arch.catalogue import Accelerator
 
 MOST_ERROR: Final = 0.25
 """P90 of errors up to which a family's plans support a decision: the target of training, the

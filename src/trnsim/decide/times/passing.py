@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import CLIP, DIFFUSION, ENCODERS, NETWORKS, Family
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import EmulatorError, InternalError
@@ -14,10 +16,6 @@ from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes, inference
 from trnsim.workload.captured import CapturedModel
 from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.inventory.workload import Workload
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 """Batches to try if the inventory names none."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.times import passing, serving, training
 from trnsim.decide.times.speed import Speed
 from trnsim.errors import EmulatorError
 from trnsim.place.machine import machine
 
 if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
     from trnsim.decide.inventory.workload import Workload
 
 __all__ = ["Predictor", "SpeedAnswer"]

@@ -10,8 +10,10 @@ lowers the rate of the best ones until their latencies are within the promise.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
+from trnsim.decide.inventory.workload import Workload, WorkloadSlo
 from trnsim.decide.times.families import TPOT, TTFT
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.place.machine import machine
@@ -20,12 +22,8 @@ from trnsim.system.serve.demand import Slo as Limits
 from trnsim.system.serve.figures import PERCENTILES, run_once
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
+from trnsim.system.serve.server import Deployment
 from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.inventory.workload import Workload, WorkloadSlo
-    from trnsim.system.serve.server import Deployment
 
 INPUT_TOKENS: Final = 2048
 OUTPUT_TOKENS: Final = 256

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from trnsim.arch.catalogue import Accelerator
 from trnsim.estimate.choice import shared_spread
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Accelerator
 
 
 @dataclass(frozen=True)

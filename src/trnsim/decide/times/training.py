@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import TRAINING
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.place.machine import Machine, machine
 from trnsim.system.train.best import Best, Effort, best, best_on
+from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import goodput
 from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.decide.inventory.workload import Workload
-    from trnsim.system.train.candidates import LayoutRequest
 
 MOST_TIMED: Final = 64
 """Instances of a job that is timed; larger jobs are assumed as fast per instance."""

@@ -11,14 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.decide.difference import AnswerChange, difference
+from trnsim.decide.why.answers import PlanAnswer
 from trnsim.decide.why.times import COLLECTIVE, LAYER, Time
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.decide.why.answers import PlanAnswer
 
 UNEXPLAINED: Final = "unexplained"
 _FORWARD: Final = ("prefill", "decode", "encode")

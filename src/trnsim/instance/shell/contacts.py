@@ -11,13 +11,11 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.instance.model import InstanceModel
 from trnsim.instance.shell import kernel, sysfs, tools
 from trnsim.instance.shell.cover import Cover
-
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceModel
 
 __all__ = ["CONTACTS", "make"]
 

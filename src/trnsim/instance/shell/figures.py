@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.instance.model import InstanceModel
 from trnsim.instance.shell.sysfs import ECC, core_folder, device_folder
-from trnsim.instance.state.hardware import counters
-
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.hardware import FaultRequest
-    from trnsim.instance.state.record import ProcessRecord
+from trnsim.instance.state.hardware import FaultRequest, counters
+from trnsim.instance.state.record import ProcessRecord
 
 __all__ = ["Counters", "counts_of", "errors_of", "levels_of"]
 

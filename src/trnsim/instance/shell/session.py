@@ -15,13 +15,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput
+from trnsim.instance.model import InstanceModel
 from trnsim.instance.shell import contacts, namespace, sysfs, tools
-
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceModel
 
 __all__ = ["Session", "become", "enter", "variables"]
 

@@ -9,10 +9,9 @@ physical core at every LNC, ECC counts as plain files, modes, and the names of a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceDevice, InstanceModel
+from trnsim.instance.model import InstanceDevice, InstanceModel
 
 __all__ = [
     "DEVICE_MEMORY",

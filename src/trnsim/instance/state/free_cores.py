@@ -12,11 +12,10 @@ import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import ProcessRecord
+from trnsim.instance.model import InstanceModel
+from trnsim.instance.state.record import ProcessRecord
 
 _LONGEST_S: Final = 2.0
 """Time after which a process no longer waits for another one that is choosing."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from trnsim.fabric.exchange import rings
-
-if TYPE_CHECKING:
-    from trnsim.isa.collectives.setting import Setting
-    from trnsim.isa.language.instruction import Instruction
+from trnsim.isa.collectives.setting import Setting
+from trnsim.isa.language.instruction import Instruction
 
 
 def check_channels(

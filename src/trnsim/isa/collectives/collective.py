@@ -21,21 +21,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array
 from trnsim.fabric.exchange import engine_bytes, exchange
 from trnsim.isa.collectives.setting import HIDDEN, Groups, Setting, in_words
 from trnsim.isa.dma.dma_copy import check_priority
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.meeting import Exchange, Meeting, meeting_of
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
-    from trnsim.memory import Tile
+from trnsim.memory import Tile
 
 _MATRIX = 2
 Sent = Sequence[Sequence["Array"]]

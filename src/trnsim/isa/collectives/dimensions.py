@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.isa.collectives.collective import Collective
 from trnsim.isa.language.instruction import SBUF
-
-if TYPE_CHECKING:
-    from trnsim.isa.collectives.collective import Collective
 
 
 def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...]) -> None:

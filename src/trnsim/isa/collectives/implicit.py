@@ -9,11 +9,10 @@ Source: nki.collectives.collective_permute_implicit, Channels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from trnsim.dtypes import round_to, to_float32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.fabric.exchange import rings
 from trnsim.isa.collectives.channels import check_channels
 from trnsim.isa.collectives.collective import Collective, Sent, flat
@@ -25,10 +24,6 @@ from trnsim.isa.language.instruction import HBM, SBUF, Dims
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
 
 
 class ImplicitPermute(Collective, engines=()):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.isa.collectives.collective import Collective, Sent, flat
 from trnsim.isa.collectives.dimensions import check_dimension, check_elements
 from trnsim.isa.collectives.setting import Groups
@@ -13,9 +12,6 @@ from trnsim.isa.language.declaration import reads_many, writes_many
 from trnsim.isa.language.instruction import HBM, SBUF, Dims
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
 
 _PERMUTE = "neuron-runtime/about/collectives.rst, Permute Operation"
 

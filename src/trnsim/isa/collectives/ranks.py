@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
 
+from trnsim.arch import NeuronCore
 from trnsim.fabric.exchange import rings
 from trnsim.isa.collectives.channels import check_channels
 from trnsim.isa.collectives.setting import HIDDEN, Setting
 from trnsim.isa.control.register import RegisterInstruction, VirtualRegister
 from trnsim.isa.language.declaration import writes_register
 from trnsim.isa.language.instruction import Dims
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 
 class RankId(

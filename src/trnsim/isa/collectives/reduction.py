@@ -11,25 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from trnsim.dtypes import round_to, to_float32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array, Dtype, round_to, to_float32
 from trnsim.fabric.exchange import groups_like
 from trnsim.fabric.reduction import Order, reduction_order
 from trnsim.isa.collectives.collective import Collective, Sent
 from trnsim.isa.collectives.dimensions import check_dimension, check_elements
 from trnsim.isa.language.declaration import reads_many, writes_many
-from trnsim.isa.language.instruction import HBM, SBUF, Dims
+from trnsim.isa.language.instruction import HBM, SBUF, Dims, Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Dtype
-    from trnsim.isa.language.instruction import Instruction
 
 _LEGAL = ("add", "minimum", "maximum")
 

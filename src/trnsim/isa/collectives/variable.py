@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from trnsim.dtypes import UINT32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import UINT32, Array
 from trnsim.errors import UndefinedBehavior, UninitializedRead
 from trnsim.fabric.topology import Racks
 from trnsim.isa.collectives.collective import Collective, Sent, flat
@@ -21,13 +22,9 @@ from trnsim.isa.collectives.movement import one_tensor
 from trnsim.isa.collectives.setting import in_words
 from trnsim.isa.language.declaration import reads_many, updates, writes_many
 from trnsim.isa.language.instruction import HBM, SBUF, Dims
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 _LNC = 2
 _IN_A_CHIP = 4

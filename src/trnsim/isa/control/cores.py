@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.arch import makes_pairs
+from trnsim.arch import NeuronCore, makes_pairs
+from trnsim.dtypes import Array
 from trnsim.isa.language.declaration import names, reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import CoreLink, Machine
 from trnsim.isa.language.meeting import Meeting, meeting_of
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import CoreLink, Machine
 
 _PAIR = 2
 _GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256

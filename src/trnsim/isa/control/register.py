@@ -11,21 +11,18 @@ Not modelled: the time that a loop or a condition waits for its registers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import reads, reads_register, writes, writes_register
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 _SOURCE = "nki.isa.VirtualRegister"
 _ONE = 1

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from trnsim.dtypes import BFLOAT16, FLOAT32, Float32Array, round_to, to_float32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Float32Array, round_to, to_float32
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.dma.dma_copy import check_rows, check_vector_index
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads_many, writes
 from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.memory import ScalarIndex, SnakeIndex, Tile, VectorIndex
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 _SOURCES_MAX = 16
 _PAIR = 2

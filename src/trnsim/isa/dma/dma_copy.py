@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.errors import NotModelled
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
-
 
 _PRIORITIES = range(4)
 _DRIVERS = (Engine.sync, Engine.scalar)

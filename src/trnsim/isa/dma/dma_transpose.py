@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
-from trnsim.dtypes import UINT32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import UINT32, Array
 from trnsim.isa.dma.dma_copy import (
     check_hardware_dge,
     check_priority,
@@ -17,13 +17,9 @@ from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.memory import Tile, VectorIndex
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 _AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 _LEGAL_ITEMSIZES = (2, 4)

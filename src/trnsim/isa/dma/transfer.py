@@ -8,15 +8,12 @@ engines.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
 
+from trnsim.arch import NeuronCore
 from trnsim.isa.language.instruction import SBUF, Cost
 from trnsim.isa.language.lanes import longest
 from trnsim.isa.language.modes import DgeMode
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.memory import Tile
+from trnsim.memory import Tile
 
 
 def transfer_cost(

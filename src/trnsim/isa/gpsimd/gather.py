@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from trnsim.dtypes import UINT16, UINT32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import UINT16, UINT32, Array
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 GPSIMD_CORE_PARTITIONS: Final = 16
 """Partitions served by each of the eight GpSimd cores: trainium_inferentia2_arch.rst."""

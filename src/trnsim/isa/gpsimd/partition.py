@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 PARTITION_REDUCTIONS: Final[dict[str, Callable[..., Array]]] = {
     "add": np.add.reduce,

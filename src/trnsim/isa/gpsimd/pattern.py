@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import operator
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.dtypes import round_to
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array, round_to
 from trnsim.isa.control.register import VirtualRegister
 from trnsim.isa.language.declaration import reads, reads_register, writes
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 Pattern = tuple[tuple[int, int], ...]
 Integer = int | VirtualRegister

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import BFLOAT16, FLOAT32, INT32, UINT32, Array
 from trnsim.errors import Unspecified
 from trnsim.isa.gpsimd.gather import GPSIMD_CORE_PARTITIONS
 from trnsim.isa.gpsimd.pattern import Integer, check_int32, int32
@@ -14,14 +15,10 @@ from trnsim.isa.language.declaration import reads, reads_register, writes
 from trnsim.isa.language.fields import are_tiles, is_whole
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 _CORE: Final = GPSIMD_CORE_PARTITIONS
 _TOPK_N: Final = (8, 1 << 16)

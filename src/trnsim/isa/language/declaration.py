@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from trnsim.dtypes import Dtype
-    from trnsim.memory import Memory
+from trnsim.dtypes import Dtype
+from trnsim.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from trnsim.dtypes import Array
+from trnsim.memory import Tile
+
 if TYPE_CHECKING:
-    from trnsim.dtypes import Array
     from trnsim.isa.language.instruction import Instruction
-    from trnsim.memory import Tile
 
 
 @dataclass(frozen=True, slots=True)

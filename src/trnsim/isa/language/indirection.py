@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trnsim.arch import NeuronCore
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Memory, SnakeIndex, Tile
 
 if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
     from trnsim.isa.language.instruction import Instruction
 
 _INDIRECT = "nki.language.NkiTensor.indirect"

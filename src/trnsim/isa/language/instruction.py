@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from math import prod
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Self, dataclass_transform
+from typing import ClassVar, Final, NoReturn, Self, dataclass_transform
 
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.language.declaration import (
     CHANGES,
@@ -34,16 +36,12 @@ from trnsim.isa.language.declaration import (
 from trnsim.isa.language.definedness import Movement, Spread, spread_over_results
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
+from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.meeting import Meeting
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.language.strides import is_far_apart
 from trnsim.memory import Memory, ScalarIndex, Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
-    from trnsim.isa.language.meeting import Meeting
-    from trnsim.memory.index import Register
+from trnsim.memory.index import Register
 
 SBUF: Final = Memory.SBUF
 PSUM: Final = Memory.PSUM

@@ -7,20 +7,17 @@ documents of SDK 2.26 gave (aws-neuron-sdk@0521004c general/nki/api/nki/isa/__in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array, Float32Array
+from trnsim.facts import Rate
 from trnsim.isa.language.instruction import PSUM, Cost
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.strides import step_bytes
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Float32Array
-    from trnsim.facts import Rate
-    from trnsim.memory import Tile
-
+from trnsim.memory import Tile
 
 _CLOCKS: Final[dict[Engine, Callable[[NeuronCore], Rate]]] = {
     Engine.tensor: lambda core: core.tensor_clock_hz,

@@ -10,22 +10,19 @@ Source: nki.isa.activation, nki.isa.tensor_scalar_reduce: Accumulator behavior.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Container, Sequence
+from typing import Protocol
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Array, Float32Array
 from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.fabric.fabric import Fabric
+from trnsim.isa.language.meeting import Exchange, Meeting
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.numerics.xorwow import GENERATORS, RandomState
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Float32Array
-    from trnsim.fabric.fabric import Fabric
-    from trnsim.isa.language.meeting import Exchange, Meeting
-    from trnsim.memory import Tile
+from trnsim.memory import Tile
 
 
 class Accumulator:

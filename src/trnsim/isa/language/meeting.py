@@ -10,12 +10,10 @@ Source: nki.isa.core_barrier, nki.isa.sendrecv (operations of one pipe proceed t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trnsim.dtypes import Array
+from trnsim.dtypes import Array
 
 
 class Meeting(NamedTuple):

@@ -6,20 +6,17 @@ number or an integer vector, unary operators nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from trnsim.dtypes import FLOAT32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import FLOAT32, Array
 from trnsim.isa.language.instruction import PSUM, Instruction
 from trnsim.isa.language.lanes import along_free_axis
 from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
 
 TABLE: Final = "nki.api.shared.rst, Supported Math Operators for NKI ISA"
 UNARY: Final = 1

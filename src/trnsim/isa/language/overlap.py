@@ -11,15 +11,11 @@ partition in a deeply pipelined fashion".
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.definedness import as_it_is
-from trnsim.memory import ByteMask
-
-if TYPE_CHECKING:
-    from trnsim.isa.language.instruction import Instruction
-    from trnsim.memory import AccessPattern, Tile
+from trnsim.isa.language.instruction import Instruction
+from trnsim.memory import AccessPattern, ByteMask, Tile
 
 _KEPT = 1 << 12
 

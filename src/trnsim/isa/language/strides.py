@@ -5,13 +5,11 @@ Source: trainium_inferentia2_arch.rst, Data Movement, Performance Consideration:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FAR_BYTES: Final = 16
 """Largest distance of elements that stream at the full rate."""

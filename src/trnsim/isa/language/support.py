@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trnsim.arch import advised, where
+from trnsim.arch import Has, NeuronCore, advised, where
 
 if TYPE_CHECKING:
-    from trnsim.arch import Has, NeuronCore
     from trnsim.isa.language.instruction import Instruction
 
 

@@ -12,20 +12,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, Field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.arch import NeuronCore, cores, where
 from trnsim.errors import IllegalInstruction
-from trnsim.facts import Count, Rate
+from trnsim.facts import Count, Fact, Rate
 from trnsim.formatting import markdown_table
 from trnsim.isa.language.declaration import Operand
 from trnsim.isa.language.instruction import ON_PARTITIONS, Cost, Instruction
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.reference.example import examples, on_engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.facts import Fact
 
 _ACCESS: Final = {"read": "reads", "write": "writes", "update": "updates", "name": "names"}
 _NOTE: Final = "Note:"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import Float32Array
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.language.support import check_support
@@ -20,11 +21,6 @@ from trnsim.isa.scalar.activation import (
     named_function,
 )
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Float32Array
-    from trnsim.isa.language.machine import Machine
 
 _BYPASS = "bypass"
 _PAIRS = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.arch import advised, cores
-from trnsim.dtypes import FLOAT32, TFLOAT32
+from trnsim.arch import NeuronCore, advised, cores
+from trnsim.dtypes import FLOAT32, TFLOAT32, Array, Float32Array
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import (
     Operand,
@@ -26,8 +26,6 @@ from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, ActivationFunc
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Float32Array
     from trnsim.isa.scalar.activate2 import Activate2
 
 _TABLE = "nki.api.shared.rst, Supported Activation Functions for NKI ISA"

@@ -6,15 +6,12 @@ Source: nki.isa.nc_matmul and nki.isa.nc_matmul_mx, Tensor indirection.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from trnsim.arch import NeuronCore
 from trnsim.isa.language.indirection import check_offsets
+from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.support import check_support
 from trnsim.memory import SnakeIndex, Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.instruction import Instruction
 
 _GROUP_PARTITIONS = 32  # nki.language.NkiTensor.indirect
 

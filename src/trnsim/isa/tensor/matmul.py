@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -12,12 +11,14 @@ from trnsim.dtypes import (
     FLOAT16,
     FLOAT32,
     TFLOAT32,
+    Dtype,
 )
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import longest
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
@@ -37,11 +38,6 @@ from trnsim.isa.tensor.transpose import (
     transposed_dtypes,
 )
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Dtype
-    from trnsim.isa.language.machine import Machine
 
 _FP8 = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)
 _INPUTS = (BFLOAT16, FLOAT16, FLOAT32, TFLOAT32, *_FP8)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT4_E2M1FN_X4,
@@ -15,6 +14,8 @@ from trnsim.dtypes import (
     FLOAT16,
     FLOAT32,
     UINT8,
+    Array,
+    Float32Array,
     mx_dequantize,
     mx_quantize,
     pack_x4,
@@ -25,6 +26,7 @@ from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
@@ -46,11 +48,6 @@ from trnsim.isa.tensor.tensor_engine import (
     streaming_cycles,
 )
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Float32Array
-    from trnsim.isa.language.machine import Machine
 
 _SCALE_STARTS = (0, 4, 8, 12)
 _SCALES = (FLOAT8_E8M0FNU, UINT8)

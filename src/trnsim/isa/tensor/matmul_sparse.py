@@ -8,10 +8,9 @@ Source: trainium2_arch.rst, M:N Structured Sparsity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -21,10 +20,12 @@ from trnsim.dtypes import (
     SPARSITY_PATTERNS,
     TFLOAT32,
     UINT16,
+    Array,
     expand,
 )
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.tensor_engine import (
@@ -36,11 +37,6 @@ from trnsim.isa.tensor.tensor_engine import (
     streaming_cycles,
 )
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 _SOURCE = "nki.isa.sparse_matmul (trainium2_arch.rst, M:N Structured Sparsity)"
 _INPUTS = (BFLOAT16, FLOAT16, TFLOAT32, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT8_E4M3FN)

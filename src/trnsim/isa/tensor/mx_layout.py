@@ -12,14 +12,11 @@ Packing Scale Values.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.dtypes import MX_BLOCK
+from trnsim.dtypes import MX_BLOCK, Array
 from trnsim.isa.tensor.array_indirection import index_of
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.dtypes import Array
 
 QUADRANT: Final = 32
 PACKED_ELEMENTS: Final = 4

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.arch import has_dtype
-from trnsim.dtypes import BFLOAT16, FLOAT32
+from trnsim.arch import NeuronCore, has_dtype
+from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array
 from trnsim.errors import UndefinedBehavior
-from trnsim.isa.language.instruction import Cost
+from trnsim.isa.language.instruction import Cost, Dims, Instruction
 from trnsim.isa.language.lanes import longest, shortest
 from trnsim.isa.language.support import check_support
-from trnsim.memory import SnakeIndex
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Dtype, Float32Array
-    from trnsim.isa.language.instruction import Dims, Instruction
-    from trnsim.memory import AccessPattern, ByteMask, Tile
+from trnsim.memory import AccessPattern, ByteMask, SnakeIndex, Tile
 
 _PAIR = 2
 

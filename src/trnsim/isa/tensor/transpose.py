@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, to_float32
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, Array, Dtype, to_float32
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
@@ -19,11 +19,6 @@ from trnsim.isa.tensor.tensor_engine import (
     streaming_cycles,
 )
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Dtype
-    from trnsim.isa.language.machine import Machine
 
 _WIDE_BYTES = 2
 

@@ -10,10 +10,9 @@ Source: nki.isa.tensor_scalar_reduce, nki.isa.exponential: Accumulator behavior.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.dtypes import Array, Float32Array
 from trnsim.errors import InternalError
 from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.lanes import along_free_axis
@@ -21,9 +20,6 @@ from trnsim.isa.language.machine import IDENTITIES, Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.dtypes import Array, Float32Array
 
 _ACCUMULATES_NOTHING = (ReduceCmd.idle, ReduceCmd.reset)
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import round_to
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import copy_speedup, lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import SnakeIndex, Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 
 class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsimd)):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import BFLOAT16, INT32, UINT32
 from trnsim.isa.language.declaration import reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
@@ -16,6 +15,7 @@ from trnsim.isa.language.lanes import (
     same_shape,
     tensor_tensor_speedup,
 )
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import (
     BINARY,
@@ -32,10 +32,6 @@ from trnsim.isa.language.operands import (
 )
 from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 _EXACT_INTEGERS = (INT32, UINT32)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -23,15 +22,12 @@ from trnsim.dtypes import (
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_float32
 from trnsim.isa.language.support import check_support
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 _DIMENSIONS = 4
 _FLOATS = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT16, BFLOAT16, FLOAT32)

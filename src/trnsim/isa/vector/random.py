@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from trnsim.arch import Has, NeuronCore
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -22,20 +23,17 @@ from trnsim.dtypes import (
     UINT8,
     UINT16,
     UINT32,
+    Array,
 )
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import check_float32
 from trnsim.isa.language.support import check_support
 from trnsim.isa.numerics.xorwow import GENERATORS, STATE_WORDS
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import Has, NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 _INTEGERS: Final = (INT8, INT16, INT32, UINT8, UINT16, UINT32)
 _FLOATS: Final = (FLOAT8_E4M3, FLOAT8_E5M2, FLOAT16, BFLOAT16, FLOAT32, TFLOAT32)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trnsim.arch import NeuronCore
 from trnsim.isa.language.declaration import (
     Operand,
     State,
@@ -14,6 +13,7 @@ from trnsim.isa.language.declaration import (
 )
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import (
     apply_along,
@@ -25,10 +25,6 @@ from trnsim.isa.language.operands import (
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 _REDUCTIONS = ("add", "multiply", "maximum", "minimum")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -17,10 +16,13 @@ from trnsim.dtypes import (
     INT16,
     UINT8,
     UINT16,
+    Array,
+    Float32Array,
 )
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import (
     BINARY,
@@ -35,11 +37,6 @@ from trnsim.isa.language.operands import (
 from trnsim.isa.language.operator_tables import ALU, AluOperator
 from trnsim.isa.vector.accumulation import check_command, starting
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Float32Array
-    from trnsim.isa.language.machine import Machine
 
 # Bit for bit commutative operators: numpy's left-to-right scan gives their results.
 _RUNNING = {

@@ -7,25 +7,20 @@ max(MIN_II, N).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
-from trnsim.dtypes import UINT16, UINT32, round_to
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import UINT16, UINT32, Array, Float32Array, round_to
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import is_number
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array, Float32Array
-    from trnsim.isa.language.machine import Machine
 
 _EIGHT = 8
 _DIMENSIONS = 3

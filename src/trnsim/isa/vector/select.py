@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import (
     BOOL,
     FLOAT32,
@@ -17,25 +19,20 @@ from trnsim.dtypes import (
     UINT8,
     UINT16,
     UINT32,
+    Array,
     round_to,
 )
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.declaration import State, StateUse, reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
 from trnsim.isa.language.operands import check_one_in_psum, is_number
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.language.support import check_support
 from trnsim.isa.vector.accumulation import accumulate, check_command
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.arch import NeuronCore
-    from trnsim.dtypes import Array
-    from trnsim.isa.language.machine import Machine
 
 FP32_MIN: Final = float(np.finfo(np.float32).min)
 _EXACT_INTEGERS_END: Final = 1 << 24

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.isa.language.machine import Machine
 
 _TRIPLE = 3  # count, mean, variance * count
 _PAIR = 2  # mean, variance

@@ -8,7 +8,7 @@ back elements are copied into the memory that JAX names.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,10 @@ from trnsim.jax.pjrt.devices import memory_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
 from trnsim.jax.pjrt.events import READY, event_of, failed_event
 from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
+from trnsim.jax.pjrt.memories import PjrtMemory
 from trnsim.jax.pjrt.structs import enumeration, struct
 from trnsim.jax.pjrt.sweep import Place, buffers, place_above, sweep, track_buffer
 from trnsim.jax.pjrt.table import slot
-
-if TYPE_CHECKING:
-    from trnsim.jax.pjrt.memories import PjrtMemory
 
 _STRIDES: Final = enumeration("Buffer_MemoryLayout_Type")["Strides"]
 _TILED: Final = enumeration("Buffer_MemoryLayout_Type")["Tiled"]

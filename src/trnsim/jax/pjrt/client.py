@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.device.device_core import target
 from trnsim.errors import BadInput
 from trnsim.jax import autoload, private
-from trnsim.jax.pjrt.devices import by_core, devices, make_devices
+from trnsim.jax.pjrt.devices import PjrtDevice, by_core, devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.memories import memories
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.table import slot
 from trnsim.jax.processes import processes
 from trnsim.version import VERSION
-
-if TYPE_CHECKING:
-    from trnsim.jax.pjrt.devices import PjrtDevice
 
 _XLA_VERSION: Final = 2  # understands serialized StableHLO
 

@@ -9,7 +9,7 @@ Source: aws-neuron-sdk archive/appnotes/torch-neuronx/introducing-pytorch-2-6.rs
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.device.device_core import device_core, target
 from trnsim.device.hbm import DeviceMemory, device_memory
@@ -17,14 +17,11 @@ from trnsim.jax.host_client import host
 from trnsim.jax.memory_kinds import HBM, KINDS
 from trnsim.jax.pjrt.handles import Handle, Text, pointers
 from trnsim.jax.pjrt.memories import PjrtMemory, memories
-from trnsim.jax.pjrt.named_values import NamedValues
+from trnsim.jax.pjrt.named_values import NamedValues, Value
 from trnsim.jax.pjrt.structs import fill_struct
 from trnsim.jax.pjrt.sweep import sweep
 from trnsim.jax.pjrt.table import noop_address, slot
 from trnsim.jax.processes import cores
-
-if TYPE_CHECKING:
-    from trnsim.jax.pjrt.named_values import Value
 
 _PAIR: Final = 2
 _IS_SET: Final = "_is_set"

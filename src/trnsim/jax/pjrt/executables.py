@@ -6,7 +6,7 @@ import ctypes
 import time
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from trnsim.device.steps import steps
 from trnsim.errors import BadInput
 from trnsim.jax import private, wire
 from trnsim.jax.execution import DeviceProgram
-from trnsim.jax.host_client import host
+from trnsim.jax.host_client import HostArray, host
 from trnsim.jax.memory_kinds import HBM
 from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require_room
 from trnsim.jax.pjrt.devices import by_core, devices
@@ -34,9 +34,6 @@ from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill_struct, struct
 from trnsim.jax.pjrt.sweep import Place, begin_call, buffers, place_above
 from trnsim.jax.pjrt.table import extension, noop_address, slot
-
-if TYPE_CHECKING:
-    from trnsim.jax.host_client import HostArray
 
 _numbers: Final = count()
 

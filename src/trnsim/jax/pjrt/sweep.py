@@ -17,13 +17,12 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from trnsim.jax import private
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from trnsim.jax.pjrt.buffers import Buffer
 
 Place: TypeAlias = tuple[int, int]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import TensorType, Value
-
-if TYPE_CHECKING:
-    from trnsim.jax.stablehlo.scope import Scope
+from trnsim.jax.stablehlo.scope import Scope
 
 _BITS: Final = 32
 _WORD: Final = 2**_BITS

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from trnsim.graph import Kind, Node, Value
+from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.program import current_core
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.lower.emit.places.tensor_place import TensorPlace
 
 
 class NamedStretch(NamedTuple):

@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.arch.catalogue import catalogue
+from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.facts import Rate, assumed, documented
 from trnsim.place.links.lines import Line
 
 if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Instance
     from trnsim.place.links.exchange import Lay
 
 _TUNING: Final = "NVIDIA/nccl, src/graph/tuning.cc"

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.fabric.choice import choose
 from trnsim.fabric.constants import EFA_HOP_S, hop_s
-from trnsim.fabric.fabric import fabric
+from trnsim.fabric.fabric import Fabric, fabric
 from trnsim.place.links.lines import Line, combined
 
 if TYPE_CHECKING:
-    from trnsim.fabric.fabric import Fabric
     from trnsim.place.links.exchange import Lay
 
 _LARGE: Final = 2.0**40

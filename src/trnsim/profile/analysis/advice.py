@@ -10,23 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from trnsim.isa import Engine
+from trnsim.errors import SourceLine
+from trnsim.isa import Engine, Instruction
 from trnsim.profile.analysis import what_if
 from trnsim.profile.analysis.examination import Examination, Repair
 from trnsim.profile.analysis.sharing import one_engine_alone
 from trnsim.profile.analysis.tiles import part_of_array, short_streams
 from trnsim.profile.units import bytes_text, percent_text, time_text
-from trnsim.timing import EnginePlacement
+from trnsim.timing import EnginePlacement, Timeline
 from trnsim.timing.occupancy import critical_steps
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.isa import Instruction
-    from trnsim.timing import Timeline
 
 _GUIDE: Final = "aws-neuron-sdk nki/deep-dives/nki_perf_guide.rst"
 _TRN2: Final = "aws-neuron-sdk nki/guides/architecture/trainium2_arch.rst"

@@ -6,27 +6,22 @@ Times are nanoseconds from the first instruction on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from trnsim.arch import Target
+from trnsim.errors import SourceLine
+from trnsim.isa import Instruction
 from trnsim.memory import Memory, capacity_bytes
-from trnsim.profile.analysis.advice import advise
+from trnsim.profile.analysis.advice import Advice, advise
 from trnsim.profile.analysis.gains import gains
 from trnsim.profile.analysis.roofline import roofline
+from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.core import Core
-from trnsim.profile.measures.lines import line_text, time_by_line
-from trnsim.timing.occupancy import columns, critical_steps, occupancy
-
-if TYPE_CHECKING:
-    from trnsim.arch import Target
-    from trnsim.errors import SourceLine
-    from trnsim.isa import Instruction
-    from trnsim.profile.analysis.advice import Advice
-    from trnsim.profile.analysis.summary import Summary
-    from trnsim.profile.measures.lines import LineTime
-    from trnsim.timing import Timeline
-    from trnsim.timing.occupancy import Integers, Seconds
+from trnsim.profile.measures.lines import LineTime, line_text, time_by_line
+from trnsim.timing import Timeline
+from trnsim.timing.occupancy import Integers, Seconds, columns, critical_steps, occupancy
 
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2

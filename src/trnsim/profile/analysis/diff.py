@@ -11,16 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.document.answer import Block, Column, Document, Note, Section, Table, columns
 from trnsim.document.text import text
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
+from trnsim.profile.analysis.data import Data
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
-
-if TYPE_CHECKING:
-    from trnsim.profile.analysis.data import Data
 
 _NS_PER_S: Final = 1e9
 _SHOWN: Final = 12

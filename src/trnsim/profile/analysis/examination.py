@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from trnsim.timing import recorded
+from trnsim.errors import SourceLine
+from trnsim.isa import Engine, Instruction
+from trnsim.timing import EnginePlacement, Timeline, recorded
 from trnsim.timing.occupancy import Columns, Integers, columns
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.isa import Engine, Instruction
-    from trnsim.timing import EnginePlacement, Timeline
 
 
 @dataclass(frozen=True, slots=True)

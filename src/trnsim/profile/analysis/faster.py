@@ -7,14 +7,12 @@ bandwidths, and issue times of their queues.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from trnsim.arch import NeuronCore
 from trnsim.facts import Rate
 from trnsim.isa import Engine
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 _FASTER: Final = 2.0
 _RATES: Final = {

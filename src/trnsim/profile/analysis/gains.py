@@ -8,15 +8,12 @@ not add up.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.errors import SourceLine
 from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.lines import time_by_line
-from trnsim.timing import EnginePlacement, recorded
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.timing import Timeline
+from trnsim.timing import EnginePlacement, Timeline, recorded
 
 _TRIED: Final = 8
 _TRIED_INSTRUCTIONS: Final = 200_000

@@ -9,17 +9,15 @@ Source: neuron-explorer profile-schema-reference.rst, mfu_max_achievable_estimat
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.profile.measures.traffic import Totals
+from trnsim.timing import Timeline
 from trnsim.timing.occupancy import columns
-
-if TYPE_CHECKING:
-    from trnsim.profile.analysis.summary import Summary
-    from trnsim.timing import Timeline
 
 
 def roofline(timeline: Timeline, summary: Summary) -> dict[str, Any]:

@@ -6,15 +6,13 @@ are also tried as a whole. The better of the two is proposed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.isa import Engine
 from trnsim.profile.analysis import what_if
 from trnsim.profile.analysis.examination import Examination, Repair
 from trnsim.profile.units import percent_text
-
-if TYPE_CHECKING:
-    from trnsim.timing import EnginePlacement
+from trnsim.timing import EnginePlacement
 
 _HELPERS: Final = (Engine.vector, Engine.scalar, Engine.gpsimd)
 

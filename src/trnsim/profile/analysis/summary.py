@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.document.answer import Table, labelled
 from trnsim.document.text import section_text
@@ -21,12 +21,10 @@ from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
+from trnsim.program import Program
+from trnsim.timing import Timeline
 from trnsim.timing.expectation import unseen_error
 from trnsim.timing.occupancy import critical_steps, occupancy
-
-if TYPE_CHECKING:
-    from trnsim.program import Program
-    from trnsim.timing import Timeline
 
 LAUNCH: Final = "launch"
 LATENCY: Final = "latency"

@@ -9,21 +9,16 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from trnsim.isa import Engine
-from trnsim.memory import Memory
+from trnsim.isa import Engine, Instruction
+from trnsim.memory import Box, Memory
 from trnsim.profile.analysis import what_if
-from trnsim.profile.analysis.examination import Repair
+from trnsim.profile.analysis.examination import Examination, Repair
 from trnsim.profile.analysis.what_if import Growth
 from trnsim.profile.units import percent_text
+from trnsim.program import Program
 from trnsim.timing import EnginePlacement
-
-if TYPE_CHECKING:
-    from trnsim.isa import Instruction
-    from trnsim.memory import Box
-    from trnsim.profile.analysis.examination import Examination
-    from trnsim.program import Program
 
 _Place = tuple[int, "Box"]
 """The number of the storage that holds a tile, and the tile's box in it."""

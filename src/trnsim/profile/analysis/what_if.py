@@ -6,19 +6,16 @@ instruction computes. Then the whole program is scheduled again with the new cos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import BFLOAT16, FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Cost, Engine, Instruction
 from trnsim.memory import AccessPattern, Memory, Storage, Tile
 from trnsim.timing import EnginePlacement
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.arch import NeuronCore
 
 
 class Growth(NamedTuple):

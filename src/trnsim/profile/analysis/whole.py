@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.document.answer import Block, Note, Table, columns, labelled
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
+from trnsim.profile.analysis.data import Data
 from trnsim.profile.measures.parts import WAITING, PartCost
 from trnsim.profile.units import bytes_text, percent_text, time_text
-
-if TYPE_CHECKING:
-    from trnsim.profile.analysis.data import Data
 
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from trnsim.document.answer import Note, labelled
 from trnsim.document.text import section_text
+from trnsim.errors import SourceLine
+from trnsim.isa import Collective
 from trnsim.profile.measures.collectives import (
     TimedCollective,
     algorithm_of,
@@ -19,11 +21,7 @@ from trnsim.profile.measures.collectives import (
     times_of,
 )
 from trnsim.profile.units import bytes_text, time_text
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.isa import Collective
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 _SHOWN: Final = 3
 

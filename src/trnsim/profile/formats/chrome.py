@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.profile.formats.trace_events import (
     Point,
@@ -15,9 +15,7 @@ from trnsim.profile.formats.trace_events import (
     span,
 )
 from trnsim.profile.formats.tracks import CoreTracks, TrackSlice
-
-if TYPE_CHECKING:
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 _NS_PER_US: Final = 1e3
 

@@ -8,16 +8,12 @@ Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.prot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from trnsim.profile.formats.protobuf import block, double, fixed64, number, text
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 _PACKET: Final = 1  # Trace.packet
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60  # TracePacket

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.isa import Engine
 from trnsim.profile.formats.perfetto import SliceNotes, Trace, TrackPlace
@@ -23,9 +23,7 @@ from trnsim.profile.measures.collectives import (
 )
 from trnsim.profile.measures.core import ns
 from trnsim.profile.measures.links import LinkRate
-
-if TYPE_CHECKING:
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 _BYTES_PER_GB: Final = 1e9
 _NS_PER_S: Final = 1e9

@@ -5,12 +5,10 @@ Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.prot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from trnsim.profile.formats.protobuf import block, number, text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _PACKET: Final = 1  # Trace.packet
 _TIMESTAMP, _SEQUENCE, _EVENT, _TRACK = 8, 10, 11, 60  # TracePacket

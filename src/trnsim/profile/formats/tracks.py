@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from trnsim.errors import SourceLine
 from trnsim.isa import Engine
 from trnsim.memory import Memory
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.lines import line_text
+from trnsim.timing import Timeline
 from trnsim.timing.occupancy import Integers, Seconds, occupancy
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.timing import Timeline
 
 _BYTES_PER_GB: Final = 1e9
 

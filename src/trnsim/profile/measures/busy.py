@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from trnsim.isa import Engine
 from trnsim.profile.measures.intervals import union
+from trnsim.timing import Timeline
 from trnsim.timing.occupancy import columns
-
-if TYPE_CHECKING:
-    from trnsim.timing import Timeline
 
 
 def busy_s(timeline: Timeline) -> dict[str, float]:

@@ -12,21 +12,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim.fabric.exchange import exchange
 from trnsim.isa import Collective, Engine
-from trnsim.profile.measures.intervals import union
-from trnsim.timing.occupancy import columns
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from trnsim.profile.measures.intervals import Intervals
-    from trnsim.timing import Timeline
-    from trnsim.timing.occupancy import Seconds
+from trnsim.profile.measures.intervals import Intervals, union
+from trnsim.timing import Timeline
+from trnsim.timing.occupancy import Seconds, columns
 
 COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
 """The engines whose work hides a collective."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from trnsim.isa import Engine
 from trnsim.profile.measures.throughput import Throughput, throughput
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.measures.transfers import Transfers, transfers
-from trnsim.timing.occupancy import Columns, columns
-
-if TYPE_CHECKING:
-    from trnsim.program import Program
-    from trnsim.timing import Timeline
-    from trnsim.timing.occupancy import Integers, Seconds
+from trnsim.program import Program
+from trnsim.timing import Timeline
+from trnsim.timing.occupancy import Columns, Integers, Seconds, columns
 
 _NS_PER_S: Final = 1e9
 _RANK_SHIFT: Final = 40

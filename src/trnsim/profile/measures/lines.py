@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trnsim.errors import SourceLine
+from trnsim.timing import Timeline
 from trnsim.timing.occupancy import columns, critical_steps
-
-if TYPE_CHECKING:
-    from trnsim.errors import SourceLine
-    from trnsim.timing import Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,16 @@ not told apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim.fabric.exchange import exchange
 from trnsim.isa import Collective
 from trnsim.profile.measures.collectives import meetings
 from trnsim.profile.measures.throughput import Throughput, throughput
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 
 class LinkRate(NamedTuple):

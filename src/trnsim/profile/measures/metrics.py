@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from trnsim.arch import TARGETS
+from trnsim.arch import TARGETS, NeuronCore
 from trnsim.arch.catalogue import catalogue
 from trnsim.isa import Engine
 from trnsim.memory import Memory
@@ -25,13 +26,8 @@ from trnsim.profile.measures.schema import summary_names
 from trnsim.profile.measures.semaphores import count_updates
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.measures.transfers import HARDWARE, SOFTWARE, STATIC, UNKNOWN, transfers
+from trnsim.timing import Timeline
 from trnsim.timing.occupancy import columns
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from trnsim.arch import NeuronCore
-    from trnsim.timing import Timeline
 
 Number = int | float
 Value = Number | None

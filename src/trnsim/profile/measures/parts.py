@@ -7,20 +7,16 @@ is the device time. Work beside another part's critical instructions has no shar
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from trnsim.isa import Engine
 from trnsim.profile.measures.traffic import Totals
-from trnsim.timing.occupancy import columns, critical_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trnsim.timing import Timeline
-    from trnsim.timing.occupancy import Integers, Seconds
+from trnsim.timing import Timeline
+from trnsim.timing.occupancy import Integers, Seconds, columns, critical_steps
 
 WAITING: Final = "waiting"
 """No engine: latency until the next step of the critical path starts."""

@@ -7,13 +7,12 @@ would assign and share is not known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from trnsim.program import Program
-    from trnsim.timing.occupancy import Integers
+from trnsim.program import Program
+from trnsim.timing.occupancy import Integers
 
 
 class Waits(NamedTuple):

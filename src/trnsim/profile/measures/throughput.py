@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from trnsim.timing.occupancy import Integers, Seconds
+from trnsim.timing.occupancy import Integers, Seconds
 
 
 class Throughput(NamedTuple):

@@ -7,19 +7,17 @@ instruction's class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from trnsim.arch import NeuronCore
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import Engine
 from trnsim.isa.language.declaration import CHANGES, LOOKS
 from trnsim.memory import Memory
-
-if TYPE_CHECKING:
-    from trnsim.arch import NeuronCore
-    from trnsim.program import Checked, Program
-    from trnsim.timing.occupancy import Integers
+from trnsim.program import Checked, Program
+from trnsim.timing.occupancy import Integers
 
 _FP32_WEIGHT: Final = 4.0
 _MX_WEIGHT: Final = 0.25

@@ -8,22 +8,17 @@ engines that it uses, each of which serves 8 partitions; the share of one engine
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from trnsim.isa import DgeMode, Engine
+from trnsim.arch import NeuronCore
+from trnsim.isa import DgeMode, Engine, Instruction
 from trnsim.isa.dma.transfer import engines_used
-from trnsim.timing.occupancy import columns
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from trnsim.arch import NeuronCore
-    from trnsim.isa import Instruction
-    from trnsim.program import Checked
-    from trnsim.timing import Timeline
-    from trnsim.timing.occupancy import Integers, Seconds
+from trnsim.program import Checked
+from trnsim.timing import Timeline
+from trnsim.timing.occupancy import Integers, Seconds, columns
 
 STATIC: Final = "data"
 SOFTWARE: Final = "software_dynamic"

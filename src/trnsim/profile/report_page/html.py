@@ -8,12 +8,10 @@ with all of HTML's special characters escaped, and the script writes it as text,
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.document.builder import as_json, filled, page, resource
-
-if TYPE_CHECKING:
-    from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import Data
 
 _PACKAGE: Final = "trnsim.profile.report_page"
 _SCRIPTS: Final = ("page.js", "details.js", "charts.js", "model.js", "timeline.js", "start.js")

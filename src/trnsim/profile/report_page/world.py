@@ -8,21 +8,18 @@ Spans narrower than a pixel are merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim.document.answer import Block, Document, Drawing, Note, Section, Table, columns
 from trnsim.document.drawing import legend
 from trnsim.document.html import html
+from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
 from trnsim.profile.measures.collectives import Times, times_of
 from trnsim.profile.units import bytes_text, time_text
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 _WIDTH: Final = 1160
 _LANE: Final = 9

@@ -6,18 +6,15 @@ table lists it. Timestamps are nanoseconds from the first instruction on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.schema import Table
 from trnsim.profile.measures.schema import tables as schema_tables
 from trnsim.profile.tables import collectives, dma, events, memory, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.profile.analysis.summary import Summary
-    from trnsim.timing import Timeline
+from trnsim.timing import Timeline
 
 __all__ = ["explorer_tables"]
 

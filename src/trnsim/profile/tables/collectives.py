@@ -9,16 +9,14 @@ Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from trnsim.isa import Collective
 from trnsim.profile.measures.collectives import algorithm_of, timed_collectives
 from trnsim.profile.measures.core import Core, ns
-
-if TYPE_CHECKING:
-    from trnsim.isa import Collective
-    from trnsim.profile.measures.schema import Table
+from trnsim.profile.measures.schema import Table
 
 _CC_CORES: Final = 2
 """CC-Cores of a NeuronCore; those that no stream has to itself belong to stream 0.

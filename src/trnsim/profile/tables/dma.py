@@ -8,18 +8,16 @@ Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from trnsim.isa import Instruction
+from trnsim.memory import Tile
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
 from trnsim.profile.measures.throughput import Throughput, throughput
 from trnsim.profile.measures.transfers import QUEUE_TYPES
-
-if TYPE_CHECKING:
-    from trnsim.isa import Instruction
-    from trnsim.memory import Tile
 
 
 def packets(core: Core) -> Table:

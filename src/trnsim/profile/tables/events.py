@@ -5,7 +5,7 @@ Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.intervals import union
 from trnsim.profile.measures.schema import Table
 from trnsim.profile.measures.semaphores import updates, waits
-
-if TYPE_CHECKING:
-    from trnsim.profile.measures.traffic import Traffic
-    from trnsim.program import Checked
-    from trnsim.timing.occupancy import Integers
+from trnsim.profile.measures.traffic import Traffic
+from trnsim.program import Checked
+from trnsim.timing.occupancy import Integers
 
 _MOVED: Final = (
     "hbm_read_bytes",

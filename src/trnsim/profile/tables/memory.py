@@ -8,7 +8,7 @@ Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from trnsim.isa import Engine
 from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
-from trnsim.timing.occupancy import lives
-
-if TYPE_CHECKING:
-    from trnsim.program import StorageUse
-    from trnsim.timing.occupancy import Lives
+from trnsim.program import StorageUse
+from trnsim.timing.occupancy import Lives, lives
 
 _SAMPLED: Final = (0, 32, 64, 96)
 """The partitions that the tables show. Source: SbufAllocation.partition."""

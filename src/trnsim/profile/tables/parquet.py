@@ -5,19 +5,15 @@ pyarrow writes them. It is an extra, `trnsim[parquet]`, and is imported only her
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.errors import BadInput
 from trnsim.files import Draft
-from trnsim.profile.measures.schema import VERSION, tables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.profile.measures.schema import Table
+from trnsim.profile.measures.schema import VERSION, Table, tables
 
 EXTRA = "pip install 'trnsim[parquet]'"
 

@@ -5,17 +5,13 @@ Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s
-from trnsim.profile.measures.schema import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trnsim.profile.analysis.summary import Summary
-    from trnsim.profile.measures.schema import Column, Table
-    from trnsim.timing import Timeline
+from trnsim.profile.measures.schema import VERSION, Column, Table
+from trnsim.timing import Timeline
 
 _HZ_PER_GHZ: Final = 1e9
 _NS_PER_S: Final = 1e9

@@ -10,15 +10,12 @@ read from catalogue rows and published documents (``facts.yaml``) or computed by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.system.claims.rows import RowReader
 from trnsim.system.claims.sentences import judged_claims
 from trnsim.system.claims.verdict import Claim, ClaimBasis, ClaimPart, ClaimVerdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["Claim", "ClaimBasis", "ClaimPart", "ClaimVerdict", "claims", "counts"]
 

@@ -7,15 +7,12 @@ computed from, and a figure with an assumed input cannot hide it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Grade(Enum):

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, citations
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.system.claims.rows import RowReader
+from trnsim.system.claims.rows import RowReader
 
 SOURCES: Final = {
     "train": "trnsim plan train: the layout of least time, sequences of 8192 or as many as fit",

@@ -6,20 +6,15 @@ other row cannot change it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.facts import Evidence
+from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, Price, Release
+from trnsim.facts import Evidence, Rate
 from trnsim.price import Quote, caveats, history
 from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, Price, Release
-    from trnsim.facts import Rate
 
 WRITTEN: Final = date(2025, 12, 11)
 """Day of the guide (001). The notes have no date; their model, Grok 4 Fast, is of September 2025,

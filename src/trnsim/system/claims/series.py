@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Price
 from trnsim.system.claims.amounts import Amount, Citation, Grade, less_than, more_than
 from trnsim.system.claims.published import TABLES, Published
 from trnsim.system.claims.rates import geometric_mean, rate, stored_rates
 from trnsim.system.claims.rows import Pair, RowReader, label
 from trnsim.system.claims.verdict import BasisOrGap, figure, stand_in
-
-if TYPE_CHECKING:
-    from trnsim.arch.catalogue import Price
 
 _BF16: Final = ("bf16", "bf16")
 _TWO_KINDS: Final = Citation(Grade.PRICE, doubt="two kinds of purchase")

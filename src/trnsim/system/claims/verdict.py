@@ -15,15 +15,12 @@ claimed, it depends on which is meant. A claim of several parts has the verdict 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, Word, citations
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 TOLERANCE: Final = 0.10
 """Relative; the documents round ("about", "up to") and rarely give more than two digits."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.system.fleet.conditions import drawn_conditions, forecast_conditions
+from trnsim.system.fleet.plan import FleetPlan
 from trnsim.system.fleet.policies import separate, threshold
+from trnsim.system.fleet.scenario import Scenario
 from trnsim.system.fleet.simulate import FleetOutcome, simulate
 from trnsim.system.fleet.solver import solver_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trnsim.system.fleet.plan import FleetPlan
-    from trnsim.system.fleet.scenario import Scenario
 
 POLICIES: Final = ("separate", "threshold", "solver")
 DRAWS: Final = 20

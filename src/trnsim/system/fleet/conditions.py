@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trnsim.system.fleet.demand import STEP_S, scores
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.scenario import Fleet, Scenario
+from trnsim.system.fleet.demand import STEP_S, Array, scores
+from trnsim.system.fleet.scenario import Fleet, Scenario
 
 
 @dataclass(frozen=True)

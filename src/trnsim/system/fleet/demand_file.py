@@ -6,19 +6,17 @@ over, are refused and not guessed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
 from trnsim.system.fleet.demand import STEP_S, Curve
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from zoneinfo import ZoneInfo
 
 _STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
 YEARS: Final = range(1970, 2101)

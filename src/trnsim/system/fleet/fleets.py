@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.price import quote
+from trnsim.system.fleet.fields import FleetFields
 from trnsim.system.fleet.scenario import HOUR_S, Fleet, Watts, spares_for
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.fields import FleetFields
 
 _MOST_CHIPS: Final = 10_000_000
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from trnsim.place.machine import machine
+from trnsim.system.fleet.fields import JobFields
 from trnsim.system.fleet.scenario import HOUR_S, JobKind, Level
+from trnsim.system.fleet.setting import Setting
 from trnsim.system.train.best import Effort, best
 from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import Reliability, goodput
 from trnsim.workload.config import read as read_config
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.fields import JobFields
-    from trnsim.system.fleet.setting import Setting
 
 _MOST_LEVELS: Final = 64
 _BUDGET: Final = 12

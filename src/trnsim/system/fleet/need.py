@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trnsim.system.fleet.demand import HOUR_STEPS, STEP_S
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import Counts
-    from trnsim.system.fleet.scenario import Scenario, Service
+from trnsim.system.fleet.demand import HOUR_STEPS, STEP_S, Array
+from trnsim.system.fleet.plan import Counts
+from trnsim.system.fleet.scenario import Scenario, Service
 
 _ROUNDING = 1e-9
 """Part of a block by which a quotient may exceed a whole number."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.plan import FleetPlan
-    from trnsim.system.fleet.scenario import JobKind, Scenario
+from trnsim.system.fleet.plan import FleetPlan
+from trnsim.system.fleet.scenario import JobKind, Scenario
 
 
 def homes(jobs: Sequence[JobKind], blocks: Mapping[str, int]) -> dict[str, list[str]]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.system.fleet.scenario import JobKind
+from trnsim.system.fleet.scenario import JobKind
 
 Counts = NDArray[np.int64]
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from trnsim.facts import assumed
 from trnsim.system.fleet.need import allotment, needs
-from trnsim.system.fleet.plan import FleetPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.system.fleet.plan import Counts
-    from trnsim.system.fleet.scenario import JobKind, Scenario
+from trnsim.system.fleet.plan import Counts, FleetPlan
+from trnsim.system.fleet.scenario import JobKind, Scenario
 
 SHRINK_BELOW: Final = assumed(
     0.85, "a service gives blocks back where it needs less than this part of what it has"

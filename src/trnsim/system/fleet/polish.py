@@ -8,17 +8,14 @@ The best widths of one job over all hours are found exactly, from the last hour 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from trnsim.system.fleet.plan import FleetPlan
+from trnsim.system.fleet.demand import Array
+from trnsim.system.fleet.plan import Counts, FleetPlan
+from trnsim.system.fleet.scenario import Scenario
 from trnsim.system.fleet.worth import entering_usd, hourly_usd
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import Counts
-    from trnsim.system.fleet.scenario import Scenario
 
 _ROUNDS: Final = 8
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trnsim.errors import BadInput
 from trnsim.reader import read as read_record
@@ -13,14 +13,9 @@ from trnsim.system.fleet.fields import PlanningFields, ScenarioFields
 from trnsim.system.fleet.fleets import fleet_of
 from trnsim.system.fleet.jobs import job_of
 from trnsim.system.fleet.placing import homes
-from trnsim.system.fleet.scenario import Planning, Scenario
+from trnsim.system.fleet.scenario import JobKind, Planning, Scenario
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trnsim.system.fleet.scenario import JobKind
 
 
 def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS
+from trnsim.system.fleet.comparison import PolicyResult
+from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, Array
 from trnsim.system.fleet.placing import building_shares
+from trnsim.system.fleet.scenario import Scenario
+from trnsim.system.fleet.simulate import FleetOutcome
 from trnsim.system.fleet.splitting import splits
 from trnsim.system.fleet.worth import perfect_usd, planned_usd
 from trnsim.uncertainty import interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.system.fleet.comparison import PolicyResult
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.scenario import Scenario
-    from trnsim.system.fleet.simulate import FleetOutcome
 
 _DECIMALS: Final = 6
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.place.machine import machine
 from trnsim.system.fleet import demand, demand_file
+from trnsim.system.fleet.demand import Curve
+from trnsim.system.fleet.fields import ServiceFields
 from trnsim.system.fleet.scenario import Service
+from trnsim.system.fleet.setting import Setting
 from trnsim.system.serve.demand import Slo, busy_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.config import read as read_config
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.demand import Curve
-    from trnsim.system.fleet.fields import ServiceFields
-    from trnsim.system.fleet.setting import Setting
 
 _GIVEN: Final = ("replica_chips", "requests_per_s")
 _MODEL: Final = ("slo_ttft_s", "slo_tpot_s", "input_tokens", "output_tokens")

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, STEP_S
+from trnsim.system.fleet.conditions import Conditions
+from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, STEP_S, Array
 from trnsim.system.fleet.need import ready_steps
-from trnsim.system.fleet.plan import level_changes
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.conditions import Conditions
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import Counts, FleetPlan
-    from trnsim.system.fleet.scenario import JobKind, Scenario, Service
+from trnsim.system.fleet.plan import Counts, FleetPlan, level_changes
+from trnsim.system.fleet.scenario import JobKind, Scenario, Service
 
 _KWH: Final = 1000.0
 _FAILURES: Final = 1_000_003

@@ -15,25 +15,21 @@ plan.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from trnsim.errors import BadInput, InternalError
+from trnsim.system.fleet.demand import Array
 from trnsim.system.fleet.need import allotment, needs
-from trnsim.system.fleet.plan import FleetPlan
+from trnsim.system.fleet.plan import Counts, FleetPlan
 from trnsim.system.fleet.policies import threshold
 from trnsim.system.fleet.polish import polished_plan
+from trnsim.system.fleet.scenario import Scenario
 from trnsim.system.fleet.worth import entering_usd, hourly_usd, planned_usd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import Counts
-    from trnsim.system.fleet.scenario import Scenario
 
 _WHOLE: Final = 1e-6
 """Tolerance of a whole number."""

@@ -6,12 +6,10 @@ A failure stops its whole job, so a job of all chips is stopped by the failure o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.system.fleet.scenario import Fleet
 from trnsim.system.train.run import CHECKPOINT_S, RECOVERY_S, Goodput, Reliability, goodput
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.scenario import Fleet
 
 _PARTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
 

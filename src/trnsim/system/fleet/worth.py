@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from trnsim.system.fleet.demand import Array
 from trnsim.system.fleet.need import allotment, needs
-from trnsim.system.fleet.plan import level_changes
-from trnsim.system.fleet.scenario import HOUR_S
-
-if TYPE_CHECKING:
-    from trnsim.system.fleet.demand import Array
-    from trnsim.system.fleet.plan import FleetPlan
-    from trnsim.system.fleet.scenario import JobKind, Scenario
+from trnsim.system.fleet.plan import FleetPlan, level_changes
+from trnsim.system.fleet.scenario import HOUR_S, JobKind, Scenario
 
 
 def hourly_usd(scenario: Scenario, job: JobKind) -> Array:

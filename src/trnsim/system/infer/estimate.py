@@ -13,30 +13,25 @@ and its samples of Stable Diffusion.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from datetime import date
+from pathlib import Path
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate import matching
+from trnsim.estimate.estimate import Estimate
+from trnsim.estimate.measured import Measured
 from trnsim.estimate.question import Question, answer
 from trnsim.facts import Interval, assumed
-from trnsim.place.machine import machine
+from trnsim.place.machine import Machine, machine
 from trnsim.price import Quote, quote, usd_per_million_tokens
-from trnsim.system.infer.parts import inference
+from trnsim.system.infer.parts import Inference, InferencePart, InputSizes, inference
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import WHOLE, Phase, bytes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import date
-    from pathlib import Path
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.estimate.estimate import Estimate
-    from trnsim.estimate.measured import Measured
-    from trnsim.place.machine import Machine
-    from trnsim.system.infer.parts import Inference, InferencePart, InputSizes
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary
 
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"

@@ -12,17 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import workload_of
+from trnsim.workload.captured import CapturedModel, Workload, workload_of
 from trnsim.workload.config import read_values
 from trnsim.workload.model_names import hub_id, model_name
 from trnsim.workload.operators import Pass, Phase
-
-if TYPE_CHECKING:
-    from trnsim.workload.captured import CapturedModel, Workload
 
 INDEX: Final = "model_index.json"
 SEQUENCE: Final = 128

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.facts import assumed, derived, documented
-
-if TYPE_CHECKING:
-    from trnsim.facts import Rate
-    from trnsim.place.machine import Machine
+from trnsim.facts import Rate, assumed, derived, documented
+from trnsim.place.machine import Machine
 
 UTILIZATION: Final = documented(
     0.9, "vllm-neuron/docs/guides/reference-configuration.md and vLLM: default of both"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.system.serve.events import Router
+from trnsim.system.serve.figures import RunFigures
 from trnsim.system.serve.load import Lengths, Load, Synthetic
-
-if TYPE_CHECKING:
-    from trnsim.system.serve.figures import RunFigures
-    from trnsim.system.serve.server import Deployment
+from trnsim.system.serve.server import Deployment
 
 WAVES: Final = 4
 """Requests of each client of a load that keeps a deployment busy."""

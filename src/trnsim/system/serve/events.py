@@ -11,16 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from trnsim.system.serve.engine import Engine, Role
+from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
 from trnsim.system.serve.replica import Sequence as Running
-
-if TYPE_CHECKING:
-    from trnsim.system.serve.load import Load, Request
 
 _END: Final = 0
 _ARRIVE: Final = 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trnsim.estimate.estimate import QUANTILES
 from trnsim.facts import Interval
@@ -14,14 +15,10 @@ from trnsim.place.links import Spread
 from trnsim.system.serve import events
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.events import Router, RunOutcome
+from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
+from trnsim.system.serve.server import Deployment
 from trnsim.system.serve.step import QuantileCosts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from trnsim.system.serve.load import Load, Request
-    from trnsim.system.serve.server import Deployment
 
 PERCENTILES: Final = (50, 90, 99)
 _SUMS: Final = (

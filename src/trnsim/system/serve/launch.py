@@ -7,14 +7,12 @@ design/vllm/disaggregated-inference.md; vLLM's documentation, Engine Arguments.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.document.values import json_line
 from trnsim.errors import NotModelled
 from trnsim.system.serve.engine import Role
-
-if TYPE_CHECKING:
-    from trnsim.system.serve.server import Deployment
+from trnsim.system.serve.server import Deployment
 
 _TILE: Final = 128
 """Lengths of decode programs are multiples of it. Source: reference-configuration.md."""

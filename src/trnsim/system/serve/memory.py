@@ -8,15 +8,12 @@ The rest of the memory, ``1 - utilization``, is the reserve of runtime, code and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import OutOfMemory
-from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.architecture import Architecture
+from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
-
-if TYPE_CHECKING:
-    from trnsim.workload.architecture import Architecture
-    from trnsim.workload.operators import Split
 
 _GIB: Final = 2**30
 _ON_CHIP: Final = ("scores", "values")

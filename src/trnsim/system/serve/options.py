@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.system.serve.constants import UTILIZATION
-
-if TYPE_CHECKING:
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 QUANTIZATIONS: Final[dict[str, tuple[int, str]]] = {
     "int8": (8, "both"),

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from datetime import date
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.estimate import matching
 from trnsim.estimate.choice import layer_times
+from trnsim.estimate.measured import Measured
+from trnsim.estimate.times import LayerTimes
 from trnsim.facts import Interval
+from trnsim.place.machine import Machine
 from trnsim.price import Quote, quote
 from trnsim.system.serve.demand import WAVES, Demand, Slo
 from trnsim.system.serve.figures import RunFigures, ServingResult, run_once, serve
@@ -16,16 +21,8 @@ from trnsim.system.serve.load import Load, check_tokens
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search, SmallerSplit, Trial
 from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served_model
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase, Split
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.estimate.measured import Measured
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
 
 _SHOWN: Final = 1024
 """Requests of the run at the most load within an SLO."""

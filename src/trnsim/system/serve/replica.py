@@ -9,14 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict, deque
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from trnsim.errors import InternalError
-from trnsim.system.serve.engine import GRANULE, Role, near
-
-if TYPE_CHECKING:
-    from trnsim.system.serve.engine import Engine, StepCosts
-    from trnsim.system.serve.load import Request
+from trnsim.system.serve.engine import GRANULE, Engine, Role, StepCosts, near
+from trnsim.system.serve.load import Request
 
 
 class Sequence:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.estimate.reach import beyond
-from trnsim.facts import Evidence, Interval
+from trnsim.facts import Evidence, Interval, Rate
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
+from trnsim.system.serve.plan import ServingPlan
+from trnsim.system.serve.server import Deployment
 from trnsim.workload.operators import Pass, Phase
-
-if TYPE_CHECKING:
-    from trnsim.facts import Rate
-    from trnsim.system.serve.plan import ServingPlan
-    from trnsim.system.serve.server import Deployment
 
 _Shape = TypeVar("_Shape", bound=tuple[int, ...])
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput, EmulatorError, InternalError, OutOfMemory
+from trnsim.estimate.times import LayerTimes
+from trnsim.place.machine import Machine
 from trnsim.system.serve.demand import Demand, Slo, request_s
 from trnsim.system.serve.figures import RunFigures, run_once
 from trnsim.system.serve.load import Load, at_rate, is_closed, part
@@ -20,11 +22,7 @@ from trnsim.system.serve.server import (
     legal_tensors,
     served_model,
 )
-
-if TYPE_CHECKING:
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
 _NEAR: Final = 1.25

@@ -6,11 +6,14 @@ chips, vLLM on GPUs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.estimate.choice import layer_times
+from trnsim.estimate.times import LayerTimes
+from trnsim.place.machine import Machine
 from trnsim.system.serve.constants import host_s
 from trnsim.system.serve.engine import (
     FIRST_BUCKET,
@@ -22,15 +25,9 @@ from trnsim.system.serve.engine import (
 from trnsim.system.serve.memory import RankMemory, activations_bytes
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, ServerOptions
 from trnsim.system.serve.step import ReplicaSteps, Speculation
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, weights_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
 """Tokens of a block on Neuron and on GPUs: the defaults of vLLM-Neuron and vLLM."""

@@ -10,26 +10,22 @@ passes, the closed form of a pipeline that fills and empties.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.estimate.estimate import HOST
+from trnsim.estimate.estimate import HOST, Estimate
 from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import beyond
+from trnsim.estimate.times import LayerTimes
 from trnsim.facts import Evidence
 from trnsim.place.links import Spread
+from trnsim.place.machine import Machine
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Axis, Cache, Elementwise, Pass, Phase, Product, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.estimate.estimate import Estimate
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
 
 _DRAFT: Final = "draft"
 _EXCHANGES: Final = "exchanges"

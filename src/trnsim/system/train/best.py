@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.estimate.measured import Measured
 from trnsim.place.machine import Machine, machine
 from trnsim.system import search
 from trnsim.system.train import memory
-from trnsim.system.train.candidates import layouts, roomy_layouts, smallest_layout
+from trnsim.system.train.candidates import LayoutRequest, layouts, roomy_layouts, smallest_layout
 from trnsim.system.train.layout import Layout, check
 from trnsim.system.train.step import TrainingStep, TrainingSteps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.estimate.measured import Measured
-    from trnsim.system.train.candidates import LayoutRequest
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 BUDGET: Final = 48
 """Default number of layouts that are timed."""

@@ -7,23 +7,19 @@ over arrays, with the layers' average, estimates the memory of all layouts; the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.place.machine import Machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import RECOMPUTES, Layout, is_legal
 from trnsim.system.train.stages import all_parts
-from trnsim.workload.architecture import LatentAttention
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture, LatentAttention
 
 _VIRTUAL: Final = (1, 2, 4)
 _LEAST_TOKENS: Final = 1024

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.errors import BadInput
 from trnsim.estimate import matching
 from trnsim.estimate.choice import PRODUCTS
 from trnsim.estimate.choice import facts as layer_facts
-from trnsim.facts import Interval
-from trnsim.place.machine import machine
+from trnsim.estimate.measured import Measured
+from trnsim.facts import Interval, Rate
+from trnsim.place.machine import Machine, machine
 from trnsim.price import Quote, quote
 from trnsim.system.train import memory
 from trnsim.system.train.best import Best, Effort, best, front
 from trnsim.system.train.candidates import LayoutRequest, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.train.stages import trained_model
+from trnsim.system.train.step import TrainingStep
 from trnsim.uncertainty import Basis, Inputs
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import date
-
-    from trnsim.arch.catalogue import Catalogue
-    from trnsim.estimate.measured import Measured
-    from trnsim.facts import Rate
-    from trnsim.place.machine import Machine
-    from trnsim.system.train.step import TrainingStep
-    from trnsim.workload.architecture import Architecture
 
 BATCH_TOKENS: Final = 4 * 2**20
 """Default tokens of a step: Llama 3's first batch (its paper, 3.4.1)."""

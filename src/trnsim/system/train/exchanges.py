@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from trnsim.place.links import ExchangeTime, Spread, exchange
-
-if TYPE_CHECKING:
-    from trnsim.place.machine import Machine
+from trnsim.place.machine import Machine
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,12 @@ training script reads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from trnsim.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.place.machine import Machine
-    from trnsim.system.train.layout import Layout
+from trnsim.place.machine import Machine
+from trnsim.system.train.layout import Layout
 
 KINDS: Final = ("torchrun", "sbatch", "k8s")
 _PORT: Final = 29500

@@ -6,20 +6,17 @@ pipeline slowest: docs/design/0027-a-plan-is-made-of-layers.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput
 from trnsim.place.links import Spread
+from trnsim.place.machine import Machine
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import OPTIMIZERS, Recompute
 from trnsim.workload.operators import Split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.place.machine import Machine
-    from trnsim.workload.architecture import Architecture
 
 RECOMPUTES: Final = tuple(recompute.value for recompute in Recompute)
 SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")

@@ -12,11 +12,14 @@ Source: Korthikanti et al. 2022 (arXiv:2205.05198), sections 4 and 5; Rajbhandar
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
-from trnsim.system.train.stages import chunks
+from trnsim.place.machine import Machine
+from trnsim.system.train.layout import Layout
+from trnsim.system.train.stages import Chunk, StagePart, chunks
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import (
     OPTIMIZERS,
     KeepPolicy,
@@ -25,12 +28,6 @@ from trnsim.workload.gradients import (
     has_dropout,
     is_fused,
 )
-
-if TYPE_CHECKING:
-    from trnsim.place.machine import Machine
-    from trnsim.system.train.layout import Layout
-    from trnsim.system.train.stages import Chunk, StagePart
-    from trnsim.workload.architecture import Architecture
 
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"

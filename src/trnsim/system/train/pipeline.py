@@ -15,13 +15,11 @@ table 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.errors import InternalError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FORWARD, BACKWARD, WEIGHTS = range(3)
 KINDS: Final = ("forward", "backward", "weight gradients")

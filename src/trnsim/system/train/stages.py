@@ -7,20 +7,16 @@ first layers, the product of the vocabulary with the last ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trnsim.workload.architecture import Experts
+from trnsim.system.train.layout import Layout
+from trnsim.workload.architecture import Architecture, Experts, Layer, Tower
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.system.train.layout import Layout
-    from trnsim.workload.architecture import Architecture, Layer, Tower
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary
 
 PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
 """Bits of a weight that is trained; products in FP8 keep weights in bfloat16.

@@ -10,35 +10,29 @@ micro batch passes layers that have theirs. What exceeds that is exposed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
+from trnsim.estimate.measured import Measured
 from trnsim.estimate.reach import beyond
-from trnsim.estimate.times import Sources
+from trnsim.estimate.times import LayerTimes, Sources
 from trnsim.facts import Interval, assumed
 from trnsim.place.links.exchange import BANDWIDTHS
+from trnsim.place.machine import Machine
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
-from trnsim.system.train.layout import check
+from trnsim.system.train.layout import Layout, check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
-from trnsim.system.train.stages import all_parts, chunks, training_pass
+from trnsim.system.train.stages import Chunk, StagePart, all_parts, chunks, training_pass
 from trnsim.system.train.work import GRADIENT_BYTES, Passes, StageWork, passes, shared_s
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from trnsim.estimate.measured import Measured
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.place.machine import Machine
-    from trnsim.system.train.layout import Layout
-    from trnsim.system.train.stages import Chunk, StagePart
-    from trnsim.workload.architecture import Architecture
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.summary import PartSummary
 
 _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.estimate.measured import Measured
+from trnsim.place.machine import Machine
 from trnsim.profile.formats.spans import NamedSpan, perfetto_spans
 from trnsim.system.train import pipeline
+from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import TrainingSteps
-
-if TYPE_CHECKING:
-    from trnsim.estimate.measured import Measured
-    from trnsim.place.machine import Machine
-    from trnsim.system.train.layout import Layout
-    from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture
 
 _MOST_OPERATIONS: Final = 1 << 20
 

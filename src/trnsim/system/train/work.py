@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from trnsim.estimate.times import LayerTimes
 from trnsim.estimate.training import layer_passes
+from trnsim.system.train.exchanges import Exchanges
+from trnsim.system.train.layout import Layout
 from trnsim.system.train.memory import WEIGHT_BYTES
-from trnsim.system.train.stages import training_pass
+from trnsim.system.train.stages import StagePart, training_pass
 from trnsim.workload.gradients import Recompute, gradient_exchanges
-from trnsim.workload.operators import Axis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from trnsim.estimate.times import LayerTimes
-    from trnsim.system.train.exchanges import Exchanges
-    from trnsim.system.train.layout import Layout
-    from trnsim.system.train.stages import StagePart
-    from trnsim.workload.operators import Exchange
-    from trnsim.workload.summary import PartSummary
+from trnsim.workload.operators import Axis, Exchange
+from trnsim.workload.summary import PartSummary
 
 _HALF: Final = 0.5
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
 
 from trnsim.reader import FileRecord, declared
 from trnsim.reader import read as read_record
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _RuntimeGroup = Literal[
     "neuroncore_counters", "memory_used", "neuron_runtime_vcpu_usage", "execution_stats"

@@ -10,21 +10,19 @@ Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from trnsim.instance.model import InstanceModel
 from trnsim.instance.state.record import (
     ERRORS,
     HOST_MEMORY,
     MEMORY,
     STATUSES,
+    LoadedModel,
+    ProcessRecord,
     latency_percentiles,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import LoadedModel, ProcessRecord
 
 _PERCENT: Final = 100
 _MODEL_MEMORY: Final = ("constants", "model_code", "runtime_memory", "tensors")

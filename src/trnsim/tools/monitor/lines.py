@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import IO, TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Final
 
 _FIELDS: Final = {"neuron_runtime_data", "system_data", "instance_info", "neuron_hardware_info"}
 

@@ -6,17 +6,13 @@ has them; labels are attributes, those of the instance attributes of the resourc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.tools.monitor.metrics import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trnsim.tools.monitor.metrics import Metric
-    from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.metrics import METRICS, Metric
+from trnsim.tools.monitor.series import Collected
 
 _NEEDS: Final = "pip install 'trnsim[platform]'"
 

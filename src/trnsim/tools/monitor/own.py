@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware
@@ -11,9 +12,6 @@ from trnsim.instance.state.observers import announce
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
 from trnsim.tools.monitor.config import Config, all_groups
 from trnsim.tools.monitor.reports import Monitor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def own_monitor(config: Config) -> Monitor:

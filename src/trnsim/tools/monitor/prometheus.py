@@ -9,19 +9,15 @@ from __future__ import annotations
 import errno
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.errors import BadInput
+from trnsim.tools.monitor.metrics import Metric, Series
 from trnsim.tools.monitor.scrape_server import ScrapeServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.tools.monitor.metrics import Metric, Series
-    from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import Collected
 
 _NEEDS = "pip install 'trnsim[platform]'"
 

@@ -10,16 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.instance import INSTANCE_ID
+from trnsim.instance.model import InstanceModel
+from trnsim.instance.state.record import ProcessRecord
 from trnsim.tools.monitor import groups, host
+from trnsim.tools.monitor.config import Config, MetricGroup
 from trnsim.tools.monitor.periods import early_s, end_s
-
-if TYPE_CHECKING:
-    from trnsim.instance.model import InstanceModel
-    from trnsim.instance.state.record import ProcessRecord
-    from trnsim.tools.monitor.config import Config, MetricGroup
 
 _FIRST_S: Final = 0.1
 """Time that the first report counts."""

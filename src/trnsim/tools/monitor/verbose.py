@@ -6,11 +6,9 @@ tools/neuron-sys-tools/neuron-monitor-user-guide.rst, which leaves their content
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 MOST: Final = 4
 _ERRORS, _PROGRAMS, _REPORTS, _PERIODS = range(1, MOST + 1)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from rich.text import Text
 
-from trnsim.tools.top.tree import DEVICE_NAMES, HOST_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from trnsim.tools.top.tree import TreeRow
-    from trnsim.tools.top.view import ReportInstance, Tab, TabFigures, Vcpus
+from trnsim.tools.top.tree import DEVICE_NAMES, HOST_NAMES, TreeRow
+from trnsim.tools.top.view import ReportInstance, Tab, TabFigures, Vcpus
 
 BAND: Final = "black on cyan"
 _BUSY: Final = "green"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -16,9 +17,6 @@ from trnsim.errors import BadInput
 from trnsim.tools.top import drawing
 from trnsim.tools.top.tree import Fold, tree
 from trnsim.tools.top.view import ALL, figures, instance, tabs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 PERIOD_S: Final = 2.0
 """Time between two reports. Programs write at most once a second, so each report can be new."""

@@ -6,13 +6,11 @@ stay while programs come and go.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.tools.top.view import TabFigures
+from trnsim.tools.top.view import TabFigures
 
 HOST_NAMES: Final = {
     "tensors": "Tensors",

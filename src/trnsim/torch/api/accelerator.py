@@ -9,9 +9,11 @@ asks for the accelerator without naming neuron is told once that it gets the emu
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial, wraps
-from typing import TYPE_CHECKING, Any, Final
+from types import FrameType
+from typing import Any, Final
 
 import torch
 from torch import autograd
@@ -22,10 +24,6 @@ from trnsim.torch.api import device
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.aten.spec import STORED
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
 
 
 def register() -> None:

@@ -8,20 +8,17 @@ weight at each use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 
 from trnsim.torch import pytorch
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch._ops import OpOverload
-
-    from trnsim.torch.pytorch import Kernel, Library
 
 _LOW_PRECISION: Final = """
     _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d

@@ -6,8 +6,8 @@ The names are those that PyTorch, accelerate, transformers, diffusers, TRL and t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace, TracebackType
+from typing import Final
 
 import torch
 
@@ -49,9 +49,6 @@ from trnsim.torch.api.streams import (
     stream,
 )
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = [
     "DeviceProperties",

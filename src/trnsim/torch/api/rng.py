@@ -7,6 +7,8 @@ sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Generator as Yields
+from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +24,6 @@ from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.pytorch import DEVICE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator as Yields
-    from collections.abc import Iterable
-
     from torch import Generator, Tensor
 
 _OfHost: Any = torch.Generator

@@ -20,12 +20,10 @@ from trnsim.errors import NotModelled
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, Library
 
 if TYPE_CHECKING:
     from torch import Tensor, UntypedStorage
-
-    from trnsim.torch.pytorch import Library
 
 _new: Final[Any] = torch.UntypedStorage.__new__
 _resize: Final[Any] = torch.UntypedStorage.resize_

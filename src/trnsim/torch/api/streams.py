@@ -6,7 +6,8 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Self
+from types import TracebackType
+from typing import Any, Final, Self
 
 import torch
 
@@ -15,10 +16,6 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
 
 _MS: Final = 1e3
 

@@ -8,14 +8,12 @@ this patch the device exists for accelerate where it is the device of `torch.acc
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 from trnsim.torch.api import accelerator
 from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 def apply(module: ModuleType) -> None:

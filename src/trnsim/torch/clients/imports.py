@@ -8,14 +8,12 @@ take names from it.
 from __future__ import annotations
 
 import sys
-from importlib.machinery import PathFinder
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-
     Serve = Callable[[ModuleType], None]
 
 

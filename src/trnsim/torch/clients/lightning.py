@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import torch
 
@@ -22,9 +23,6 @@ from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import memory_stats
 from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _PLACE: Final = ".trainer.connectors.accelerator_connector"
 _DESCRIPTION: Final = "AWS NeuronCores, emulated"

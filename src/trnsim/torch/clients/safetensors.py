@@ -7,18 +7,16 @@ that name when it loads a state in several processes. Source: safetensors 0.8.0 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Self
+from types import ModuleType, TracebackType
+from typing import Any, Final, Self
 
 import torch
 
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType, TracebackType
 
 
 def apply(module: ModuleType) -> None:

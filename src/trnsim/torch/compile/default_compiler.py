@@ -9,17 +9,15 @@ backend is wrapped: a graph with a neuron tensor is compiled here, and any other
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from trnsim.torch import pytorch
 from trnsim.torch.pytorch import DEVICE_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 
 def register() -> None:

@@ -8,6 +8,7 @@ compiler: it dispatches to the device's kernels, has a real storage, and keeps i
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -16,8 +17,6 @@ from trnsim.errors import InternalError
 from trnsim.torch.pytorch import from_dlpack, negative_view, to_dlpack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
 # DLTensor begins {void* data; int32 device_type; int32 device_id; ...} in the unversioned capsule

@@ -12,7 +12,8 @@ Tensors distributed over processes take the forms that DTensor can split, `flash
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -24,11 +25,7 @@ from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.shape_kernels import shape_kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from trnsim.torch.pytorch import Kernel, Library
+from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
 FUSED: Final = "_scaled_dot_product_fused_attention_overrideable"

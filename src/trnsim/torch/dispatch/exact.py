@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,11 +31,8 @@ from trnsim.torch.aten.spec import spec_of
 from trnsim.torch.device_errors import OperatorNotModelled
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import leave_to_host
-from trnsim.torch.dispatch.host_arrays import array_of, tensor_of
-
-if TYPE_CHECKING:
-    from trnsim.torch.dispatch.host_arrays import Array
-    from trnsim.torch.pytorch import Kernel
+from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
+from trnsim.torch.pytorch import Kernel
 
 
 def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
@@ -17,13 +18,10 @@ from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import LACKING, admit
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, rounded
+from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
-
-    from trnsim.torch.pytorch import Kernel, Library
 
 _CPU: Final = torch.device("cpu")
 _set: Final[Any] = torch.ops.aten.set_.source_Storage_storage_offset

@@ -9,7 +9,8 @@ tensor, which takes no time of its own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,11 +20,7 @@ from trnsim.torch.api.memory import place
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.attention import FUSED, host_attention, host_attention_backward
 from trnsim.torch.dispatch.packed import Piece, Window, even_shape, pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trnsim.torch.pytorch import Kernel, Library
+from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
 _ROUNDED: Final = 32

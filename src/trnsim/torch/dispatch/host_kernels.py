@@ -8,6 +8,7 @@ packages that have only a CPU kernel reach the same code through the fallback.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,13 +27,10 @@ from trnsim.torch.dispatch.alias import host_alias, host_aliases
 from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
 from trnsim.torch.dispatch.scalars import accepting_numbers
 from trnsim.torch.dispatch.shape_kernels import shape_kernel
+from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch._ops import OpOverload
-
-    from trnsim.torch.pytorch import Kernel, Library
 
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]

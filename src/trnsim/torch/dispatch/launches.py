@@ -9,7 +9,8 @@ Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kern
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
 
 import torch
 from torch import Tensor
@@ -31,9 +32,6 @@ from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
 from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.scope_tracker import scope_tracker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _NAMESPACE: Final = "trnsim_nki"
 _operators: Final[dict[KernelCall, Callable[..., Any]]] = {}

@@ -13,11 +13,10 @@ import torch
 from trnsim.torch.api.memory import place
 from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from trnsim.torch.pytorch import Kernel, Library
 
 Fused = tuple["Tensor | None", ...]
 

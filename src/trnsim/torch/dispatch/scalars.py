@@ -7,16 +7,15 @@ add, mul and a few others, the host's operator would refuse a number there.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trnsim.torch.dispatch.contracts import Contract
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch._ops import OpOverload
-
-    from trnsim.torch.dispatch.contracts import Contract
 
 
 def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Callable[..., Any]:

@@ -9,13 +9,11 @@ from torch import Tensor
 
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.dispatch.contracts import Contract
+from trnsim.torch.pytorch import DEVICE_TYPE, Kernel
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
-
-    from trnsim.torch.dispatch.contracts import Contract
-    from trnsim.torch.pytorch import Kernel
 
 _META = torch.device("meta")
 _REMEMBERED = 4096

@@ -25,11 +25,10 @@ from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.host_arrays import tensor_of
+from trnsim.torch.pytorch import Kernel
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
-
-    from trnsim.torch.pytorch import Kernel
 
 ROUNDED: Final = frozenset({torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2})
 """The dtypes that are rounded stochastically."""

@@ -9,6 +9,7 @@ Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Distributed
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from trnsim.device.call_log import note_collective, recordings
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.faults import pending, strike
 from trnsim.device.program_line import program_line
+from trnsim.errors import EmulatorError
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
@@ -35,15 +37,10 @@ from trnsim.torch.distributed.transport import (
     refused,
     with_factors,
 )
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch._ops import OpOverload
-
-    from trnsim.errors import EmulatorError
-    from trnsim.torch.pytorch import Kernel, Library
 
 _NAMESPACE: Final = "c10d::"
 # Calls on the device have finished when they return, except these: a process must not wait for its

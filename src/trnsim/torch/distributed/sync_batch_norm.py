@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trnsim.torch.pytorch import Kernel, Library
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from trnsim.torch.pytorch import Kernel, Library
 
 
 def register(library: Library) -> None:

@@ -11,9 +11,10 @@ Data Types, ncclAvg.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -23,9 +24,6 @@ from torch.utils._pytree import tree_leaves
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.device_errors import CollectiveRefused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FP8: Final = (
     torch.float8_e4m3fn,

@@ -7,10 +7,10 @@ backward pass calls no module: a gradient has the place of the operation that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +19,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from trnsim.device.program_line import leave_out, program_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 leave_out(torch)
 

@@ -9,17 +9,14 @@ each row are compared with the model that it builds (tests/clients/test_workload
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.workload.architecture import HeadNorm, Norm, Rotary, Routing, Wiring
+from trnsim.workload.families.decoder_rows import Decoder
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import ACTIVATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trnsim.workload.families.decoder_rows import Decoder
-    from trnsim.workload.families.keys import ConfigKeys
 
 _EPSILONS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
 _FUNCTIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")

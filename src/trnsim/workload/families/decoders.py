@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.workload.architecture import (
     Attention,
@@ -18,6 +18,7 @@ from trnsim.workload.architecture import (
 from trnsim.workload.families.decoder_rows import ROWS, Decoder, ExpertsRow
 from trnsim.workload.families.decoder_wiring import DecoderConfig
 from trnsim.workload.families.dialects import NORMS, plain_keys
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
 from trnsim.workload.families.sizes import (
     MOST_LAYERS,
@@ -26,9 +27,6 @@ from trnsim.workload.families.sizes import (
     kv_heads_of,
     mlp_of,
 )
-
-if TYPE_CHECKING:
-    from trnsim.workload.families.keys import ConfigKeys
 
 NAMES: Final = tuple(ROWS)
 _LATENT_EPSILON: Final = 1e-6

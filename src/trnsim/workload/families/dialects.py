@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.sizes import MOST_LAYERS
-
-if TYPE_CHECKING:
-    from trnsim.workload.families.keys import ConfigKeys
 
 NORMS: Final = "_norms"
 """A key of our own: norms of a layer."""

@@ -10,9 +10,10 @@ compared with the model that it builds (tests/clients/test_workload_counts.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.workload.architecture import Attention, Layer, Norm, Projection, Tower, Wiring
+from trnsim.workload.families.keys import ConfigKeys, Rule
 from trnsim.workload.families.layer_kinds import FULL, kind_counts
 from trnsim.workload.families.sizes import (
     MOST_LAYERS,
@@ -23,9 +24,6 @@ from trnsim.workload.families.sizes import (
     mlp_of,
 )
 from trnsim.workload.operators import ACTIVATIONS
-
-if TYPE_CHECKING:
-    from trnsim.workload.families.keys import ConfigKeys, Rule
 
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
 _EPSILON: Final = 1e-12

@@ -6,15 +6,13 @@ compared with the model that it builds (tests/clients/test_workload_counts.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.workload.architecture import Attention, Layer, Projection, Tower
 from trnsim.workload.families.keys import ConfigKeys, Rule
 from trnsim.workload.families.sizes import PLAIN_NAMES, heads_of, mlp_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _BASE: Final[Mapping[str, Any]] = {
     "hidden_size": 768,

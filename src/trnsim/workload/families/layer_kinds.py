@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from trnsim.workload.families.decoder_rows import AFTER_FIRST, ALL_LAYERS, NO_WINDOW, Decoder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.families.keys import ConfigKeys
 
 FULL: Final = "full_attention"
 SHORT: Final = ("sliding_attention", "chunked_attention", "local_attention")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.workload.architecture import GATED, PLAIN, Mlp
-
-if TYPE_CHECKING:
-    from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.families.keys import ConfigKeys
 
 Names = tuple[str, ...]
 

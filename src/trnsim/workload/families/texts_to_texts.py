@@ -7,13 +7,11 @@ compared with the model that it builds (tests/clients/test_workload_counts.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.workload.architecture import Attention, Layer, Projection, Tower
+from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.sizes import Spelling, has_scores, heads_of, mlp_of
-
-if TYPE_CHECKING:
-    from trnsim.workload.families.keys import ConfigKeys
 
 _T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
 _T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim import files
 from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
+from trnsim.decide.pilot.logs.measured import RunLog
 from trnsim.decide.pilot.logs.tables import table
 from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
 from trnsim.reader import SourcePlace, fault, load
-
-if TYPE_CHECKING:
-    from trnsim.decide.pilot.logs.measured import RunLog
 
 FORMATS: Final = ("vllm", "guidellm", "torchtitan", "nemo", "csv")
 

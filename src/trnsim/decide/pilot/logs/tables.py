@@ -10,9 +10,11 @@ Times are in seconds, as their names say: a column in milliseconds has another n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import quantiles
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from trnsim.decide.pilot.logs.measured import (
     LEAST_REQUESTS,
@@ -24,10 +26,6 @@ from trnsim.decide.pilot.logs.measured import (
 )
 from trnsim.decide.pilot.logs.measured import load as load_test
 from trnsim.reader import FileRecord, between, declared, fault, load, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _MOST: Final = 1e6
 """Seconds or tokens of a step or request above which a number is a slip."""

@@ -8,7 +8,7 @@ grows. The method is that of Dao et al., FlashAttention (arXiv:2205.14135).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
@@ -24,6 +24,7 @@ from trnsim.lower.emit.attending.heads import (
 from trnsim.lower.emit.attending.neighbours import lies_in_rows, store_rows
 from trnsim.lower.emit.attending.operands import Operands, QueryRows
 from trnsim.lower.emit.attending.streaming import StreamedAttention
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.kernels import balance, tiles
@@ -32,9 +33,6 @@ from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _BIASES: Final = 8
 """Stretches of a bias that stay in SBUF for the next head."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import AttentionBackward
@@ -28,6 +28,7 @@ from trnsim.lower.emit.attending.heads import (
     store_head,
 )
 from trnsim.lower.emit.attending.neighbours import store_rows
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import copy_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, frame_in_hbm, is_aligned, load_tile
@@ -37,9 +38,6 @@ from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _BANKS: Final = 4
 """Banks of PSUM for the gradients of a stretch of keys and values: half of them."""

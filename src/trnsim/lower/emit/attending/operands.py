@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape
@@ -17,15 +17,13 @@ from trnsim.lower.emit.attending.heads import (
     rows_of,
 )
 from trnsim.lower.emit.attending.neighbours import Neighbours, lies_in_rows
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _STRETCH: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""

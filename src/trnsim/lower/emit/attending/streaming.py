@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Engine
 from trnsim.lower.emit.attending.heads import copy_from_psum, head_of, store_head
+from trnsim.lower.emit.attending.operands import KeyStretch, QueryRows
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import balance, tiles
 from trnsim.lower.kernels.instructions import copied
@@ -24,7 +25,6 @@ from trnsim.nki import language as nl
 
 if TYPE_CHECKING:
     from trnsim.lower.emit.attending.attention import AttentionEmitter
-    from trnsim.lower.emit.attending.operands import KeyStretch, QueryRows
 
 
 @dataclass

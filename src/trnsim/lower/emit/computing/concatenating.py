@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.ops.layout import Concatenate
 from trnsim.lower.emit.computing.evaluation import Evaluation
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.framing import is_by_channels
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
@@ -25,9 +26,6 @@ from trnsim.lower.emit.places.walk import (
 )
 from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _RANKS: Final = (3, 4)
 """Ranks of sequences and of images, with batch and channels."""

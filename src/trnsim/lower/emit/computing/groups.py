@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import BroadcastInDim
 from trnsim.lower.emit.computing.evaluation import Evaluation
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels.tiles import Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 
 def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:

@@ -7,13 +7,14 @@ result's partitions, the moving operand its columns.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Reshape
 from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import PendingResult, SbufMatrix, TensorPlace
 from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
@@ -23,9 +24,6 @@ from trnsim.lower.patterns.contractions import PANEL_BYTES
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _FEWEST: Final = 64
 """Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
@@ -13,6 +13,7 @@ from trnsim.lower.emit.computing.compute import OPERATORS, reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
 from trnsim.lower.emit.computing.groups import emit_group_sums
 from trnsim.lower.emit.computing.rows import should_defer_reduction
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.graph_facts import TURNED_BYTES
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import load_in_frame
@@ -25,9 +26,6 @@ from trnsim.lower.kernels.tiles import BANK, P, Tensor, dtype_of, new, pieces
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _LONGEST: Final = 8192
 """Elements of a partition that are reduced at once."""

@@ -7,7 +7,7 @@ product with a matrix of ones and minus ones is exact, and the sums stay in PSUM
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trnsim.errors import InternalError
 from trnsim.graph import Node
@@ -18,6 +18,7 @@ from trnsim.lower.emit.computing.concatenating import (
     emit_image_concatenation,
     emit_returned_concatenation,
 )
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import (
     Frame,
@@ -34,9 +35,6 @@ from trnsim.lower.patterns.rotation import ROTATION
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 
 @emitter(Concatenate)

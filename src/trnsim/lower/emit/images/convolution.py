@@ -9,11 +9,12 @@ image, each shifted by its tap, fill the array. Kernels of groups are blocks of 
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.gaps import Gaps
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid, window_boxes
 from trnsim.lower.emit.images.kernels import Kernels, kernels_of, taps_together
@@ -24,9 +25,6 @@ from trnsim.lower.kernels.tiles import BANK, P, Tensor, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _BAND_BYTES: Final = 32 * 1024
 """Bytes of a partition for a band of the padded image; the next band loads meanwhile."""

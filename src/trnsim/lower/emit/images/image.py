@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trnsim.graph import Value
 from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import match_node
 from trnsim.graph.types import ITEM_BYTES
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
@@ -20,9 +21,6 @@ from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.lower.patterns.enlarging import ENLARGING, repeat_counts
 from trnsim.nki import isa as nisa
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _LINE: Final = 3
 """Rank of sequences: batch, channels, length."""

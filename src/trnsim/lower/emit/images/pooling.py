@@ -5,13 +5,14 @@ The results for the columns of each window are shared by the windows that overla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import ReduceWindow, neutral
 from trnsim.graph.ops.rounding import Convert
+from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid
 from trnsim.lower.emit.images.kernels import Taps
 from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
@@ -19,9 +20,6 @@ from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-
-if TYPE_CHECKING:
-    from trnsim.lower.emit.emission import Emission
 
 _BAND_BYTES: Final = 16 * 1024
 """Bytes of a partition for a band of the padded images."""
