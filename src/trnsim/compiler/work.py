@@ -17,7 +17,7 @@ from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Transpose
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.program import TracedProgram
-from trnsim.profile.measures.parts import PartCost, parts
+from trnsim.profile.measures.parts import PartCost, part_costs
 from trnsim.timing.occupancy import Integers
 
 Work = dict[tuple[str, int], PartCost]
@@ -39,8 +39,8 @@ def traced_work(traced: TracedProgram, graph: Graph, weights: frozenset[int]) ->
     of_name = np.array([numbers[key] for key in keys], np.int64)
     part_of = of_name[traced.stretches()]
     reason_of = _reasons(traced, graph, weights)
-    totals = parts(traced.run.timeline, part_of, len(numbers), REASONS, reason_of)
-    return {key: part for key, part in zip(numbers, totals, strict=True) if part.instructions}
+    costs = part_costs(traced.run.timeline, part_of, len(numbers), REASONS, reason_of)
+    return {key: part for key, part in zip(numbers, costs, strict=True) if part.instructions}
 
 
 def _reasons(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> Integers:
@@ -117,16 +117,20 @@ def scale_work(
     ]
     inside = [(times, part) for *_, times, part in rows if times != 1]
     outside = [part for *_, times, part in rows if times == 1]
-    longer = _share(
+    time_scale = _share(
         time_s - sum(part.time_s for part in outside), sum(n * part.time_s for n, part in inside)
     )
-    more = _share(
+    instruction_scale = _share(
         instructions - sum(part.instructions for part in outside),
         sum(n * part.instructions for n, part in inside),
     )
     scaled_work: Work = {}
     for name, place, times, part in rows:
-        grown = part if times == 1 else part.times(times, times * longer, times * more)
+        grown = (
+            part
+            if times == 1
+            else part.repeated(times, times * time_scale, times * instruction_scale)
+        )
         scaled_work[name, place] = scaled_work.get((name, place), PartCost()).plus(grown)
     return scaled_work
 

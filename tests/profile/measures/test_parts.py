@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.isa import Engine
 from trnsim.memory import Memory
-from trnsim.profile.measures.parts import WAITING, PartCost, parts
+from trnsim.profile.measures.parts import WAITING, PartCost, part_costs
 from trnsim.timing.occupancy import critical_steps
 
 REASONS = ("given", "made")
@@ -16,7 +16,7 @@ def split(timeline, count):
     number = len(timeline)
     part_of = np.arange(number) % count
     reason_of = np.repeat([[0], [1]], number, axis=1)
-    return parts(timeline, part_of, count, REASONS, reason_of)
+    return part_costs(timeline, part_of, count, REASONS, reason_of)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -38,7 +38,7 @@ def test_a_part_takes_its_steps_of_the_critical_path(timeline):
     part_of = np.zeros(len(timeline), np.int64)
     part_of[first] = 1
     reason_of = np.zeros((2, len(timeline)), np.int64)
-    part = parts(timeline, part_of, 2, REASONS, reason_of)[1]
+    part = part_costs(timeline, part_of, 2, REASONS, reason_of)[1]
     engine = timeline.span(first).engine
     assert part.critical_s.get(engine.name, 0.0) == pytest.approx(steps.busy_s[0])
     assert part.critical_s.get(WAITING, 0.0) == pytest.approx(steps.waiting_s[0])
@@ -52,13 +52,15 @@ def test_what_bounds_a_part_took_most_of_its_time():
 
 
 def test_a_part_of_several_layers_is_several_times_one():
-    one = PartCost(2, {"dma": 1.0}, {"dma": 0.5}, {"weights": 8})
-    assert one.times(3, 4, 5) == PartCost(10, {"dma": 3.0}, {"dma": 2.0}, {"weights": 24})
-    assert one.plus(PartCost(1, {}, {WAITING: 1.0}, {"inputs": 2})) == PartCost(
+    cost = PartCost(2, {"dma": 1.0}, {"dma": 0.5}, {"weights": 8})
+    assert cost.repeated(3, 4, 5) == PartCost(10, {"dma": 3.0}, {"dma": 2.0}, {"weights": 24})
+    assert cost.plus(PartCost(1, {}, {WAITING: 1.0}, {"inputs": 2})) == PartCost(
         3, {"dma": 1.0}, {"dma": 0.5, WAITING: 1.0}, {"weights": 8, "inputs": 2}
     )
 
 
 def test_an_empty_program_has_empty_parts(kernel):
     nothing = np.zeros(0, np.int64)
-    assert parts(kernel.timeline(), nothing, 1, REASONS, np.zeros((2, 0), np.int64)) == [PartCost()]
+    assert part_costs(kernel.timeline(), nothing, 1, REASONS, np.zeros((2, 0), np.int64)) == [
+        PartCost()
+    ]

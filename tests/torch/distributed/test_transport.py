@@ -201,7 +201,7 @@ def test_what_is_refused_is_no_lost_peer():
 
 
 @pytest.mark.parametrize(
-    ("message", "is_broken"),
+    ("message", "is_interruption"),
     [
         ("[/x/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9", True),
         ("Timed out waiting 1000ms for recv operation to complete", True),
@@ -210,6 +210,6 @@ def test_what_is_refused_is_no_lost_peer():
         ("result type Float can't be cast to the desired output type Long", False),
     ],
 )
-def test_an_exchange_that_broke_off_is_told_from_one_that_was_refused(message, is_broken):
-    assert transport.is_broken(RuntimeError(message)) is is_broken
-    assert transport.is_broken(dist.DistNetworkError("anything"))
+def test_an_exchange_that_broke_off_is_told_from_one_that_was_refused(message, is_interruption):
+    assert transport.is_interruption(RuntimeError(message)) is is_interruption
+    assert transport.is_interruption(dist.DistNetworkError("anything"))

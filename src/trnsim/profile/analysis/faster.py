@@ -1,7 +1,7 @@
-"""Faster engines: the core with one engine twice as fast, and the time saved in the same order.
+"""The device time with one engine twice as fast, its instructions in the same order.
 
-An engine's speed is its clock; costs of its instructions besides cycles stay. The DMA engines have
-bandwidths, and issue times of their queues.
+A faster engine has twice its clock; costs of its instructions that are not cycles stay. The faster
+DMA engines have twice their bandwidths, and half of the times of a descriptor and of an issue.
 """
 
 from __future__ import annotations
@@ -14,31 +14,36 @@ from trnsim.facts import Rate
 from trnsim.isa import Engine
 from trnsim.timing import Timeline
 
-_FASTER: Final = 2.0
-_RATES: Final = {
+_SPEEDUP: Final = 2.0
+_RATE_FACTS: Final = {
     Engine.tensor: ("tensor_clock_hz",),
     Engine.vector: ("vector_clock_hz",),
     Engine.scalar: ("scalar_clock_hz",),
     Engine.gpsimd: ("gpsimd_clock_hz",),
     Engine.dma: ("dma_bytes_per_s", "dma_short_run_bytes_per_s"),
 }
-_TIMES: Final = {Engine.dma: ("dma_descriptor_s", "dma_issue_s", "dma_static_issue_s")}
+"""The facts of a core that are rates of an engine."""
+_TIME_FACTS: Final = {Engine.dma: ("dma_descriptor_s", "dma_issue_s", "dma_static_issue_s")}
+"""The facts of a core that are times of an engine."""
 
 
-def faster(core: NeuronCore, engine: Engine) -> NeuronCore:
+def with_faster_engine(core: NeuronCore, engine: Engine) -> NeuronCore:
     """The core with twice the rates, and half of the times, of one engine."""
-    factors = dict.fromkeys(_RATES.get(engine, ()), _FASTER)
-    factors |= dict.fromkeys(_TIMES.get(engine, ()), 1 / _FASTER)
-    changed: dict[str, Any] = {}
+    factors = dict.fromkeys(_RATE_FACTS.get(engine, ()), _SPEEDUP)
+    factors |= dict.fromkeys(_TIME_FACTS.get(engine, ()), 1 / _SPEEDUP)
+    facts: dict[str, Any] = {}
     for name, factor in factors.items():
         fact = getattr(core, name)
-        changed[name] = Rate(fact * factor, fact.provenance)
-    return replace(core, **changed)
+        facts[name] = Rate(fact * factor, fact.provenance)
+    return replace(core, **facts)
 
 
 def faster_gains_s(timeline: Timeline) -> dict[Engine, float]:
-    """Shortening of the device time by each engine that worked, were it twice as fast."""
+    """The device time that each engine that worked would save if it were twice as fast."""
     engines = list(timeline.busy_s())
-    cores = [faster(timeline.program.core, engine) for engine in engines]
+    cores = [with_faster_engine(timeline.program.core, engine) for engine in engines]
     times_s = timeline.device_times_on_s(cores).tolist() if cores else []
-    return {e: timeline.device_time_s - s for e, s in zip(engines, times_s, strict=True)}
+    return {
+        engine: timeline.device_time_s - time_s
+        for engine, time_s in zip(engines, times_s, strict=True)
+    }

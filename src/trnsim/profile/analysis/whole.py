@@ -95,7 +95,7 @@ class Whole:
     def scaled(self, factor: float, said: str) -> Whole:
         """The estimate with all times multiplied by `factor`, for the reason `said`."""
         shares = (
-            replace(share, part=share.part.longer(factor)) if factor != 1 else share
+            replace(share, part=share.part.with_times_scaled(factor)) if factor != 1 else share
             for share in self.shares
         )
         return replace(

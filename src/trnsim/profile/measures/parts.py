@@ -22,11 +22,12 @@ WAITING: Final = "waiting"
 """No engine: latency until the next step of the critical path starts."""
 
 Amounts = dict[str, float]
+"""Seconds or bytes by name: of an engine, or of a reason for traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartCost:
-    """Time and traffic of a part of a program; the parts of several programs add up.
+    """Time and traffic of a part of a program; costs of several parts or programs add up.
 
     Attributes:
         instructions: number of instructions.
@@ -52,7 +53,7 @@ class PartCost:
         return max(self.critical_s, key=self.critical_s.__getitem__, default="")
 
     def plus(self, other: PartCost) -> PartCost:
-        """The sum of both parts."""
+        """The cost of both parts together."""
         return PartCost(
             self.instructions + other.instructions,
             _plus(self.busy_s, other.busy_s),
@@ -60,21 +61,21 @@ class PartCost:
             _plus(self.hbm_bytes, other.hbm_bytes),
         )
 
-    def longer(self, factor: float) -> PartCost:
-        """The part with all times multiplied by `factor`."""
+    def with_times_scaled(self, factor: float) -> PartCost:
+        """The cost with all times multiplied by `factor`."""
         return replace(
             self,
             busy_s={name: factor * amount for name, amount in self.busy_s.items()},
             critical_s={name: factor * amount for name, amount in self.critical_s.items()},
         )
 
-    def times(self, number: float, longer: float, more: float) -> PartCost:
-        """`number` such parts; `longer` times the critical path, `more` times the instructions."""
+    def repeated(self, count: float, critical_factor: float, instruction_factor: float) -> PartCost:
+        """`count` such parts: busy times and bytes times `count`, the rest times its factor."""
         return PartCost(
-            self.instructions * more,
-            {name: number * amount for name, amount in self.busy_s.items()},
-            {name: longer * amount for name, amount in self.critical_s.items()},
-            {name: number * amount for name, amount in self.hbm_bytes.items()},
+            self.instructions * instruction_factor,
+            {name: count * amount for name, amount in self.busy_s.items()},
+            {name: critical_factor * amount for name, amount in self.critical_s.items()},
+            {name: count * amount for name, amount in self.hbm_bytes.items()},
         )
 
 
@@ -83,59 +84,62 @@ def _plus(first: Mapping[str, float], second: Mapping[str, float]) -> Amounts:
     return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in names}
 
 
-def parts(
+def part_costs(
     timeline: Timeline, part_of: Integers, count: int, reasons: Sequence[str], reason_of: Integers
 ) -> list[PartCost]:
-    """The parts 0 to `count` - 1 of a program.
+    """The costs of the parts 0 to `count` - 1 of a program.
 
     Args:
         timeline: its timeline.
         part_of: the part of each instruction.
         count: number of parts.
         reasons: names of reasons for traffic with HBM.
-        reason_of: the reason for each instruction's reads there, and for its writes, [2, N].
+        reason_of: indices of the reasons for each instruction's reads there and writes, [2, N].
     """
     spans, steps = columns(timeline), critical_steps(timeline)
     values = np.array([c.engine.value for c in timeline.program.checked], np.int64)
     engine_of = values[spans.which]
     names = {engine.value: engine.name for engine in Engine}
-    stepped = part_of[steps.index]
-    issued = np.bincount(part_of, minlength=count)
-    busy = _by(part_of, engine_of, spans.busy_until_s - spans.start_s, count, names)
-    critical = _by(stepped, engine_of[steps.index], steps.busy_s, count, names)
-    critical[WAITING] = np.bincount(stepped, steps.waiting_s, count).astype(np.float64)
+    part_of_step = part_of[steps.index]
+    instruction_counts = np.bincount(part_of, minlength=count)
+    busy_s = _sums_by_kind(part_of, engine_of, spans.busy_until_s - spans.start_s, count, names)
+    critical_s = _sums_by_kind(part_of_step, engine_of[steps.index], steps.busy_s, count, names)
+    critical_s[WAITING] = np.bincount(part_of_step, steps.waiting_s, count).astype(np.float64)
     totals = Totals(timeline.program)
-    moved = [totals.column(f"hbm_{way}_bytes")[spans.which] for way in ("read", "write")]
-    read_and_write_parts = np.concatenate([part_of, part_of])
-    hbm_bytes = _by(
-        read_and_write_parts,
+    moved_bytes = [totals.column(f"hbm_{way}_bytes")[spans.which] for way in ("read", "write")]
+    part_of_access = np.concatenate([part_of, part_of])
+    hbm_bytes = _sums_by_kind(
+        part_of_access,
         reason_of.ravel(),
-        np.concatenate(moved),
+        np.concatenate(moved_bytes),
         count,
         dict(enumerate(reasons)),
     )
     return [
         PartCost(
-            int(issued[part]), *(_of(amounts, part) for amounts in (busy, critical, hbm_bytes))
+            int(instruction_counts[part]),
+            _amounts_of_part(busy_s, part),
+            _amounts_of_part(critical_s, part),
+            _amounts_of_part(hbm_bytes, part),
         )
         for part in range(count)
     ]
 
 
-def _by(
+def _sums_by_kind(
     part_of: Integers,
     kind_of: Integers,
     amounts: Seconds | Integers,
     count: int,
     names: Mapping[int, str],
 ) -> dict[str, Seconds]:
-    """Sums of amounts by kind and part."""
+    """Sums of the instructions' amounts: by the name of their kind, one for each part."""
     return {
-        name: np.bincount(part_of[own], amounts[own], count).astype(np.float64)
+        name: np.bincount(part_of[is_of_kind], amounts[is_of_kind], count).astype(np.float64)
         for kind, name in names.items()
-        if (own := kind_of == kind).any()
+        if (is_of_kind := kind_of == kind).any()
     }
 
 
-def _of(amounts: Mapping[str, Seconds], part: int) -> Amounts:
+def _amounts_of_part(amounts: Mapping[str, Seconds], part: int) -> Amounts:
     return {name: float(by_part[part]) for name, by_part in amounts.items() if by_part[part]}

@@ -30,12 +30,12 @@ from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, Mixe
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.distributed import agreeing, pairs
 from trnsim.torch.distributed.transport import (
-    REDUCING,
+    REDUCING_METHODS,
     GlooReduction,
     as_bits,
-    is_broken,
-    refused,
-    with_factors,
+    is_interruption,
+    refusal_error,
+    with_premul_sum,
 )
 from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
 
@@ -63,8 +63,8 @@ def register(library: Library) -> None:
     config: Any = dist.distributed_c10d.BackendConfig
     config.__init__ = _with_host_backend(config.__init__)
     pairs.register(_failure)
-    for name in REDUCING:
-        setattr(dist.ProcessGroup, name, with_factors(getattr(dist.ProcessGroup, name)))
+    for name in REDUCING_METHODS:
+        setattr(dist.ProcessGroup, name, with_premul_sum(getattr(dist.ProcessGroup, name)))
     parallel: Any = nn.parallel.DistributedDataParallel
     parallel.__init__ = _without_device_ids(parallel.__init__)
     with warnings.catch_warnings():
@@ -175,7 +175,7 @@ def _gloo_arguments(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], C
         )
         for name, value in hosts.items()
     }
-    sent["reduce_op"] = reduction.operation(hosts["reduce_op"])
+    sent["reduce_op"] = reduction.gloo_operation(hosts["reduce_op"])
     return sent, partial(reduction.put_back, unboxed.size())
 
 
@@ -185,8 +185,8 @@ def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
     The host's transport reports no ranks. All processes that are alive fail at the same time and
     sign in the store that all share, so the missing ones are those that have not signed.
     """
-    if not is_broken(error):
-        return refused(kind, None, error)
+    if not is_interruption(error):
+        return refusal_error(kind, None, error)
     ranks = _ranks(group)
     silent = pytorch.silent_ranks(ranks, _ANSWER_S)
     reason = str(error).splitlines()[0]

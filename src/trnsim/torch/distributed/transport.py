@@ -31,39 +31,42 @@ _FP8: Final = (
     torch.float8_e5m2,
     torch.float8_e5m2fnuz,
 )
-_ALIKE: Final = dict.fromkeys(_FP8, torch.uint8) | {
+_CARRIER_DTYPES: Final = dict.fromkeys(_FP8, torch.uint8) | {
     torch.int16: torch.float16,
     torch.uint16: torch.float16,
     torch.uint32: torch.int32,
     torch.uint64: torch.int64,
     torch.complex64: torch.int64,
 }
-"""The dtype in which the bits of another are moved."""
+"""The dtype, of equal width, as which gloo carries the bits of another."""
 
-_WIDER: Final = dict.fromkeys(_FP8, torch.float32) | {
+_REDUCTION_DTYPES: Final = dict.fromkeys(_FP8, torch.float32) | {
     torch.int16: torch.int32,
     torch.uint16: torch.int32,
     torch.uint32: torch.int64,
 }
-"""The dtype in which another is reduced: exactly, or rounded once at the end."""
+"""The wider dtype in which another is reduced: exactly, or rounded once at the end."""
 
-_BREAKS: Final = ("gloo/transport", "Connection ", "Timed out", "Broken pipe")
+_INTERRUPTION_TEXTS: Final = ("gloo/transport", "Connection ", "Timed out", "Broken pipe")
+"""Parts of gloo's messages about exchanges that were interrupted."""
 
 
-def is_broken(error: RuntimeError) -> bool:
-    """True if the exchange was interrupted, rather than refused before it began."""
-    return isinstance(error, dist.DistError) or any(part in str(error) for part in _BREAKS)
+def is_interruption(error: RuntimeError) -> bool:
+    """True for the error of an exchange that was interrupted, not refused before it began."""
+    return isinstance(error, dist.DistError) or any(
+        text in str(error) for text in _INTERRUPTION_TEXTS
+    )
 
 
 def as_bits(host: Tensor) -> Tensor:
     """The tensor in a dtype that gloo carries, over the same memory."""
-    return host.view(_ALIKE[host.dtype]) if host.dtype in _ALIKE else host
+    return host.view(_CARRIER_DTYPES[host.dtype]) if host.dtype in _CARRIER_DTYPES else host
 
 
 _factor: Final[ContextVar[float | None]] = ContextVar("_factor", default=None)
-"""The factor of the reduction in progress, or None."""
+"""The factor of the `PREMUL_SUM` in progress, or None."""
 
-REDUCING: Final = (
+REDUCING_METHODS: Final = (
     "allreduce",
     "allreduce_coalesced",
     "reduce",
@@ -80,77 +83,88 @@ class GlooReduction:
     """A reduction with its tensors in dtypes that gloo takes.
 
     Attributes:
-        is_average: true for an average of integers.
+        is_average: true for an average of integers, which gloo computes as a sum.
     """
 
-    def __init__(self, kind: str, reduce_op: Any, dtype: torch.dtype) -> None:
+    def __init__(self, collective: str, reduce_op: Any, dtype: torch.dtype) -> None:
+        """The reduction of a collective, named as by PyTorch, on tensors of `dtype`.
+
+        Raises:
+            CollectiveRefused: if gloo has no such reduction.
+        """
         self.is_average = False
         self._factor = _factor.get()
         self._copies: list[tuple[Tensor, Tensor]] = []
         if not dtype.is_floating_point and not dtype.is_complex:
-            carried = _WIDER.get(dtype, dtype)
-            refusal = _refusal(reduce_op, carried)
-            self.is_average = refusal is not None and _refusal(reduce_op, torch.float32) is None
+            refusal = _gloo_error(reduce_op, _REDUCTION_DTYPES.get(dtype, dtype))
+            self.is_average = refusal is not None and _gloo_error(reduce_op, torch.float32) is None
             if refusal is not None and (dtype is torch.bool or not self.is_average):
-                raise refused(kind, dtype, refusal)
+                raise refusal_error(collective, dtype, refusal)
 
     def gloo_tensor(self, host: Tensor, is_written: bool) -> Tensor:
-        """`host`, or a copy of it in the dtype in which it is reduced."""
-        carried = torch.int64 if self.is_average else _WIDER.get(host.dtype, host.dtype)
-        if not self.is_average and carried is host.dtype and self._factor is None:
+        """`host`, or a copy of it in the dtype in which it is reduced.
+
+        Args:
+            host: a tensor on the host.
+            is_written: whether the collective writes it, so that `put_back` copies its result.
+        """
+        reduced_dtype = (
+            torch.int64 if self.is_average else _REDUCTION_DTYPES.get(host.dtype, host.dtype)
+        )
+        if not self.is_average and reduced_dtype is host.dtype and self._factor is None:
             return host
-        copied = host.to(carried, copy=True)
+        copied = host.to(reduced_dtype, copy=True)
         if self._factor is not None:
             copied.mul_(self._factor)
         if is_written:
             self._copies.append((host, copied))
         return copied
 
-    @property
-    def operation(self) -> Callable[[Any], Any]:
-        """The function from the program's reduction to the reduction that gloo performs."""
-        return (lambda _: pytorch.sum_operation()) if self.is_average else (lambda op: op)
+    def gloo_operation(self, reduce_op: Any) -> Any:
+        """The operation that gloo performs for the program's `reduce_op`."""
+        return pytorch.sum_operation() if self.is_average else reduce_op
 
-    def put_back(self, number: int) -> None:
-        """Write results of a reduction over `number` processes back to the program's tensors."""
+    def put_back(self, process_count: int) -> None:
+        """Write the results of a reduction over some processes back to the program's tensors."""
         for host, copied in self._copies:
             if self.is_average:
-                copied.div_(number, rounding_mode="trunc")
+                copied.div_(process_count, rounding_mode="trunc")
             host.copy_(copied)
 
 
-def with_factors(method: Callable[..., Any]) -> Callable[..., Any]:
+def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
     """A reducing method of PyTorch's process groups, with `PREMUL_SUM` for neuron tensors.
 
-    Its factor is visible only here: operators get the reduction as an opaque object.
+    The factor is visible only here: operators get the reduction as an opaque object.
     """
 
     @wraps(method)
     def reduce_with_factor(group: Any, *args: Any, **kwargs: Any) -> Any:
         options_list: list[Any] = [a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")]
-        if not options_list or not _is_multiplied(options_list[0].reduceOp, args):
+        if not options_list or not _is_premul_sum(options_list[0].reduceOp, args):
             return method(group, *args, **kwargs)
-        options, operation = options_list[0], copy.copy(options_list[0].reduceOp)
+        options, premul_sum = options_list[0], copy.copy(options_list[0].reduceOp)
         options.reduceOp = dist.ReduceOp.SUM
-        before = _factor.set(float(operation.factor))
+        token = _factor.set(float(premul_sum.factor))
         try:
             return method(group, *args, **kwargs)
         finally:
-            _factor.reset(before)
-            options.reduceOp = operation
+            _factor.reset(token)
+            options.reduceOp = premul_sum
 
     return reduce_with_factor
 
 
-def _is_multiplied(operation: Any, args: Any) -> bool:
+def _is_premul_sum(operation: Any, args: Any) -> bool:
+    """True for a `PREMUL_SUM` of floating-point tensors on neuron."""
     first = next((leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)), None)
     if first is None or first.device.type != pytorch.DEVICE_TYPE or not first.is_floating_point():
         return False
-    multiplied: Any = getattr(dist.ReduceOp, "PREMUL_SUM")  # noqa: B009  the stub leaves it out
-    return bool(operation == multiplied)
+    premul_sum: Any = getattr(dist.ReduceOp, "PREMUL_SUM")  # noqa: B009  the stub leaves it out
+    return bool(operation == premul_sum)
 
 
-def _refusal(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
+def _gloo_error(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
     """The error of gloo for such a reduction, tried in a group of this process alone, or None.
 
     Python cannot see which reduction an opaque object is.
@@ -164,11 +178,13 @@ def _refusal(reduce_op: Any, dtype: torch.dtype) -> RuntimeError | None:
     return None
 
 
-def refused(kind: str, dtype: torch.dtype | None, error: RuntimeError) -> CollectiveRefused:
+def refusal_error(
+    collective: str, dtype: torch.dtype | None, error: RuntimeError
+) -> CollectiveRefused:
     """The error for a collective that gloo refuses, with gloo's own text."""
-    of = "" if dtype is None else f" of {dtype}"
+    dtype_text = "" if dtype is None else f" of {dtype}"
     return CollectiveRefused(
-        f"{kind}{of} is refused: {str(error).splitlines()[0]}",
+        f"{collective}{dtype_text} is refused: {str(error).splitlines()[0]}",
         fix="use another reduction or another dtype, or compute this part on the CPU",
         line=program_line(),
     )
