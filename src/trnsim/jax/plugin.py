@@ -1,4 +1,4 @@
-"""The plugin: PJRT's table registered with JAX, and its end with the process."""
+"""The PJRT plugin of the platform "neuron": its registration with JAX, and its end at exit."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from trnsim.jax.pjrt.table import FunctionTable
 from trnsim.jax.processes import leave_processes
 
 _PRIORITY: Final = 500
-_FAMILIES: Final = (
+_SLOT_MODULES: Final = (
     *("buffers", "client", "devices", "errors", "events", "executables", "memories", "topology"),
 )
-"""The modules that declare slots."""
-_tables: Final[list[FunctionTable]] = []
-"""The table, which must live as long as the process."""
+"""The modules of `trnsim.jax.pjrt` that declare slots of the table."""
+_registered_tables: Final[list[FunctionTable]] = []
+"""The table, which must live as long as the process; none before `register`."""
 
 
 def register() -> None:
     """Register the platform "neuron" with JAX; a second call does nothing."""
-    if _tables:
+    if _registered_tables:
         return
     leave_out(jax)
     record_whole_program()
     rank_figures.write_at_end()
-    for family in _FAMILIES:
-        import_module(f"trnsim.jax.pjrt.{family}")
+    for name in _SLOT_MODULES:
+        import_module(f"trnsim.jax.pjrt.{name}")
     table = FunctionTable()
-    _tables.append(table)
+    _registered_tables.append(table)
     private.register(table.capsule(), _PRIORITY)
     private.lower_decompositions()
     private.lower_placements()
@@ -53,4 +53,4 @@ def _shut_down() -> None:
         clear_backends()  # type: ignore[no-untyped-call]
     events.drain()
     leave_processes()
-    _tables[0].neutralise()
+    _registered_tables[0].neutralise()

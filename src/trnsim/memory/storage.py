@@ -71,7 +71,7 @@ class Storage:
     __slots__ = (
         "__weakref__",
         "_accumulating",
-        "_set_since",
+        "_set_by_others",
         "accesses",
         "allocated_as",
         "changed",
@@ -121,7 +121,7 @@ class Storage:
         self.serial = self.root_serial = next(_serial)
         self.accesses: dict[tuple[object, int], Any] = {}
         self._accumulating: ByteMask | None = None
-        self._set_since: ByteMask | None = None
+        self._set_by_others: ByteMask | None = None
 
     def bare(self) -> Self:
         """A twin without bytes yet, marked as fully written."""
@@ -142,7 +142,7 @@ class Storage:
 
     def restart(self) -> None:
         """Forget all accumulation: as if no matmul had written it."""
-        self._accumulating = self._set_since = None
+        self._accumulating = self._set_by_others = None
 
     @property
     def row_bytes(self) -> int:
@@ -151,7 +151,7 @@ class Storage:
 
     @property
     def accumulating(self) -> ByteMask:
-        """The own bytes (see `started`) that a matmul has written (PSUM)."""
+        """The dense bytes (see `dense_pattern`) that a matmul has written (PSUM)."""
         if self._accumulating is None:
             self._accumulating = ByteMask(self.nbytes)
         return self._accumulating
@@ -162,16 +162,16 @@ class Storage:
         return self._accumulating is not None
 
     @property
-    def is_set_since(self) -> bool:
+    def is_set_by_others(self) -> bool:
         """True if another instruction may have overwritten any byte that a matmul wrote."""
-        return self._set_since is not None and not self._set_since.is_empty
+        return self._set_by_others is not None and not self._set_by_others.is_empty
 
     @property
-    def set_since(self) -> ByteMask:
+    def set_by_others(self) -> ByteMask:
         """The bytes of `accumulating` that another instruction has overwritten since."""
-        if self._set_since is None:
-            self._set_since = ByteMask(self.accumulating.nbytes)
-        return self._set_since
+        if self._set_by_others is None:
+            self._set_by_others = ByteMask(self.accumulating.nbytes)
+        return self._set_by_others
 
     def placed_bytes(self, own_bytes: int) -> int:
         """A distance in the tensor's own dense bytes, converted to one in its storage."""
@@ -181,7 +181,7 @@ class Storage:
         """The inverse of `placed_bytes`."""
         return placed_bytes
 
-    def started(self, pattern: AccessPattern) -> AccessPattern:
+    def dense_pattern(self, pattern: AccessPattern) -> AccessPattern:
         """`pattern` converted to the tensor's own dense bytes, which index `accumulating`.
 
         Tensors at one address share bytes, but each has its own accumulation state.
@@ -234,7 +234,7 @@ class PlacedStorage(Storage):
     def restart(self) -> None:
         """Forget all accumulation, and all writes by other tensors."""
         self._place = MemoryPlace(self._place.box)
-        self._set_since = None
+        self._set_by_others = None
         if self._accumulating is not None:
             self._accumulating.clear()
 
@@ -254,7 +254,7 @@ class PlacedStorage(Storage):
         distance = rows * self.row_bytes + rest
         return distance if placed_bytes >= 0 else -distance
 
-    def started(self, pattern: AccessPattern) -> AccessPattern:
+    def dense_pattern(self, pattern: AccessPattern) -> AccessPattern:
         """`pattern` converted to the tensor's own dense bytes, which index `accumulating`."""
         return AccessPattern(
             pattern.shape,

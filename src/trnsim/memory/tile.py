@@ -205,11 +205,11 @@ class Tile:
         """
         storage = self.storage
         where = self.touched() if places is None else places
-        pattern, itemsize = storage.started(self.footprint), self.dtype.itemsize
+        pattern, itemsize = storage.dense_pattern(self.footprint), self.dtype.itemsize
         if by_matmul:
-            storage.set_since.discard(pattern, itemsize, where)
+            storage.set_by_others.discard(pattern, itemsize, where)
         else:
-            storage.set_since.mark(pattern, itemsize, where)
+            storage.set_by_others.mark(pattern, itemsize, where)
 
     def written_flags(self) -> Array:
         """One boolean per element: whether it has been written."""

@@ -264,7 +264,7 @@ class CoreContext:
                 tile.mark_written()
             if storage.is_accumulated:
                 by_matmul = info.checked.engine is Engine.tensor
-                if not by_matmul or storage.is_set_since:
+                if not by_matmul or storage.is_set_by_others:
                     tile.mark_set(by_matmul=by_matmul)
         for tile, flags in partly:
             tile.mark_written_where(flags)

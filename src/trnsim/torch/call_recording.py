@@ -18,7 +18,7 @@ from trnsim.device.faults import pending, strike
 from trnsim.device.numerics import mode
 from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
-from trnsim.torch.dispatch.exact import exactly
+from trnsim.torch.dispatch.exact import call_exactly
 from trnsim.torch.dispatch.stochastic_rounding import rounding
 from trnsim.torch.pytorch import DEVICE_TYPE, Kernel
 from trnsim.torch.scope_tracker import scope_tracker
@@ -34,7 +34,7 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
         if pending:
             strike(core_of(args, kwargs))
         if mode.kind == "exact":
-            result = exactly(name, kernel, args, kwargs)
+            result = call_exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:
             result = shaped(*args, **kwargs)
         elif mode.is_stochastic:

@@ -25,9 +25,9 @@ from trnsim.isa.language.lanes import (
     clock_hz,
     copy_speedup,
     lane_cost,
-    longest,
+    larger,
     same_shape,
-    shortest,
+    smaller,
     tensor_tensor_speedup,
 )
 from trnsim.memory import Memory, Tile
@@ -162,11 +162,11 @@ def test_the_speedup_of_fp8_varies_as_the_rates_do(bench, core_v4):
 
 def test_the_longer_and_the_shorter_of_arrays_are_taken_element_by_element():
     first, second = np.array([1.0, 5.0]), np.array([3.0, 2.0])
-    assert (longest(2, 3), shortest(2, 3)) == (3, 2)
-    assert longest(first, second).tolist() == [3, 5]
-    assert shortest(first, second).tolist() == [1, 2]
-    assert longest(first, 4).tolist() == longest(4, first).tolist() == [4, 5]
-    assert shortest(first, 4).tolist() == shortest(4, first).tolist() == [1, 4]
+    assert (larger(2, 3), smaller(2, 3)) == (3, 2)
+    assert larger(first, second).tolist() == [3, 5]
+    assert smaller(first, second).tolist() == [1, 2]
+    assert larger(first, 4).tolist() == larger(4, first).tolist() == [4, 5]
+    assert smaller(first, 4).tolist() == smaller(4, first).tolist() == [1, 4]
 
 
 def test_an_innermost_dimension_of_one_does_not_count(bench, core_v4):

@@ -1,6 +1,6 @@
 """A decision as a document: summary of all workloads, a section for each, sources, assumptions.
 
-All dollars are read from `decide.document.figures`, with the places where they stand there.
+All dollars are those of `decide.document.figures`; each refers to its path in that JSON.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from trnsim.price.payback import PAYBACK_LIMIT_MONTHS
 
 SCHEMA: Final = "assess-report/1"
 _TITLE: Final = "Workloads on AWS's chips: what to do"
-_SUMMARY: Final = columns(
+_SUMMARY_COLUMNS: Final = columns(
     "workload | verdict | USD a month today | best | USD a month there | months | why",
     numbers_from=7,
 )
-_READING: Final = """\
+_READING_NOTES: Final = """\
 Times are estimates, not measurements. The last column of candidates says how far plans of that \
 family are from published times.
 USD a month = today's bill x (paid hours x USD/h there) / (paid hours x USD/h here): an error that \
@@ -54,8 +54,8 @@ def decision_document(decision: Decision) -> Document:
     sources = PriceSources()
     limit = float(PAYBACK_LIMIT_MONTHS)
     workloads = [
-        workload_section(workload, page_figures, at, limit, sources)
-        for at, workload in enumerate(decision.workloads)
+        workload_section(workload, page_figures, index, limit, sources)
+        for index, workload in enumerate(decision.workloads)
     ]
     draws = f"{decision.draws} draws"
     subtitle = (
@@ -73,37 +73,38 @@ def decision_document(decision: Decision) -> Document:
         *workloads,
         Section("Sources of prices", [sources_items(sources)], place="page"),
         Section("Assumed", assumed, heading_place="page"),
-        Section("How to read it", [Items(_READING.splitlines())], place="page"),
+        Section("How to read it", [Items(_READING_NOTES.splitlines())], place="page"),
     ]
     return Document(_TITLE, values, sections, subtitle, candidate_rows(decision), SCHEMA)
 
 
-def _summary(decision: Decision, figures: Figures) -> Block:
+def _summary(decision: Decision, page_figures: Figures) -> Block:
     if not decision.workloads:
         return Note("The inventory has no workloads.")
     rows: list[Sequence[Cell]] = [
-        _line(workload, figures, at) for at, workload in enumerate(decision.workloads)
+        _summary_row(workload, page_figures, index)
+        for index, workload in enumerate(decision.workloads)
     ]
-    today, after, once = (
-        figures.usd("totals", name)
+    today, after, migration = (
+        page_figures.usd("totals", name)
         for name in ("today_usd_per_month", "after_usd_per_month", "migration_usd")
     )
-    moved = "once all that is go has moved"
-    rows.append(("all", "", today, moved, after, "", (once, " USD once, to move it")))
-    return Table(_SUMMARY, rows, marked={len(rows) - 1: "total"})
+    after_note = "once all that is go has moved"
+    rows.append(("all", "", today, after_note, after, "", (migration, " USD once, to move it")))
+    return Table(_SUMMARY_COLUMNS, rows, marked={len(rows) - 1: "total"})
 
 
-def _line(workload: WorkloadDecision, figures: Figures, at: int) -> Sequence[Cell]:
+def _summary_row(workload: WorkloadDecision, page_figures: Figures, index: int) -> Sequence[Cell]:
     best = best_candidate(workload)
     usd: Cell = "-"
     months = "-"
     if best is not None:
-        place = ("workloads", at, "candidates", workload.candidates.index(best))
-        usd = figures.usd_range(*place, "usd_per_month")
+        path = ("workloads", index, "candidates", workload.candidates.index(best))
+        usd = page_figures.usd_range(*path, "usd_per_month")
         if best.pays_back_months is not None and best.pays_back_months.p50 is not None:
             months = amount(best.pays_back_months.p50)
-    today = figures.usd("workloads", at, "today", "usd_per_month")
-    name = PageLink(workload.name, f"#workload-{at}")
+    today = page_figures.usd("workloads", index, "today", "usd_per_month")
+    name = PageLink(workload.name, f"#workload-{index}")
     return (name, verdict_mark(workload), today, workload.best or "-", usd, months, workload.reason)
 
 

@@ -11,7 +11,7 @@ from math import ceil
 
 from trnsim.arch import NeuronCore
 from trnsim.isa.language.instruction import SBUF, Cost
-from trnsim.isa.language.lanes import longest
+from trnsim.isa.language.lanes import larger
 from trnsim.isa.language.modes import DgeMode
 from trnsim.memory import Tile
 
@@ -41,12 +41,12 @@ def transfer_cost(
     packets = runs * ceil(nbytes / runs / core.dma_packet_bytes)
     run_s = _run_s(core, nbytes / runs)
     used = engines_used(core, tiles, packets)
-    interval_s = longest(nbytes / bytes_per_s, runs * run_s / engines)
-    alone_s = longest(nbytes / (bytes_per_s * used / engines), ceil(runs / used) * run_s)
+    interval_s = larger(nbytes / bytes_per_s, runs * run_s / engines)
+    alone_s = larger(nbytes / (bytes_per_s * used / engines), ceil(runs / used) * run_s)
     return Cost(
         issue_s=issue_s(core, mode),
         interval_s=interval_s,
-        latency_s=round_trip_s(core, used) + longest(alone_s - interval_s, 0.0),
+        latency_s=round_trip_s(core, used) + larger(alone_s - interval_s, 0.0),
         hbm_bytes=hbm_bytes,
     )
 
@@ -101,6 +101,6 @@ def _run_s(core: NeuronCore, run_bytes: float) -> float:
     Source: matrix_multiplication.rst of SDK 2.26, latencies; nki_perf_guide.rst, Opt #9.
     """
     short_bytes = min(run_bytes, core.dma_short_run_bytes)
-    return longest(
+    return larger(
         core.dma_descriptor_s, short_bytes * core.dma_engines / core.dma_short_run_bytes_per_s
     )

@@ -32,7 +32,7 @@ def clock_hz(core: NeuronCore, engine: Engine) -> float:
     return _CLOCKS[engine](core)
 
 
-def longest(first: float, second: float) -> float:
+def larger(first: float, second: float) -> float:
     """The larger number; of arrays, which hold a number for each of many cores, element by element.
 
     The price of an instruction on many cores at once is made of such arrays.
@@ -42,9 +42,9 @@ def longest(first: float, second: float) -> float:
     return max(first, second)
 
 
-def shortest(first: float, second: float) -> float:
-    """The smaller number, likewise."""
-    return -longest(-first, -second)
+def smaller(first: float, second: float) -> float:
+    """The smaller number, element by element likewise."""
+    return -larger(-first, -second)
 
 
 def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: float = 0.0) -> Cost:
@@ -53,7 +53,7 @@ def lane_cost(core: NeuronCore, engine: Engine, cycles: float, extra_cycles: flo
     Published profiles show a longer latency of the Scalar Engine: `scalar_dependent_s` on top.
     """
     hz = clock_hz(core, engine)
-    interval = longest(core.minimum_interval_cycles, cycles) + extra_cycles
+    interval = larger(core.minimum_interval_cycles, cycles) + extra_cycles
     latency_s = core.access_latency_cycles / hz
     if engine is Engine.scalar:
         latency_s += core.scalar_dependent_s
@@ -84,7 +84,7 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
     else:
         speedup = core.vector_16bit_copy_speedup
     is_16bit = all(map(is_16bit_float, tiles))
-    return speedup if is_16bit else shortest(speedup, core.vector_8bit_copy_speedup)
+    return speedup if is_16bit else smaller(speedup, core.vector_8bit_copy_speedup)
 
 
 def is_16bit_float(tile: Tile) -> bool:
@@ -105,8 +105,8 @@ def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
     speedup = core.vector_16bit_tensor_tensor_speedup
     if all(map(is_16bit_float, tiles)):
         return speedup
-    part = shortest(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
-    return longest(1.0, speedup * part)
+    part = smaller(1.0, core.vector_8bit_copy_speedup / core.vector_16bit_copy_speedup)
+    return larger(1.0, speedup * part)
 
 
 def _is_short_float(tile: Tile) -> bool:

@@ -17,14 +17,14 @@ from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import State, StateUse, reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import longest
+from trnsim.isa.language.lanes import larger
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, MatmulPerfMode
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.array_indirection import check_array_indirection, index_of, share_by_quadrant
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
-    check_formats,
+    check_dtypes,
     check_limits,
     check_tiling,
     dst_dtypes,
@@ -128,7 +128,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         passes = 1.0
         if self.moving.dtype == FLOAT32:
             is_onezero = self.is_stationary_onezero or self.is_moving_onezero
-            passes = core.fp32_passes / longest(
+            passes = core.fp32_passes / larger(
                 core.fp32_transpose_speedup if self.is_transpose else 1.0,
                 core.fp32_onezero_speedup if is_onezero else 1.0,
             )
@@ -166,7 +166,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
 
     def _check_dtypes(self, core: NeuronCore) -> None:
         inputs = (self.stationary.dtype, self.moving.dtype)
-        check_formats(self, core, *inputs)
+        check_dtypes(self, core, *inputs)
         stationary, moving = inputs
         if (stationary in _WIDE) != (moving in _WIDE):
             self.refuse(

@@ -30,7 +30,7 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
-    check_formats,
+    check_dtypes,
     check_limits,
     dst_dtypes,
     multiply_onto,
@@ -83,7 +83,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_p
             lambda core: core.features.sparse_matmul,
             "use nisa.nc_matmul, or run with target='{target}'",
         )
-        check_formats(self, core, self.stationary.dtype, self.moving.dtype)
+        check_dtypes(self, core, self.stationary.dtype, self.moving.dtype)
         self._check_pattern(n)
         if _TAGS * n["T"] != n.M:
             self.refuse(

@@ -1,4 +1,4 @@
-"""Common parts of the matmuls: tiles of the array, PSUM banks, accumulation, price."""
+"""The common part of matmul instructions: tiles of the array, PSUM banks, accumulation, cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trnsim.arch import NeuronCore, has_dtype
 from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.instruction import Cost, Dims, Instruction
-from trnsim.isa.language.lanes import longest, shortest
+from trnsim.isa.language.lanes import larger, smaller
 from trnsim.isa.language.support import check_support
 from trnsim.memory import AccessPattern, ByteMask, SnakeIndex, Tile
 
@@ -55,7 +55,7 @@ def check_bank(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
         )
 
 
-def check_formats(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) -> None:
+def check_dtypes(instruction: Instruction, core: NeuronCore, *dtypes: Dtype) -> None:
     """Refuse dtypes that the core lacks."""
     for dtype in dtypes:
         check_support(
@@ -150,13 +150,13 @@ def multiply_onto(
         return
     if accumulate:
         _check_started(instruction, core, dst)
-    _check_unset(instruction, core, dst)
+    _check_not_set_by_others(instruction, core, dst)
     dst.require_intact(instruction.opcode)
     is_started = _is_started(dst)
     product = _product(left, right)
     old = dst.load().reshape(product.shape)
     if not accumulate and not is_started:
-        old = np.where(_started(dst).reshape(product.shape), old, 0)
+        old = np.where(_started_flags(dst).reshape(product.shape), old, 0)
     dst.store(np.add(product, old, out=product if out is None else out))
     if not is_started:
         mark_started(dst)
@@ -174,10 +174,10 @@ def mark_started(dst: Tile) -> None:
     """Record that a matmul has written every element of `dst`."""
     storage = dst.storage
     if isinstance(dst.index, SnakeIndex):
-        pattern = storage.started(dst.footprint)
-        storage.accumulating.mark(pattern, dst.dtype.itemsize, _places(dst, dst.index))
+        pattern = storage.dense_pattern(dst.footprint)
+        storage.accumulating.mark(pattern, dst.dtype.itemsize, _element_index(dst, dst.index))
     else:
-        storage.accumulating.add(*_own_runs(dst))
+        storage.accumulating.add(*_dense_runs(dst))
 
 
 def array_cost(
@@ -206,40 +206,41 @@ def array_cost(
 
 def streaming_cycles(core: NeuronCore, columns: int, stationary_columns: int) -> float:
     """max(N, min(64, M)): the interval of one pass of the moving tile."""
-    return longest(columns, shortest(core.minimum_interval_cycles, stationary_columns))
+    return larger(columns, smaller(core.minimum_interval_cycles, stationary_columns))
 
 
-def _places(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
+def _element_index(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
+    """The numpy index of the elements of a snake-indexed `dst` in its footprint."""
     return np.arange(dst.partitions)[:, None], index.columns(dst.partitions)
 
 
 def _is_fresh(dst: Tile) -> bool:
     """True if no element of `dst` has been written by a matmul."""
-    return dst.storage.accumulating.is_disjoint(*_own_runs(dst))
+    return dst.storage.accumulating.is_disjoint(*_dense_runs(dst))
 
 
 def _is_started(dst: Tile) -> bool:
     """True if a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
-        return bool(_started(dst).all())
-    return dst.storage.accumulating.covers(*_own_runs(dst))
+        return bool(_started_flags(dst).all())
+    return dst.storage.accumulating.covers(*_dense_runs(dst))
 
 
-def _own_runs(dst: Tile) -> tuple[AccessPattern, int]:
-    """The tile's contiguous runs in the tensor's own bytes, and the bytes of one run."""
+def _dense_runs(dst: Tile) -> tuple[AccessPattern, int]:
+    """The tile's contiguous runs in the tensor's dense bytes, and the bytes of one run."""
     runs, run_bytes = dst.layout.runs
-    return dst.storage.started(runs), run_bytes
+    return dst.storage.dense_pattern(runs), run_bytes
 
 
-def _started(dst: Tile) -> Array:
+def _started_flags(dst: Tile) -> Array:
     """One boolean per element of `dst`: whether a matmul has written it."""
     return _flags(dst.storage.accumulating, dst)
 
 
 def _flags(mask: ByteMask, dst: Tile) -> Array:
-    """One boolean per element of `dst`: whether it is in `mask`, a set of own bytes."""
-    flags = mask.of(dst.storage.started(dst.footprint), dst.dtype.itemsize)
-    return flags[_places(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
+    """One boolean per element of `dst`: whether it is in `mask`, over the tensor's dense bytes."""
+    flags = mask.of(dst.storage.dense_pattern(dst.footprint), dst.dtype.itemsize)
+    return flags[_element_index(dst, dst.index)] if isinstance(dst.index, SnakeIndex) else flags
 
 
 def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
@@ -260,14 +261,14 @@ def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> Non
     )
 
 
-def _check_unset(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
-    """On cores where matmuls add only to matmuls, refuse dst written by others since the start."""
+def _check_not_set_by_others(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
+    """On cores where matmuls add only to matmuls, refuse sums that others have overwritten."""
     storage = dst.storage
-    if core.features.matmul_onto_written or not storage.is_set_since:
+    if core.features.matmul_onto_written or not storage.is_set_by_others:
         return
-    if storage.set_since.is_disjoint(*_own_runs(dst)):
+    if storage.set_by_others.is_disjoint(*_dense_runs(dst)):
         return
-    if not (_is_started(dst) or (_started(dst) & _flags(storage.set_since, dst)).any()):
+    if not (_is_started(dst) or (_started_flags(dst) & _flags(storage.set_by_others, dst)).any()):
         return
     raise UndefinedBehavior(
         f"{instruction.opcode}: accumulation onto {dst}, in which another instruction has "

@@ -15,7 +15,7 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.tensor.tensor_engine import (
     array_cost,
     check_bank,
-    check_formats,
+    check_dtypes,
     streaming_cycles,
 )
 from trnsim.memory import Tile
@@ -56,7 +56,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
                 "allocate dst with data.dtype",
                 "nki.isa.nc_transpose, Data types",
             )
-        check_formats(self, core, self.data.dtype)
+        check_dtypes(self, core, self.data.dtype)
         engine = self.chosen_engine(core)
         limit = core.pe_rows if engine is Engine.tensor else core.vector_transpose_partitions
         if max(n.P, n.F) > limit:

@@ -22,17 +22,20 @@ from trnsim.jax.pjrt.interrupts import interrupt_again, slot_codes
 from trnsim.jax.pjrt.structs import enumeration, slots, struct, version
 
 Body: TypeAlias = Callable[[Any], None]
+"""A slot's function of the caller's struct of arguments."""
 
 _Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _VoidCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _NAME: Final = b"pjrt_c_api"
 
 error_makers: Final[list[Callable[[BaseException], int]]] = []
-"""The function that makes an error of PJRT from an exception, alone in a list."""
+"""A single function, added by `pjrt.errors`, that makes an error of PJRT from an exception."""
 
 _bodies: Final[dict[str, tuple[Body, bool]]] = {}
-_extensions: Final[list[str]] = []
-_callbacks: Final[list[Any]] = []
+"""The function of each slot, and whether it returns an error."""
+_extension_names: Final[list[str]] = []
+_live_callbacks: Final[list[Any]] = []
+"""All functions that C holds: ctypes frees one that Python no longer refers to."""
 
 
 def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
@@ -47,7 +50,7 @@ def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
 
 def extension(name: str) -> None:
     """Declare an extension of the table; its functions are slots."""
-    _extensions.append(name)
+    _extension_names.append(name)
 
 
 def _extension_struct(name: str) -> Any:
@@ -63,11 +66,11 @@ def _extension_struct(name: str) -> Any:
 def callback_of(name: str) -> Any:
     """A slot's function as C calls it."""
     body, returns_error = _bodies[name]
-    at = struct(f"{name}_Args").from_address
+    arguments_at = struct(f"{name}_Args").from_address
 
     def call(address: int) -> int:
         try:
-            body(at(address))
+            body(arguments_at(address))
         except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
             if isinstance(error, KeyboardInterrupt):
                 interrupt_again()
@@ -76,7 +79,7 @@ def callback_of(name: str) -> Any:
 
     slot_codes.add(call.__code__)
     callback = (_Callback if returns_error else _VoidCallback)(call)
-    _callbacks.append(callback)
+    _live_callbacks.append(callback)
     return callback
 
 
@@ -87,7 +90,7 @@ def _unimplemented(name: str) -> Any:
         return error_makers[0](NotModelled(f"PJRT_{name} is not modelled by the neuron device"))
 
     callback = _Callback(call)
-    _callbacks.append(callback)
+    _live_callbacks.append(callback)
     return callback
 
 
@@ -112,7 +115,7 @@ class FunctionTable:
     def __init__(self) -> None:
         self.api = struct("Api")()
         self.api.struct_size = ctypes.sizeof(self.api)
-        self._extensions = [_extension_struct(name) for name in _extensions]
+        self._extensions = [_extension_struct(name) for name in _extension_names]
         self.api.extension_start = _chain([ctypes.addressof(block) for block in self._extensions])
         self.api.pjrt_api_version.struct_size = ctypes.sizeof(struct("Api_Version"))
         major, minor = version()

@@ -13,24 +13,24 @@ import dataclasses
 import inspect
 from typing import Any
 
-_GENERATED = "<string>"
-"""The file name in code that @dataclass generates."""
+_DATACLASS_CODE_FILE = "<string>"
+"""The file name in the code of an `__init__` that @dataclass generates."""
 
 
 class ObjectType(type):
     """The metaclass of `NKIObject`: all keywords of a call become attributes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance, by a handwritten __init__ if there is any, else from all keywords."""
+        """An instance: by __init__, or from all keywords if a generated __init__ refuses them."""
         init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
         if not _is_generated(init) or _accepts(init, args, kwargs):
             return super().__call__(*args, **kwargs)
         instance: Any = object.__new__(cls)  # type: ignore[arg-type]  # cls is the class itself
         for name, value in _attributes(cls, args, kwargs).items():
             object.__setattr__(instance, name, value)  # frozen dataclasses have no other way
-        finish = getattr(instance, "__post_init__", None)
-        if finish is not None:
-            finish()
+        post_init = getattr(instance, "__post_init__", None)
+        if post_init is not None:
+            post_init()
         return instance
 
 
@@ -40,14 +40,14 @@ class NKIObject(metaclass=ObjectType):
     def __init__(self, **kwargs: Any) -> None:
         for name, value in kwargs.items():
             setattr(self, name, value)
-        finish = getattr(self, "__post_init__", None)
-        if finish is not None:
-            finish()
+        post_init = getattr(self, "__post_init__", None)
+        if post_init is not None:
+            post_init()
 
 
 def _is_generated(init: Any) -> bool:
     code = getattr(init, "__code__", None)
-    return code is not None and code.co_filename == _GENERATED
+    return code is not None and code.co_filename == _DATACLASS_CODE_FILE
 
 
 def _accepts(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""An operator's values by its own kernel, instruction by instruction: `exact` numerics.
+"""Calls of operators with `exact` numerics: by their own kernels, instruction by instruction.
 
 An operator without a kernel is computed by the host, with a warning and a count, or refused under
 the policy `chip`, which leaves its tensors unchanged.
@@ -35,8 +35,8 @@ from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
 from trnsim.torch.pytorch import Kernel
 
 
-def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """Call the host's `kernel`, then overwrite its results with those of the operator's own kernel.
+def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """Call `host_kernel`, then overwrite its results with those of the operator's own kernel.
 
     The host's call determines the result tensors: new ones, or arguments written in place.
 
@@ -46,19 +46,21 @@ def exactly(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     inputs = _graph_inputs(name, args, kwargs)
     if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in inputs):
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
-        return kernel(*args, **kwargs)
-    before = [_in_storage_order(tensor) for tensor in inputs]
-    result = kernel(*args, **kwargs)
+        return host_kernel(*args, **kwargs)
+    input_arrays = [_in_storage_order(tensor) for tensor in inputs]
+    result = host_kernel(*args, **kwargs)
     try:
-        _overwrite(name, args, kwargs, result, before)
+        _overwrite(name, args, kwargs, result, input_arrays)
     except Unlowered as error:
-        with _restoring(inputs, before):
+        with _restoring(inputs, input_arrays):
             _leave_to_host(name, inputs, error.reason)
     return result
 
 
-def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Array]) -> None:
-    """Overwrite the results of a call with those that the operator's kernel computes from `before`.
+def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: list[Array]) -> None:
+    """Overwrite the results of a call with those that the operator's kernel computes.
+
+    `input_arrays` are its inputs from before the host's call, which may have written them.
 
     Raises:
         Unlowered: if it has no kernel.
@@ -66,14 +68,14 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, before: list[Arra
     is_list_in_place = result is None and name.startswith("aten::_foreach_")
     if result is None and not is_list_in_place:
         raise Unlowered(f"{name} returns nothing of what it writes")
-    wanted = [t for t in tensors_in(args[0] if is_list_in_place else result) if t.numel()]
-    if not wanted:
+    results = [t for t in tensors_in(args[0] if is_list_in_place else result) if t.numel()]
+    if not results:
         return  # no elements
     graph = build(call_of(name, args, kwargs, result)).graph
     if any(node.name == "rng" for node in graph.nodes):
         return  # the host's random numbers stay
-    arrays = evaluate(graph, before, target().name)
-    for tensor, array in zip(wanted, arrays, strict=True):
+    arrays = evaluate(graph, input_arrays, target().name)
+    for tensor, array in zip(results, arrays, strict=True):
         host_alias(tensor).copy_(tensor_of(array).reshape(tensor.shape))
 
 
@@ -85,21 +87,21 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
     """
     mode.on_host[reason] += 1
     tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in inputs)
-    near = (
+    similar_names = (
         ()
         if plain_name(name) in DECOMPOSITIONS
         else get_close_matches(plain_name(name), DECOMPOSITIONS)
     )
-    leave_to_host(name, reason, f"on {tensors}" if tensors else "without tensors", near)
+    leave_to_host(name, reason, f"on {tensors}" if tensors else "without tensors", similar_names)
 
 
 @contextmanager
-def _restoring(inputs: list[Tensor], before: list[Array]) -> Generator[None]:
-    """Context in which an error restores the tensors of a call."""
+def _restoring(inputs: list[Tensor], input_arrays: list[Array]) -> Generator[None]:
+    """Context in which a refusal restores the elements of a call's inputs."""
     try:
         yield
     except OperatorNotModelled:
-        for tensor, array in zip(inputs, before, strict=True):
+        for tensor, array in zip(inputs, input_arrays, strict=True):
             spec = spec_of(tensor)
             if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)
