@@ -50,7 +50,7 @@ KEY = np.array([0, 1], np.uint32)
 def test_every_use_of_a_device_meets_its_fault(held, monkeypatch, use):
     monkeypatch.setitem(faults.pending, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None))
     told = []
-    monkeypatch.setattr(faults, "struck", [lambda kind, _: told.append(kind)])
+    monkeypatch.setattr(faults, "listeners", [lambda kind, _: told.append(kind)])
     # ValueError is what JAX raises of a copy to a device.
     with pytest.raises((RuntimeError, ValueError), match=r"1201\) .*, core 1 \(neuron:1\)"):
         USES[use](**held)

@@ -32,10 +32,10 @@ def test_neuroncore_v2_has_no_limit(core_v2):
 
 def test_work_starts_at_half_rate_and_is_at_full_after_three_microseconds(core_v3):
     limit = UtilizationLimit(core_v3)
-    assert limit.at(0.0) == 0.5
+    assert limit.value_at(0.0) == 0.5
     # A linear ramp from 1/2 to 1 does 3/4 of the work in its 3 us.
     assert limit.work(0.0, 0.75 * 3 * US) == pytest.approx(3 * US)
-    assert limit.at(3 * US) == 1.0
+    assert limit.value_at(3 * US) == 1.0
     assert limit.work(3 * US, 5 * US) == pytest.approx(5 * US)
 
 

@@ -65,12 +65,12 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "claim.",
     },
 }
-"""Commands by the heading of the help that they stand under: the first sentence of their help."""
+"""The headings of the help, and under each its commands with the first sentence of their help."""
 
 COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Each command, which is a file of this room, and the first sentence of its help."""
 
-_START: Final = """
+_EPILOG: Final = """
 Begin with:
   trnsim demo  a kernel, a mistake, a training loop, a cost
   trnsim run examples/attention.py  a program's kernels: values, time, a page
@@ -115,7 +115,7 @@ app = Parser(
     no_args_is_help=True,
     add_completion=True,
     context_settings=HELP_OPTIONS,
-    epilog=_START,
+    epilog=_EPILOG,
 )
 
 
@@ -141,9 +141,9 @@ _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main() -> None:
-    """Run the command line; an error of the user's making goes to stderr with exit status 2.
+    """Run the command line; any `EmulatorError` is printed on stderr, with exit status 2.
 
-    Output that cannot be written, as its disk is full, ends it with 1.
+    The exit status is 1 when the output cannot be written, as on a full disk.
     """
     try:
         app()

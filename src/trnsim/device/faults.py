@@ -24,7 +24,7 @@ from trnsim.instance.state.hardware import KINDS, FaultRequest
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
 """The number of restarts of the ranks."""
-_BETWEEN: Final = ";"
+_SEPARATOR: Final = ";"
 _FIX: Final = (
     "--fault rank=3,step=5 (killed), --fault hbm-ecc=rank:3,step=5 (its HBM fails; likewise hang, "
     "dma, thermal) or "
@@ -65,22 +65,24 @@ def parse(text: str) -> LaunchFault:
     """
     first, *rest = text.split(",")
     kind, _, value = first.partition("=")
-    more: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for part in rest:
         name, has_value, setting = part.strip().partition("=")
         if has_value:
-            more[name] = setting
+            settings[name] = setting
         else:  # the names of a report's links have commas themselves
             value = f"{value}, {name}"
     try:
-        if kind == "link" and value and more.keys() <= {"factor"}:
-            return LaunchFault(kind, link=value.strip(), factor=_factor(more.get("factor", "0")))
-        if kind in KINDS and value.startswith("rank:") and more.keys() == {"step"}:
+        if kind == "link" and value and settings.keys() <= {"factor"}:
             return LaunchFault(
-                kind, _number(value.removeprefix("rank:"), 0), _number(more["step"], 1)
+                kind, link=value.strip(), factor=_factor(settings.get("factor", "0"))
             )
-        if kind == "rank" and more.keys() == {"step"}:
-            return LaunchFault(kind, _number(value, 0), _number(more["step"], 1))
+        if kind in KINDS and value.startswith("rank:") and settings.keys() == {"step"}:
+            return LaunchFault(
+                kind, _number(value.removeprefix("rank:"), 0), _number(settings["step"], 1)
+            )
+        if kind == "rank" and settings.keys() == {"step"}:
+            return LaunchFault(kind, _number(value, 0), _number(settings["step"], 1))
     except ValueError as error:
         raise BadInput(f"--fault {text!r}: {error}", fix=_FIX) from None
     raise BadInput(f"--fault {text!r} is no fault", fix=_FIX)
@@ -101,13 +103,13 @@ def _factor(text: str) -> float:
 
 def as_variable(texts: Iterable[str]) -> str:
     """The value of TRNSIM_FAULTS for faults in the words of the command line."""
-    return _BETWEEN.join(texts)
+    return _SEPARATOR.join(texts)
 
 
 def requested_faults(environment: Mapping[str, str] | None = None) -> list[LaunchFault]:
     """The faults in TRNSIM_FAULTS."""
-    words = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
-    return [parse(text) for text in words.split(_BETWEEN) if text]
+    variable = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
+    return [parse(text) for text in variable.split(_SEPARATOR) if text]
 
 
 def link_factors(faults: Iterable[LaunchFault]) -> dict[str, float]:
@@ -119,7 +121,7 @@ class Injector:
     """The faults of one rank."""
 
     def __init__(self, faults: Iterable[LaunchFault], rank: int) -> None:
-        self._mine = [fault for fault in faults if fault.rank == rank]
+        self._faults = [fault for fault in faults if fault.rank == rank]
 
     def before_step(self, step: int) -> None:
         """Apply the faults that are due before a step.
@@ -127,35 +129,37 @@ class Injector:
         Raises:
             HardwareFault: the hardware fails.
         """
-        for fault in self._mine:
+        for fault in self._faults:
             if fault.step == step and fault.kind == "rank":
                 os.kill(os.getpid(), signal.SIGKILL)
             elif fault.step == step:
-                for tell in struck:
-                    tell(fault.kind, None)
+                for listener in listeners:
+                    listener(fault.kind, None)
                 fail(fault.kind, f"on rank {fault.rank} before step {fault.step}")
 
 
-struck: Final[list[Callable[[str, FaultRequest | None], None]]] = []
+listeners: Final[list[Callable[[str, FaultRequest | None], None]]] = []
 """Listeners for faults that strike: called with the kind, and the request where there is one."""
 
 pending: Final[dict[int, FaultRequest]] = {}
-"""Requests of faults by the index of the device that they strike; empty almost always."""
+"""Requests of faults by the index of PyTorch's device that they strike; empty almost always."""
 
 
-def strike(core: int) -> None:
-    """Apply the active fault of a device, if any. Callers check `pending` first, which is cheap.
+def strike(index: int) -> None:
+    """Apply the active fault of PyTorch's device `index`, if any.
+
+    Callers check `pending` first, which is cheap.
 
     Raises:
         HardwareFault: the hardware fails.
     """
-    request = pending.get(core)
+    request = pending.get(index)
     if request is None or not request.is_active():
         return
-    for tell in struck:
-        tell(request.kind, request)
+    for listener in listeners:
+        listener(request.kind, request)
     place = f"device {request.device}" + ("" if request.core is None else f", core {request.core}")
-    fail(request.kind, f"on {place} (neuron:{core})")
+    fail(request.kind, f"on {place} (neuron:{index})")
 
 
 def fail(kind: str, where: str) -> None:

@@ -313,7 +313,7 @@ def begin(tool: str = "") -> None:
             watch = _Watch(tool or _tool())
             _watching.clear()
             _watching[pid] = watch
-            faults.struck[:] = [watch.struck]
+            faults.listeners[:] = [watch.struck]
             watch.writer.start()
     except (EmulatorError, OSError, RuntimeError) as error:  # RuntimeError: of one thread too many
         say_not_kept(error.reason if isinstance(error, EmulatorError) else str(error))
@@ -329,7 +329,7 @@ def end() -> None:
     """Stop keeping the state of this process."""
     watch = _watching.pop(os.getpid(), None)
     if watch is not None:
-        faults.struck.clear()
+        faults.listeners.clear()
         faults.pending.clear()
         watch.listen(is_wanted=False)
         watch.writer.stop()

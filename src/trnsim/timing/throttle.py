@@ -25,48 +25,48 @@ class UtilizationLimit:
         self._floor = min(float(core.tensor_ramp_start), 1.0)
         self._window_s = float(core.tensor_ramp_s)
         self._slope_per_s = (1 - self._floor) / self._window_s
-        self._ramp_began_s: float | None = None
-        self._busy: deque[tuple[float, float]] = deque()
-        self._ramps_s: list[float] = []
+        self._ramp_start_s: float | None = None
+        self._busy_spans_s: deque[tuple[float, float]] = deque()
+        self._ramp_starts_s: list[float] = []
 
     def work(self, start_s: float, length_s: float) -> float:
-        """The time that `length_s` of work at full rate takes when it starts at `start_s`."""
+        """Record work from `start_s` on, `length_s` long at full rate; return the time it takes."""
         if self._floor >= 1:
             return length_s
         self._restart_after_pause(start_s)
-        taken_s = self._stretched(self.at(start_s), length_s)
+        taken_s = self._stretched(self.value_at(start_s), length_s)
         end_s = start_s + taken_s
-        if self._busy and self._busy[-1][1] == start_s:
-            self._busy[-1] = (self._busy[-1][0], end_s)
+        if self._busy_spans_s and self._busy_spans_s[-1][1] == start_s:
+            self._busy_spans_s[-1] = (self._busy_spans_s[-1][0], end_s)
         else:
-            self._busy.append((start_s, end_s))
+            self._busy_spans_s.append((start_s, end_s))
         return taken_s
 
-    def at(self, time_s: float) -> float:
+    def value_at(self, time_s: float) -> float:
         """The limit at `time_s`, from `tensor_ramp_start` to 1."""
-        if self._ramp_began_s is None:
+        if self._ramp_start_s is None:
             return self._floor
-        return min(1.0, self._floor + self._slope_per_s * (time_s - self._ramp_began_s))
+        return min(1.0, self._floor + self._slope_per_s * (time_s - self._ramp_start_s))
 
     def _restart_after_pause(self, now_s: float) -> None:
-        began_s = self._ramp_began_s
+        began_s = self._ramp_start_s
         if began_s is not None and now_s - began_s < self._window_s:
             return  # its first window is not over
         since_s = now_s - self._window_s
-        while self._busy and self._busy[0][1] <= since_s:
-            self._busy.popleft()
-        busy_s = sum(end_s - max(start_s, since_s) for start_s, end_s in self._busy)
+        while self._busy_spans_s and self._busy_spans_s[0][1] <= since_s:
+            self._busy_spans_s.popleft()
+        busy_s = sum(end_s - max(start_s, since_s) for start_s, end_s in self._busy_spans_s)
         if began_s is None or busy_s < self._floor * self._window_s:
-            self._ramp_began_s = now_s
-            self._ramps_s.append(now_s)
+            self._ramp_start_s = now_s
+            self._ramp_starts_s.append(now_s)
 
     def steps(self, parts: int) -> list[tuple[float, float, float]]:
-        """(start, length, mean limit) of each ramp, divided into `parts` of equal length."""
+        """(start, length, mean limit) of the `parts` of equal length of each ramp."""
         length_s = self._window_s / parts
         rise = (1 - self._floor) / parts
         return [
             (began_s + part * length_s, length_s, self._floor + rise * (part + 1 / 2))
-            for began_s in self._ramps_s
+            for began_s in self._ramp_starts_s
             for part in range(parts)
         ]
 
@@ -74,7 +74,7 @@ class UtilizationLimit:
         """The time that `length_s` of work takes at a rate that rises from `limit`."""
         slope = self._slope_per_s
         to_full_s = (1 - limit) / slope
-        done_s = (limit + 1) / 2 * to_full_s
-        if length_s >= done_s:
-            return to_full_s + length_s - done_s
+        ramp_work_s = (limit + 1) / 2 * to_full_s
+        if length_s >= ramp_work_s:
+            return to_full_s + length_s - ramp_work_s
         return (sqrt(limit * limit + 2 * slope * length_s) - limit) / slope

@@ -6,7 +6,7 @@ from reported import TRN2, World, full
 
 from trnsim.instance.model import instance_model
 from trnsim.tools.top import drawing
-from trnsim.tools.top.tree import Fold, tree
+from trnsim.tools.top.tree import TreeState, tree
 from trnsim.tools.top.view import ALL, Tab, figures, instance, tabs
 
 REPORT = World(full()).report()
@@ -93,15 +93,15 @@ def test_the_summary_has_all_categories_in_as_many_lines_as_it_needs():
 
 
 def test_the_tree_is_seen_around_its_cursor():
-    nodes, fold = tree(SHOWN, 4), Fold()
-    fold.toggle_all(nodes)
-    fold.move(nodes, 1000)
-    rows = fold.rows(nodes)
-    lines = drawing.details(rows, fold.at(nodes), 80, 5)
+    nodes, state = tree(SHOWN, 4), TreeState()
+    state.toggle_all(nodes)
+    state.move(nodes, 1000)
+    rows = state.rows(nodes)
+    lines = drawing.details(rows, state.cursor_line(nodes), 80, 5)
     assert plain(lines)[-1].split() == ["Model", "Scratchpad", "1.0MiB", "0.0B"]
     assert [line.style for line in lines] == ["", "", "", "", "reverse"]
-    fold.move(nodes, -1000)
-    assert plain(drawing.details(rows, fold.at(nodes), 80, 5))[0].startswith("[-] Host")
+    state.move(nodes, -1000)
+    assert plain(drawing.details(rows, state.cursor_line(nodes), 80, 5))[0].startswith("[-] Host")
 
 
 def test_the_chosen_tab_is_seen_however_many_there_are():
@@ -132,7 +132,7 @@ def test_no_line_is_longer_than_the_terminal(width, rows, name):
         drawing.title("0.1.0", found, width),
         drawing.band("vCPU Utilization", width),
         drawing.details_head(width),
-        *drawing.details(Fold().rows(nodes), 0, width, rows),
+        *drawing.details(TreeState().rows(nodes), 0, width, rows),
         drawing.tab_bar([ALL, Tab("x" * 30, 1)], ALL, width),
         drawing.keys(width),
     ]

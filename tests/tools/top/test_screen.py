@@ -72,9 +72,9 @@ def test_keys_choose_programs_and_f_shows_operations():
 def test_arrows_and_enter_move_in_the_tree():
     async def steps(top, pilot, _):
         await pilot.press("down", "right", "down", "enter", "left", "left", "up")
-        assert top.fold.cursor == ("Host",)
+        assert top.tree_state.cursor == ("Host",)
         await pilot.press("x", "pagedown", "pageup", "space")
-        assert top.fold.opened == {("Host",)}
+        assert top.tree_state.opened == {("Host",)}
         assert any("Constants" in line for line in shown(top)[18:])
 
     driven(steps, record())

@@ -19,21 +19,25 @@ from trnsim.document.answer import Table, records
 from trnsim.document.values import picked, plain
 
 FORMAT: Final = 1
-TRAIN: Final = "hours that a month's work takes"
-SERVE: Final = "ms a token"
-INFER: Final = "ms an item"
-_UNITS: Final = {"train": TRAIN, "serve": SERVE, "infer": INFER}
-_QUANTILES: Final = " ".join(
+"""Version of the JSON structure."""
+_TIME_UNITS: Final = {
+    "train": "hours that a month's work takes",
+    "serve": "ms a token",
+    "infer": "ms an item",
+}
+"""Unit of a candidate's time, by the workload's kind."""
+_QUANTILE_COLUMNS: Final = " ".join(
     f"{name}_{at}={name}.{at}"
     for name in ("hours", "usd_per_month", "saving")
     for at in ("p10", "p50", "p90")
 )
-_CANDIDATE: Final = (
+_CANDIDATE_COLUMNS: Final = (
     "instance instances purchase_kind=kind usd_per_hour=price.usd_per_hour region=price.region "
-    f"price_day=price.day no_price paid_hours {_QUANTILES} break_even_usd_per_hour "
+    f"price_day=price.day no_price paid_hours {_QUANTILE_COLUMNS} break_even_usd_per_hour "
     "pays_back_months_p10=pays_back_months.p10 pays_back_months_p50=pays_back_months.p50 "
     "pays_back_months_p90=pays_back_months.p90 share_paying_back slo family validated=is_validated"
 )
+"""Columns of a candidate, as attributes that `picked` reads: ``column=attribute``."""
 
 
 def figures(decision: Decision) -> dict[str, Any]:
@@ -41,79 +45,89 @@ def figures(decision: Decision) -> dict[str, Any]:
     values: dict[str, Any] = plain(decision)
     del values["format"]
     for workload, entry in zip(decision.workloads, values["workloads"], strict=True):
-        for option, row in zip(workload.candidates, entry["candidates"], strict=True):
-            row["migration_usd"] = _migration_usd(workload, option)
-            row["time"] = _time(workload, option)
+        for candidate, row in zip(workload.candidates, entry["candidates"], strict=True):
+            row["migration_usd"] = _migration_usd(workload, candidate)
+            row["time"] = _time(workload, candidate)
     return {"page": FORMAT, **values, "totals": _totals(decision)}
 
 
 def best_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """Candidate that a decision is about."""
-    return next((there for there in workload.candidates if there.instance == workload.best), None)
+    """Candidate that the verdict is about; None without a best one."""
+    return next(
+        (candidate for candidate in workload.candidates if candidate.instance == workload.best),
+        None,
+    )
 
 
 def todays_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """Candidate of today's instance."""
+    """Candidate of today's instance; None where it is not among the candidates."""
     today = workload.today.instance
-    return next((there for there in workload.candidates if there.instance == today), None)
+    return next(
+        (candidate for candidate in workload.candidates if candidate.instance == today), None
+    )
 
 
 def _totals(decision: Decision) -> dict[str, float]:
     bills = [workload.today.usd_per_month for workload in decision.workloads]
-    after, moving = sum(bills), 0.0
+    after_usd, migration_usd = sum(bills), 0.0
     for workload in decision.workloads:
         best = best_candidate(workload)
         if workload.verdict is Verdict.GO and best is not None and best.usd_per_month is not None:
-            after += best.usd_per_month.p50 - workload.today.usd_per_month
-            moving += _migration_usd(workload, best)
+            after_usd += best.usd_per_month.p50 - workload.today.usd_per_month
+            migration_usd += _migration_usd(workload, best)
     return {
         "today_usd_per_month": float(sum(bills)),
-        "after_usd_per_month": float(after),
-        "migration_usd": float(moving),
+        "after_usd_per_month": float(after_usd),
+        "migration_usd": float(migration_usd),
     }
 
 
-def _migration_usd(workload: WorkloadDecision, there: Candidate) -> float:
-    here = todays_candidate(workload)
-    if here is None:
+def _migration_usd(workload: WorkloadDecision, candidate: Candidate) -> float:
+    current = todays_candidate(workload)
+    if current is None:
         return workload.migration.usd
     return (
-        0.0 if here.instance == there.instance else migration(here.is_neuron, there.is_neuron).usd
+        0.0
+        if current.instance == candidate.instance
+        else migration(current.is_neuron, candidate.is_neuron).usd
     )
 
 
-def _time(workload: WorkloadDecision, there: Candidate) -> dict[str, Any] | None:
+def _time(workload: WorkloadDecision, candidate: Candidate) -> dict[str, Any] | None:
     """Time that is plotted against dollars; None without a prediction."""
     if workload.kind == "train":
-        if there.paid_hours is None or not there.instances:
+        if candidate.paid_hours is None or not candidate.instances:
             return None
-        return {"value": there.paid_hours / there.instances, "unit": TRAIN}
-    value = sum(there.ms.values())
-    return {"value": value, "unit": _UNITS[workload.kind]} if value else None
+        return {
+            "value": candidate.paid_hours / candidate.instances,
+            "unit": _TIME_UNITS[workload.kind],
+        }
+    value = sum(candidate.ms.values())
+    return {"value": value, "unit": _TIME_UNITS[workload.kind]} if value else None
 
 
 def candidate_rows(decision: Decision) -> Table:
     """A row for each workload and candidate; cells without a figure are empty."""
     pairs = (
-        (workload, option)
+        (workload, candidate)
         for workload in decision.workloads
-        for option in workload.candidates or (None,)
+        for candidate in workload.candidates or (None,)
     )
     return records([_row(*pair) for pair in pairs], list(_row(None, None)))
 
 
-def _row(workload: WorkloadDecision | None, option: Candidate | None) -> dict[str, Any]:
+def _row(workload: WorkloadDecision | None, candidate: Candidate | None) -> dict[str, Any]:
     """Columns of a row, by name; None for missing values."""
     today = workload and workload.today
     row = {
         **picked(workload, "workload=name verdict close_call=is_close_call"),
         **picked(today, "today_instance=instance today_usd_per_month=usd_per_month"),
-        "best": workload and option and option.instance == workload.best,
-        "migration_usd": workload and option and _migration_usd(workload, option),
-        **picked(option, _CANDIDATE),
-        "error_median": option and option.error.get("median"),
-        "error_p90": option and option.error.get("p90"),
-        "refused": option and option.refused,
+        "best": workload and candidate and candidate.instance == workload.best,
+        "migration_usd": workload and candidate and _migration_usd(workload, candidate),
+        **picked(candidate, _CANDIDATE_COLUMNS),
+        "error_median": candidate and candidate.error.get("median"),
+        "error_p90": candidate and candidate.error.get("p90"),
+        "refused": candidate and candidate.refused,
     }
     return {name: _cell(value) for name, value in row.items()}
 

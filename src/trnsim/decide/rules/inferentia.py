@@ -1,4 +1,4 @@
-"""Ideal conditions for Inferentia: volume, latency, architecture, and two sums a month."""
+"""Ideal conditions for Inferentia: volume, latency, architecture, two thresholds of the bill."""
 
 from __future__ import annotations
 
@@ -7,38 +7,44 @@ from typing import Final
 from trnsim.decide.decision import Ruling
 from trnsim.decide.rules.evidence import WorkloadEvidence
 
-LEAST_USD: Final = 10_000
+LEAST_USD_PER_MONTH: Final = 10_000
 """USD a month below which engineering costs more than is saved."""
-LARGE_USD: Final = 100_000
+LARGE_USD_PER_MONTH: Final = 100_000
 """USD a month above which 40 to 50 % saved is much money."""
-HIGH_VOLUME: Final = 1e8
+HIGH_VOLUME_PER_MONTH: Final = 1e8
 """Items a month above which volume is high, 40 a second; the source names no number."""
 TOLERANT_S: Final = 0.5
 """Seconds above which a latency limit is tolerant; the source names no number."""
-FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
-"""BERT, GPT and vision models, by the family that their plans are judged by."""
+STANDARD_FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
+"""Families of published times by which plans of BERT, GPT and vision models are judged."""
 _GROUP: Final = "inferentia"
 
 
-def inferentia(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
+def inferentia(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
     """Rules for inference; none for training."""
-    if facts.workload.kind == "train":
+    if evidence.workload.kind == "train":
         return ()
-    return _volume(facts), _latency(facts), _standard(facts), _least(facts), _large(facts)
+    return (
+        _volume(evidence),
+        _latency(evidence),
+        _architecture(evidence),
+        _least_bill(evidence),
+        _large_bill(evidence),
+    )
 
 
-def _volume(facts: WorkloadEvidence) -> Ruling:
-    name, work = "high volume", facts.workload
-    if work.volume_unit == "gpu_hours":
-        return Ruling(name, _GROUP, None, "none", f"{work.volume:,.0f} hours of GPUs a month")
-    applies = work.volume >= HIGH_VOLUME
-    unit = work.volume_unit.partition("_")[0]
-    text = f"{work.volume:,.0f} {unit} a month, high from {HIGH_VOLUME:,.0f}"
+def _volume(evidence: WorkloadEvidence) -> Ruling:
+    name, workload = "high volume", evidence.workload
+    if workload.volume_unit == "gpu_hours":
+        return Ruling(name, _GROUP, None, "none", f"{workload.volume:,.0f} hours of GPUs a month")
+    applies = workload.volume >= HIGH_VOLUME_PER_MONTH
+    unit = workload.volume_unit.partition("_")[0]
+    text = f"{workload.volume:,.0f} {unit} a month, high from {HIGH_VOLUME_PER_MONTH:,.0f}"
     return Ruling(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _latency(facts: WorkloadEvidence) -> Ruling:
-    name, slo = "latency-tolerant batch", facts.workload.slo
+def _latency(evidence: WorkloadEvidence) -> Ruling:
+    name, slo = "latency-tolerant batch", evidence.workload.slo
     limits = [limit for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s) if limit is not None]
     if not limits:
         return Ruling(name, _GROUP, True, "for a move", "no latency is promised")
@@ -48,25 +54,25 @@ def _latency(facts: WorkloadEvidence) -> Ruling:
     return Ruling(name, _GROUP, applies, effect, text)
 
 
-def _standard(facts: WorkloadEvidence) -> Ruling:
-    name, best = "standard architecture", facts.best
+def _architecture(evidence: WorkloadEvidence) -> Ruling:
+    name, best = "standard architecture", evidence.best
     if best is None:
         return Ruling(name, _GROUP, None, "none", "no instance with AWS's chips")
-    applies = best.family in FAMILIES
-    text = f"{facts.workload.model.name}: plans of {best.family}"
+    applies = best.family in STANDARD_FAMILIES
+    text = f"{evidence.workload.model.name}: plans of {best.family}"
     return Ruling(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _least(facts: WorkloadEvidence) -> Ruling:
-    usd = facts.workload.current.usd_per_month
-    applies = usd >= LEAST_USD
+def _least_bill(evidence: WorkloadEvidence) -> Ruling:
+    usd = evidence.workload.current.usd_per_month
+    applies = usd >= LEAST_USD_PER_MONTH
     effect = "for a move" if applies else "against: engineering costs more than is saved"
     return Ruling("10,000 USD a month", _GROUP, applies, effect, f"{usd:,.0f} USD a month")
 
 
-def _large(facts: WorkloadEvidence) -> Ruling:
-    usd = facts.workload.current.usd_per_month
-    applies = usd >= LARGE_USD
+def _large_bill(evidence: WorkloadEvidence) -> Ruling:
+    usd = evidence.workload.current.usd_per_month
+    applies = usd >= LARGE_USD_PER_MONTH
     return Ruling(
         "100,000 USD a month",
         _GROUP,

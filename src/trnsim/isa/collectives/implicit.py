@@ -37,7 +37,7 @@ class ImplicitPermute(Collective, engines=()):
         return dsts
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Channels count from 0 on; each has one tensor, src and dst as large.
+        """Channels count from 0 on; each has one tensor; src and dst have equal sizes.
 
         - 4 channels for groups with all devices of a node, else 2.
         """
@@ -64,7 +64,7 @@ class ImplicitPermute(Collective, engines=()):
         )
 
     def coalesced(self) -> int:
-        """Each channel has one tensor."""
+        """1: each channel exchanges its tensor by itself."""
         return 1
 
     def nbytes(self) -> float:
@@ -72,12 +72,12 @@ class ImplicitPermute(Collective, engines=()):
         return super().nbytes() / max(len(self.targets()), 1)
 
     def passed_on(self, group: tuple[int, ...], arrays: Sent) -> Sent:
-        """For each member and channel the array of the previous rank in the channel's ring."""
+        """For each member and channel, the array of the previous rank in the channel's ring."""
         received: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
             for place, rank in enumerate(group):
-                before = group.index(ring[ring.index(rank) - 1])
-                received[place].append(arrays[before][channel])
+                previous = group.index(ring[ring.index(rank) - 1])
+                received[place].append(arrays[previous][channel])
         return received
 
 
@@ -95,7 +95,7 @@ class CollectivePermuteImplicit(
     channel_ids: tuple[int, ...] = (0,)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Src and dst are as large."""
+        """Src and dst have equal sizes."""
         super().check(core, n)
         check_elements(self, 1, 1)
 
@@ -104,7 +104,7 @@ class CollectivePermuteImplicit(
         return self.srcs_by_channel
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """Bit for bit."""
+        """The arrays of the previous rank of each ring, bit for bit."""
         return self.passed_on(group, [[flat(array) for array in arrays] for arrays in sent])
 
 
@@ -124,7 +124,7 @@ class CollectivePermuteImplicitReduce(
     channel_ids: tuple[int, ...] = (0,)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`op` is add, minimum or maximum; src0, src1 and dst are as large, of one dtype."""
+        """`op` is add, minimum or maximum; src0, src1 and dst have equal sizes and one dtype."""
         super().check(core, n)
         check_operator(self, self.op, self.srcs0_by_channel)
         check_elements(self, 1, 1)
@@ -151,23 +151,23 @@ class CollectivePermuteImplicitReduce(
         return f"op={self.op}"
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """Reduced in float32 before it is sent, rounded once."""
+        """The previous rank's reduction, computed in float32 and rounded once before it is sent."""
         channels = len(self.srcs0_by_channel)
         apply = ALU[self.op].apply
         reduced = [
             [
                 round_to(
-                    apply(to_float32(arrays[place]), to_float32(arrays[channels + place])),
-                    self.srcs0_by_channel[place].dtype,
+                    apply(to_float32(arrays[channel]), to_float32(arrays[channels + channel])),
+                    self.srcs0_by_channel[channel].dtype,
                 )
-                for place in range(channels)
+                for channel in range(channels)
             ]
             for arrays in sent
         ]
         return self.passed_on(group, reduced)
 
     def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
-        """The elements that are written in both operands."""
+        """Flags of the elements that the previous rank has written in both operands."""
         channels = len(self.srcs0_by_channel)
         both = [
             [

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from trnsim.errors import BadInput
 from trnsim.tools.top import drawing
-from trnsim.tools.top.tree import Fold, tree
+from trnsim.tools.top.tree import TreeState, tree
 from trnsim.tools.top.view import ALL, figures, instance, tabs
 
 PERIOD_S: Final = 2.0
@@ -82,7 +82,7 @@ class Top(App[None]):
         self.version = version
         self.chosen = ALL
         self.in_flops = False
-        self.fold = Fold()
+        self.tree_state = TreeState()
         self.failure: BadInput | None = None
 
     def compose(self) -> ComposeResult:
@@ -148,7 +148,7 @@ class Top(App[None]):
         if not height:
             return []
         nodes = self.nodes()
-        rows, at = self.fold.rows(nodes), self.fold.at(nodes)
+        rows, at = self.tree_state.rows(nodes), self.tree_state.cursor_line(nodes)
         lines = [
             drawing.details_head(width),
             *drawing.details(rows, at, width, height - 1),
@@ -180,27 +180,27 @@ class Top(App[None]):
 
     def action_move(self, lines: int) -> None:
         """Move the cursor `lines` down the tree."""
-        self.fold.move(self.nodes(), lines)
+        self.tree_state.move(self.nodes(), lines)
         self.redraw()
 
     def action_step_in(self) -> None:
         """Open the node at the cursor, or move to its first child."""
-        self.fold.step_in(self.nodes())
+        self.tree_state.step_in(self.nodes())
         self.redraw()
 
     def action_step_out(self) -> None:
         """Close the node at the cursor, or move to its parent."""
-        self.fold.step_out(self.nodes())
+        self.tree_state.step_out(self.nodes())
         self.redraw()
 
     def action_fold(self) -> None:
         """Open or close the node at the cursor."""
-        self.fold.toggle(self.nodes())
+        self.tree_state.toggle(self.nodes())
         self.redraw()
 
     def action_toggle_everything(self) -> None:
         """Open or close the whole tree."""
-        self.fold.toggle_all(self.nodes())
+        self.tree_state.toggle_all(self.nodes())
         self.redraw()
 
 

@@ -61,14 +61,20 @@ def tree(figures: TabFigures, cores_per_device: int) -> tuple[TreeNode, ...]:
         for name, label in HOST_NAMES.items()
     )
     devices: dict[int, list[TreeNode]] = {}
-    for core, parts in figures.core_bytes.items():
+    for core, bytes_by_category in figures.core_bytes.items():
         device, place = divmod(core, cores_per_device)
-        leaves = tuple(TreeNode(label, parts.get(name, 0)) for name, label in DEVICE_NAMES.items())
-        devices.setdefault(device, []).append(_sum(f"NC {place}", leaves))
-    return (_sum("Host", host), *(_sum(f"ND {device}", nodes) for device, nodes in devices.items()))
+        leaves = tuple(
+            TreeNode(label, bytes_by_category.get(name, 0)) for name, label in DEVICE_NAMES.items()
+        )
+        devices.setdefault(device, []).append(_parent(f"NC {place}", leaves))
+    return (
+        _parent("Host", host),
+        *(_parent(f"ND {device}", nodes) for device, nodes in devices.items()),
+    )
 
 
-def _sum(name: str, children: Sequence[TreeNode]) -> TreeNode:
+def _parent(name: str, children: Sequence[TreeNode]) -> TreeNode:
+    """A node with the bytes of its children together."""
     return TreeNode(
         name,
         sum(child.device_bytes for child in children),
@@ -78,12 +84,12 @@ def _sum(name: str, children: Sequence[TreeNode]) -> TreeNode:
 
 
 @dataclass
-class Fold:
-    """The open nodes of a tree, and its cursor."""
+class TreeState:
+    """The state of a tree on the screen: its open nodes and its cursor."""
 
     opened: set[Path] = field(default_factory=set[Path])
     cursor: Path = ()
-    _last: int = 0
+    _line: int = 0
 
     def rows(self, nodes: Sequence[TreeNode], above: Path = ()) -> list[TreeRow]:
         """The visible lines."""
@@ -96,32 +102,32 @@ class Fold:
                 lines += self.rows(node.children, path)
         return lines
 
-    def at(self, nodes: Sequence[TreeNode]) -> int:
+    def cursor_line(self, nodes: Sequence[TreeNode]) -> int:
         """The index of the cursor's line; if that is gone, of the line in its place."""
         rows = self.rows(nodes)
         paths = [row.path for row in rows]
         if self.cursor in paths:
-            self._last = paths.index(self.cursor)
+            self._line = paths.index(self.cursor)
         else:
-            self._last = min(self._last, len(rows) - 1)
-            self.cursor = paths[self._last]
-        return self._last
+            self._line = min(self._line, len(rows) - 1)
+            self.cursor = paths[self._line]
+        return self._line
 
     def move(self, nodes: Sequence[TreeNode], lines: int) -> None:
         """Move the cursor `lines` down, no further than the last line."""
         rows = self.rows(nodes)
-        self._last = min(max(self.at(nodes) + lines, 0), len(rows) - 1)
-        self.cursor = rows[self._last].path
+        self._line = min(max(self.cursor_line(nodes) + lines, 0), len(rows) - 1)
+        self.cursor = rows[self._line].path
 
     def toggle(self, nodes: Sequence[TreeNode]) -> None:
         """Open or close the line at the cursor."""
-        row = self.rows(nodes)[self.at(nodes)]
+        row = self.rows(nodes)[self.cursor_line(nodes)]
         if row.is_open is not None:
             self.opened ^= {row.path}
 
     def step_in(self, nodes: Sequence[TreeNode]) -> None:
         """Open the line at the cursor, or go to its first child."""
-        row = self.rows(nodes)[self.at(nodes)]
+        row = self.rows(nodes)[self.cursor_line(nodes)]
         if row.is_open:
             self.move(nodes, 1)
         elif row.is_open is False:
@@ -129,7 +135,7 @@ class Fold:
 
     def step_out(self, nodes: Sequence[TreeNode]) -> None:
         """Close the line at the cursor, or go to its parent."""
-        row = self.rows(nodes)[self.at(nodes)]
+        row = self.rows(nodes)[self.cursor_line(nodes)]
         if row.is_open:
             self.opened.discard(row.path)
         elif len(row.path) > 1:
