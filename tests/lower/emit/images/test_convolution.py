@@ -311,8 +311,8 @@ def test_the_time_of_three_by_three_stays_within_twice_that_of_its_products():
 def test_a_line_is_an_image_of_one_row():
     graph, _ = graph_of(attributes(1, 2, 3, 1), (2, 5, 9), (4, 5, 3), "float32")
     grid = window_grid(graph.nodes[0])
-    assert (grid.size, grid.shape, grid.kernel) == ((1, 9), (1, 6), (1, 3))
-    assert (grid.strides, grid.low) == ((1, 2), (0, 3))
+    assert (grid.image_size, grid.window_counts, grid.kernel) == ((1, 9), (1, 6), (1, 3))
+    assert (grid.strides, grid.low_padding) == ((1, 2), (0, 3))
 
 
 @pytest.mark.parametrize("images", [1, 3])

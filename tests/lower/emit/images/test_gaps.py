@@ -21,11 +21,11 @@ def test_each_window_meets_what_lies_under_its_taps_and_no_gap(grid):
     dense = gaps.dense
     part = WindowBox(
         0,
-        1 % grid.shape[0],
+        1 % grid.window_counts[0],
         0,
         grid.images,
-        grid.shape[0] - 1 or 1,
-        grid.shape[1],
+        grid.window_counts[0] - 1 or 1,
+        grid.window_counts[1],
     )
     met = {}
     for phase in gaps.phases(part):
@@ -36,14 +36,15 @@ def test_each_window_meets_what_lies_under_its_taps_and_no_gap(grid):
             for (i, row), (j, column) in product(enumerate(rows), enumerate(columns)):
                 tap = divmod(number, grid.kernel[1])
                 place = (part.row + row, part.column + column, *tap)
-                met[place] = (seen.row + i - dense.low[0], seen.column + j - dense.low[1])
+                top, left = dense.low_padding
+                met[place] = (seen.row + i - top, seen.column + j - left)
     wanted = {}
     for row, column, down, across in product(
         range(part.row, part.row + part.rows), range(part.columns), *map(range, grid.kernel)
     ):
         at = (
-            row + down * grid.dilations[0] - grid.low[0],
-            column + across * grid.dilations[1] - grid.low[1],
+            row + down * grid.dilations[0] - grid.low_padding[0],
+            column + across * grid.dilations[1] - grid.low_padding[1],
         )
         steps = [gap + 1 for gap in grid.gaps]
         if not any(one % step for one, step in zip(at, steps, strict=True)):
@@ -54,8 +55,8 @@ def test_each_window_meets_what_lies_under_its_taps_and_no_gap(grid):
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS.keys())
 def test_a_band_holds_all_that_its_windows_meet(grid):
     gaps = Gaps(grid)
-    for row in range(grid.shape[0]):
-        part = WindowBox(0, row, 0, 1, min(2, grid.shape[0] - row), grid.shape[1])
+    for row in range(grid.window_counts[0]):
+        part = WindowBox(0, row, 0, 1, min(2, grid.window_counts[0] - row), grid.window_counts[1])
         band = gaps.part(part)
         assert band.rows >= 1
         for phase in gaps.phases(part):
@@ -63,4 +64,4 @@ def test_a_band_holds_all_that_its_windows_meet(grid):
                 assert band.row <= seen.row
                 assert seen.row + seen.rows <= band.row + band.rows
                 assert seen.column >= 0
-                assert seen.column + seen.columns <= gaps.dense.shape[1]
+                assert seen.column + seen.columns <= gaps.dense.window_counts[1]

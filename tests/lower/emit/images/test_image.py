@@ -3,20 +3,20 @@ import pytest
 from trnsim.lower.emit.images.image import WindowBox, WindowGrid, window_boxes
 
 
-def grid(**given):
+def grid(**fields):
     one, zero = (1, 1), (0, 0)
-    found = {
+    defaults = {
         "images": 1,
         "channels": 1,
-        "size": (5, 7),
-        "shape": (5, 7),
+        "image_size": (5, 7),
+        "window_counts": (5, 7),
         "kernel": one,
         "strides": one,
-        "low": zero,
+        "low_padding": zero,
         "gaps": zero,
         "dilations": one,
     }
-    return WindowGrid(**(found | given))
+    return WindowGrid(**(defaults | fields))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (4, 5), (1, 7), (6, 1)])
@@ -27,10 +27,10 @@ def test_parts_are_a_range_in_order(shape):
         for count in range(1, whole - start + 1):
             seen = [
                 (image, row, column)
-                for one in window_boxes(shape, start, count)
-                for image in range(one.image, one.image + one.images)
-                for row in range(one.row, one.row + one.rows)
-                for column in range(one.column, one.column + one.columns)
+                for box in window_boxes(shape, start, count)
+                for image in range(box.image, box.image + box.images)
+                for row in range(box.row, box.row + box.rows)
+                for column in range(box.column, box.column + box.columns)
             ]
             wanted = [
                 (at // (rows * columns), at // columns % rows, at % columns)
@@ -45,7 +45,7 @@ def test_whole_rows_and_images_are_one_part():
 
 
 def test_windows_reach_over_taps_that_are_apart():
-    seen = grid(kernel=(3, 2), strides=(2, 1), dilations=(1, 4), shape=(2, 3))
+    seen = grid(kernel=(3, 2), strides=(2, 1), dilations=(1, 4), window_counts=(2, 3))
     assert seen.reach(0, 2) == 5
     assert seen.width == 7
 
@@ -63,12 +63,12 @@ def test_windows_reach_over_taps_that_are_apart():
     ],
 )
 def test_the_elements_inside_a_range_of_the_padded_image(low, gap, start, count, wanted):
-    assert grid(low=(low, 0), gaps=(gap, 0)).inside(0, start, count) == wanted
+    assert grid(low_padding=(low, 0), gaps=(gap, 0)).elements_in(0, start, count) == wanted
 
 
-def test_an_image_without_padding_is_bare():
-    assert grid().is_bare
-    assert grid(shape=(3, 4), strides=(2, 2)).is_bare
-    assert not grid(low=(0, 1)).is_bare
-    assert not grid(shape=(6, 7)).is_bare
-    assert not grid(shape=(1, 1), gaps=(1, 0)).is_bare
+def test_windows_within_the_image_are_unpadded():
+    assert grid().is_unpadded
+    assert grid(window_counts=(3, 4), strides=(2, 2)).is_unpadded
+    assert not grid(low_padding=(0, 1)).is_unpadded
+    assert not grid(window_counts=(6, 7)).is_unpadded
+    assert not grid(window_counts=(1, 1), gaps=(1, 0)).is_unpadded

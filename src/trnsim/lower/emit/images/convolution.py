@@ -73,11 +73,11 @@ def window_grid(node: Node) -> WindowGrid:
     return WindowGrid(
         images=image[0],
         channels=image[1],
-        size=pair(image[2:], 1),
-        shape=pair(node.result.shape[2:], 1),
+        image_size=pair(image[2:], 1),
+        window_counts=pair(node.result.shape[2:], 1),
         kernel=pair(kernel[2:], 1),
         strides=pair(operation.strides, 1),
-        low=pair(operation.low, 0),
+        low_padding=pair(operation.low, 0),
         gaps=pair(operation.gaps, 0),
         dilations=pair(operation.dilations, 1),
     )
@@ -114,7 +114,8 @@ class PendingConvolution(PendingResult):
         """The kernels with as many taps together as pays."""
         grid = self.grid
         item = ITEM_BYTES[self.kernel.dtype]
-        moved = grid.images * grid.channels * grid.reach(0, grid.shape[0]) * grid.width * item
+        rows = grid.reach(0, grid.window_counts[0])
+        moved = grid.images * grid.channels * rows * grid.width * item
         passes = _FP32_PASSES if self.kernel.dtype == "float32" else 1
         columns = self.frame.columns * self.frame.blocks * passes
         taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
@@ -124,7 +125,7 @@ class PendingConvolution(PendingResult):
 
     def span_columns(self) -> int:
         """The columns of the result that are computed at once: whole rows or images in a bank."""
-        rows, columns = self.grid.shape
+        rows, columns = self.grid.window_counts
         if columns > BANK:
             return BANK
         if rows * columns > BANK:
@@ -137,7 +138,7 @@ class PendingConvolution(PendingResult):
         if self._is_bare() and self.image.resident_band() is not None:
             return int(self.frame.columns)
         grid, row_bytes = self.grid, self.image.row_bytes
-        rows, columns = grid.shape
+        rows, columns = grid.window_counts
         step = grid.gaps[0] + 1 if self.gaps is not None else 1
         images = _BAND_BYTES // (ceil(grid.reach(0, rows) / step) * row_bytes)
         if images:
@@ -158,7 +159,7 @@ class PendingConvolution(PendingResult):
             self._bands = [band]
             return
         taps, gaps = self.kernels.taps, self.gaps
-        boxes = window_boxes(self.grid.shape, start, columns)
+        boxes = window_boxes(self.grid.window_counts, start, columns)
         seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
@@ -166,7 +167,7 @@ class PendingConvolution(PendingResult):
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         at = 0
-        for part in window_boxes(self.grid.shape, span.start, span.columns):
+        for part in window_boxes(self.grid.window_counts, span.start, span.columns):
             dst = sums[:, 0, at : at + part.count]
             if self.gaps is not None:
                 self._add_phases(span, part, dst, self.gaps)

@@ -53,13 +53,14 @@ class Gaps:
     @property
     def dense(self) -> WindowGrid:
         """The grid over the image without gaps, as windows of one element."""
-        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(self.grid.shape)]
+        counts = self.grid.window_counts
+        spans = [self._range_met(axis, 0, count) for axis, count in enumerate(counts)]
         lows = [self._low(axis) for axis in (0, 1)]
         return replace(
             self.grid,
-            shape=(spans[0][1], spans[1][1]),
+            window_counts=(spans[0][1], spans[1][1]),
             kernel=(1, 1),
-            low=(lows[0], lows[1]),
+            low_padding=(lows[0], lows[1]),
             gaps=(0, 0),
             dilations=(1, 1),
         )
@@ -67,7 +68,7 @@ class Gaps:
     def part(self, part: WindowBox) -> WindowBox:
         """The elements under some windows, in whole rows."""
         first, rows = self._range_met(0, part.row, part.rows)
-        return replace(part, row=first, rows=rows, column=0, columns=self.dense.shape[1])
+        return replace(part, row=first, rows=rows, column=0, columns=self.dense.window_counts[1])
 
     def phases(self, part: WindowBox) -> Iterator[WindowPhase]:
         """The windows of a box by phase, one for each position of an element under a window."""
@@ -84,18 +85,18 @@ class Gaps:
 
     def _low(self, axis: int) -> int:
         """Zeros before the first element, of the image without gaps."""
-        return self.grid.low[axis] // (self.grid.gaps[axis] + 1)
+        return self.grid.low_padding[axis] // (self.grid.gaps[axis] + 1)
 
     def _range_met(self, axis: int, start: int, count: int) -> tuple[int, int]:
         """The first element that windows may meet, and how many; at least one."""
-        step, low = self.grid.gaps[axis] + 1, self.grid.low[axis]
+        step, low = self.grid.gaps[axis] + 1, self.grid.low_padding[axis]
         end = start + self.grid.reach(axis, count) - 1
         first, last = -((low - start) // step), (end - low) // step
         return first + self._low(axis), max(last - first + 1, 1)
 
     def _lines(self, axis: int, start: int, count: int) -> Iterator[_Line]:
         """Windows from `start` on along one axis, phase by phase."""
-        step, low = self.grid.gaps[axis] + 1, self.grid.low[axis]
+        step, low = self.grid.gaps[axis] + 1, self.grid.low_padding[axis]
         apart = self.grid.dilations[axis]
         for first in range(min(step, count)):
             many = -(-(count - first) // step)

@@ -1,4 +1,4 @@
-"""The moving operand of a convolution: bands of the padded image in SBUF, and views of them."""
+"""The moving operand of a convolution: rows of the padded images in SBUF, seen through windows."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.lower.patterns.enlarging import ENLARGING, repeat_counts
 from trnsim.nki import isa as nisa
 
-_LINE: Final = 3
+_SEQUENCE_RANK: Final = 3
 """Rank of sequences: batch, channels, length."""
-_PIECE: Final = 1024
-"""Elements of a partition in one copy, so that products begin before all copies end."""
-_COPIES: Final = 32
-"""Most transfers for all copies of a band, as each has a fixed cost."""
-_SHARE: Final = 4
-"""Divisor of the room for results: the share of images that are transposed whole."""
-_FEW: Final = 16
-"""Channels up to which transfers are faster than an engine, whose other lanes are idle."""
+_COPY_ELEMENTS: Final = 1024
+"""Most elements of a partition in one copy, so that products begin before all copies end."""
+_BAND_TRANSFERS: Final = 32
+"""Most transfers for the shifted copies of a band, as each has a fixed cost."""
+_WHOLE_TRANSPOSE_SHARE: Final = 1 / 4
+"""Share of the room for results in SBUF up to which images are transposed whole."""
+_FEW_CHANNELS: Final = 16
+"""Most channels for which DMA is faster than an engine, whose other lanes are idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowGrid:
-    """How windows move over images; pairs are (rows, columns).
+    """The windows over images, as of a convolution or a pooling; pairs are (rows, columns).
 
     Attributes:
         images: the count of images.
         channels: the channels of an image.
-        size: the rows and columns of an image.
-        shape: the rows and columns of windows.
+        image_size: the rows and columns of an image.
+        window_counts: how many rows and columns of windows there are.
         kernel: the size of a window, in taps.
         strides: elements from one window to the next.
-        low: zeros before the first element.
-        gaps: zeros between elements.
+        low_padding: zeros before the first element; below 0, elements that are left out there.
+        gaps: zeros between neighbouring elements.
         dilations: elements from one tap to the next.
     """
 
     images: int
     channels: int
-    size: tuple[int, int]
-    shape: tuple[int, int]
+    image_size: tuple[int, int]
+    window_counts: tuple[int, int]
     kernel: tuple[int, int]
     strides: tuple[int, int]
-    low: tuple[int, int]
+    low_padding: tuple[int, int]
     gaps: tuple[int, int]
     dilations: tuple[int, int]
 
     def reach(self, axis: int, windows: int) -> int:
-        """The count of elements of the padded image under neighbouring windows."""
+        """The count of elements of the padded image from the first of some windows to the last."""
         return (
             (windows - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis] + 1
         )
@@ -69,79 +69,89 @@ class WindowGrid:
     @property
     def width(self) -> int:
         """Columns of the padded image under windows."""
-        return self.reach(1, self.shape[1])
+        return self.reach(1, self.window_counts[1])
 
-    def inside(self, axis: int, start: int, count: int) -> tuple[int, int, int]:
-        """Elements in a range of the padded image: first, count, and the position of the first."""
-        step, low = self.gaps[axis] + 1, self.low[axis]
+    def elements_in(self, axis: int, start: int, count: int) -> tuple[int, int, int]:
+        """The image's elements in a range of the padded image.
+
+        Returns: the first of them, how many they are, and where in the range the first is.
+        """
+        step, low = self.gaps[axis] + 1, self.low_padding[axis]
         first = max(ceil((start - low) / step), 0)
-        end = min(ceil((start + count - low) / step), self.size[axis])
+        end = min(ceil((start + count - low) / step), self.image_size[axis])
         return first, max(end - first, 0), low + first * step - start
 
     @property
     def windows(self) -> int:
         """The count of windows of an image."""
-        return self.shape[0] * self.shape[1]
+        return self.window_counts[0] * self.window_counts[1]
 
     @property
-    def is_bare(self) -> bool:
-        """True if windows read the image as it is, without padding."""
-        reaches = [self.reach(axis, self.shape[axis]) for axis in (0, 1)]
-        fits = all(reach <= size for reach, size in zip(reaches, self.size, strict=True))
-        return fits and not any(self.low) and not any(self.gaps)
+    def is_unpadded(self) -> bool:
+        """True if windows read only the image's own elements, without padding or gaps."""
+        reaches = [self.reach(axis, self.window_counts[axis]) for axis in (0, 1)]
+        fits = all(reach <= size for reach, size in zip(reaches, self.image_size, strict=True))
+        return fits and not any(self.low_padding) and not any(self.gaps)
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Rows of some padded images in SBUF, in as many copies as taps stand together.
+    """Rows of some padded images in SBUF, with a shifted copy for each tap of a box of `Taps`.
+
+    The copies lie one after another along the partitions.
 
     Attributes:
-        tile: [partitions, blocks of channels, images * rows * width and more].
-        image: the first image.
+        tile: [copies * channels, blocks of channels, images * rows * width and the last shift].
+        first_image: the first image.
         images: the count of images.
-        start: the first row of the padded image.
+        first_row: the first row of the padded image.
         rows: the count of rows.
         width: columns of a row.
-        first: the first row of windows.
-        windows: the count of rows of windows.
+        first_window_row: the first row of windows that the band serves.
+        window_rows: the count of rows of windows.
     """
 
     tile: Tensor
-    image: int
+    first_image: int
     images: int
-    start: int
+    first_row: int
     rows: int
     width: int
-    first: int
-    windows: int
+    first_window_row: int
+    window_rows: int
 
-    def holds(self, part: WindowBox) -> bool:
+    def holds(self, box: WindowBox) -> bool:
         """True if the band has the elements under those windows."""
-        images = self.image <= part.image and part.image + part.images <= self.image + self.images
-        end = self.first + self.windows
-        return images and self.first <= part.row and part.row + part.rows <= end
+        image_end = self.first_image + self.images
+        row_end = self.first_window_row + self.window_rows
+        return (
+            self.first_image <= box.image
+            and box.image + box.images <= image_end
+            and self.first_window_row <= box.row
+            and box.row + box.rows <= row_end
+        )
 
     def view(
-        self, grid: WindowGrid, block: int, rows: int, tap: tuple[int, int], part: WindowBox
+        self, grid: WindowGrid, block: int, partitions: int, tap: tuple[int, int], box: WindowBox
     ) -> Tensor:
-        """The elements under a tap of some windows: [rows, images, rows and columns of windows]."""
+        """The elements under a tap of some windows: [partitions, images, rows, columns]."""
         length = self.images * self.rows * self.width
-        flat = self.tile[:rows, block, :length]
-        padded = flat.reshape((rows, self.images, self.rows, self.width))
-        image = part.image - self.image
-        spots = [
+        flat = self.tile[:partitions, block, :length]
+        padded = flat.reshape((partitions, self.images, self.rows, self.width))
+        image = box.image - self.first_image
+        slices = [
             slice(at, at + (count - 1) * stride + 1, stride)
             for at, count, stride in zip(
                 (
-                    part.row * grid.strides[0] + tap[0] * grid.dilations[0] - self.start,
-                    part.column * grid.strides[1] + tap[1] * grid.dilations[1],
+                    box.row * grid.strides[0] + tap[0] * grid.dilations[0] - self.first_row,
+                    box.column * grid.strides[1] + tap[1] * grid.dilations[1],
                 ),
-                (part.rows, part.columns),
+                (box.rows, box.columns),
                 grid.strides,
                 strict=True,
             )
         ]
-        return padded[:, image : image + part.images, spots[0], spots[1]]
+        return padded[:, image : image + box.images, slices[0], slices[1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +178,13 @@ def window_boxes(shape: tuple[int, int], start: int, count: int) -> Iterator[Win
         image, rest = divmod(start, rows * columns)
         row, column = divmod(rest, columns)
         if column or count < columns:
-            part = WindowBox(image, row, column, 1, 1, min(columns - column, count))
+            box = WindowBox(image, row, column, 1, 1, min(columns - column, count))
         elif row or count < rows * columns:
-            part = WindowBox(image, row, 0, 1, min(rows - row, count // columns), columns)
+            box = WindowBox(image, row, 0, 1, min(rows - row, count // columns), columns)
         else:
-            part = WindowBox(image, 0, 0, count // (rows * columns), rows, columns)
-        yield part
-        start, count = start + part.count, count - part.count
+            box = WindowBox(image, 0, 0, count // (rows * columns), rows, columns)
+        yield box
+        start, count = start + box.count, count - box.count
 
 
 class Image:
@@ -186,17 +196,25 @@ class Image:
         value: Value,
         grid: WindowGrid,
         block: int = P,
-        number: float = 0.0,
+        padding_value: float = 0.0,
     ) -> None:
-        """Images in blocks of channels, with `number` around them and in their gaps."""
-        self.emission, self.grid, self.number = emission, grid, number
-        self.value, self.times = _enlarging_source(emission, value)
+        """The images of `value`, with `padding_value` around them and in their gaps.
+
+        Args:
+            emission: the emission that the convolution or pooling is a part of.
+            value: the images, [N, C, H, W] or [N, C, W].
+            grid: the windows over them.
+            block: channels of a block.
+            padding_value: 0, or the neutral element of a reduction.
+        """
+        self.emission, self.grid, self.padding_value = emission, grid, padding_value
+        self.value, self.repeats = _enlarging_source(emission, value)
         shape = self.value.shape
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), block)
-        self.width = grid.size[1] if grid.is_bare else grid.width
+        self.width = grid.image_size[1] if grid.is_unpadded else grid.width
 
     def materialize(self) -> None:
-        """Compute the images, unless transfers can convert them from their source."""
+        """Compute the images, unless DMA can convert them to their dtype from another in HBM."""
         if self.emission.unconverted_place(self.value) is None:
             self.emission.materialize(self.value)
 
@@ -209,34 +227,37 @@ class Image:
         """All images in their place in SBUF, if windows can read them there; else None."""
         grid = self.grid
         place = self._place()
-        if self.times != (1, 1) or not (grid.is_bare and _is_even(place, _nchw_frame(self.frame))):
+        if self.repeats != (1, 1) or not grid.is_unpadded:
             return None
-        rows, columns = grid.size
+        if not _is_contiguous(place, _nchw_frame(self.frame)):
+            return None
+        rows, columns = grid.image_size
         first = place.offset[0] // place.storage.block
         tile = place.storage.tile[:, first : first + self.frame.blocks, place.offset[1] :]
-        return Band(tile, 0, grid.images, 0, rows, columns, 0, grid.shape[0])
+        return Band(tile, 0, grid.images, 0, rows, columns, 0, grid.window_counts[0])
 
-    def band(self, part: WindowBox, taps: Taps) -> Band:
+    def band(self, box: WindowBox, taps: Taps) -> Band:
         """Load the rows of padded images under some windows into SBUF."""
         grid = self.grid
-        start, rows = part.row * grid.strides[0], grid.reach(0, part.rows)
-        length = part.images * rows * self.width
+        start, rows = box.row * grid.strides[0], grid.reach(0, box.rows)
+        length = box.images * rows * self.width
         shifts = [
-            high * grid.dilations[0] * self.width + wide * grid.dilations[1]
-            for high, wide in taps.copies
+            row * grid.dilations[0] * self.width + column * grid.dilations[1]
+            for row, column in taps.copies
         ]
         channels = min(self.frame.rows, self.frame.block)
         shape = (channels * len(shifts), self.frame.blocks, length + shifts[-1])
         tile = new(shape, dtype_of(self.value.dtype))
-        band = Band(tile, part.image, part.images, start, rows, self.width, part.row, part.rows)
+        band = Band(tile, box.image, box.images, start, rows, self.width, box.row, box.rows)
         self._fill(band, tile[:channels], length)
-        is_bare = (rows, self.width) == grid.size and grid.is_bare and self.times == (1, 1)
-        if is_bare and part.count == grid.images * grid.windows and taps.box == (1, 1):
+        is_image = (rows, self.width) == grid.image_size and self.repeats == (1, 1)
+        is_whole = is_image and grid.is_unpadded and box.count == grid.images * grid.windows
+        if is_whole and taps.box == (1, 1):
             self._note_resident(tile)
-        for place, shift in list(enumerate(shifts))[1:]:
-            target = tile[place * channels : (place + 1) * channels]
-            together = max(_PIECE, length * len(shifts) // _COPIES)
-            for at, count in tiles.pieces(length, together):
+        for copy, shift in list(enumerate(shifts))[1:]:
+            target = tile[copy * channels : (copy + 1) * channels]
+            piece_elements = max(_COPY_ELEMENTS, length * len(shifts) // _BAND_TRANSFERS)
+            for at, count in tiles.pieces(length, piece_elements):
                 source = tile[:channels, :, at + shift : at + shift + count]
                 nisa.dma_copy(dst=target[:, :, at : at + count], src=source)
         return band
@@ -249,96 +270,104 @@ class Image:
 
     def _place(self) -> TensorPlace:
         """The place of the images as [N, C, H, W]: on the chip by channels, or in HBM."""
-        wide = self.emission.unconverted_place(self.value)
-        if wide is not None and is_straight(wide, self.frame):
-            return _as_nchw(wide)
+        unconverted = self.emission.unconverted_place(self.value)
+        if unconverted is not None and is_straight(unconverted, self.frame):
+            return _as_nchw(unconverted)
         places, dims = self.emission.materialize(self.value), _nchw_frame(self.frame)
         for place in places:
-            if is_aligned(place, self.frame) and _is_even(_as_nchw(place), dims):
+            if is_aligned(place, self.frame) and _is_contiguous(_as_nchw(place), dims):
                 return _as_nchw(place)
         for place in places:
             if not place.is_on_chip and is_straight(place, self.frame):
                 return _as_nchw(place)
         nbytes = self.frame.blocks * self.frame.columns * ITEM_BYTES[self.value.dtype]
-        if nbytes > self.emission.residents.most_bytes // _SHARE:
+        if nbytes > self.emission.residents.most_bytes * _WHOLE_TRANSPOSE_SHARE:
             return _as_nchw(in_hbm(self.emission.dense(self.value), self.value.shape))
         place = load_in_frame(self.emission, self.value, self.frame)
         self.emission.add_place(self.value, place)
         return _as_nchw(place)
 
     def _fill(self, band: Band, tile: Tensor, length: int) -> None:
-        """Fill a band with the images' elements, and the number around them."""
+        """Fill a band with the images' elements, and the padding around them."""
         grid, place = self.grid, self._place()
-        first, rows, top = grid.inside(0, band.start, band.rows)
-        left, columns, side = grid.inside(1, 0, band.width)
+        first, rows, top = grid.elements_in(0, band.first_row, band.rows)
+        left, columns, side = grid.elements_in(1, 0, band.width)
         steps = [gap + 1 for gap in grid.gaps]
         for block in range(self.frame.blocks):
             channels = min(self.frame.block, self.frame.rows - block * self.frame.block)
             if tile.shape[2] > length:
-                nisa.memset(dst=tile[:channels, block, length:], value=self.number)
+                nisa.memset(dst=tile[:channels, block, length:], value=self.padding_value)
             shape = (channels, band.images, band.rows, band.width)
             padded = tile[:channels, block, :length].reshape(shape)
-            _fill_padding(padded, (top, rows, steps[0]), (side, columns, steps[1]), self.number)
+            row_range, column_range = (top, rows, steps[0]), (side, columns, steps[1])
+            _fill_padding(padded, row_range, column_range, self.padding_value)
             if not rows or not columns:
                 continue
-            spots = tuple(
+            slices = tuple(
                 slice(at, at + (count - 1) * step + 1, step)
                 for at, count, step in zip((top, side), (rows, columns), steps, strict=True)
             )
-            box = WindowBox(band.image, first, left, band.images, rows, columns)
-            self._copy(place, block, padded[:, :, spots[0], spots[1]], box)
+            box = WindowBox(band.first_image, first, left, band.images, rows, columns)
+            self._copy(place, block, padded[:, :, slices[0], slices[1]], box)
 
     def _copy(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
         """Copy elements of a block of channels: rows and columns of some images."""
         if place.is_on_chip:
             images = self._on_chip(place, block, target.shape[0])
-            self._spread(images[:, box.image : box.image + box.images], target, box, 0)
+            self._copy_repeated(images[:, box.image : box.image + box.images], target, box, 0)
             return
-        is_whole = box.columns == self.grid.size[1] == self.width
-        is_direct = self.times == (1, 1) and (is_whole or self.frame.rows <= _FEW)
-        together = max(_PIECE * 2 // (box.rows * box.columns), 1) if is_direct else 1
-        for image, count in tiles.pieces(box.images, together):
-            some = replace(box, image=box.image + image, images=count)
-            here = target[:, image : image + count]
+        is_whole = box.columns == self.grid.image_size[1] == self.width
+        is_direct = self.repeats == (1, 1) and (is_whole or self.frame.rows <= _FEW_CHANNELS)
+        images_at_once = max(_COPY_ELEMENTS * 2 // (box.rows * box.columns), 1) if is_direct else 1
+        for image, count in tiles.pieces(box.images, images_at_once):
+            image_box = replace(box, image=box.image + image, images=count)
+            image_target = target[:, image : image + count]
             if is_direct:
-                nisa.dma_copy(dst=here, src=self._in_hbm(place, block, some))
+                nisa.dma_copy(dst=image_target, src=self._in_hbm(place, block, image_box))
             else:
-                self._copy_loaded(place, block, here, some)
+                self._copy_loaded(place, block, image_target, image_box)
 
     def _copy_loaded(self, place: TensorPlace, block: int, target: Tensor, box: WindowBox) -> None:
-        """Copy rows of one image by way of SBUF, as transfers load them whole."""
-        down = self.times[0]
+        """Copy rows of one image by way of SBUF, to which they are transferred whole."""
+        repeats = self.repeats[0]
         high, wide = self._size
-        most = max(_PIECE // wide, 1) * down
-        for at, count in tiles.pieces(box.rows, most):
-            first = (box.row + at) // down
-            rows = ceil((box.row + at + count) / down) - first
+        rows_at_once = max(_COPY_ELEMENTS // wide, 1) * repeats
+        for at, count in tiles.pieces(box.rows, rows_at_once):
+            first = (box.row + at) // repeats
+            rows = ceil((box.row + at + count) / repeats) - first
             start = (box.image * high + first) * wide
             span = TileSpan(block, 1, target.shape[0], start, rows * wide)
-            part = load_tile(place, _nchw_frame(self.frame), span, target.dtype)
-            images = part[:, 0].reshape((target.shape[0], 1, rows, wide))
+            loaded = load_tile(place, _nchw_frame(self.frame), span, target.dtype)
+            images = loaded[:, 0].reshape((target.shape[0], 1, rows, wide))
             piece = target[:, :, at : at + count]
-            self._spread(images, piece, replace(box, row=box.row + at, rows=count), first)
+            self._copy_repeated(images, piece, replace(box, row=box.row + at, rows=count), first)
 
-    def _spread(self, images: Tensor, target: Tensor, box: WindowBox, start: int) -> None:
-        """Copy rows from `start` on, each element as often as the enlarging repeats it."""
-        most = max(_PIECE // (box.images * images.shape[3]), 1)
-        for down, across in product(*map(range, self.times)):
-            rows = _copies_in_range(box.row, box.rows, self.times[0], down)
-            columns = _copies_in_range(box.column, box.columns, self.times[1], across)
+    def _copy_repeated(
+        self, images: Tensor, target: Tensor, box: WindowBox, first_source_row: int
+    ) -> None:
+        """Copy a box of elements of the enlarged images, each as often as the enlarging repeats it.
+
+        `images` are the images before they are enlarged, from the row `first_source_row` on.
+        """
+        rows_at_once = max(_COPY_ELEMENTS // (box.images * images.shape[3]), 1)
+        for row_copy, column_copy in product(*map(range, self.repeats)):
+            rows = _copied_elements(box.row, box.rows, self.repeats[0], row_copy)
+            columns = _copied_elements(box.column, box.columns, self.repeats[1], column_copy)
             if not rows.count or not columns.count:
                 continue
-            for first, count in tiles.pieces(rows.count, most):
+            for first, count in tiles.pieces(rows.count, rows_at_once):
                 to_rows, from_rows = rows.piece(first, count)
                 to_columns, from_columns = columns.piece(0, columns.count)
-                from_rows = slice(from_rows.start - start, from_rows.stop - start)
+                from_rows = slice(
+                    from_rows.start - first_source_row, from_rows.stop - first_source_row
+                )
                 source = images[:, :, from_rows, from_columns]
                 nisa.tensor_copy(dst=target[:, :, to_rows, to_columns], src=source)
 
     @property
     def _size(self) -> tuple[int, int]:
         """Rows and columns of the images before they are enlarged."""
-        high, wide = (n // k for n, k in zip(self.grid.size, self.times, strict=True))
+        high, wide = (n // k for n, k in zip(self.grid.image_size, self.repeats, strict=True))
         return high, wide
 
     def _on_chip(self, place: TensorPlace, block: int, channels: int) -> Tensor:
@@ -363,13 +392,13 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies:
-    """Elements of a range that are the same copy of their source.
+class _CopiedElements:
+    """The elements in a range of enlarged rows or columns that are the same copy of their source.
 
     Attributes:
-        first: the position of the first one in the range.
-        step: positions from one to the next.
-        source: the source of the first one.
+        first: the position of the first element in the range.
+        step: positions from one element to the next.
+        source: the row or column of which the first element is a copy.
         count: the count of elements.
     """
 
@@ -379,16 +408,17 @@ class _Copies:
     count: int
 
     def piece(self, start: int, count: int) -> tuple[slice, slice]:
-        """Some of them: where they go, and where they come from."""
+        """`count` of them from number `start` on: their positions, and those of their sources."""
         at = self.first + start * self.step
         end = at + (count - 1) * self.step + 1
         return slice(at, end, self.step), slice(self.source + start, self.source + start + count)
 
 
-def _copies_in_range(start: int, count: int, times: int, number: int) -> _Copies:
-    """The copies of one number in a range of elements, each of which is repeated `times` times."""
-    first = (number - start) % times
-    return _Copies(first, times, (start + first) // times, max(ceil((count - first) / times), 0))
+def _copied_elements(start: int, count: int, repeats: int, copy: int) -> _CopiedElements:
+    """The elements from `start` on that are copy number `copy` of `repeats` of their source."""
+    first = (copy - start) % repeats
+    copies = max(ceil((count - first) / repeats), 0)
+    return _CopiedElements(first, repeats, (start + first) // repeats, copies)
 
 
 def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[int, int]]:
@@ -399,35 +429,35 @@ def _enlarging_source(emission: Emission, value: Value) -> tuple[Value, tuple[in
 
 
 def _fill_padding(
-    padded: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], number: float
+    padded: Tensor, rows: tuple[int, int, int], columns: tuple[int, int, int], value: float
 ) -> None:
-    """A number before, after and between the elements: (first, how many, step) of each axis."""
+    """Write `value` before, after and between the elements: (first, how many, step) by axis."""
     _, _, high, wide = padded.shape
     if rows[2] > 1 or columns[2] > 1 or not rows[1] or not columns[1]:
-        nisa.memset(dst=padded, value=number)
+        nisa.memset(dst=padded, value=value)
         return
     (top, count, _), (left, across, _) = rows, columns
     bottom, right = top + count, left + across
-    for view, is_there in (
+    for view, is_needed in (
         (padded[:, :, :top], top > 0),
         (padded[:, :, bottom:], bottom < high),
         (padded[:, :, top:bottom, :left], left > 0),
         (padded[:, :, top:bottom, right:], right < wide),
     ):
-        if is_there:
-            nisa.memset(dst=view, value=number)
+        if is_needed:
+            nisa.memset(dst=view, value=value)
 
 
 def _as_nchw(place: TensorPlace) -> TensorPlace:
     """The place of [N, C, W] as [N, C, 1, W]."""
-    if len(place.shape) > _LINE:
+    if len(place.shape) > _SEQUENCE_RANK:
         return place
-    still = (0,) * len(place.offset)
+    zero_step = (0,) * len(place.offset)
     shape, steps = place.shape, place.steps
     return TensorPlace(
         place.storage,
         (*shape[:2], 1, shape[2]),
-        (*steps[:2], still, steps[2]),
+        (*steps[:2], zero_step, steps[2]),
         place.offset,
     )
 
@@ -435,16 +465,16 @@ def _as_nchw(place: TensorPlace) -> TensorPlace:
 def _nchw_frame(frame: Frame) -> Frame:
     """The frame of [N, C, H, W]."""
     shape = frame.shape
-    if len(shape) == _LINE:
+    if len(shape) == _SEQUENCE_RANK:
         shape = (*shape[:2], 1, shape[2])
     return Frame(shape, (1,), (0, 2, 3), frame.block)
 
 
-def _is_even(place: TensorPlace, frame: Frame) -> bool:
-    """True if images lie contiguously in SBUF, row by row."""
+def _is_contiguous(place: TensorPlace, frame: Frame) -> bool:
+    """True if images lie contiguously in SBUF, row by row, as in `frame`."""
     if not place.is_on_chip or place.storage.is_replicated or not is_aligned(place, frame):
         return False
-    wanted = frame.steps()
+    frame_steps = frame.steps()
     return all(
-        place.steps[dim][1] == wanted[dim][1] for dim in frame.f_dims if place.shape[dim] > 1
+        place.steps[dim][1] == frame_steps[dim][1] for dim in frame.f_dims if place.shape[dim] > 1
     )

@@ -50,7 +50,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
     operation: Any = node.operation
     value = _unconverted(emission, node.values[0])
     image = Image(
-        emission, value, window_grid(node), number=float(neutral(operation.op, np.float32))
+        emission, value, window_grid(node), padding_value=float(neutral(operation.op, np.float32))
     )
     shape = node.result.shape
     frame = Frame(shape, (1,), (0, *range(2, len(shape))))
@@ -93,11 +93,11 @@ def window_grid(node: Node) -> WindowGrid:
     return WindowGrid(
         images=shape[0],
         channels=shape[1],
-        size=pair(shape, 1),
-        shape=pair(node.result.shape, 1),
+        image_size=pair(shape, 1),
+        window_counts=pair(node.result.shape, 1),
         kernel=pair(operation.lengths, 1),
         strides=pair(operation.strides, 1),
-        low=pair(operation.low, 0),
+        low_padding=pair(operation.low, 0),
         gaps=(0, 0),
         dilations=pair(operation.dilations or (1,) * len(shape), 1),
     )
@@ -107,15 +107,16 @@ def _rows(image: Image) -> int:
     """The count of rows of windows whose elements are in SBUF at once."""
     grid = image.grid
     over = grid.reach(0, 1) - grid.strides[0]
-    return min((_BAND_BYTES // image.row_bytes - over) // grid.strides[0], grid.shape[0])
+    return min((_BAND_BYTES // image.row_bytes - over) // grid.strides[0], grid.window_counts[0])
 
 
 def _bands(grid: WindowGrid, rows: int) -> list[WindowBox]:
     """Rows of windows, image by image."""
+    window_rows, window_columns = grid.window_counts
     return [
-        WindowBox(number, first, 0, 1, min(rows, grid.shape[0] - first), grid.shape[1])
+        WindowBox(number, first, 0, 1, min(rows, window_rows - first), window_columns)
         for number in range(grid.images)
-        for first in range(0, grid.shape[0], rows)
+        for first in range(0, window_rows, rows)
     ]
 
 
