@@ -62,14 +62,14 @@ def test_a_run_tells_who_observes_it_even_where_it_fails(monkeypatch, random):
     observer = Mock()
     monkeypatch.setattr(runner, "OBSERVERS", RunObservers())
     runner.OBSERVERS.present.append(observer)
-    done = runner.begun(scaled, (random((4, 8)),), {}, arch.target("trn2"))
+    done = runner.observed_run(scaled, (random((4, 8)),), {}, arch.target("trn2"))
     assert observer.method_calls == [
         call.begins(None, 1),
         call.issues(ANY, "scaled", 0),
         call.ended(done, 0),
-        call.left(),
+        call.all_over(),
     ]
     observer.reset_mock()
     with pytest.raises(BadInput):
-        runner.begun(scaled, (), {}, arch.target("trn2"))
-    assert [name for name, *_ in observer.method_calls] == ["begins", "issues", "left"]
+        runner.observed_run(scaled, (), {}, arch.target("trn2"))
+    assert [name for name, *_ in observer.method_calls] == ["begins", "issues", "all_over"]

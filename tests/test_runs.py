@@ -246,12 +246,12 @@ def test_an_observer_is_made_with_the_first_run_that_the_user_is_to_make(handed_
     told.begins("fabric", 4)
     told.issues("team", "title", 3)
     told.ended("run", 3)
-    told.left()
+    told.all_over()
     assert handed_in.return_value.method_calls == [
         call.begins("fabric", 4),
         call.issues("team", "title", 3),
         call.ended("run", 3),
-        call.left(),
+        call.all_over(),
     ]
 
 
@@ -269,10 +269,10 @@ def test_what_is_untold_is_told_to_nobody_and_what_follows_is(handed_in):
     told.expect()
     with told.untold():
         told.begins()
-        told.left()
+        told.all_over()
     assert not handed_in.called
     told.begins()
     with pytest.raises(ValueError, match="inside"), told.untold():
         raise ValueError("inside")
-    told.left()
-    assert handed_in.return_value.method_calls == [call.begins(None, 1), call.left()]
+    told.all_over()
+    assert handed_in.return_value.method_calls == [call.begins(None, 1), call.all_over()]

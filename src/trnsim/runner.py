@@ -94,40 +94,43 @@ def run(
     options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     if ranks is None:
         arguments = {**kwargs, **(kernel_kwargs or {})}
-        result = begun(kernel, args, arguments, chip, **options)
+        result = observed_run(kernel, args, arguments, chip, **options)
         warn_of_overfull(result)
         return result
-    world_options = {name: kwargs.pop(name) for name in _OF_A_WORLD if name in kwargs}
+    world_options = {name: kwargs.pop(name) for name in _WORLD_KEYWORDS if name in kwargs}
     arguments = {**kwargs, **(kernel_kwargs or {})}
-    return _on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
+    return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
 
 
-def begun(
+def observed_run(
     kernel: Launchable,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     chip: arch.Target,
-    **how: Any,
+    **options: Any,
 ) -> Run:
-    """As `launch`; the observers are called, and the run is collected."""
+    """The run of a kernel on one rank, told to the observers and to `collecting` blocks.
+
+    Its arguments are those of `launch`.
+    """
     OBSERVERS.begins()
     try:
-        result = collected(launch(kernel, args, kwargs, chip, **how, on_start=OBSERVERS.issues))
+        result = collected(launch(kernel, args, kwargs, chip, **options, on_start=OBSERVERS.issues))
         OBSERVERS.ended(result)
     finally:
-        OBSERVERS.left()
+        OBSERVERS.all_over()
     return result
 
 
-_OF_A_WORLD: Final = ("inputs", "lnc", "instance")
+_WORLD_KEYWORDS: Final = ("inputs", "lnc", "instance")
 """Keywords of `run` if it has `ranks`; otherwise of the kernel."""
 
 
-def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
-    """The run of a kernel on ranks, reported to the surrounding blocks."""
+def _run_on_ranks(kernel: Launchable, *args: Any, **options: Any) -> World:
+    """The run of a kernel on ranks, added to the lists of the surrounding `collecting` blocks."""
     from trnsim.worlds import run_world  # noqa: PLC0415  few kernels run on ranks
 
-    world = run_world(kernel, *args, **how)
+    world = run_world(kernel, *args, **options)
     collected(world.runs[0])
     warn_of_overfull(world.runs[0])
     worlds = _worlds.get()
@@ -136,7 +139,9 @@ def _on_ranks(kernel: Launchable, *args: Any, **how: Any) -> World:
     return world
 
 
-_ranks: ContextVar[tuple[int, str | None] | None] = ContextVar("trnsim_ranks", default=None)
+_ranks_of_block: ContextVar[tuple[int, str | None] | None] = ContextVar(
+    "trnsim_ranks", default=None
+)
 
 
 @contextmanager
@@ -145,21 +150,21 @@ def on_ranks(ranks: int | None, instance: str | None) -> Generator[None]:
 
     A call returns the outputs of rank 0. Without `ranks` nothing changes.
     """
-    token = _ranks.set(None if ranks is None else (ranks, instance))
+    token = _ranks_of_block.set(None if ranks is None else (ranks, instance))
     try:
         yield
     finally:
-        _ranks.reset(token)
+        _ranks_of_block.reset(token)
 
 
-def called(kernel: Launchable, args: Sequence[Any], **how: Any) -> Run:
+def run_of_call(kernel: Launchable, args: Sequence[Any], **options: Any) -> Run:
     """The run of a kernel that is called: that of rank 0 in an `on_ranks` block."""
-    setting = _ranks.get()
+    setting = _ranks_of_block.get()
     if setting is None:
-        single: Run = run(kernel, *args, **how)
+        single: Run = run(kernel, *args, **options)
         return single
     ranks, instance = setting
-    world: World = run(kernel, *args, ranks=ranks, instance=instance, **how)
+    world: World = run(kernel, *args, ranks=ranks, instance=instance, **options)
     return world.runs[0]
 
 

@@ -127,7 +127,7 @@ class RunObserver(Protocol):
         """The run of a rank has ended."""
         ...
 
-    def left(self) -> None:
+    def all_over(self) -> None:
         """The runs of all ranks are over, whether they ended or failed."""
         ...
 
@@ -165,10 +165,10 @@ class RunObservers:
         for observer in self.present:
             observer.ended(run, rank)
 
-    def left(self) -> None:
-        """As `RunObserver.left`."""
+    def all_over(self) -> None:
+        """As `RunObserver.all_over`."""
         for observer in self.present:
-            observer.left()
+            observer.all_over()
 
     @contextmanager
     def untold(self) -> Generator[None]:

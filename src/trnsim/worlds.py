@@ -213,7 +213,7 @@ def run_world(
         for rank, run in enumerate(result.runs):
             OBSERVERS.ended(run, rank)
     finally:
-        OBSERVERS.left()
+        OBSERVERS.all_over()
     return result
 
 

@@ -85,7 +85,9 @@ def outcome(kind):
     except Exception as error:  # noqa: BLE001  whatever it is stands on the page
         return row | {"end": "fails", "why": f"{type(error).__name__}: {line(error)}"}
     times = step_time(calls, "trn2").times
-    missing = {call.name: time.missing for call, time in times.items() if time.missing}
+    missing = {
+        call.name: time.missing_reason for call, time in times.items() if time.missing_reason
+    }
     return row | {
         "end": "runs",
         "difference": difference(found, expected),

@@ -75,14 +75,14 @@ def test_ranks_that_pass_the_same_meet_as_often_as_they_like():
     ],
 )
 def test_ranks_that_pass_different_things_are_named_with_lines(other, reason):
-    for finding in together(meeting(ADD, ranks=(0, 1, 2)), *[meeting(other, ranks=(0, 1, 2))] * 2):
-        assert finding.reason.startswith(f"{reason}")
-        assert "ranks [0, 1, 2] meet, and passed\n  rank 0: " in finding.reason
-        assert "rank 0: allreduce float32[4] at a.py:1" in finding.reason
-        assert f"\n  ranks 1-2: {other}" in finding.reason
-        assert "at b.py:2" in finding.reason
-        assert "same calls, in one order" in finding.fix
-        assert finding.lost == ()
+    for failure in together(meeting(ADD, ranks=(0, 1, 2)), *[meeting(other, ranks=(0, 1, 2))] * 2):
+        assert failure.reason.startswith(f"{reason}")
+        assert "ranks [0, 1, 2] meet, and passed\n  rank 0: " in failure.reason
+        assert "rank 0: allreduce float32[4] at a.py:1" in failure.reason
+        assert f"\n  ranks 1-2: {other}" in failure.reason
+        assert "at b.py:2" in failure.reason
+        assert "same calls, in one order" in failure.fix
+        assert failure.ended_ranks == ()
 
 
 def test_lines_alone_may_differ():
@@ -91,14 +91,16 @@ def test_lines_alone_may_differ():
 
 
 def exchange(sends, receives):
-    return CallArguments("alltoall", "float32", sends=sends, receives=receives, line="a.py:3")
+    return CallArguments(
+        "alltoall", "float32", send_counts=sends, receive_counts=receives, line="a.py:3"
+    )
 
 
 def test_what_one_sends_the_other_must_receive():
     fits = {0: exchange((1, 2), (1, 3)), 1: exchange((3, 0), (2, 0))}
     assert disagreement(fits) is None
-    finding = disagreement(fits | {1: exchange((4, 0), (2, 0))})
-    assert finding.reason.startswith(
+    failure = disagreement(fits | {1: exchange((4, 0), (2, 0))})
+    assert failure.reason.startswith(
         "alltoall: rank 1 sends 4 elements to rank 0, which receives 3 from it; passed were\n"
         "  rank 0: alltoall float32 sends [1, 2] receives [1, 3] at a.py:3"
     )
@@ -110,8 +112,8 @@ def test_what_one_sends_the_other_must_receive():
 def test_ranks_that_wait_for_each_other_in_a_circle_are_named():
     pairs = [(0, 1), (1, 2), (0, 2)]
     bodies = [meeting(ADD, str(at), ranks) for at, ranks in enumerate(pairs)]
-    for finding in together(*bodies):
-        assert finding.reason == (
+    for failure in together(*bodies):
+        assert failure.reason == (
             "ranks [0, 1, 2] wait for each other in different collectives\n"
             "  rank 0: allreduce float32[4] at a.py:1, collective 1 of group 0 of ranks [0, 1]\n"
             "  rank 1: allreduce float32[4] at a.py:1, collective 1 of group 1 of ranks [1, 2]\n"
@@ -181,9 +183,9 @@ def test_a_rank_that_has_ended_is_named_with_its_last_collective(monkeypatch):
         assert one.meet("0", (0, 1), ADD) is None
         ended.set()
 
-    finding = together(stays, leaves)[0]
-    assert finding.lost == (1,)
-    assert finding.reason == (
+    failure = together(stays, leaves)[0]
+    assert failure.ended_ranks == (1,)
+    assert failure.reason == (
         "barrier of ranks [0, 1] cannot begin: rank 1 has ended, and here is passed barrier at "
         "a.py:9\n  rank 1: its last collective of this group was number 1: allreduce float32[4] "
         "at a.py:1"
@@ -210,7 +212,7 @@ SEND, RECEIVE = message("send", 1), message("recv", 0, line="b.py:2")
 
 def sending(one, passed=SEND, pair=(0, 1)):
     place = one.begin("0/0", *pair, passed)
-    return one.disagrees(place) or one.awaited(place)
+    return one.mismatch(place) or one.wait_for_peer(place)
 
 
 def receiving(one, passed=RECEIVE, pair=(0, 1)):
@@ -222,7 +224,7 @@ def test_messages_that_fit_pass_in_order_and_leave_nothing_behind():
 
     def ahead(one):
         places = [one.begin("0/0", 0, 1, message("send", 1, elements)) for elements in range(50)]
-        return [one.awaited(place) for place in places]
+        return [one.wait_for_peer(place) for place in places]
 
     def behind(one):
         return [receiving(one, message("recv", 0, elements)) for elements in range(50)]
@@ -243,14 +245,14 @@ def test_messages_that_fit_pass_in_order_and_leave_nothing_behind():
     ],
 )
 def test_messages_that_do_not_fit_are_named_to_both_sides(other):
-    for finding in together(sending, lambda one: receiving(one, other)):
-        assert finding.reason == (
+    for failure in together(sending, lambda one: receiving(one, other)):
+        assert failure.reason == (
             "rank 0 and rank 1 pass what does not fit\n"
             "  rank 0: send to rank 1 float32[4] at a.py:1\n"
             f"  rank 1: recv from rank 0 {other.tensors} at b.py:2"
         )
-        assert finding.fix.startswith("receive what is sent")
-        assert finding.lost == ()
+        assert failure.fix.startswith("receive what is sent")
+        assert failure.ended_ranks == ()
 
 
 def test_a_shape_may_be_another_where_the_elements_are_as_many():
@@ -262,30 +264,30 @@ def test_who_comes_second_learns_it_before_the_message_is_under_way():
     store = Shared()
     first, second = (Agreement(store, rank, 2) for rank in (0, 1))
     place = first.begin("0/0", 0, 1, SEND)
-    assert first.disagrees(place) is None
+    assert first.mismatch(place) is None
     wrong = second.begin("0/0", 0, 1, message("recv", 0, 9))
-    assert second.disagrees(wrong).reason == first.awaited(place).reason
+    assert second.mismatch(wrong).reason == first.wait_for_peer(place).reason
 
 
 def test_messages_of_other_pairs_and_tags_do_not_meet(monkeypatch):
     monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
 
     def other_tag(one):
-        return one.awaited(one.begin("0/7", 0, 1, RECEIVE))
+        return one.wait_for_peer(one.begin("0/7", 0, 1, RECEIVE))
 
     for body in (other_tag, lambda one: receiving(one, message("recv", 0), (1, 0))):
-        for finding in together(sending, body):
-            assert finding.reason.startswith(
+        for failure in together(sending, body):
+            assert failure.reason.startswith(
                 "ranks [0, 1] wait for each other in different calls\n"
                 "  rank 0: send to rank 1 float32[4] at a.py:1, call 1 of the two\n  rank 1: recv "
             )
-            assert "where both send first, one may use isend" in finding.fix
+            assert "where both send first, one may use isend" in failure.fix
 
 
 def test_a_message_and_a_collective_that_wait_for_each_other_are_named(monkeypatch):
     monkeypatch.setattr(agreement, "_PATIENCE_S", 0.01)
-    for finding in together(sending, meeting(ADD)):
-        assert finding.reason == (
+    for failure in together(sending, meeting(ADD)):
+        assert failure.reason == (
             "ranks [0, 1] wait for each other in different calls\n"
             "  rank 0: send to rank 1 float32[4] at a.py:1, call 1 of the two\n"
             "  rank 1: allreduce float32[4] at a.py:1, collective 1 of group 0 of ranks [0, 1]"
@@ -301,9 +303,9 @@ def test_a_receiver_that_has_ended_is_named_with_its_last_call(monkeypatch):
         assert receiving(one) is None
         ended.set()
 
-    finding = together(lambda one: (sending(one), sending(one))[1], leaves)[0]
-    assert finding.lost == (1,)
-    assert finding.reason == (
+    failure = together(lambda one: (sending(one), sending(one))[1], leaves)[0]
+    assert failure.ended_ranks == (1,)
+    assert failure.reason == (
         "send to rank 1 cannot begin: rank 1 has ended, and here is passed send to rank 1 "
         "float32[4] at a.py:1\n  rank 1: its last call between these two was number 1: recv from "
         "rank 0 float32[4] at b.py:2"
@@ -327,16 +329,16 @@ def test_a_wait_with_a_limit_ends():
     store = Shared()
     one = Agreement(store, 0, 2)
     Agreement(store, 1, 2)
-    assert one.awaited(one.begin("0/0", 0, 1, SEND), 0.05) is None
+    assert one.wait_for_peer(one.begin("0/0", 0, 1, SEND), 0.05) is None
 
 
 def test_a_message_that_its_other_side_removes_while_it_is_read_passes():
     def sends(one):
         places = [one.begin("0/0", 0, 1, send(at)) for at in range(20)]
-        return [one.awaited(place) for place in reversed(places)]
+        return [one.wait_for_peer(place) for place in reversed(places)]
 
     def receives(one):
-        return [one.awaited(one.begin("0/0", 0, 1, receive(at))) for at in range(20)]
+        return [one.wait_for_peer(one.begin("0/0", 0, 1, receive(at))) for at in range(20)]
 
     def send(at):
         return CallArguments("send to rank 1", f"float32[{at}]", line="a.py:1", elements=at)

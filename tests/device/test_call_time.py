@@ -27,7 +27,7 @@ def test_a_call_without_work_takes_nothing():
 
 def test_a_call_without_a_time_says_why(made_up):
     time = time_of(made_up("x::none", ()), "trn2")
-    assert (time.kernels, time.missing) == ((), "x::none has no time")
+    assert (time.kernels, time.missing_reason) == ((), "x::none has no time")
 
 
 def test_a_bug_in_a_call_is_no_missing_time(made_up, monkeypatch):

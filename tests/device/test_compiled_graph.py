@@ -40,7 +40,7 @@ def test_its_time_is_its_programs_started_once_and_says_what_is_missing():
     assert time.kernels == wanted.costs()
     assert time.device_time_s == pytest.approx(wanted.device_time_s)
     assert time.launch_s == time.kernels[0].launch_s
-    assert time.missing == "one; two"
+    assert time.missing_reason == "one; two"
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def test_its_time_is_that_of_its_outline_on_each_chip():
 def test_what_a_chip_refuses_has_no_time_and_says_why():
     time = time_of(call(wide, Spec((8, 4))), "trn2")
     assert time.kernels == ()
-    assert "256" in time.missing
+    assert "256" in time.missing_reason
 
 
 @pytest.mark.parametrize("factor", [1.0, -2.0])

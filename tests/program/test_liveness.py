@@ -7,7 +7,7 @@ from trnsim.dtypes import UINT8
 from trnsim.errors import OutOfMemory
 from trnsim.isa import DmaCopy, Memset, TensorCopy, TensorScalar
 from trnsim.memory import Memory, Tile
-from trnsim.program import check_capacity, fitted, peak
+from trnsim.program import capacity_errors, fitted, peak
 
 SBUF, PSUM = Memory.SBUF, Memory.PSUM
 
@@ -23,7 +23,7 @@ def test_tensors_that_follow_each_other_share_their_room(bench, core_v3):
     for _ in range(3):
         work.issue(Memset(work.empty((1, full), UINT8), 0))
     assert peak(work.program, SBUF).bytes_per_partition == full
-    assert check_capacity(work.program) == {}
+    assert capacity_errors(work.program) == {}
 
 
 def test_tensors_that_live_together_add_up(bench):
@@ -63,7 +63,7 @@ def test_a_program_may_fill_a_memory_and_not_one_byte_more(bench, core, memory, 
         work.issue(Memset(rest, 0))
         work.issue(TensorCopy(work.empty((1, 1), UINT8), slice_of(half)))
         if not extra:
-            assert check_capacity(work.program) == {}
+            assert capacity_errors(work.program) == {}
             continue
         message = rf"{name} of {core.name} holds {full} bytes a partition; {full + 1} are live at "
         with pytest.raises(OutOfMemory, match=message) as caught:
@@ -107,7 +107,7 @@ def test_a_tensor_that_is_kept_but_not_used_does_not_live(bench, core_v3):
     kept = [work.empty((1, full), UINT8) for _ in range(4)]
     for tile in kept:
         work.issue(Memset(tile, 0))
-    assert check_capacity(work.program) == {}
+    assert capacity_errors(work.program) == {}
     assert len(kept) == 4
 
 

@@ -1,4 +1,4 @@
-"""Chips and instances: one card each, with sources and with what sources disagree about."""
+"""Cards of chips and instances: figures, their sources, and contradictions between sources."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trnsim.formatting import amount
 GIB: Final = 2.0**30
 TERA: Final = 1e12
 GIGA: Final = 1e9
-_WHOLE: Final = 1000
-"""From here figures are written whole, with separators."""
-_FACTS: Final = columns(" |  | ", numbers_from=3)
+_WHOLE_FROM: Final = 1000
+"""Figures from this one on have no decimals, but separators of thousands."""
+_FACT_COLUMNS: Final = columns(" |  | ", numbers_from=3)
 
 
 def tera(rate: Rate | None) -> str:
-    """A rate in 1e12, or "-" where none is published."""
+    """A rate divided by 1e12, as text; "-" where none is published."""
     if rate is None:
         return "-"
     value = rate / TERA
-    return f"{value:,.0f}" if value >= _WHOLE else f"{value:.4g}"
+    return f"{value:,.0f}" if value >= _WHOLE_FROM else f"{value:.4g}"
 
 
-def chip_card(chip: Accelerator, rows: Catalogue) -> list[Block]:
-    """A chip: each figure with its evidence and source, then the contradictions about it."""
+def chip_card(chip: Accelerator, hardware: Catalogue) -> list[Block]:
+    """The card of a chip: each figure with its evidence and source, then the contradictions."""
     also = f" ({', '.join(chip.aliases)})" if chip.aliases else ""
     facts = [
         *_peaks("peak", chip.peak_flop_per_s),
@@ -50,15 +50,20 @@ def chip_card(chip: Accelerator, rows: Catalogue) -> list[Block]:
     year = f", {chip.year:.0f}" if chip.year is not None else ""
     kind = f", {chip.memory_kind}" if chip.memory_kind else ""
     head = Note(f"{chip.name}{also}: {cores}{year}{kind}", kind="strong")
-    sold = [row.name for row in rows.instances.values() if row.accelerator == chip.name]
-    said = [f"in: {', '.join(sold) or 'no instance of the catalogue'}", *_noted(chip.note)]
-    return [head, _facts(facts), *_said(said), *contradictions(rows, [chip.name])]
+    sold = [row.name for row in hardware.instances.values() if row.accelerator == chip.name]
+    notes = [f"in: {', '.join(sold) or 'no instance of the catalogue'}", *_note_lines(chip.note)]
+    return [
+        head,
+        _fact_table(facts),
+        *_indented_notes(notes),
+        *contradictions(hardware, [chip.name]),
+    ]
 
 
-def _peaks(what: str, peaks: Mapping[str, Rate]) -> Iterator[tuple[str, str, Provenance | None]]:
+def _peaks(label: str, peaks: Mapping[str, Rate]) -> Iterator[tuple[str, str, Provenance | None]]:
     for name, rate in peaks.items():
-        dtype = name.partition("_from_")[0]
-        yield f"{what} {dtype}", f"{tera(rate)} TFLOP/s", rate.provenance
+        dtype = name.partition("_from_")[0]  # bf16_from_clock: of bf16, derived from the clock
+        yield f"{label} {dtype}", f"{tera(rate)} TFLOP/s", rate.provenance
 
 
 def _links(chip: Accelerator) -> Iterator[tuple[str, str, Provenance | None]]:
@@ -73,48 +78,48 @@ def _links(chip: Accelerator) -> Iterator[tuple[str, str, Provenance | None]]:
             yield name, f"{rate / GIGA:,.4g} GB/s", rate.provenance
 
 
-def _facts(facts: Iterable[tuple[str, str, Provenance | None]]) -> Table:
+def _fact_table(facts: Iterable[tuple[str, str, Provenance | None]]) -> Table:
     rows = [
         (name, figure, "-" if source is None else f"{source.kind.value}: {source.source}")
         for name, figure, source in facts
     ]
-    return Table(_FACTS, rows, indent=2)
+    return Table(_FACT_COLUMNS, rows, indent=2)
 
 
-def _noted(note: str) -> list[str]:
+def _note_lines(note: str) -> list[str]:
     return [f"note: {note}"] if note else []
 
 
-def _said(lines: Iterable[str]) -> list[Block]:
+def _indented_notes(lines: Iterable[str]) -> list[Block]:
     return [Note(line, indent=2, hanging=2) for line in lines]
 
 
-def contradictions(rows: Catalogue, names: Iterable[str] | None = None) -> list[Block]:
-    """Contradictions of primary sources about `names`, or all: both readings, and the one used."""
+def contradictions(hardware: Catalogue, names: Iterable[str] | None = None) -> list[Block]:
+    """Contradictions of sources about `names`, or all: both figures, and the one that is used."""
     wanted = None if names is None else set(names)
-    return _said(
-        f"sources disagree, {topic}: {first}, or {other}; used: {rows.resolutions[topic].used}"
-        for topic, first, other in rows.contradictions
-        if wanted is None or wanted & set(rows.resolutions[topic].of)
+    return _indented_notes(
+        f"sources disagree, {topic}: {first}, or {other}; used: {hardware.resolutions[topic].used}"
+        for topic, first, other in hardware.contradictions
+        if wanted is None or wanted & set(hardware.resolutions[topic].of)
     )
 
 
 def announced_card(chip: Announced) -> list[Block]:
-    """An announced chip: multiples as announced, and what follows; nothing runs on it."""
+    """The card of an announced chip: multiples of another chip's figures, and the products."""
     head = f"{chip.name}: {chip.status}; multiples of {chip.of}; never a default, not to be rented"
     lines: list[str] = []
-    for name, times in chip.multiples.items():
+    for name, multiple in chip.multiples.items():
         figure = chip.derived.get(name)
         unit = "TB/s" if name == "mem_bw" else "TFLOP/s"
-        follows = "" if figure is None else f"that would be {tera(figure)} {unit}; "
-        lines.append(f"{name} x {times:g}: {follows}{times.provenance.source}")
+        product = "" if figure is None else f"that would be {tera(figure)} {unit}; "
+        lines.append(f"{name} x {multiple:g}: {product}{multiple.provenance.source}")
     lines += [f"hybrid: {text} ({source.source})" for text, source in chip.hybrids]
-    return [Note(head, kind="strong"), *_said(lines)]
+    return [Note(head, kind="strong"), *_indented_notes(lines)]
 
 
-def instance_card(instance: Instance, rows: Catalogue) -> list[Block]:
-    """An instance: chips, memory, links, and the contradictions about it."""
-    chip = {**rows.chips, **rows.gpus}.get(instance.accelerator)
+def instance_card(instance: Instance, hardware: Catalogue) -> list[Block]:
+    """The card of an instance: chips, memory, links, and the contradictions about it."""
+    chip = {**hardware.chips, **hardware.gpus}.get(instance.accelerator)
     head = f"{instance.name}: {instance.count} x {instance.accelerator}, {instance.topology}"
     efa = instance.efa_bytes_per_s
     facts = [
@@ -129,14 +134,14 @@ def instance_card(instance: Instance, rows: Catalogue) -> list[Block]:
     if instance.link_bytes_per_s is not None:
         link = instance.link_bytes_per_s
         facts.append(("link of a chip", f"{link / GIGA:,.4g} GB/s", link.provenance))
-    said: list[str] = []
+    notes: list[str] = []
     if chip is not None:
         bandwidth = amount(instance.count * chip.memory_bytes_per_s / TERA)
         peaks = ", ".join(
             f"{dtype} {amount(instance.count * peak / TERA)}"
             for dtype, peak in chip.peak_flop_per_s.items()
         )
-        said.append(f"all chips: {bandwidth} TB/s; published TFLOP/s: {peaks}")
-    said += _noted(instance.note)
-    known = contradictions(rows, [instance.name])
-    return [Note(head, kind="strong"), _facts(facts), *_said(said), *known]
+        notes.append(f"all chips: {bandwidth} TB/s; published TFLOP/s: {peaks}")
+    notes += _note_lines(instance.note)
+    disagreements = contradictions(hardware, [instance.name])
+    return [Note(head, kind="strong"), _fact_table(facts), *_indented_notes(notes), *disagreements]

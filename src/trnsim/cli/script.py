@@ -22,7 +22,7 @@ from trnsim.cli.error_text import is_ours
 from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
 from trnsim.nki.environment import TARGET_VARIABLE
-from trnsim.runner import called
+from trnsim.runner import run_of_call
 from trnsim.runs import Launchable, Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
@@ -165,7 +165,7 @@ def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) 
     arrays = [array_files.load(path) for path in inputs]
     try:
         launchable = _kernel(script, _module(script), name)
-        return Ending([called(launchable, arrays, target=chip.name)])
+        return Ending([run_of_call(launchable, arrays, target=chip.name)])
     except AssertionError as error:
         return Ending([], _refusal(script, error))
     except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on

@@ -27,14 +27,14 @@ from trnsim.device.store import Store
 
 _PATIENCE_S: Final = 0.25
 """Seconds after which a waiting rank publishes that it waits, and reads the others' state."""
-_PAUSE_S: Final = 0.01
-"""The longest pause between two looks at the store."""
-_LEAST_S: Final = 0.0002
+_MAX_PAUSE_S: Final = 0.01
+"""The longest pause between two reads of the store."""
+_MIN_PAUSE_S: Final = 0.0002
 """The shortest pause."""
-_NONE: Final = "-"
-"""A value that no rank publishes."""
-_SHARE: Final = 3
-"""A pause is at most this part of the time waited so far."""
+_ABSENT: Final = "-"
+"""Value of an absent key in an atomic read; no rank publishes it."""
+_PAUSE_DIVISOR: Final = 3
+"""A pause is at most the time waited so far, divided by this."""
 
 
 @dataclass(frozen=True)
@@ -42,42 +42,42 @@ class CallArguments:
     """A rank's arguments of a collective, or of a message between two ranks.
 
     Attributes:
-        kind: name of the collective.
+        name: name of the collective; for a message "send to rank 1", with its tag if it has one.
         tensors: dtypes and shapes that must be the same in all ranks.
         root: the rank that all must name; -1 for none.
-        sends: elements for each rank of the group, where these may differ.
-        receives: elements from each rank of the group.
+        send_counts: number of elements for each rank of the group, where these may differ.
+        receive_counts: number of elements from each rank of the group.
         line: line of the program.
-        elements: elements of a message from one rank to another; -1 for a collective.
+        elements: number of elements of a message; -1 for a collective.
     """
 
-    kind: str
+    name: str
     tensors: str = ""
     root: int = -1
-    sends: tuple[int, ...] = ()
-    receives: tuple[int, ...] = ()
+    send_counts: tuple[int, ...] = ()
+    receive_counts: tuple[int, ...] = ()
     line: str = ""
     elements: int = -1
 
     def __str__(self) -> str:
-        parts = [self.kind, self.tensors]
+        parts = [self.name, self.tensors]
         parts += [f"root {self.root}"] if self.root >= 0 else []
-        parts += [f"sends {list(self.sends)}"] if self.sends else []
-        parts += [f"receives {list(self.receives)}"] if self.receives else []
+        parts += [f"sends {list(self.send_counts)}"] if self.send_counts else []
+        parts += [f"receives {list(self.receive_counts)}"] if self.receive_counts else []
         parts += [f"at {self.line}"] if self.line else []
         return " ".join(part for part in parts if part)
 
     @property
-    def is_of_a_pair(self) -> bool:
+    def is_point_to_point(self) -> bool:
         """True for a send or a receive."""
         return self.elements >= 0
 
     @property
     def comparable(self) -> tuple[Any, ...]:
         """The part that must be equal in all ranks of a group, or in sender and receiver."""
-        if self.is_of_a_pair:
+        if self.is_point_to_point:
             return self.tensors.partition("[")[0], self.elements
-        return self.kind, self.tensors, self.root
+        return self.name, self.tensors, self.root
 
 
 class CallFailure(NamedTuple):
@@ -86,12 +86,12 @@ class CallFailure(NamedTuple):
     Attributes:
         reason: the reason in words, with ranks, lines and their arguments.
         fix: a remedy.
-        lost: the ranks that have ended; () where all are alive.
+        ended_ranks: the ranks that have ended; () where all are alive.
     """
 
     reason: str
     fix: str
-    lost: tuple[int, ...] = ()
+    ended_ranks: tuple[int, ...] = ()
 
 
 class PendingCall(NamedTuple):
@@ -100,7 +100,7 @@ class PendingCall(NamedTuple):
     Attributes:
         group: name of the group, or of a pair of ranks of which the first sends.
         ranks: ranks of the group.
-        number: number of earlier calls of the group.
+        number: index of the call among those of the group.
         arguments: arguments of the rank.
     """
 
@@ -122,136 +122,137 @@ class Agreement:
         self._store = store
         self._world = range(world)
         self._prefix = prefix
-        self._met: Counter[str] = Counter()
-        self._threads: set[int] = set()
-        self._is_whole = True
-        self._has_told = False
-        self._locks: dict[int, str] = {}
-        self._takers: set[int] = set()
-        self._read: dict[str, str] = {}
-        store.set(self._alive(rank), alive.lock())
+        self._call_counts: Counter[str] = Counter()
+        self._calling_threads: set[int] = set()
+        self._has_store = True
+        self._has_published_wait = False
+        self._lock_paths: dict[int, str] = {}
+        self._any_source_ranks: set[int] = set()
+        self._last_read_keys: dict[str, str] = {}
+        store.set(self._lock_key(rank), alive.lock())
 
     def meet(self, group: str, ranks: Sequence[int], own: CallArguments) -> CallFailure | None:
-        """Wait until all `ranks` of `group` are at its next collective; the failure if they fail.
+        """Wait until all `ranks` of `group` are at its next collective; return its failure.
 
         None where all agree, or where the store is gone: the transport then raises the error.
         """
-        call = self._next(group, ranks, own)
-        return self._unless_gone(lambda: self._said_and_awaited(call))
+        call = self._next_call(group, ranks, own)
+        return self._unless_store_gone(lambda: self._publish_and_wait(call))
 
     def begin(self, group: str, sender: int, receiver: int, own: CallArguments) -> PendingCall:
         """Publish a send to `receiver` or a receive from `sender` of this rank."""
-        call = self._next(f"{group}/{sender}>{receiver}", (sender, receiver), own)
-        if receiver not in self._takers:
-            self._unless_gone(lambda: self._say(call))
+        call = self._next_call(f"{group}/{sender}>{receiver}", (sender, receiver), own)
+        if receiver not in self._any_source_ranks:
+            self._unless_store_gone(lambda: self._publish(call))
         return call
 
-    def disagrees(self, call: PendingCall) -> CallFailure | None:
-        """The reason why a message cannot pass, if its other side has begun too."""
-        if call.ranks[1] in self._takers:
+    def mismatch(self, call: PendingCall) -> CallFailure | None:
+        """The failure of a message whose peer has begun with other arguments; does not wait."""
+        if call.ranks[1] in self._any_source_ranks:
             return None
         own = {self.rank: call.arguments}
-        return self._unless_gone(lambda: disagreement(self._come(call) | own))
+        return self._unless_store_gone(lambda: disagreement(self._arrived(call) | own))
 
-    def awaited(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
-        """Wait until the other side of a message has begun too, or the reason why it fails.
+    def wait_for_peer(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
+        """Wait until the peer of a message has begun too; return the failure of the message.
 
         None where both agree, or after `wait_s`: the transport then goes on.
         """
-        if call.ranks[1] in self._takers:
+        if call.ranks[1] in self._any_source_ranks:
             return None
-        return self._unless_gone(lambda: self._awaited(call, wait_s))
+        return self._unless_store_gone(lambda: self._wait(call, wait_s))
 
     def receives_from_any(self) -> None:
         """Publish that this rank receives from any sender: its receives are checked no more."""
-        if self.rank not in self._takers:
-            self._takers.add(self.rank)
-            self._unless_gone(lambda: self._store.set(self._from_any(self.rank), "1"))
+        if self.rank not in self._any_source_ranks:
+            self._any_source_ranks.add(self.rank)
+            self._unless_store_gone(lambda: self._store.set(self._any_source_key(self.rank), "1"))
 
-    def _next(self, group: str, ranks: Sequence[int], arguments: CallArguments) -> PendingCall:
-        call = PendingCall(group, tuple(ranks), self._met[group], arguments)
-        self._met[group] += 1
-        self._threads.add(threading.get_ident())
+    def _next_call(self, group: str, ranks: Sequence[int], arguments: CallArguments) -> PendingCall:
+        call = PendingCall(group, tuple(ranks), self._call_counts[group], arguments)
+        self._call_counts[group] += 1
+        self._calling_threads.add(threading.get_ident())
         return call
 
-    def _unless_gone(self, ask: Callable[[], CallFailure | None]) -> CallFailure | None:
+    def _unless_store_gone(self, ask: Callable[[], CallFailure | None]) -> CallFailure | None:
         """The result of `ask`; None once the store has ended with its process."""
-        if not self._is_whole:
+        if not self._has_store:
             return None
         try:
             return ask()
         except RuntimeError:
-            self._is_whole = False
+            self._has_store = False
             return None
 
-    def _say(self, call: PendingCall) -> None:
-        self._store.set(self._said(call, self.rank), _content(call))
+    def _publish(self, call: PendingCall) -> None:
+        self._store.set(self._call_key(call, self.rank), _encoded(call))
 
-    def _said_and_awaited(self, call: PendingCall) -> CallFailure | None:
-        self._say(call)
-        return self._awaited(call)
+    def _publish_and_wait(self, call: PendingCall) -> CallFailure | None:
+        self._publish(call)
+        return self._wait(call)
 
-    def _awaited(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
-        content, is_uneven = _content(call), bool(call.arguments.sends)
+    def _wait(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
+        text, has_counts = _encoded(call), bool(call.arguments.send_counts)
         begun_s = looked_s = now_s = time.monotonic()
-        finding: CallFailure | None = None
+        failure: CallFailure | None = None
         while now_s - begun_s <= wait_s:
-            contents = self._contents(call)
-            if not is_uneven and all(contents.get(rank) == content for rank in call.ranks):
+            texts = self._published_texts(call)
+            if not has_counts and all(texts.get(rank) == text for rank in call.ranks):
                 break
-            by_rank = _arguments_at(contents, call.number) | {self.rank: call.arguments}
+            by_rank = _arguments_at(texts, call.number) | {self.rank: call.arguments}
             if len(by_rank) == len(call.ranks):
-                finding = disagreement(by_rank)
-                self._forget(call)
+                failure = disagreement(by_rank)
+                self._delete_previous_key(call)
                 break
             now_s = time.monotonic()
             if now_s - looked_s > _PATIENCE_S:
                 looked_s = now_s
-                if self._is_for_any(call):
+                if self._peer_receives_from_any(call):
                     break
-                self._tell(call)
-                finding = self._told(call) or self._hopeless(call, by_rank)
-                if finding is not None:
+                self._publish_wait(call)
+                failure = self._published_deadlock(call) or self._failure_of_absent(call, by_rank)
+                if failure is not None:
                     break
-            time.sleep(min(max((now_s - begun_s) / _SHARE, _LEAST_S), _PAUSE_S))
-        self._wait_no_more()
-        return finding
+            time.sleep(min(max((now_s - begun_s) / _PAUSE_DIVISOR, _MIN_PAUSE_S), _MAX_PAUSE_S))
+        self._withdraw_wait()
+        return failure
 
-    def _forget(self, call: PendingCall) -> None:
-        """Note that the other side of a message was read, and remove the previous one's key."""
-        if call.arguments.is_of_a_pair:
-            before = self._read.get(call.group)
-            self._read[call.group] = self._said(call, sum(call.ranks) - self.rank)
+    def _delete_previous_key(self, call: PendingCall) -> None:
+        """Delete the peer's text of the message before this one, which this rank has read."""
+        if call.arguments.is_point_to_point:
+            before = self._last_read_keys.get(call.group)
+            self._last_read_keys[call.group] = self._call_key(call, sum(call.ranks) - self.rank)
             if before is not None:
                 self._store.delete_key(before)
 
-    def _is_for_any(self, call: PendingCall) -> bool:
+    def _peer_receives_from_any(self, call: PendingCall) -> bool:
         """True if the receiver of a message has published that it receives from any sender."""
         receiver = call.ranks[-1]
-        if call.arguments.is_of_a_pair and self._store.check([self._from_any(receiver)]):
-            self._takers.add(receiver)
+        if call.arguments.is_point_to_point and self._store.check([self._any_source_key(receiver)]):
+            self._any_source_ranks.add(receiver)
             return True
         return False
 
-    def _contents(self, call: PendingCall) -> dict[int, str]:
-        """By rank the content for its last even or odd collective of the group.
+    def _published_texts(self, call: PendingCall) -> dict[int, str]:
+        """By rank the text that it published for this call, or for an earlier collective.
 
-        A rank is at most one collective ahead, so its content for this one is never overwritten
-        before all have read it. The content of a message is removed by its other side at any time,
-        and a store waits for missing keys: so these are read in one step.
+        A rank has two keys in a group, for its collectives of even and of odd number. It is at most
+        one collective ahead, so all have read a text before it is overwritten. The text of a
+        message is deleted by its peer at any time, and a store waits for missing keys: so such
+        texts are read in one step.
         """
-        keys = {rank: self._said(call, rank) for rank in call.ranks}
-        if not call.arguments.is_of_a_pair:
-            return self._present(keys)
-        texts = {rank: self._store.compare_set(key, _NONE, _NONE) for rank, key in keys.items()}
-        return {rank: text.decode() for rank, text in texts.items() if text != _NONE.encode()}
+        keys = {rank: self._call_key(call, rank) for rank in call.ranks}
+        if not call.arguments.is_point_to_point:
+            return self._values_of(keys)
+        texts = {rank: self._store.compare_set(key, _ABSENT, _ABSENT) for rank, key in keys.items()}
+        return {rank: text.decode() for rank, text in texts.items() if text != _ABSENT.encode()}
 
-    def _come(self, call: PendingCall) -> dict[int, CallArguments]:
-        """Arguments of this collective by rank, of those that have come to it."""
-        return _arguments_at(self._contents(call), call.number)
+    def _arrived(self, call: PendingCall) -> dict[int, CallArguments]:
+        """The arguments of the ranks that have come to this call, by rank."""
+        return _arguments_at(self._published_texts(call), call.number)
 
-    def _present(self, keys: Mapping[int, str]) -> dict[int, str]:
-        """The values of those keys that have one."""
+    def _values_of(self, keys: Mapping[int, str]) -> dict[int, str]:
+        """The values of keys by rank, without those that have none."""
         if not self._store.check(list(keys.values())):
             keys = {rank: key for rank, key in keys.items() if self._store.check([key])}
         values = self._store.multi_get(list(keys.values())) if keys else []
@@ -259,129 +260,129 @@ class Agreement:
 
     # When the others do not come
 
-    def _tell(self, call: PendingCall) -> None:
+    def _publish_wait(self, call: PendingCall) -> None:
         """Publish the call in which this rank waits, unless another of its threads may go on."""
-        if len(self._threads) == 1:
+        if len(self._calling_threads) == 1:
             group, ranks, number, arguments = call
-            content = json.dumps([group, ranks, number, list(asdict(arguments).values())])
-            self._store.set(self._waits(self.rank), content)
-            if not self._has_told:
+            text = json.dumps([group, ranks, number, list(asdict(arguments).values())])
+            self._store.set(self._wait_key(self.rank), text)
+            if not self._has_published_wait:
                 tell_of_waiting(is_waiting=True)
-            self._has_told = True
+            self._has_published_wait = True
 
-    def _wait_no_more(self) -> None:
-        if self._has_told:
-            self._store.set(self._waits(self.rank), "")
+    def _withdraw_wait(self) -> None:
+        if self._has_published_wait:
+            self._store.set(self._wait_key(self.rank), "")
             tell_of_waiting(is_waiting=False)
-            self._has_told = False
+            self._has_published_wait = False
 
-    def _hopeless(
+    def _failure_of_absent(
         self, call: PendingCall, by_rank: Mapping[int, CallArguments]
     ) -> CallFailure | None:
         missing = [rank for rank in call.ranks if rank not in by_rank]
-        lost = [rank for rank in missing if alive.has_ended(self._lock_of(rank))]
-        if lost:
-            by_rank = self._come(call)  # what it said last may have come while it ended
-            lost = [rank for rank in lost if rank not in by_rank]
-        if lost:
-            before = self._contents(call._replace(number=max(call.number - 1, 0)))
-            return _ended(call, lost, {rank: _read(said) for rank, said in before.items()})
-        return self._deadlock(call, missing) if len(self._threads) == 1 else None
+        ended = [rank for rank in missing if alive.has_ended(self._lock_path(rank))]
+        if ended:
+            by_rank = self._arrived(call)  # what it said last may have come while it ended
+            ended = [rank for rank in ended if rank not in by_rank]
+        if ended:
+            before = self._published_texts(call._replace(number=max(call.number - 1, 0)))
+            return _ended_failure(call, ended, before)
+        return self._deadlock(call, missing) if len(self._calling_threads) == 1 else None
 
     def _deadlock(self, own: PendingCall, missing: Sequence[int]) -> CallFailure | None:
-        """A circle of ranks that wait for each other; None if there is none.
+        """The failure of ranks that wait for each other in a circle; None if there is none.
 
         A rank is stuck if it waits in a collective to which a stuck rank has not come. This one is
         stuck as long as those that it misses are. The rank that detects a circle publishes it, so
-        that each is reported once: a rank that goes on after the error does not meet it again.
+        that each is reported once: a rank that goes on after the error does not get it again.
         """
-        waiting = {rank: call for rank, call in self._waiting().items() if rank != self.rank}
+        waiting = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
         stuck = {self.rank: own}
         is_growing = True
         while is_growing:
             is_growing = False
             for rank, call in waiting.items():
-                if rank not in stuck and self._waits_for(call, stuck):
+                if rank not in stuck and self._waits_for_stuck(call, stuck):
                     stuck[rank] = call
                     is_growing = True
         if not any(rank in stuck for rank in missing):
             return None
-        finding = _waiting_in_vain(stuck)
+        failure = _deadlock_failure(stuck)
         for rank, call in stuck.items():
-            content = json.dumps([call.group, call.number, finding.reason, finding.fix])
-            self._store.set(self._in_vain(rank), content)
-        return finding
+            text = json.dumps([call.group, call.number, failure.reason, failure.fix])
+            self._store.set(self._deadlock_key(rank), text)
+        return failure
 
-    def _told(self, call: PendingCall) -> CallFailure | None:
-        """The failure that another rank published for this rank's call."""
-        for content in self._present({self.rank: self._in_vain(self.rank)}).values():
-            group, number, reason, fix = json.loads(content)
+    def _published_deadlock(self, call: PendingCall) -> CallFailure | None:
+        """The failure of a circle that another rank detected, if it has this rank's call."""
+        for text in self._values_of({self.rank: self._deadlock_key(self.rank)}).values():
+            group, number, reason, fix = json.loads(text)
             if (group, number) == (call.group, call.number):
                 return CallFailure(reason, fix)
         return None
 
-    def _waits_for(self, call: PendingCall, stuck: Mapping[int, PendingCall]) -> bool:
+    def _waits_for_stuck(self, call: PendingCall, stuck: Mapping[int, PendingCall]) -> bool:
         awaited = [rank for rank in call.ranks if rank in stuck]
         if not awaited:
             return False
-        numbers = {rank: _read(content)[0] for rank, content in self._contents(call).items()}
+        numbers = {rank: _decoded(text)[0] for rank, text in self._published_texts(call).items()}
         return any(numbers.get(rank, -1) < call.number for rank in awaited)
 
-    def _waiting(self) -> dict[int, PendingCall]:
+    def _waiting_calls(self) -> dict[int, PendingCall]:
         """Calls in which ranks have published that they wait, without those that have failed."""
         waiting: dict[int, PendingCall] = {}
-        for rank, content in self._present({r: self._waits(r) for r in self._world}).items():
-            if content:
-                group, ranks, number, arguments = json.loads(content)
+        for rank, text in self._values_of({r: self._wait_key(r) for r in self._world}).items():
+            if text:
+                group, ranks, number, arguments = json.loads(text)
                 waiting[rank] = PendingCall(group, tuple(ranks), number, _arguments_of(arguments))
-        for rank, content in self._present({r: self._in_vain(r) for r in waiting}).items():
-            if tuple(json.loads(content)[:2]) == (waiting[rank].group, waiting[rank].number):
+        for rank, text in self._values_of({r: self._deadlock_key(r) for r in waiting}).items():
+            if tuple(json.loads(text)[:2]) == (waiting[rank].group, waiting[rank].number):
                 del waiting[rank]
         return waiting
 
-    def _lock_of(self, rank: int) -> str:
-        if rank not in self._locks:
-            self._locks |= self._present({rank: self._alive(rank)})
-        return self._locks.get(rank, "")
+    def _lock_path(self, rank: int) -> str:
+        if rank not in self._lock_paths:
+            self._lock_paths |= self._values_of({rank: self._lock_key(rank)})
+        return self._lock_paths.get(rank, "")
 
-    def _said(self, call: PendingCall, rank: int) -> str:
-        """The key of a rank's arguments: the last two of collectives, all pending of messages."""
-        slot = call.number if call.arguments.is_of_a_pair else call.number % 2
+    def _call_key(self, call: PendingCall, rank: int) -> str:
+        """Key of a rank's arguments: one of two by turns for collectives, one for each message."""
+        slot = call.number if call.arguments.is_point_to_point else call.number % 2
         return f"{self._prefix}/{call.group}/{rank}/{slot}"
 
-    def _from_any(self, rank: int) -> str:
+    def _any_source_key(self, rank: int) -> str:
         return f"{self._prefix}/from-any/{rank}"
 
-    def _waits(self, rank: int) -> str:
+    def _wait_key(self, rank: int) -> str:
         return f"{self._prefix}/waits/{rank}"
 
-    def _in_vain(self, rank: int) -> str:
+    def _deadlock_key(self, rank: int) -> str:
         return f"{self._prefix}/in-vain/{rank}"
 
-    def _alive(self, rank: int) -> str:
+    def _lock_key(self, rank: int) -> str:
         return f"{self._prefix}/alive/{rank}"
 
 
-def _content(call: PendingCall) -> str:
-    """The content that a rank publishes for a call."""
+def _encoded(call: PendingCall) -> str:
+    """The number and arguments of a call, as the text that a rank publishes."""
     return json.dumps([call.number, *asdict(call.arguments).values()], separators=(",", ":"))
 
 
-def _read(content: str) -> tuple[int, CallArguments]:
-    """The number of a call and its arguments, from the content that a rank published."""
-    number, *fields = json.loads(content)
+def _decoded(text: str) -> tuple[int, CallArguments]:
+    """The number and arguments of a call, from the text that a rank published."""
+    number, *fields = json.loads(text)
     return number, _arguments_of(fields)
 
 
 def _arguments_of(fields: Sequence[Any]) -> CallArguments:
-    kind, tensors, root, sends, receives, *elements = fields
-    return CallArguments(kind, tensors, root, tuple(sends), tuple(receives), *elements)
+    name, tensors, root, send_counts, receive_counts, *elements = fields
+    return CallArguments(name, tensors, root, tuple(send_counts), tuple(receive_counts), *elements)
 
 
-def _arguments_at(contents: Mapping[int, str], number: int) -> dict[int, CallArguments]:
-    read = {rank: _read(content) for rank, content in contents.items()}
+def _arguments_at(texts: Mapping[int, str], number: int) -> dict[int, CallArguments]:
+    calls = {rank: _decoded(text) for rank, text in texts.items()}
     return {
-        rank: arguments for rank, (its_number, arguments) in read.items() if its_number == number
+        rank: arguments for rank, (its_number, arguments) in calls.items() if its_number == number
     }
 
 
@@ -391,73 +392,75 @@ def _arguments_at(contents: Mapping[int, str], number: int) -> dict[int, CallArg
 def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
     """The reason why ranks with these arguments cannot begin; None where they agree."""
     if len({arguments.comparable for arguments in by_rank.values()}) > 1:
-        if any(arguments.is_of_a_pair for arguments in by_rank.values()):
+        if any(arguments.is_point_to_point for arguments in by_rank.values()):
             ranks = " and ".join(f"rank {rank}" for rank in sorted(by_rank))
-            return CallFailure(f"{ranks} pass what does not fit\n{_table(by_rank)}", _FITTING)
-        kinds = list(dict.fromkeys(arguments.kind for arguments in by_rank.values()))
-        problem = " beside ".join(kinds) if len(kinds) > 1 else f"{kinds[0]} of different tensors"
-        if len(kinds) == 1 and len({arguments.tensors for arguments in by_rank.values()}) == 1:
-            problem = f"{kinds[0]} from different roots"
+            return CallFailure(f"{ranks} pass what does not fit\n{_table(by_rank)}", _MESSAGE_FIX)
+        names = list(dict.fromkeys(arguments.name for arguments in by_rank.values()))
+        problem = " beside ".join(names) if len(names) > 1 else f"{names[0]} of different tensors"
+        if len(names) == 1 and len({arguments.tensors for arguments in by_rank.values()}) == 1:
+            problem = f"{names[0]} from different roots"
         return CallFailure(
-            f"{problem}: ranks {sorted(by_rank)} meet, and passed\n{_table(by_rank)}", _ALIKE
+            f"{problem}: ranks {sorted(by_rank)} meet, and passed\n{_table(by_rank)}",
+            _COLLECTIVE_FIX,
         )
-    return _uneven(by_rank)
+    return _count_mismatch(by_rank)
 
 
-_ALIKE: Final = (
+_COLLECTIVE_FIX: Final = (
     "let all ranks of a group make the same calls, in one order, with tensors of the same shape "
     "and dtype"
 )
-_FITTING: Final = (
+_MESSAGE_FIX: Final = (
     "receive what is sent, in the order in which it is: as many elements, of one dtype"
 )
 
 
-def _uneven(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
-    """Two ranks of which one sends another number of elements than the other receives."""
+def _count_mismatch(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
+    """The failure where a rank sends another number of elements than its peer receives."""
     ranks = sorted(by_rank)
     for at, rank in enumerate(ranks):
         for to, peer in enumerate(ranks):
-            sends, receives = by_rank[rank].sends, by_rank[peer].receives
+            sends, receives = by_rank[rank].send_counts, by_rank[peer].receive_counts
             if sends and receives and sends[to] != receives[at]:
                 return CallFailure(
-                    f"{by_rank[rank].kind}: rank {rank} sends {sends[to]} elements to rank {peer}, "
+                    f"{by_rank[rank].name}: rank {rank} sends {sends[to]} elements to rank {peer}, "
                     f"which receives {receives[at]} from it; passed were\n{_table(by_rank)}",
                     "exchange the numbers of elements first, and receive what is sent",
                 )
     return None
 
 
-def _ended(
-    call: PendingCall, lost: Sequence[int], before: Mapping[int, tuple[int, CallArguments]]
+def _ended_failure(
+    call: PendingCall, ended: Sequence[int], before: Mapping[int, str]
 ) -> CallFailure:
-    is_pair = call.arguments.is_of_a_pair
-    what_kind = "call between these two" if is_pair else "collective of this group"
-    lines = [f"  rank {rank}: {_last_words(before.get(rank), what_kind)}" for rank in lost]
-    who = ("rank " if len(lost) == 1 else "ranks ") + ", ".join(map(str, lost))
-    have = "has" if len(lost) == 1 else "have"
+    is_pair = call.arguments.is_point_to_point
+    call_kind = "call between these two" if is_pair else "collective of this group"
+    lines = [f"  rank {rank}: {_last_call(before.get(rank), call_kind)}" for rank in ended]
+    who = ("rank " if len(ended) == 1 else "ranks ") + ", ".join(map(str, ended))
+    have = "has" if len(ended) == 1 else "have"
     of = "" if is_pair else f" of ranks {list(call.ranks)}"
     return CallFailure(
-        f"{call.arguments.kind}{of} cannot begin: {who} {have} ended, and "
+        f"{call.arguments.name}{of} cannot begin: {who} {have} ended, and "
         f"here is passed {call.arguments}\n" + "\n".join(lines),
         "look for the first error in the output of that process; where it has none, it made fewer "
         "calls than the others",
-        tuple(lost),
+        tuple(ended),
     )
 
 
-def _last_words(said: tuple[int, CallArguments] | None, call_kind: str) -> str:
-    if said is None:
+def _last_call(text: str | None, call_kind: str) -> str:
+    if text is None:
         return f"came to no {call_kind}"
-    number, arguments = said
+    number, arguments = _decoded(text)
     return f"its last {call_kind} was number {number + 1}: {arguments}"
 
 
-def _waiting_in_vain(stuck: Mapping[int, PendingCall]) -> CallFailure:
+def _deadlock_failure(stuck: Mapping[int, PendingCall]) -> CallFailure:
     lines = [
-        f"  rank {rank}: {call.arguments}, {_where(call)}" for rank, call in sorted(stuck.items())
+        f"  rank {rank}: {call.arguments}, {_position(call)}"
+        for rank, call in sorted(stuck.items())
     ]
-    is_of_pairs = any(call.arguments.is_of_a_pair for call in stuck.values())
+    is_of_pairs = any(call.arguments.is_point_to_point for call in stuck.values())
     calls = "calls" if is_of_pairs else "collectives"
     fix = "let all ranks go through their groups in one order"
     if is_of_pairs:
@@ -467,8 +470,8 @@ def _waiting_in_vain(stuck: Mapping[int, PendingCall]) -> CallFailure:
     )
 
 
-def _where(call: PendingCall) -> str:
-    if call.arguments.is_of_a_pair:
+def _position(call: PendingCall) -> str:
+    if call.arguments.is_point_to_point:
         return f"call {call.number + 1} of the two"
     return f"collective {call.number + 1} of group {call.group} of ranks {list(call.ranks)}"
 

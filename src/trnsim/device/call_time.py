@@ -68,15 +68,15 @@ class CallTime:
     """The time of a call on a chip.
 
     Attributes:
-        kernels: its kernels; () for a call without work, such as a copy of nothing.
-        missing: the reason why all or part of its time is unknown, or "".
+        kernels: costs of its kernels; () for a call without work, such as a copy of nothing.
+        missing_reason: the reason why all or part of its time is unknown, or "".
         is_one_launch: True if the kernels are one compiled graph, started once.
         modules: seconds of each module of the framework in a compiled graph.
         lines: seconds of each line of the user's program ("train.py:12") in a compiled graph.
     """
 
     kernels: tuple[Cost, ...]
-    missing: str = ""
+    missing_reason: str = ""
     is_one_launch: bool = False
     modules: tuple[tuple[str, float], ...] = ()
     lines: tuple[tuple[str, float], ...] = ()
@@ -106,7 +106,7 @@ class CallTime:
 
 
 def time_of(call: DeviceCall, target: str) -> CallTime:
-    """The time of a call on a chip; where it has none, `missing` has the reason."""
+    """The time of a call on a chip; where it has none, `missing_reason` has the reason."""
     try:
         return call.time(target)
     except EmulatorError as error:

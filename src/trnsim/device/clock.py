@@ -51,8 +51,8 @@ class Lap:
         for call, number in self.calls.items():
             time = time_of(call, target().name)
             self.device_time_s += number * time.device_time_s
-            if time.missing:
-                self.missing[time.missing] += number
+            if time.missing_reason:
+                self.missing[time.missing_reason] += number
         self.calls.clear()
 
 

@@ -79,5 +79,5 @@ def _pieces(name: str, time: CallTime) -> Iterator[tuple[str, float, str]]:
         yield name, time.device_time_s, ""
     else:
         yield from ((kernel.name, kernel.device_time_s, "") for kernel in time.kernels)
-    if time.missing:
-        yield f"not timed: {name}", 0.0, time.missing
+    if time.missing_reason:
+        yield f"not timed: {name}", 0.0, time.missing_reason

@@ -67,9 +67,9 @@ class StepTime:
     def missing(self) -> Counter[str]:
         """The number of calls without a time, by reason; the total leaves them out."""
         return Counter(
-            self.times[event.call].missing
+            self.times[event.call].missing_reason
             for event in self.events
-            if self.times[event.call].missing
+            if self.times[event.call].missing_reason
         )
 
     def by(self, key: str) -> list[tuple[str, int, float]]:

@@ -365,7 +365,7 @@ class _Runs:
         """Note that the rank's cores hold the kernel's allocations until it has run."""
         hbm_use.runs(team, title, rank)
 
-    def left(self) -> None:
+    def all_over(self) -> None:
         """Note that the kernels of this thread are over."""
         hbm_use.has_run()
 

@@ -1,9 +1,9 @@
 """Arrays for other frameworks, by the DLPack protocol: copies in the host's memory.
 
-JAX gives memory of CPUs and GPUs alone to other frameworks, and jaxlib refuses other platforms by
+JAX gives only memory of CPUs and GPUs to other frameworks, and jaxlib refuses other platforms by
 name. Values of the emulated device are the host's anyway, so `np.from_dlpack`, `torch.from_dlpack`
-and `jax.dlpack.from_dlpack` get a copy on the CPU, which they own. Memory is never shared. A chip
-has no dlpack: the policy `chip` refuses it.
+and `jax.dlpack.from_dlpack` get a copy on the CPU, which they own. Memory is never shared. On
+chips JAX has no dlpack: TRNSIM_POLICY=chip refuses it.
 
 Source: dlpack, Python Specification (`__dlpack__`, `__dlpack_device__`).
 """
@@ -18,20 +18,20 @@ from trnsim.jax import private
 from trnsim.jax.host_client import HostArray, as_numpy, host
 
 _CPU: Final = (1, 0)  # dlpack.h: kDLCPU, and its only device
-SOURCE: Final = "aws-neuron-sdk jax-neuronx-known-issues.rst: jax.dlpack is not supported"
+DLPACK_SOURCE: Final = "aws-neuron-sdk jax-neuronx-known-issues.rst: jax.dlpack is not supported"
 
 
 class NotShared(NotModelled, BufferError):
-    """A request for memory of the device itself; the protocol's error for it is a BufferError."""
+    """The error of a DLPack request that is refused; the protocol says that it is a BufferError."""
 
 
 def capsule_of_copy(array: Any, dl_device: tuple[int, int] | None, copy: bool | None) -> Any:
     """A capsule of DLPack with a copy of a neuron array in the host's memory.
 
     Raises:
-        NotShared: with copy=False, for another device than the CPU, or under the policy `chip`.
+        NotShared: with copy=False, for another device than the CPU, or under TRNSIM_POLICY=chip.
     """
-    refuse_on_a_chip()
+    refuse_under_chip_policy()
     if copy is False:
         raise NotShared(
             "dlpack of a neuron array with copy=False: memory of the device is not shared",
@@ -55,21 +55,21 @@ def capsule_device() -> tuple[int, int]:
     """The device of the copies that `capsule_of_copy` returns: the CPU.
 
     Raises:
-        NotShared: under the policy `chip`.
+        NotShared: under TRNSIM_POLICY=chip.
     """
-    refuse_on_a_chip()
+    refuse_under_chip_policy()
     return _CPU
 
 
-def refuse_on_a_chip() -> None:
-    """Refuse dlpack where only features of a chip are allowed.
+def refuse_under_chip_policy() -> None:
+    """Refuse dlpack where the policy allows only features of a chip.
 
     Raises:
-        NotShared: under the policy `chip`.
+        NotShared: under TRNSIM_POLICY=chip.
     """
     if state.policy == "chip":
         raise NotShared(
             "dlpack of a neuron array: AWS documents that jax.dlpack is not supported",
             fix=f"go through numpy: np.asarray(x); or take a copy with {VARIABLE}=host",
-            source=SOURCE,
+            source=DLPACK_SOURCE,
         )

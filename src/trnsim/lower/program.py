@@ -26,7 +26,7 @@ from trnsim.lower.kernels import indexing, movement, rows
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
-from trnsim.runner import begun
+from trnsim.runner import observed_run
 from trnsim.runs import Run, collected, launch
 from trnsim.timing.occupancy import Integers
 
@@ -193,7 +193,7 @@ def trace(
         by_number = dict(zip((value.number for value in graph.inputs), arrays, strict=True))
         panels = tracers[0].panels if tracers else ()
         parts = tuple(panel.of(by_number[panel.number]) for panel in panels)
-        run = begun(issued, (arrays, parts), {}, chip)
+        run = observed_run(issued, (arrays, parts), {}, chip)
     else:
         run = collect()
     last = emissions[-1]

@@ -27,7 +27,7 @@ from trnsim.nki.environment import (
 from trnsim.nki.notices import as_simulator, warn_of_races
 from trnsim.nki.precision import widening
 from trnsim.program import Records, Team, has_current_core
-from trnsim.runner import called
+from trnsim.runner import run_of_call
 from trnsim.runs import OBSERVERS, Launchable, Run
 
 __all__ = ["TARGET_VARIABLE", "Kernel", "default_target", "emulate", "jit"]
@@ -226,7 +226,7 @@ def emulate(
     spilled, and refusals that are the compiler's alone are warnings too.
     """
     with as_simulator(is_simulator), widening(not is_precise()):
-        result = called(
+        result = run_of_call(
             kernel,
             args,
             target=target,

@@ -17,7 +17,7 @@ from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
 
-_LIMITS = "release notes of NKI 0.4, Known issues, NKI Language"
+_KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 _NAMES_ONLY = ("average", "bypass", "prelu")
 
 
@@ -110,7 +110,7 @@ class BinaryOperator(Operator):
             refuse_or_warn(
                 f"nl.power(tile, {exponent}); legal: an exponent that is a tile",
                 "make a tile of it with nl.full, or use nisa.tensor_scalar(op0=nl.power)",
-                _LIMITS,
+                _KNOWN_ISSUES,
             )
 
 
@@ -128,7 +128,9 @@ class Composed(Operator):
         """The function's result in a new tile."""
         if self._lacks:
             refuse_or_warn(
-                f"{self!r}: no engine has it, and the compiler refuses it", self._lacks, _LIMITS
+                f"{self!r}: no engine has it, and the compiler refuses it",
+                self._lacks,
+                _KNOWN_ISSUES,
             )
         try:
             inspect.signature(self._function).bind(*args, **kwargs)

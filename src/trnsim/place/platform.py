@@ -1,8 +1,9 @@
 """Platforms by name: a chip, a family of instances or an instance type, in any case.
 
-chip            trn2, trainium2, gen3, h100    its usual instance; all types that have it
-family          trn1n, p5en, g5                its largest instance; all of its types
-instance type   trn2.48xlarge                  itself
+                examples                       `instance`              `instances`
+chip            trn2, trainium2, gen3, h100    its usual instance      all types that have it
+family          trn1n, p5en, g5                its largest instance    all of its types
+instance type   trn2.48xlarge                  itself                  itself
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from trnsim.errors import BadInput
 
 __all__ = ["Platform", "family", "platform", "platform_names", "short_names"]
 
-_FAMILY: Final = re.compile(r"[a-z]+\d+[a-z]*")
-_NEAR: Final = 3
+_FAMILY_PATTERN: Final = re.compile(r"[a-z]+\d+[a-z]*")
+_MAX_SUGGESTIONS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class Platform:
     """A named platform.
 
     Attributes:
-        name: its name in the catalogue's spelling; that of AWS's chips is the short one.
-        instance: the type that stands for it where one is needed.
-        instances: its types, in the catalogue's order.
+        name: its name in the catalogue's spelling; of a chip of AWS's the short one, "trn2".
+        instance: the instance type that stands for it where a single one is needed.
+        instances: its instance types, in the catalogue's order.
         chip: the key of its chip or GPU in the catalogue.
     """
 
@@ -41,47 +42,49 @@ class Platform:
 
 def family(name: str) -> str:
     """The family of an instance type: p6 of p6-b200.48xlarge; "" of a name without one."""
-    match = _FAMILY.match(name.lower())
+    match = _FAMILY_PATTERN.match(name.lower())
     return match.group() if match else ""
 
 
-def platform(name: str, rows: Catalogue | None = None) -> Platform:
+def platform(name: str, hardware: Catalogue | None = None) -> Platform:
     """The platform called `name`.
 
     Raises:
         BadInput: for an unknown name, with those like it; for a chip that no instance has.
     """
-    rows = rows or catalogue()
+    hardware = hardware or catalogue()
     wanted = name.strip().lower()
-    for key, instance in rows.instances.items():
+    for key, instance in hardware.instances.items():
         if key.lower() == wanted:
             return Platform(key, key, (key,), instance.accelerator)
-    chip = _chips(rows).get(wanted)
-    types = tuple(key for key in rows.instances if family(key) == wanted) or tuple(
-        key for key, instance in rows.instances.items() if instance.accelerator == chip
+    chip = _chip_keys(hardware).get(wanted)
+    types = tuple(key for key in hardware.instances if family(key) == wanted) or tuple(
+        key for key, instance in hardware.instances.items() if instance.accelerator == chip
     )
     if not types:
-        raise _unknown(name, rows) if chip is None else _unsold(name)
+        raise _unknown_name(name, hardware) if chip is None else _in_no_instance(name)
     for target in TARGETS.values():
         if target.chip == chip:
             return Platform(target.name, target.instance, types, target.chip)
-    largest = max(types, key=lambda key: (rows.instances[key].count, types.index(key)))
-    return Platform(wanted, largest, types, rows.instances[largest].accelerator)
+    largest = max(types, key=lambda key: (hardware.instances[key].count, types.index(key)))
+    return Platform(wanted, largest, types, hardware.instances[largest].accelerator)
 
 
-def short_names(rows: Catalogue | None = None) -> tuple[str, ...]:
-    """Chips of AWS's, then families."""
-    rows = rows or catalogue()
-    return tuple(dict.fromkeys([*TARGETS, *filter(None, map(family, rows.instances))]))
+def short_names(hardware: Catalogue | None = None) -> tuple[str, ...]:
+    """Names of AWS's chips, then of families of instances."""
+    hardware = hardware or catalogue()
+    return tuple(dict.fromkeys([*TARGETS, *filter(None, map(family, hardware.instances))]))
 
 
-def platform_names(rows: Catalogue | None = None) -> tuple[str, ...]:
+def platform_names(hardware: Catalogue | None = None) -> tuple[str, ...]:
     """Names that `platform` knows: chips of AWS's, families, instance types, other chips."""
-    rows = rows or catalogue()
-    return tuple(dict.fromkeys([*short_names(rows), *rows.instances, *_chips(rows)]))
+    hardware = hardware or catalogue()
+    return tuple(
+        dict.fromkeys([*short_names(hardware), *hardware.instances, *_chip_keys(hardware)])
+    )
 
 
-def _chips(rows: Catalogue) -> dict[str, str]:
+def _chip_keys(hardware: Catalogue) -> dict[str, str]:
     """Names of chips and their generations in small letters -> the chip's key in the catalogue."""
     targets = TARGETS.values()
     return {
@@ -89,25 +92,25 @@ def _chips(rows: Catalogue) -> dict[str, str]:
         **{target.generation_name: target.chip for target in targets if target.generation_name},
         **{
             alias.lower(): chip.name
-            for chip in (*rows.chips.values(), *rows.gpus.values())
+            for chip in (*hardware.chips.values(), *hardware.gpus.values())
             for alias in (chip.name, *chip.aliases)
         },
     }
 
 
-def _unknown(name: str, rows: Catalogue) -> BadInput:
-    by_name = {known.lower(): known for known in platform_names(rows)}
-    near = get_close_matches(name.strip().lower(), by_name, _NEAR)
+def _unknown_name(name: str, hardware: Catalogue) -> BadInput:
+    by_name = {known.lower(): known for known in platform_names(hardware)}
+    near = get_close_matches(name.strip().lower(), by_name, _MAX_SUGGESTIONS)
     return BadInput(
-        f"{name!r} is no chip, family or instance type; legal: {', '.join(short_names(rows))}, or "
-        "a type such as trn2.48xlarge",
+        f"{name!r} is no chip, family or instance type; legal: "
+        f"{', '.join(short_names(hardware))}, or a type such as trn2.48xlarge",
         fix=f"perhaps {' or '.join(by_name[match] for match in near)}"
         if near
         else "trnsim instances lists all types",
     )
 
 
-def _unsold(name: str) -> BadInput:
+def _in_no_instance(name: str) -> BadInput:
     return BadInput(
         f"{name} is in no instance of AWS's", fix=f"trnsim explain {name} says what it is"
     )

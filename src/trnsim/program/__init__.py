@@ -8,7 +8,7 @@ from trnsim.program.context import (
     issuing_to,
 )
 from trnsim.program.executable import Executable
-from trnsim.program.liveness import Peak, check_capacity, fitted, peak
+from trnsim.program.liveness import Peak, capacity_errors, fitted, peak
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.records import Call, Records
 from trnsim.program.team import SharedMemoryObserver, Team
@@ -25,7 +25,7 @@ __all__ = [
     "SharedMemoryObserver",
     "StorageUse",
     "Team",
-    "check_capacity",
+    "capacity_errors",
     "current_core",
     "fitted",
     "has_current_core",

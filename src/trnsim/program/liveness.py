@@ -1,7 +1,8 @@
 """Capacity: the tensors of a program that are live at the same time must fit.
 
 A tensor without an address is live from its first write to its last use, as a compiler would
-allocate it; a Python variable that merely refers to a tensor is not a use.
+allocate it; a Python variable that merely refers to a tensor is not a use. The tensors to which the
+kernel gives addresses share one storage, which is all of their memory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from trnsim.program.rooms import in_rooms
 from trnsim.program.spill import NEXT, Spill, spilled
 
 _SHOWN = 8
+"""The number of live tensors that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,86 +54,90 @@ def peak(program: Program, memory: Memory) -> Peak:
 
 
 def fitted(
-    programs: Sequence[Program], capacity: str
+    programs: Sequence[Program], capacity_policy: str
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
-    """The programs of a launch, with spills as of AWS's compiler, and an error for each excess.
+    """The programs of a launch with the spills of AWS's compiler, and an error for each excess.
 
-    The live data fit in SBUF and in PSUM for every order in which instructions may start.
+    A tensor that reuses bytes of another gets a dependence on that tensor's accesses, so the live
+    data fit in SBUF and in PSUM in whatever order the instructions start.
 
     Args:
         programs: the programs of all cores.
-        capacity: "spill" to move the excess of SBUF to HBM, and of PSUM to SBUF, and back;
+        capacity_policy: "spill" to move the excess of SBUF to HBM, and of PSUM to SBUF, and back;
             "warn" to leave the programs unchanged; "raise" to refuse them.
 
     Raises:
         OutOfMemory: if SBUF or PSUM is exceeded without spills, or by a single instruction.
     """
-    if capacity == "warn":
+    if capacity_policy == "warn":
         return list(programs), tuple(
-            error for program in programs for error in check_capacity(program).values()
+            error for program in programs for error in capacity_errors(program).values()
         )
     programs_that_fit: list[Program] = []
     errors: list[OutOfMemory] = []
     for program in programs:
-        changed = _changed_by(peer for peer in programs if peer is not program)
-        fits, spills = _fit(program, changed, may_spill=capacity == "spill")
-        programs_that_fit.append(fits)
-        errors += spills
+        written_by_others = _serials_written_by(peer for peer in programs if peer is not program)
+        program_that_fits, spill_errors = _fit(
+            program, written_by_others, may_spill=capacity_policy == "spill"
+        )
+        programs_that_fit.append(program_that_fits)
+        errors += spill_errors
     return programs_that_fit, tuple(errors)
 
 
 def _fit(
-    program: Program, changed: Collection[int], *, may_spill: bool
+    program: Program, written_by_others: Collection[int], *, may_spill: bool
 ) -> tuple[Program, list[OutOfMemory]]:
-    """A program whose data fit in every order of execution, and the spills of each memory."""
-    within: list[Memory] = []
-    spills: list[OutOfMemory] = []
+    """The program with spills and dependences on reused bytes, and an error for each spill."""
+    memories_that_fit: list[Memory] = []
+    spill_errors: list[OutOfMemory] = []
     for memory in (Memory.PSUM, Memory.SBUF):  # data spilled from PSUM need room in SBUF
-        error = _exceeded(program, memory)
+        error = _capacity_error(program, memory)
         if error is None:
-            within.append(memory)
+            memories_that_fit.append(memory)
             continue
         if not may_spill:
             raise error
-        spill = spilled(program, changed, memory)
-        spills.append(_spill_warning(program, memory, spill))
+        spill = spilled(program, written_by_others, memory)
+        spill_errors.append(_spill_warning(program, memory, spill))
         program = spill.program
-    return in_rooms(program, within), spills
+    return in_rooms(program, memories_that_fit), spill_errors
 
 
-def _changed_by(programs: Iterable[Program]) -> set[int]:
+def _serials_written_by(programs: Iterable[Program]) -> set[int]:
     """The serials of the tensors in HBM that `programs` write."""
     return {
         serial for program in programs for serial, use in program.uses.items() if use.written_bytes
     }
 
 
-def check_capacity(program: Program) -> dict[Memory, OutOfMemory]:
+def capacity_errors(program: Program) -> dict[Memory, OutOfMemory]:
     """An error for each of SBUF and PSUM that is exceeded: the live tensors, with their lines."""
-    errors = {memory: _exceeded(program, memory) for memory in (Memory.SBUF, Memory.PSUM)}
+    errors = {memory: _capacity_error(program, memory) for memory in (Memory.SBUF, Memory.PSUM)}
     return {memory: error for memory, error in errors.items() if error is not None}
 
 
-def _exceeded(program: Program, memory: Memory) -> OutOfMemory | None:
+def _capacity_error(program: Program, memory: Memory) -> OutOfMemory | None:
     """The error for a memory that is exceeded, else None."""
     core = program.core
     capacity, fullest = capacity_bytes(core, memory), peak(program, memory)
     if fullest.bytes_per_partition <= capacity:
         return None
     return OutOfMemory(
-        _overfull(program, memory, capacity, fullest),
-        fix=f'{_tiled(capacity)}; with capacity="spill" it runs, and the time of the spills is '
-        "estimated",
+        _overfull_text(program, memory, capacity, fullest),
+        fix=f'{_tiling_fix(capacity)}; with capacity="spill" it runs, and the time of the spills '
+        "is estimated",
         source=capacity_source(core, memory),
         line=fullest.live[0].line,
     )
 
 
-def _tiled(capacity: int) -> str:
+def _tiling_fix(capacity: int) -> str:
+    """The remedy: to tile the kernel."""
     return f"tile the kernel so that at most {capacity} bytes a partition live at once"
 
 
-def _overfull(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
+def _overfull_text(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
     rows = "".join(
         f"\n    {use.row_bytes:>8} bytes {use.name or 'tensor'} from {use.line}"
         for use in fullest.live[:_SHOWN]
@@ -155,9 +161,9 @@ def _spill_warning(program: Program, memory: Memory, spill: Spill) -> OutOfMemor
             f"most of them of {spill.most.name or 'the tensor'} from {spill.most.line}"
         )
     return OutOfMemory(
-        f"{_overfull(program, memory, capacity, fullest)}\n"
+        f"{_overfull_text(program, memory, capacity, fullest)}\n"
         f"  AWS's compiler spills what has no room. Its choice is not public; estimated: {text}",
-        fix=_tiled(capacity),
+        fix=_tiling_fix(capacity),
         source="memory-hierarchy-overview.rst, note on capacity",
         line=(spill.most or fullest.live[0]).line,
     )

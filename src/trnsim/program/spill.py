@@ -69,18 +69,20 @@ class Spill:
     most: StorageUse | None
 
 
-def spilled(program: Program, changed: Collection[int] = (), memory: Memory = Memory.SBUF) -> Spill:
+def spilled(
+    program: Program, written_by_others: Collection[int] = (), memory: Memory = Memory.SBUF
+) -> Spill:
     """`program` with spills, as AWS's compiler might insert them.
 
     Args:
         program: the issued program.
-        changed: serials of the tensors in HBM that other cores write.
+        written_by_others: serials of the tensors in HBM that other cores write.
         memory: SBUF or PSUM, whose data are moved.
 
     Raises:
         OutOfMemory: if a single instruction needs more than the memory holds.
     """
-    return _Spiller(program, changed, memory).run()
+    return _Spiller(program, written_by_others, memory).run()
 
 
 @dataclass(slots=True)
@@ -262,7 +264,9 @@ def _ahead_bytes(core: NeuronCore) -> int:
 class _Spiller:
     """Walks through a program in issue order and chooses the parts that stay in a memory."""
 
-    def __init__(self, program: Program, changed: Collection[int], memory: Memory) -> None:
+    def __init__(
+        self, program: Program, written_by_others: Collection[int], memory: Memory
+    ) -> None:
         division = Division(program, memory)
         self._issued = program
         self._accesses = division.accesses
@@ -279,7 +283,9 @@ class _Spiller:
         self._inputs = {
             serial
             for serial, use in program.uses.items()
-            if use.memory is Memory.HBM and not use.written_bytes and serial not in changed
+            if use.memory is Memory.HBM
+            and not use.written_bytes
+            and serial not in written_by_others
         }
         self._loads = [
             memory is Memory.SBUF and _is_plain_load(checked) for checked in program.checked

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.instance.model import InstanceModel
-from trnsim.instance.shell.sysfs import ECC, core_folder, device_folder
+from trnsim.instance.shell.sysfs import ECC_FILES, core_folder, device_folder
 from trnsim.instance.state.hardware import FaultRequest, counters
 from trnsim.instance.state.record import ProcessRecord
 
@@ -58,7 +58,7 @@ def errors_of(faults: Iterable[FaultRequest], model: InstanceModel) -> Counter[s
             f"{device_folder(device)}/stats/hardware/{name}": count
             for device, row in enumerate(counters(faults, len(model.devices)))
             for name, count in row.items()
-            if count and name in ECC
+            if count and name in ECC_FILES
         }
     )
 

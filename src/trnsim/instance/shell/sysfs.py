@@ -14,13 +14,9 @@ from typing import Final
 from trnsim.instance.model import InstanceDevice, InstanceModel
 
 __all__ = [
-    "DEVICE_MEMORY",
-    "ECC",
-    "HOST_MEMORY",
+    "ECC_FILES",
     "MODES",
-    "OTHER",
     "ROOT",
-    "STATUS",
     "core_folder",
     "counter_folders",
     "device_files",
@@ -28,42 +24,44 @@ __all__ = [
 ]
 
 ROOT: Final = "/sys/devices/virtual/neuron_device"
-STATUS: Final = (
+_STATUS_COUNTERS: Final = (
     *("exec_bad_input", "hw_error", "infer_failed_to_queue", "resource_nc_error"),
     *("unsupported_neff_version", "failure", "infer_completed_with_error", "invalid_error"),
     *("oob_error", "success", "generic_error", "infer_completed_with_num_error"),
     *("resource_error", "timeout"),
 )
-DEVICE_MEMORY: Final = (
+_DEVICE_MEMORY_COUNTERS: Final = (
     *("collectives", "constants", "dma_rings", "driver_memory", "model_code"),
     *("model_shared_scratchpad", "nonshared_scratchpad", "notifications", "runtime_memory"),
     *("tensors", "uncategorized"),
 )
-HOST_MEMORY: Final = (
+_HOST_MEMORY_COUNTERS: Final = (
     *("application_memory", "constants", "dma_buffers", "dma_rings", "driver_memory"),
     *("notifications", "tensors", "uncategorized"),
 )
-OTHER: Final = (
+_OTHER_INFO_FILES: Final = (
     *("flop_count", "inference_count", "model_load_count", "reset_fail_count"),
     *("reset_req_count", "nc_time_in_use"),
 )
-ECC: Final = (
+ECC_FILES: Final = (
     *("mem_ecc_uncorrected", "mem_ecc_repairable_uncorrected", "sram_ecc_uncorrected"),
     *("mem_ecc_corrected", "sram_ecc_corrected"),
 )
-"""Those of the page, and two of release-notes/components/runtime.rst (Neuron Driver 2.30.2)."""
+"""Counts of ECC errors of the user guide, and two of release-notes/components/runtime.rst (Neuron
+Driver 2.30.2).
+"""
 MODES: Final = {
     "connected_devices": 0o444,
     "core_count": 0o444,
     "info/notify_delay": 0o444,
     "reset": 0o600,
 }
-"""Modes of the files of a device that are not 0644. Notifications stay off, hence read-only."""
+"""Modes of a device's files, where not 0644; notify_delay is read-only: notifications stay off."""
 
 _ZERO: Final = "0\n"
-_COUNTER: Final = ("total", "present")
-_MEMORY_COUNTER: Final = (*_COUNTER, "peak")
-_POWER: Final = {
+_COUNTER_FILES: Final = ("total", "present")
+_MEMORY_COUNTER_FILES: Final = (*_COUNTER_FILES, "peak")
+_POWER_MANAGEMENT: Final = {
     "async": "disabled",
     "control": "auto",
     "runtime_active_kids": "0",
@@ -74,9 +72,9 @@ _POWER: Final = {
     "runtime_usage": "0",
 }
 """Files of the kernel's power management: Documentation/ABI/testing/sysfs-devices-power."""
-_NO_POWER: Final = "POWER_STATUS_NO_DATA,0,0.00,0.00,0.00\n"
-"""Power is not estimated: the page's status for no samples."""
-_NAMES: Final = {
+_NO_UTILIZATION: Final = "POWER_STATUS_NO_DATA,0,0.00,0.00,0.00\n"
+"""Text of stats/power/utilization without samples: power is not estimated."""
+_ARCHITECTURES: Final = {
     "inferentia1": ("v1", "Inf1", "Inferentia"),
     "inferentia2": ("v3", "Inf2", "Inferentia2"),
     "trainium1": ("v2", "Trn1", "Trainium1"),
@@ -99,7 +97,7 @@ def core_folder(device: int, core: int) -> str:
 def device_files(model: InstanceModel, device: InstanceDevice) -> dict[str, str]:
     """Each file of a device, by its path below `ROOT`, with its text while nothing has run."""
     top = device_folder(device.index)
-    suffix, instance_type, device_name = _NAMES[model.chip]
+    suffix, instance_type, device_name = _ARCHITECTURES[model.chip]
     connected = ", ".join(map(str, device.connected))
     cores = device.cores * model.lnc
     files = {
@@ -107,17 +105,17 @@ def device_files(model: InstanceModel, device: InstanceDevice) -> dict[str, str]
         f"{top}/connected_devices": f"{connected}\n",
         f"{top}/core_count": f"{cores}\n",
         f"{top}/reset": _ZERO,
-        **{f"{top}/power/{name}": f"{text}\n" for name, text in _POWER.items()},
+        **{f"{top}/power/{name}": f"{text}\n" for name, text in _POWER_MANAGEMENT.items()},
         f"{top}/info/notify_delay": "-1\n",
         f"{top}/info/serial_number": f"{device.serial_number}\n",
         f"{top}/info/architecture/arch_type": f"ND{suffix}\n",
         f"{top}/info/architecture/device_name": f"{device_name}\n",
         f"{top}/info/architecture/instance_type": f"{instance_type}\n",
-        **{f"{top}/stats/hardware/{name}": _ZERO for name in ECC},
-        f"{top}/stats/power/utilization": _NO_POWER,
+        **{f"{top}/stats/hardware/{name}": _ZERO for name in ECC_FILES},
+        f"{top}/stats/power/utilization": _NO_UTILIZATION,
     }
-    for name in HOST_MEMORY:
-        files |= _counter(f"{top}/stats/memory_usage/host_mem/{name}", _MEMORY_COUNTER)
+    for name in _HOST_MEMORY_COUNTERS:
+        files |= _counter(f"{top}/stats/memory_usage/host_mem/{name}", _MEMORY_COUNTER_FILES)
     for core in range(cores):
         files |= _core_files(core_folder(device.index, core), model.generation)
     return files
@@ -126,12 +124,12 @@ def device_files(model: InstanceModel, device: InstanceDevice) -> dict[str, str]
 def _core_files(top: str, generation: int) -> dict[str, str]:
     memory = f"{top}/stats/memory_usage"
     files = {f"{top}/info/architecture/arch_type": f"NCv{generation}\n"}
-    for name in STATUS:
-        files |= _counter(f"{top}/stats/status/{name}", _COUNTER)
-    for name in ("", *(f"/{name}" for name in DEVICE_MEMORY)):
-        files |= _counter(f"{memory}/device_mem{name}", _MEMORY_COUNTER)
-    files |= _counter(f"{memory}/host_mem", _MEMORY_COUNTER)
-    return files | {f"{top}/stats/other_info/{name}": _ZERO for name in OTHER}
+    for name in _STATUS_COUNTERS:
+        files |= _counter(f"{top}/stats/status/{name}", _COUNTER_FILES)
+    for name in ("", *(f"/{name}" for name in _DEVICE_MEMORY_COUNTERS)):
+        files |= _counter(f"{memory}/device_mem{name}", _MEMORY_COUNTER_FILES)
+    files |= _counter(f"{memory}/host_mem", _MEMORY_COUNTER_FILES)
+    return files | {f"{top}/stats/other_info/{name}": _ZERO for name in _OTHER_INFO_FILES}
 
 
 def _counter(folder: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -139,5 +137,5 @@ def _counter(folder: str, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def counter_folders(files: dict[str, str]) -> Iterator[str]:
-    """The folders of counters among `files`: those that a program may set to 0 by writing."""
+    """The folders of counters among `files`; a write to a counter's file sets the counter to 0."""
     return (path.removesuffix("/total") for path in files if path.endswith("/total"))

@@ -18,7 +18,7 @@ from trnsim.device.faults import pending, strike
 from trnsim.device.hbm import device_memory
 from trnsim.device.steps import steps
 from trnsim.errors import BadInput, NotModelled
-from trnsim.jax.dlpack import SOURCE
+from trnsim.jax.dlpack import DLPACK_SOURCE
 from trnsim.jax.host_client import HostArray, as_numpy, host
 from trnsim.jax.pjrt.devices import memory_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
@@ -329,5 +329,5 @@ def _no_pointers(args: Any) -> None:
     raise NotModelled(
         "memory of a neuron device cannot be shared with another framework",
         fix="take a copy: np.asarray(x), np.from_dlpack(x) or torch.from_dlpack(x)",
-        source=SOURCE,
+        source=DLPACK_SOURCE,
     )

@@ -16,7 +16,7 @@ from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
 
 _MATRIX_RANK = 2
-_LIMITS = "release notes of NKI 0.4, Known issues, NKI Language"
+_KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -67,7 +67,7 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
         refuse_or_warn(
             "nl.matmul(transpose_x=False); legal: transpose_x=True",
             "lay x out with its contraction along the partitions: nl.matmul(xT, y, True)",
-            _LIMITS,
+            _KNOWN_ISSUES,
         )
         left = cast(transpose(left), None)
     product = new_tile((left.shape[1], right.shape[1]), FLOAT32, MemoryRegion.psum)

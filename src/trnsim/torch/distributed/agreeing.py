@@ -65,17 +65,17 @@ def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
     ranks = dist.get_process_group_ranks(unboxed)
     if len(ranks) == 1 or not dist.is_initialized():
         return
-    finding = agreement().meet(str(unboxed.group_name), ranks, passed_arguments(kind, arguments))
-    if finding is not None:
-        raise error_of(finding)
+    failure = agreement().meet(str(unboxed.group_name), ranks, passed_arguments(kind, arguments))
+    if failure is not None:
+        raise error_of(failure)
 
 
-def error_of(finding: CallFailure) -> CollectiveBroken | PeerLost:
+def error_of(failure: CallFailure) -> CollectiveBroken | PeerLost:
     """The error of a collective or a message that cannot begin."""
-    kind = PeerLost if finding.lost else CollectiveBroken
-    if finding.lost:
+    kind = PeerLost if failure.ended_ranks else CollectiveBroken
+    if failure.ended_ranks:
         tell_that_a_peer_is_lost()
-    return kind(finding.reason, fix=finding.fix, line=program_line())
+    return kind(failure.reason, fix=failure.fix, line=program_line())
 
 
 def passed_arguments(kind: str, arguments: dict[str, Any]) -> CallArguments:
@@ -87,7 +87,11 @@ def passed_arguments(kind: str, arguments: dict[str, Any]) -> CallArguments:
         sends, receives = _splits(arguments)
         first = next(iter(tensors_in(list(arguments.values()))))
         return CallArguments(
-            kind, str(first.dtype).removeprefix("torch."), sends=sends, receives=receives, line=line
+            kind,
+            str(first.dtype).removeprefix("torch."),
+            send_counts=sends,
+            receive_counts=receives,
+            line=line,
         )
     values = [value for name, value in arguments.items() if name == _ONE_SIDED.get(kind, name)]
     tensors = ", ".join(spec(tensor) for tensor in tensors_in(values))

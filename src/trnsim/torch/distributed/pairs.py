@@ -68,12 +68,12 @@ def _agreed(kind: str, method: Callable[..., Any], failure: Failure) -> Callable
         sender, receiver = (own_rank, peer) if kind == "send" else (peer, own_rank)
         agreement = agreeing.agreement()
         own_arguments = _passed_tensors(kind, tensors, peer, tag)
-        place = agreement.begin(f"{group.group_name}/{tag}", sender, receiver, own_arguments)
-        _raise(agreement.disagrees(place))
+        pending_call = agreement.begin(f"{group.group_name}/{tag}", sender, receiver, own_arguments)
+        _raise(agreement.mismatch(pending_call))
         work = method(group, tensors, rank, tag)
         return AgreedWork(
             work,
-            lambda wait_s: _raise(agreement.awaited(place, wait_s)),
+            lambda wait_s: _raise(agreement.wait_for_peer(pending_call, wait_s)),
             partial(failure, kind, group.boxed()),
         )
 
@@ -129,6 +129,6 @@ def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> Ca
     )
 
 
-def _raise(finding: CallFailure | None) -> None:
-    if finding is not None:
-        raise agreeing.error_of(finding)
+def _raise(failure: CallFailure | None) -> None:
+    if failure is not None:
+        raise agreeing.error_of(failure)

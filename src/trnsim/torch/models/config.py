@@ -45,17 +45,17 @@ def config_of(values: Any, origin: str = "the configuration") -> Any:
     if not isinstance(values, dict) or "model_type" not in values:
         raise BadInput(f"{origin} names no model_type, so it is no model's configuration", fix=_FIX)
     fields: dict[str, Any] = dict(values)
-    package, kind = transformers(), fields.pop("model_type")
+    package, model_type = transformers(), fields.pop("model_type")
     mapping = package.CONFIG_MAPPING
-    if kind not in mapping:
+    if model_type not in mapping:
         raise BadInput(
-            f"{origin} is of architecture {kind!r}, which transformers {package.__version__} "
+            f"{origin} is of architecture {model_type!r}, which transformers {package.__version__} "
             f"does not have; it has {len(tuple(mapping))}, for example llama, mistral, bert, vit",
             fix="install the release that has it, or export the model: trnsim compile model.pt2",
         )
-    invalid = import_module("huggingface_hub.errors").StrictDataclassError
+    validation_error = import_module("huggingface_hub.errors").StrictDataclassError
     try:
-        return mapping[kind].from_dict(fields)
-    except (TypeError, ValueError, AttributeError, invalid) as error:
+        return mapping[model_type].from_dict(fields)
+    except (TypeError, ValueError, AttributeError, validation_error) as error:
         why = " ".join(str(error).split())
-        raise BadInput(f"{origin} is no configuration of {kind}: {why}", fix=_FIX) from error
+        raise BadInput(f"{origin} is no configuration of {model_type}: {why}", fix=_FIX) from error
