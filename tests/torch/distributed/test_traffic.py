@@ -44,8 +44,8 @@ def ranks():
 def rows(ranks, way, kind):
     """Bytes and calls of the collectives of one kind."""
     found = world(PLACES["one node"], [one[way] for one in ranks])
-    assert {one.groups for one in found.exchanged} == {(tuple(range(RANKS)),)}
-    return {one.nbytes: one.calls for one in found.exchanged if one.kind == kind}
+    assert {one.groups for one in found.collectives} == {(tuple(range(RANKS)),)}
+    return {one.nbytes: one.calls for one in found.collectives if one.kind == kind}
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def messages(kind, algorithm, chips):
 def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
     worlds = {name: world(on, [one[way] for one in ranks]) for name, on in PLACES.items()}
     times_s = {
-        name: sum(one.calls * one.time_s for one in found.exchanged)
+        name: sum(one.calls * one.time_s for one in found.collectives)
         for name, found in worlds.items()
     }
     assert times_s["one chip"] < times_s["one node"] < times_s["two nodes"], times_s
@@ -108,7 +108,7 @@ def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
         # What explains the difference: links between chips, adapters between instances.
         assert any("to chip" in one for one in carriers) == (name == "one node"), name
         assert any("EFA" in one for one in carriers) == (name == "two nodes"), name
-        for one in found.exchanged:
+        for one in found.collectives:
             if one.kind not in ("broadcast", "scatter"):
                 number = messages(one.kind, one.chosen.algorithm, CHIPS[name])
                 assert one.moved_bytes == pytest.approx(one.calls * number * one.nbytes), one
