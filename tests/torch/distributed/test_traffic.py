@@ -110,7 +110,7 @@ def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
         assert any("EFA" in one for one in carriers) == (name == "two nodes"), name
         for one in found.collectives:
             if one.kind not in ("broadcast", "scatter"):
-                number = messages(one.kind, one.chosen.algorithm, CHIPS[name])
+                number = messages(one.kind, one.choice.algorithm, CHIPS[name])
                 assert one.moved_bytes == pytest.approx(one.calls * number * one.nbytes), one
 
 
