@@ -18,7 +18,7 @@ from pathlib import Path
 
 os.environ["TRNSIM_CACHE"] = "off"
 
-from trnsim.compiler.pricing import price_graph
+from trnsim.compiler.program_times import time_graph
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import EmulatorError
 from trnsim.graph import Graph
@@ -311,7 +311,7 @@ def as_kernels(graph, target):
 def as_program(graph, target):
     """The same of a graph of it alone as one program."""
     start = time.process_time()
-    found = price_graph(graph, frozenset(), CompileOptions(target)).figures
+    found = time_graph(graph, frozenset(), CompileOptions(target)).figures
     return found.device_time_s * 1e6, found.instructions, time.process_time() - start
 
 

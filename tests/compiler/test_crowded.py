@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.compiler.crowded import crowding_note
-from trnsim.compiler.pricing import ProgramFigures
+from trnsim.compiler.program_times import ProgramFigures
 from trnsim.compiler.schedules import SbufSchedule
 from trnsim.profile.measures.parts import PartCost
 

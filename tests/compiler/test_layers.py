@@ -1,15 +1,15 @@
-"""Equal layers: found, shortened, and priced by a few of them."""
+"""Equal layers: found, shortened, and timed by a few of them."""
 
 import pytest
 
 from trnsim import arch
 from trnsim.compiler.layers import LayerRun, Stack, Tie, shortened, stacks_of
-from trnsim.compiler.pricing import (
-    PricedGraph,
+from trnsim.compiler.program_times import (
     ProgramFigures,
-    _price_by_layers,
-    price_graph,
+    TimedGraph,
+    _time_by_layers,
     program_figures,
+    time_graph,
 )
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.compiler.sharding import halve_graph
@@ -76,8 +76,8 @@ def test_a_few_layers_give_the_time_of_all_within_a_hundredth(rows, cores):
     stacks = tuple(stacks_of(graph))
     assert stacks[0].count >= 8  # the first and the last may be split otherwise
     whole = program_figures(graph, weights, asked)
-    short = _price_by_layers(
-        PricedGraph(graph, weights, ProgramFigures(), stacks, cores), asked
+    short = _time_by_layers(
+        TimedGraph(graph, weights, ProgramFigures(), stacks, cores), asked
     ).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=0.01)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
@@ -150,8 +150,8 @@ def test_a_few_layers_forward_and_backward_give_the_time_of_all(rows, near):
     """The first layers find room in SBUF that nobody has had, and wait less than others."""
     graph, weights = trained(9, rows=rows)
     whole = program_figures(graph, weights, CompileOptions("trn2"))
-    all_of_it = PricedGraph(graph, weights, ProgramFigures(), tuple(stacks_of(graph)))
-    short = _price_by_layers(all_of_it, CompileOptions("trn2")).figures
+    all_of_it = TimedGraph(graph, weights, ProgramFigures(), tuple(stacks_of(graph)))
+    short = _time_by_layers(all_of_it, CompileOptions("trn2")).figures
     assert short.device_time_s == pytest.approx(whole.device_time_s, rel=near)
     assert short.instructions == pytest.approx(whole.instructions, rel=0.01)
 
@@ -164,4 +164,4 @@ def test_a_stack_whose_layers_are_all_read_hinders_no_other():
         made.append(x)
     graph.outputs = [graph.concatenate(made, 0)]
     assert len(stacks_of(graph)) == 2
-    assert price_graph(graph, weights, CompileOptions("trn2")).layers == 6
+    assert time_graph(graph, weights, CompileOptions("trn2")).layers == 6

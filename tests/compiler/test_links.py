@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.links import RankExchange, RankLinks, links_of
-from trnsim.compiler.pricing import price_graph
+from trnsim.compiler.program_times import time_graph
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.compiler.shown import reported_run
 from trnsim.fabric.collective_time import collective_time
@@ -140,13 +140,13 @@ def test_programs_are_remembered_by_their_links(monkeypatch, tmp_path):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     graph, weights = chain()
     linked, apart = (
-        price_graph(graph, weights, CompileOptions("trn2", is_linked=one)).figures
+        time_graph(graph, weights, CompileOptions("trn2", is_linked=one)).figures
         for one in (True, False)
     )
     assert linked.is_linked
     assert not apart.is_linked
-    assert price_graph(graph, weights, CompileOptions("trn2")).figures == linked
-    assert price_graph(graph, weights, CompileOptions("trn2", is_linked=False)).figures == apart
+    assert time_graph(graph, weights, CompileOptions("trn2")).figures == linked
+    assert time_graph(graph, weights, CompileOptions("trn2", is_linked=False)).figures == apart
 
 
 def test_a_report_shows_exchanges_on_the_cc_core():

@@ -16,7 +16,13 @@ from trnsim.compiler.crowded import crowding_note
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.patterns.hoist import HoistedGraph
 from trnsim.compiler.patterns.preparation import prepare_graph
-from trnsim.compiler.pricing import APART, NO_PROGRAM, PricedGraph, ProgramFigures, price_graph
+from trnsim.compiler.program_times import (
+    PROGRAM_ERRORS,
+    SEPARATE_KINDS,
+    ProgramFigures,
+    TimedGraph,
+    time_graph,
+)
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.compiler.sharding import halve_graph
 from trnsim.compiler.sharding.splits import CORES
@@ -185,11 +191,11 @@ def compile(  # noqa: A001  the name that compilers have
     cores = _cores(lnc, settings, target)
     verify(graph)
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
-    total, programs, parts = ProgramFigures(), 0, list[PricedGraph]()
+    total, programs, parts = ProgramFigures(), 0, list[TimedGraph]()
     added: list[GraphExchange] = []
     step = prepare_graph(graph, weights, settings)
     for piece, own_weights in split_programs(step):
-        parts.append(price_on_cores(piece, own_weights, options))
+        parts.append(time_on_cores(piece, own_weights, options))
         total, programs = total.plus(parts[-1].figures), programs + 1
         if not parts[-1].figures.is_linked:
             added += without_exchanges(piece)[1]
@@ -207,10 +213,10 @@ def compile(  # noqa: A001  the name that compilers have
         total.instructions,
         programs,
         max(piece.layers for piece in parts),
-        max((count for piece in parts for count in piece.figures.kept), default=0),
+        max((count for piece in parts for count in piece.figures.compiled_layers), default=0),
         tuple(by_module),
         bound(step.step, target, lnc=cores),
-        total.said,
+        total.notes,
         tuple(added),
         crowding_note([piece.figures for piece in parts], target),
     )
@@ -243,9 +249,9 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
 
 
 def split_programs(step: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int]]]:
-    """The graphs of a step's programs with their weights, cut at operations of kinds `APART`."""
+    """The graphs of a step's programs with their weights, cut at operations of `SEPARATE_KINDS`."""
     whole = step.step
-    cuts = [place for place, node in enumerate(whole.nodes) if node.kind in APART]
+    cuts = [place for place, node in enumerate(whole.nodes) if node.kind in SEPARATE_KINDS]
     if not cuts:
         yield whole, step.weights
         return
@@ -267,19 +273,19 @@ def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
     return Graph(inputs, nodes, outputs)
 
 
-def price_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions) -> PricedGraph:
-    """The price of a graph on a logical core.
+def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
+    """A graph with its time on a logical core.
 
     Two cores run a half each, unless one core alone is no slower; then the other waits.
     """
     if options.cores == 1:
-        return price_graph(graph, weights, options)
+        return time_graph(graph, weights, options)
     core = arch.paired(arch.target(options.target))
-    both = _price_on_both(graph, weights, options, core)
+    both = _time_on_both(graph, weights, options, core)
     least_s = bound(graph, options.target, weights=weights).seconds
     if both is not None and both.figures.device_time_s <= least_s:
         return both  # no program of one core can be faster
-    alone = price_graph(graph, weights, replace(options, cores=1))
+    alone = time_graph(graph, weights, replace(options, cores=1))
     if both is not None and both.figures.device_time_s < alone.figures.device_time_s:
         return both
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
@@ -287,25 +293,25 @@ def price_on_cores(graph: Graph, weights: frozenset[int], options: CompileOption
     waits = f"one of the two cores does all of: {names}{more}"
     # Both cores of a logical one are started, whether both work or not.
     launch_s = core.paired_launch_s if alone.figures.launch_s else 0.0
-    said = (*alone.figures.said, waits)
-    return replace(alone, figures=replace(alone.figures, launch_s=launch_s, said=said))
+    notes = (*alone.figures.notes, waits)
+    return replace(alone, figures=replace(alone.figures, launch_s=launch_s, notes=notes))
 
 
-def _price_on_both(
+def _time_on_both(
     graph: Graph, weights: frozenset[int], options: CompileOptions, core: arch.NeuronCore
-) -> PricedGraph | None:
-    """The price of a graph split over two cores; None if it has no split or no such program."""
+) -> TimedGraph | None:
+    """A graph split over two cores, with its time; None if it has no split or no such program."""
     own_weights = frozenset(value.number for value in graph.inputs) & weights
     half = halve_graph(graph, own_weights, core)
     if not half.is_split:
         return None
     try:
-        split = price_graph(half.graph, half.weights, options)
-    except NO_PROGRAM:
+        split = time_graph(half.graph, half.weights, options)
+    except PROGRAM_ERRORS:
         return None
-    notes = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
-    said = (*split.figures.said, *notes)
-    return replace(split, figures=replace(split.figures, said=said))
+    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
+    notes = (*split.figures.notes, *shared)
+    return replace(split, figures=replace(split.figures, notes=notes))
 
 
 __all__ = ["CompiledProgram", "compile"]

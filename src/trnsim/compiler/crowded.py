@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim import arch
-from trnsim.compiler.pricing import ProgramFigures
+from trnsim.compiler.program_times import ProgramFigures
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
 _REPORTED_SHARE: Final = 0.05

@@ -14,8 +14,8 @@ from typing import Any, Final
 from trnsim.compiler.compilation import CompiledProgram, compile, split_programs  # noqa: A004  likewise
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.patterns.table import PATTERNS
-from trnsim.compiler.pricing import APART
 from trnsim.compiler.program import legalize_graph
+from trnsim.compiler.program_times import SEPARATE_KINDS
 from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.graph import Graph
 from trnsim.graph.patterns import Makers
@@ -85,7 +85,7 @@ def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) ->
     """The number of matches of each pattern in a graph, by name."""
     with observe_patterns() as times:
         for piece, own in split_programs(prepare_graph(graph, weights, program.flags)):
-            if any(node.kind in APART for node in piece.nodes):
+            if any(node.kind in SEPARATE_KINDS for node in piece.nodes):
                 continue
             whole, _ = legalize_graph(piece, own)
             makers = Makers.in_graph(whole)

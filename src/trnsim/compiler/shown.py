@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from trnsim.compiler.compilation import CompiledProgram, price_on_cores, split_programs
+from trnsim.compiler.compilation import CompiledProgram, split_programs, time_on_cores
 from trnsim.compiler.patterns.preparation import prepare_graph
-from trnsim.compiler.pricing import APART
+from trnsim.compiler.program_times import SEPARATE_KINDS
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
 from trnsim.graph import Graph
@@ -39,13 +39,13 @@ def reported_run(
         )
     largest = max(programs, key=lambda pair: len(pair[0].nodes))
     options = CompileOptions(program.target, program.lnc, program.flags.optlevel, lnc=program.lnc)
-    priced = price_on_cores(*largest, options)
-    piece = priced.compiled()
+    timed = time_on_cores(*largest, options)
+    piece = timed.compiled()
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in piece.inputs]
-    links = replace(options, cores=priced.cores).links()
-    tracing: dict[str, Any] = {"numerics": False, "lnc": priced.cores, "links": links}
+    links = replace(options, cores=timed.cores).links()
+    tracing: dict[str, Any] = {"numerics": False, "lnc": timed.cores, "links": links}
     try:
-        traced = trace(piece, inputs, program.target, priced.weights, **tracing)
+        traced = trace(piece, inputs, program.target, timed.weights, **tracing)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
         raise BadInput(
             f"{title} has no program to show, as it is not one: {error.reason}",
@@ -56,7 +56,7 @@ def reported_run(
 
 
 def _is_apart(graph: Graph) -> bool:
-    return any(node.kind in APART for node in graph.nodes)
+    return any(node.kind in SEPARATE_KINDS for node in graph.nodes)
 
 
 def _set_lines(traced: TracedProgram) -> None:

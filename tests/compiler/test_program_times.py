@@ -1,12 +1,12 @@
-"""What a graph's program takes, and what is remembered of it."""
+"""The time that a graph's program takes, and the cache on disk."""
 
 import json
 
 import pytest
 from test_layers import stack
 
-from trnsim.compiler import pricing
-from trnsim.compiler.pricing import ProgramFigures, price_graph, program_figures
+from trnsim.compiler import program_times
+from trnsim.compiler.program_times import ProgramFigures, program_figures, time_graph
 from trnsim.compiler.schedules import CompileOptions, SbufSchedule
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
@@ -22,7 +22,7 @@ def test_figures_are_stored_and_restored():
         2.0,
         3,
         {("add", 4): part},
-        ("said",),
+        ("a note",),
         (2, 4),
         SbufSchedule(1024, 512),
         frozenset({"room"}),
@@ -31,31 +31,31 @@ def test_figures_are_stored_and_restored():
 
 
 def test_figures_of_two_programs_add_up_and_are_launched_once():
-    one = ProgramFigures(1.0, 5.0, 2, {("add", 0): PartCost(2)}, ("one",))
-    both = one.plus(ProgramFigures(3.0, 7.0, 4, {("add", 0): PartCost(4)}, ("one", "other")))
+    first = ProgramFigures(1.0, 5.0, 2, {("add", 0): PartCost(2)}, ("one",))
+    both = first.plus(ProgramFigures(3.0, 7.0, 4, {("add", 0): PartCost(4)}, ("one", "other")))
     assert (both.device_time_s, both.launch_s, both.instructions) == (4.0, 5.0, 6)
     assert both.work == {("add", 0): PartCost(6)}
-    assert both.said == ("one", "other")
-    assert ProgramFigures().plus(one).launch_s == 5.0
+    assert both.notes == ("one", "other")
+    assert ProgramFigures().plus(first).launch_s == 5.0
 
 
 @pytest.mark.parametrize(("count", "layers"), [(2, 0), (8, 8)])
 def test_the_graph_of_the_program_that_was_compiled(count, layers):
     graph, weights = stack(count, width=256)
-    found = price_graph(graph, weights, CompileOptions("trn2"))
+    found = time_graph(graph, weights, CompileOptions("trn2"))
     assert found.layers == layers
-    kept = found.figures.kept[0] if layers else count
-    assert len(found.compiled().nodes) == 3 * kept + len(graph.nodes) - 3 * count
+    compiled = found.figures.compiled_layers[0] if layers else count
+    assert len(found.compiled().nodes) == 3 * compiled + len(graph.nodes) - 3 * count
 
 
 def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     graph, weights = stack(8, width=256)
-    first = price_graph(graph, weights, CompileOptions("trn2"))
-    monkeypatch.setattr(pricing, "trace", None)
-    assert price_graph(graph, weights, CompileOptions("trn2")) == first
+    first = time_graph(graph, weights, CompileOptions("trn2"))
+    monkeypatch.setattr(program_times, "trace", None)
+    assert time_graph(graph, weights, CompileOptions("trn2")) == first
     with pytest.raises(TypeError):
-        price_graph(graph, weights, CompileOptions("trn1"))
+        time_graph(graph, weights, CompileOptions("trn1"))
 
 
 def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):
@@ -63,9 +63,9 @@ def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):
         raise OutOfMemory("SBUF is full")
 
     monkeypatch.setenv(cache.VARIABLE, "off")
-    monkeypatch.setattr(pricing, "trace", refuse)
+    monkeypatch.setattr(program_times, "trace", refuse)
     graph, weights = stack(2, width=256)
-    assert program_figures(graph, weights, CompileOptions("trn2")).said == (
+    assert program_figures(graph, weights, CompileOptions("trn2")).notes == (
         "not one program: SBUF is full",
     )
     with pytest.raises(OutOfMemory):
@@ -78,7 +78,7 @@ def test_a_branch_is_a_program_of_its_own():
     graph = Graph()
     choice, x = graph.input((), "bool"), graph.input((4, 8), "float32")
     graph.outputs = [graph.apply(If((inner, inner)), choice, x)]
-    found = price_graph(graph, frozenset(), CompileOptions("trn2"))
+    found = time_graph(graph, frozenset(), CompileOptions("trn2"))
     assert found.graph is graph
     assert {place for _, place in found.figures.work} == {0}
     assert found.figures.device_time_s > 0

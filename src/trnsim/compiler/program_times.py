@@ -1,0 +1,303 @@
+"""The estimated time and work of a graph's program, compiled whole or with few equal layers.
+
+Results are cached on disk, so that a model is compiled once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.compiler.layers import Stack, shortened, stacks_of
+from trnsim.compiler.program import legalize_graph
+from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
+from trnsim.compiler.work import Work, from_rows, scale_work, sum_work, to_rows, traced_work
+from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
+from trnsim.graph import Graph, Kind
+from trnsim.graph.rewriting import omitted
+from trnsim.lower import cache, costs, without_exchanges
+from trnsim.lower.emit.schedule import FIRST, SbufSchedule
+from trnsim.lower.program import trace
+from trnsim.profile.measures.parts import PartCost
+
+SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
+"""Kinds of operations that are programs of their own: control flow and the user's kernels."""
+PROGRAM_ERRORS: Final = (OutOfMemory, IllegalInstruction, InternalError)
+"""Errors by which a graph cannot be one program on the chip; its kernels then run in turn."""
+KERNELS: Final = "kernels"
+"""The name, among the engines' busy times, of kernels that run one after another."""
+_MANY_INSTRUCTIONS: Final = 4000
+"""Instructions of the shortest graph, of n layers a stack, above which n and n + 1 layers are
+compiled, else 2 n and 4 n."""
+_MAX_SHORTEST: Final = 3
+"""The most layers of each stack that the shortest graph may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFigures:
+    """Figures of a program, which add up over programs.
+
+    Attributes:
+        device_time_s: time from the first instruction to the last result.
+        launch_s: the fixed cost of starting it.
+        instructions: number of instructions.
+        work: work of each operation, by its name and its index in the graph.
+        notes: sentences for the user on parts that are no single program.
+        compiled_layers: number of layers of each stack that were compiled; empty if all were.
+        schedule: division of SBUF.
+        lacks: parts of SBUF that were short, which another schedule may widen: `ROOM`, `RING`.
+        is_linked: whether exchanges between ranks are part of its time.
+        wanted_bytes: peak of the bytes of an SBUF partition for all results not yet read.
+    """
+
+    device_time_s: float = 0.0
+    launch_s: float = 0.0
+    instructions: int = 0
+    work: Work = field(default_factory=dict[tuple[str, int], PartCost])
+    notes: tuple[str, ...] = ()
+    compiled_layers: tuple[int, ...] = ()
+    schedule: SbufSchedule = FIRST
+    lacks: frozenset[str] = frozenset()
+    is_linked: bool = False
+    wanted_bytes: int = 0
+
+    def stored(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        schedule = (self.schedule.passing_bytes, self.schedule.ring_bytes)
+        return {**values, "work": to_rows(self.work), "schedule": schedule, "lacks": [*self.lacks]}
+
+    @classmethod
+    def restored(cls, values: dict[str, Any]) -> ProgramFigures:
+        """The figures that `stored` gave as JSON."""
+        tuples = {name: tuple(values[name]) for name in ("notes", "compiled_layers")}
+        return cls(
+            **values
+            | tuples
+            | {
+                "work": from_rows(values["work"]),
+                "schedule": SbufSchedule(*values["schedule"]),
+                "lacks": frozenset(values["lacks"]),
+            }
+        )
+
+    def plus(self, other: ProgramFigures) -> ProgramFigures:
+        """The sum of times, instructions, work and notes of two programs with a common launch."""
+        return ProgramFigures(
+            self.device_time_s + other.device_time_s,
+            self.launch_s or other.launch_s,
+            self.instructions + other.instructions,
+            sum_work(self.work, other.work),
+            tuple(dict.fromkeys((*self.notes, *other.notes))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TimedGraph:
+    """A graph with the figures of its program.
+
+    Attributes:
+        graph: operations that have instructions; the work names them by their index in it.
+        weights: the inputs that do not change from call to call, by their values' numbers.
+        figures: figures of the program.
+        stacks: stacks of equal layers of which only some were compiled.
+        cores: number of cores that run the program.
+    """
+
+    graph: Graph
+    weights: frozenset[int]
+    figures: ProgramFigures
+    stacks: tuple[Stack, ...] = ()
+    cores: int = 1
+
+    @property
+    def layers(self) -> int:
+        """Number of layers of the longest stack that was compiled in part; 0 if there is none."""
+        return max((stack.count for stack in self.stacks), default=0)
+
+    def compiled(self) -> Graph:
+        """The graph of the program that was compiled."""
+        layers = list(zip(self.stacks, self.figures.compiled_layers, strict=True))
+        return shortened(self.graph, layers) or self.graph
+
+
+def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
+    """A graph with its time on each of the cores of `options`, in the fastest schedule."""
+    own_weights = frozenset(value.number for value in graph.inputs) & weights
+    if any(node.kind in SEPARATE_KINDS for node in graph.nodes):
+        return TimedGraph(graph, own_weights, _kernel_figures(graph, options.target, 0))
+    base = graph.key(), tuple(sorted(own_weights)), options.target, options.cores, options.level
+    key = ("model", *base, options.links() if has_exchanges(graph) else None, *sorted(omitted()))
+    cached = cache.read(key)
+    graph, own_weights = legalize_graph(graph, own_weights)
+    if cached is not None:
+        numbers = cached.pop("stacks")
+        stacks = stacks_of(graph) if numbers else []
+        cached_stacks = tuple(stacks[number] for number in numbers)
+        figures = ProgramFigures.restored(cached)
+        return TimedGraph(graph, own_weights, figures, cached_stacks, options.cores)
+    compiled = _compile_graph(graph, own_weights, options)
+    stacks = stacks_of(graph) if compiled.stacks else []
+    numbers = [stacks.index(stack) for stack in compiled.stacks]
+    cache.write(key, {**compiled.figures.stored(), "stacks": numbers})
+    return compiled
+
+
+def _compile_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
+    """A graph with its time: compiled with fewer of its equal layers if possible, else whole."""
+    untimed = TimedGraph(graph, weights, ProgramFigures(), (), options.cores)
+    stacks = [stack for stack in stacks_of(graph) if _min_layers(replace(untimed, stacks=(stack,)))]
+    for shortened_stacks in (stacks, stacks[:1]):
+        timed = _time_by_layers(replace(untimed, stacks=tuple(shortened_stacks)), options)
+        if timed is not None:
+            return timed
+    return replace(untimed, figures=_try_schedules(graph, weights, options))
+
+
+def _try_schedules(
+    graph: Graph, weights: frozenset[int], options: CompileOptions
+) -> ProgramFigures:
+    """The figures of a graph in the fastest schedule that is tried."""
+    first = program_figures(graph, weights, options)
+    alternatives = alternative_schedules(options.level, first.lacks, first.instructions)
+
+    def time_s(schedule: SbufSchedule) -> float:
+        return program_figures(graph, weights, options, schedule).device_time_s
+
+    fastest = fastest_schedule(first.device_time_s, alternatives, time_s, options)
+    return program_figures(graph, weights, options, fastest) if fastest != FIRST else first
+
+
+def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | None:
+    """A graph's figures from those with few layers; None where layers cannot be removed.
+
+    Two programs that differ by some layers of a stack give the time of a layer among its
+    neighbours. The schedule is the fastest for the shortest graph.
+    """
+    stacks = whole.stacks
+    shortest = _min_layers(whole)
+    short = _shorten(whole, shortest) if shortest and stacks else None
+    if short is None:
+        return None
+    shortest_figures = _try_schedules(short, whole.weights, options)
+    schedule = shortest_figures.schedule
+    is_large = shortest_figures.instructions > _MANY_INSTRUCTIONS
+    few, many = (shortest, shortest + 1) if is_large else (2 * shortest, 4 * shortest)
+    cut_stacks = [stack for stack in stacks if stack.count > many]
+    whole = replace(whole, stacks=tuple(cut_stacks))
+    short = _shorten(whole, few)
+    if not cut_stacks or short is None:
+        return None
+    is_shortest = few == shortest and len(cut_stacks) == len(stacks)
+    first = (
+        shortest_figures
+        if is_shortest
+        else program_figures(short, whole.weights, options, schedule)
+    )
+    time_s, instructions, base = first.device_time_s, float(first.instructions), first
+    for stack in cut_stacks:
+        longer = _shorten(whole, few, (stack, many))
+        if longer is None:
+            return None
+        longer_figures = program_figures(longer, whole.weights, options, schedule)
+        steps = (stack.count - few) / (many - few)
+        time_s += steps * (longer_figures.device_time_s - first.device_time_s)
+        instructions += steps * (longer_figures.instructions - first.instructions)
+        if len(cut_stacks) == 1:
+            base, short = longer_figures, longer
+    compiled_layers = tuple(many if len(cut_stacks) == 1 else few for _ in cut_stacks)
+    makers = {v.number: at for at, node in enumerate(whole.graph.nodes) for v in node.results}
+    places = [makers[node.result.number] for node in short.nodes]
+    layers = list(zip(cut_stacks, compiled_layers, strict=True))
+    work = scale_work(base.work, places, layers, time_s, instructions)
+    figures = replace(
+        base,
+        device_time_s=time_s,
+        instructions=round(instructions),
+        work=work,
+        compiled_layers=compiled_layers,
+    )
+    return replace(whole, figures=figures)
+
+
+def _min_layers(whole: TimedGraph) -> int:
+    """The fewest layers of each stack that a shorter graph can have; 0 if there is none."""
+    return next((n for n in range(1, _MAX_SHORTEST + 1) if _shorten(whole, n)), 0)
+
+
+def _shorten(
+    whole: TimedGraph, count: int, exempt: tuple[Stack, int] | None = None
+) -> Graph | None:
+    """The graph with `count` layers of each stack, and another number of the stack `exempt`.
+
+    None if other operations read the layers that would be removed.
+    """
+    counts = {stack: min(count, stack.count) for stack in whole.stacks}
+    counts |= dict([exempt] if exempt else [])
+    layers = [(stack, number) for stack, number in counts.items() if number < stack.count]
+    return shortened(whole.graph, layers)
+
+
+def program_figures(
+    graph: Graph, weights: frozenset[int], options: CompileOptions, schedule: SbufSchedule = FIRST
+) -> ProgramFigures:
+    """The figures of a graph's program in a schedule, with all of its operations compiled.
+
+    They are cached on disk: an interrupted search resumes. A graph that this compiler cannot place
+    on the chip has the time of its kernels one after another.
+    """
+    links = options.links() if has_exchanges(graph) else None
+    base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
+    key = ("program", *base, links, *sorted(omitted()))
+    cached = cache.read(key)
+    if cached is not None:
+        return ProgramFigures.restored(cached)
+    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
+    tracing: dict[str, Any] = {"numerics": False, "lnc": options.cores, "schedule": schedule}
+    tracing["links"] = links
+    try:
+        traced = trace(graph, inputs, options.target, weights, **tracing)
+    except PROGRAM_ERRORS as error:
+        if options.cores > 1:
+            raise  # kernels exchange nothing, so one core has them all
+        local_graph, _ = without_exchanges(graph)
+        figures = replace(
+            _kernel_figures(local_graph, options.target, -1),
+            notes=(f"not one program: {error.reason}",),
+            schedule=schedule,
+        )
+    else:
+        timeline, work = traced.run.timeline, traced_work(traced, graph, weights)
+        figures = ProgramFigures(
+            timeline.device_time_s,
+            timeline.launch_s,
+            len(timeline),
+            work,
+            schedule=schedule,
+            lacks=traced.lacks,
+            is_linked=links is not None,
+            wanted_bytes=traced.wanted_bytes,
+        )
+    cache.write(key, figures.stored())
+    return figures
+
+
+def has_exchanges(graph: Graph) -> bool:
+    """True if the graph has exchanges between ranks."""
+    return any(node.kind is Kind.COLLECTIVE for node in graph.nodes)
+
+
+def _kernel_figures(graph: Graph, target: str, place: int) -> ProgramFigures:
+    """Figures of a graph whose kernels run one after another: their sum.
+
+    `place` is the index of the graph's only operation, or -1 if there are several.
+    """
+    figures = ProgramFigures()
+    for cost in costs(graph, target):
+        part = PartCost(cost.instructions, {}, {KERNELS: cost.device_time_s})
+        work: Work = {(cost.name, place): part}
+        kernel_figures = ProgramFigures(cost.device_time_s, cost.launch_s, cost.instructions, work)
+        figures = figures.plus(kernel_figures)
+    return figures
