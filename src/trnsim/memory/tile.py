@@ -196,7 +196,7 @@ class Tile:
         else:
             mask.add(*layout.runs)
 
-    def mark_set(self, *, by_matmul: bool, places: Any = None) -> None:
+    def note_psum_write(self, *, by_matmul: bool, places: Any = None) -> None:
         """Record a write to PSUM, by a matmul or by another instruction.
 
         Args:

@@ -95,7 +95,7 @@ def _dependence_on_values(instruction: Instruction, reads: Sequence[Tile]) -> st
     if any(tile.index is not None for tile in tiles):
         certain = tiles
     else:
-        looked_at = (getattr(instruction, name) for name in instruction.looks_at_written)
+        looked_at = (getattr(instruction, name) for name in instruction.written_flags_used)
         certain = [*reads, *looked_at]
     for tile in certain:
         if not tile.storage.written.covers(tile.footprint, tile.dtype.itemsize):

@@ -258,14 +258,14 @@ class CoreContext:
             instruction.execute(self._machine)
         else:
             self.capture.execute(len(self.program), instruction, reads, self._machine)
-        for tile in writes if info.writes_all else instruction.written_tiles():
+        for tile in writes if info.writes_all else instruction.fully_written_tiles():
             storage = tile.storage
             if not storage.written.is_full or storage.is_placed or storage.changed is not None:
                 tile.mark_written()
             if storage.is_accumulated:
                 by_matmul = info.checked.engine is Engine.tensor
                 if not by_matmul or storage.is_set_by_others:
-                    tile.mark_set(by_matmul=by_matmul)
+                    tile.note_psum_write(by_matmul=by_matmul)
         for tile, flags in partly:
             tile.mark_written_where(flags)
 
@@ -276,7 +276,7 @@ class CoreContext:
         partly: list[tuple[Tile, Array]] = []
         for tile in reads:
             if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
-                left = instruction.leaves_written(tile, tile.written_flags())
+                left = instruction.elements_written_after(tile, tile.written_flags())
                 if left is not None:
                     tile.require_intact(instruction.opcode)
                     partly = _merged_flags(partly, left)

@@ -140,7 +140,7 @@ def _set_bytes(life: _LiveRange, data: Array | None) -> None:
 
 def _step(instruction: Instruction, inputs: Collection[int]) -> Callable[[Machine], None]:
     """A function that executes `instruction` and records the bytes of inputs that it wrote."""
-    written = [tile for tile in instruction.written_tiles() if tile.storage.serial in inputs]
+    written = [tile for tile in instruction.fully_written_tiles() if tile.storage.serial in inputs]
     if not written:
         return instruction.execute
 

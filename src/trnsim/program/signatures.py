@@ -74,7 +74,7 @@ def signature_info(
         number,
         checked,
         has_index=has_index,
-        writes_all=kind.written_tiles is Instruction.written_tiles,
+        writes_all=kind.fully_written_tiles is Instruction.fully_written_tiles,
         canonical=values,
         read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
         written=tuple(name for name, _, changes in tiles if changes),

@@ -50,7 +50,7 @@ def test_rearrangements_keep_every_element():
 
 
 @pytest.mark.parametrize(
-    ("axes", "result", "spread", "expected"),
+    ("axes", "result", "dependence", "expected"),
     [
         ("P F", "P F", "elements", [[1, 1, 0], [1, 1, 1]]),
         ("P F", "F P", "elements", [[1, 1], [1, 1], [0, 1]]),
@@ -63,9 +63,9 @@ def test_rearrangements_keep_every_element():
         ("P F", "P F", "rows", [[0, 0, 0], [1, 1, 1]]),
     ],
 )
-def test_axes_say_what_a_result_comes_of(axes, result, spread, expected):
+def test_axes_say_what_a_result_comes_of(axes, result, dependence, expected):
     flags = np.array([[1, 1, 0], [1, 1, 1]], bool)
-    found = reached(flags, tuple(axes.split()), tuple(result.split()), spread)
+    found = reached(flags, tuple(axes.split()), tuple(result.split()), dependence)
     assert found.astype(int).tolist() == expected
 
 

@@ -178,11 +178,11 @@ class Collective(Instruction, engines=()):
         written = self.received_flags(group, flags)
         return [[*arrays, *marks] for arrays, marks in zip(values, written, strict=True)]
 
-    def written_tiles(self) -> Iterable[Tile]:
+    def fully_written_tiles(self) -> Iterable[Tile]:
         """None: the written elements of the targets are known once all have offered."""
         return ()
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Nothing before all have offered; a source of which nothing is written is refused."""
         del tile
         return [] if flags.any() else None

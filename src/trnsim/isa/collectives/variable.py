@@ -73,13 +73,13 @@ class VariableCollective(Collective, engines=()):
         read = [*self.srcs, self._rows(_COUNTS, _RECEIVED)]
         if self.has_rdispls:
             read.append(self._rows(_PLACES, _PLACES + 1))
-        return read, [*self.dsts, *self.written_tiles()]
+        return read, [*self.dsts, *self.fully_written_tiles()]
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """The received counts; the written elements of dst depend on their values."""
         return [] if self.recv_counts_known else [self._rows(_RECEIVED, _PLACES)]
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Nothing yet: the elements that are sent are checked when the counts are known."""
         del flags
         return [] if any(tile is source for source in self.srcs) else None
@@ -131,7 +131,7 @@ class VariableCollective(Collective, engines=()):
             at += count
         target.put(bits)
         target.mark_written_where(written)
-        for row in self.written_tiles():
+        for row in self.fully_written_tiles():
             row.put(counts.astype(np.uint32))
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:

@@ -158,7 +158,7 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
         at = f"sendrecv(pipe_id={self.pipe_id})"
         return Meeting(at, int(self.recv_from_rank), int(self.send_to_rank))
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst whose counterparts in src are written: the cores run one program."""
         del tile
         return [(self.dst, flags)] if flags.any() else None

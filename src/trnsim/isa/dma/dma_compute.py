@@ -86,7 +86,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
             total = total + self._values(source, rows)
         self.dst.put(round_to(total, self.dst.dtype), rows)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements that are written in every source."""
         del tile
         return [(self.dst, flags)] if flags.any() and not self._is_indexed() else None

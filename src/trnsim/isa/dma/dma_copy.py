@@ -81,7 +81,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         """Element by element."""
         return Movement(self.src, self.dst, as_it_is)
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """Dst, without the rows that an out-of-bounds index of src left as they were."""
         rows = self._rows() if self.dst.index is None else None
         return [self.dst] if rows is None else rows_of(self.dst, 0, rows)

@@ -97,7 +97,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             self.dst.put(moved)
             return
         done = 0
-        for part in self.written_tiles():
+        for part in self.fully_written_tiles():
             length = part.shape[-1]
             part.put(moved[..., done : done + length])
             done += length
@@ -113,7 +113,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             return replace(result, oob_mode=OobMode.error)
         return result
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """Dst, without the elements that an out-of-bounds index left as they were."""
         rows = self._rows()
         return [self.dst] if rows is None else rows_of(self.dst, -1, rows)

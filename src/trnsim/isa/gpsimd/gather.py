@@ -84,7 +84,7 @@ class LocalGather(Instruction, engines=(Engine.gpsimd,)):
         del machine
         self.dst.put(self._gathered(self.src_buffer.bits()))
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; all indices in use must be written."""
         if tile is self.index:
             written = np.full(self.dst.shape, self._in_use(flags).all())
@@ -173,7 +173,7 @@ class NcNGather(Instruction, engines=(Engine.gpsimd,), opcode="nc_n_gather"):
         del machine
         self.dst.put(self._gathered(self.data.bits()))
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The gathered elements that are written; all indices must be written."""
         if tile is self.indices:
             return None

@@ -148,7 +148,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     """
 
     channel_multiplier: Integer = reads_register()
-    spread = "elements"
+    dependence = "elements"
 
     on_true_tile: Tile = reads("P F", SBUF)
     on_false_value: float | Tile
@@ -181,9 +181,9 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         on_false = round_to(np.asarray([self.on_false_value], np.float32), dtype)
         self.dst.put(np.where(selected, on_true.reshape(self.dst.shape), on_false))
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """As usual, but elements where the predicate is false need not be written."""
-        return super().leaves_written(tile, flags | ~self._selected().reshape(flags.shape))
+        return super().elements_written_after(tile, flags | ~self._selected().reshape(flags.shape))
 
     def _selected(self) -> Array:
         """One boolean per element of dst: whether the predicate holds."""

@@ -167,7 +167,7 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         used = [row for row in rows if row.written_flags().any()]
         return used or rows, [_first_of_cores(self.dst)]
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """Every 16th partition of dst."""
         return [_first_of_cores(self.dst)]
 

@@ -31,12 +31,14 @@ class Movement:
     arrange: Callable[[Array], Array]
 
 
-Spread = Literal["", "elements", "prefixes", "rows"]
+Dependence = Literal["", "elements", "prefixes", "rows"]
 """The elements of an operand on which a result element depends: the element at its own place, that
 and all before it in the row, or the whole row. "": the operand must be written as a whole."""
 
 
-def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread: Spread) -> Array:
+def reached(
+    flags: Array, axes: tuple[str, ...], result: tuple[str, ...], dependence: Dependence
+) -> Array:
     """Flags of the result elements that depend only on written ones; broadcasts to [P, F].
 
     An axis that only the operand has is reduced: all of its elements must be written. An axis that
@@ -46,12 +48,12 @@ def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread
         flags: one boolean per element of the operand: whether it is written.
         axes: the operand's axis letters.
         result: the result's axis letters.
-        spread: the instruction's declared `Spread`.
+        dependence: the instruction's declared `Dependence`.
     """
     reached_flags: Array = flags.reshape(len(flags), -1)
-    if spread == "prefixes":
+    if dependence == "prefixes":
         reached_flags = np.logical_and.accumulate(reached_flags, axis=1)
-    elif spread == "rows":
+    elif dependence == "rows":
         reached_flags = reached_flags & reached_flags.all(axis=1, keepdims=True)
     for dim, axis in enumerate(axes):
         if axis not in result or axis == "1":
@@ -62,14 +64,12 @@ def reached(flags: Array, axes: tuple[str, ...], result: tuple[str, ...], spread
     return reached_flags.T if is_moved or shared_axes != order else reached_flags
 
 
-def spread_over_results(
-    instruction: Instruction, tile: Tile, flags: Array
-) -> list[tuple[Tile, Array]]:
-    """The written elements of each result, by `spread`, if `tile` is written only where `flags`.
+def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[tuple[Tile, Array]]:
+    """The written elements of each result, by `dependence`, if `tile` is written where `flags`.
 
     Returns:
-        Each written operand with a boolean per element; empty without a `spread`, or if an index
-        decides where a result lies.
+        Each written operand with a boolean per element; empty without a `dependence`, or if an
+        index decides where a result lies.
     """
     operands = instruction.operands
     values = {name: getattr(instruction, name) for name in operands}
@@ -79,9 +79,9 @@ def spread_over_results(
         result = values[name]
         if operand.access not in ("write", "update") or result is None:
             continue
-        if not (instruction.spread and axes) or result.index is not None:
+        if not (instruction.dependence and axes) or result.index is not None:
             return []
-        result_flags = reached(flags, axes, operand.axes, instruction.spread)
+        result_flags = reached(flags, axes, operand.axes, instruction.dependence)
         flat = np.broadcast_to(result_flags, (result.shape[0], prod(result.shape[1:])))
         results.append((result, flat.reshape(result.shape)))
     return results

@@ -33,7 +33,7 @@ from trnsim.isa.language.declaration import (
     writes_many,
     writes_register,
 )
-from trnsim.isa.language.definedness import Movement, Spread, spread_over_results
+from trnsim.isa.language.definedness import Dependence, Movement, written_results
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.machine import Machine
@@ -121,10 +121,10 @@ class Instruction:
     source: ClassVar[str]
     opcode: ClassVar[str]
     is_published: ClassVar[bool]
-    spread: ClassVar[Spread] = ""  # operand elements that a result depends on
+    dependence: ClassVar[Dependence] = ""  # operand elements that a result element depends on
     state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
-    # Operands whose written flags affect its effect, or the elements that it leaves written.
-    looks_at_written: ClassVar[tuple[str, ...]] = ()
+    # Operands of which it uses the written flags: they affect its effect, or the written elements.
+    written_flags_used: ClassVar[tuple[str, ...]] = ()
     # The operand that may be a scattered `.indirect()` view, and a gathered one; () where `check`
     # has rules of its own.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
@@ -257,7 +257,7 @@ class Instruction:
         """The registers that it fills."""
         return [getattr(self, name) for name, does in self.registers.items() if does == "write"]
 
-    def written_tiles(self) -> Iterable[Tile]:
+    def fully_written_tiles(self) -> Iterable[Tile]:
         """The tiles that it leaves fully written: by default every written operand."""
         return self.accesses()[1]
 
@@ -265,7 +265,7 @@ class Instruction:
         """The movement, if it only moves bits, so that unwritten elements are legal; else None."""
         return None
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements written afterwards, if operand `tile` is written only where `flags` holds.
 
         Public kernels process whole tiles of which they use a part. A result element that depends
@@ -279,7 +279,7 @@ class Instruction:
         if movement is not None and tile is movement.src:
             results = [(movement.dst, movement.arrange(flags))]
         else:
-            results = spread_over_results(self, tile, flags)
+            results = written_results(self, tile, flags)
         return results if any(written_flags.any() for _, written_flags in results) else None
 
     def private_state(self) -> tuple[State, ...]:

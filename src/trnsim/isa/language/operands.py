@@ -119,7 +119,7 @@ def check_float32(instruction: Instruction, field: str) -> None:
         )
 
 
-def check_one_in_psum(instruction: Instruction, first: str, second: str) -> None:
+def check_not_both_in_psum(instruction: Instruction, first: str, second: str) -> None:
     """Refuse two operands that are both in PSUM."""
     tiles = (getattr(instruction, first), getattr(instruction, second))
     if all(isinstance(tile, Tile) and tile.memory is PSUM for tile in tiles):

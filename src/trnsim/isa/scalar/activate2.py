@@ -47,7 +47,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

@@ -49,7 +49,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -115,7 +115,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

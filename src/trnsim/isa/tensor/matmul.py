@@ -143,7 +143,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             return None
         return Movement(self.stationary, self.dst, transposed_rows)
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """Dst, with the zero bytes that an FP8 transpose adds to each element."""
         return [transposed_dst(self.dst)] if self.is_transpose else [self.dst]
 

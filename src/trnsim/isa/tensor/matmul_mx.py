@@ -71,7 +71,7 @@ class MxInstruction(Instruction, engines=()):
         looked, changed = super().accesses()
         return self._in_use(looked), self._in_use(changed)
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """The tiles that it writes, without the other rows of a scale tile."""
         return self.accesses()[1]
 
@@ -155,7 +155,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         NaN are not documented, so they are refused.
     """
 
-    looks_at_written = ("dst_scale",)
+    written_flags_used = ("dst_scale",)
 
     dst: Tile = writes("P D", SBUF, dtypes=_MX_FP8)
     src: Tile = reads("P F", SBUF, dtypes=(FLOAT16, BFLOAT16))
@@ -201,7 +201,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         """max(MIN_II, F / 4): four elements per partition and cycle."""
         return lane_cost(core, Engine.vector, n.F / core.vector_quantize_elements_per_cycle)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The groups of which every element is written, and their scales."""
         del tile
         groups = np.asarray(grouped(flags.reshape(len(flags), -1)).all(axis=-1))

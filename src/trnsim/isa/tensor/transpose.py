@@ -94,7 +94,7 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         """The transpose of data with flattened free axes."""
         return Movement(self.data, self.dst, transposed_rows)
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """Dst; on the Tensor Engine with the zero upper bytes of spaced FP8 elements."""
         on_array = self.engine is not Engine.vector and self.dst.memory is PSUM
         return [transposed_dst(self.dst) if on_array else self.dst]

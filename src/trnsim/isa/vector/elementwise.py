@@ -25,7 +25,7 @@ from trnsim.isa.language.operands import (
     apply,
     apply_along,
     arithmetic,
-    check_one_in_psum,
+    check_not_both_in_psum,
     check_operand,
     is_bypass,
     operator_of,
@@ -61,7 +61,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     int32 and uint32 are exact on GpSimd, the default engine for them unless an operand is in PSUM.
     """
 
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "data1")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -96,7 +96,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
                 TABLE,
             )
         _check_bitvec(self, operator, self.dst, self.data1, self.data2)
-        check_one_in_psum(self, "data1", "data2")
+        check_not_both_in_psum(self, "data1", "data2")
         if operator.is_bitvec and self.chosen_engine(core) is not Engine.vector:
             self.refuse(
                 f"bitvec operator {self.op} on the {self.chosen_engine(core).label}; legal: the "
@@ -162,7 +162,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         saying which ones do; nothing is refused for that.
     """
 
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -262,7 +262,7 @@ _SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
 class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
 
-    spread = "elements"
+    dependence = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -283,7 +283,7 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
         arithmetic(self, "op1", core, arity=BINARY)
         if first.arity == UNARY:
             check_operand(self, "operand0", first)
-        check_one_in_psum(self, "data", "operand1")
+        check_not_both_in_psum(self, "data", "operand1")
 
     def execute(self, machine: Machine) -> None:
         """Float32 throughout, rounded once on write."""
@@ -309,7 +309,7 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
 class Reciprocal(Instruction, engines=(Engine.vector,)):
     """``dst = 1 / data``, in float32."""
 
-    spread = "elements"
+    dependence = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

@@ -42,11 +42,11 @@ class Exponential(Instruction, engines=(Engine.vector,)):
 
     Note:
         AWS does not say that the sum is taken before rounding, nor the order in which a lane adds.
-        idle leaves the registers undefined.
+        A `reduce_cmd` of idle leaves the accumulator registers undefined.
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "src")
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=(*_FLOATS, TFLOAT32, *_INTEGERS))

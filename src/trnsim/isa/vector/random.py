@@ -165,7 +165,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     """
 
     state = (StateUse(State.generators, "update"),)
-    spread = "elements"
+    dependence = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

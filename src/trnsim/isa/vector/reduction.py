@@ -72,7 +72,7 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
         self.dst.store(-result if self.negate else result)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst of which all reduced elements are written."""
         written = np.asarray(flags.reshape(*tile.shape[: self._axes()[0]], -1).all(axis=-1))
         return [(self.dst, written)] if written.any() else None

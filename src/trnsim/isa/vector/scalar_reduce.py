@@ -42,7 +42,7 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

@@ -30,7 +30,7 @@ from trnsim.isa.language.operands import (
     apply_along,
     arithmetic,
     check_float32,
-    check_one_in_psum,
+    check_not_both_in_psum,
     check_operand,
     is_bypass,
 )
@@ -60,7 +60,7 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
     side of op0, `reverse1` makes data1 the left side of op1.
     """
 
-    spread = "prefixes"
+    dependence = "prefixes"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data0: Tile = reads("P F", SBUF, PSUM)
@@ -79,7 +79,7 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
         del n
         for field in ("op0", "op1"):
             arithmetic(self, field, core, arity=BINARY)
-        check_one_in_psum(self, "data0", "data1")
+        check_not_both_in_psum(self, "data0", "data1")
 
     def execute(self, machine: Machine) -> None:
         """Sequential in float32, rounded once on write."""
@@ -132,7 +132,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
 
     state = (StateUse(State.accumulators, "update"),)
     indirect = ("dst", "src")
-    spread = "prefixes"
+    dependence = "prefixes"
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)
     src: Tile = reads("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)

@@ -28,7 +28,7 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import along_free_axis, lane_cost
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine, ReduceCmd
-from trnsim.isa.language.operands import check_one_in_psum, is_number
+from trnsim.isa.language.operands import check_not_both_in_psum, is_number
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.isa.language.support import check_support
 from trnsim.isa.vector.accumulation import accumulate, check_command
@@ -40,22 +40,22 @@ _COMPARISONS: Final = ("equal", "less", "less_equal", "greater", "greater_equal"
 
 
 def _rows(tile: Tile, values: Array) -> Array:
-    """`values` of a tile as [P, F]; operands of equal free size may have different shapes."""
+    """`values` of a tile as [P, F], whatever the shape of its free axes."""
     return values.reshape(tile.partitions, -1)
 
 
-def _chosen(predicate: Tile, *, reverse: bool) -> Array:
-    """One boolean per element, [P, F]: whether the predicate holds."""
+def _selection_mask(predicate: Tile, *, reverse: bool) -> Array:
+    """One boolean per element, [P, F]: whether the predicate is not 0, or is 0 if `reverse`."""
     bits = _rows(predicate, predicate.bits())
     return np.equal(bits, 0) if reverse else np.not_equal(bits, 0)
 
 
-def _choose(chosen: Array, on_true: Array, on_false: Array) -> Array:
-    """np.where for arrays of one dtype, by bit masks: faster on irregular patterns."""
+def _blend(mask: Array, on_true: Array, on_false: Array) -> Array:
+    """``np.where(mask, on_true, on_false)`` of one dtype, by bits: faster on irregular masks."""
     integer = np.dtype(f"i{on_true.dtype.itemsize}")
     true_bits, false_bits = on_true.view(integer), on_false.view(integer)
-    picked: Array = false_bits ^ ((false_bits ^ true_bits) & -chosen.astype(integer))
-    return picked.view(on_true.dtype)
+    blended: Array = false_bits ^ ((false_bits ^ true_bits) & -mask.astype(integer))
+    return blended.view(on_true.dtype)
 
 
 def _selection_cost(core: NeuronCore, inputs: Iterable[object], F: int, extra: float = 0.0) -> Cost:
@@ -76,7 +76,7 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
     """
 
     indirect = ("dst", "predicate")
-    looks_at_written = ("dst",)
+    written_flags_used = ("dst",)
 
     dst: Tile = writes("P F", SBUF, PSUM)
     src: Tile | float = vector_or_number("P F", SBUF, PSUM)
@@ -95,40 +95,40 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
                 "cast src with nisa.tensor_copy",
             )
-        check_one_in_psum(self, "src", "predicate")
+        check_not_both_in_psum(self, "src", "predicate")
 
     def execute(self, machine: Machine) -> None:
-        """Bit for bit."""
+        """Bit for bit; a number is rounded to the dtype of dst once."""
         del machine
         dst = self.dst
-        chosen = _chosen(self.predicate, reverse=self.reverse_pred)
+        mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
         if isinstance(self.src, Tile):
             bits = _rows(dst, self.src.bits())
         else:
             bits = round_to(np.asarray([[self.src]], np.float64), dst.dtype)
-        dst.put(_choose(chosen, bits, _rows(dst, dst.bits())))
+        dst.put(_blend(mask, bits, _rows(dst, dst.bits())))
         if dst.index is None:
             dst.storage.note_write(dst.box)
-            places = chosen.reshape(dst.shape)
-            dst.storage.written.mark(dst.footprint, dst.dtype.itemsize, places)
+            written = mask.reshape(dst.shape)
+            dst.storage.written.mark(dst.footprint, dst.dtype.itemsize, written)
             if dst.storage.is_accumulated:
-                dst.mark_set(by_matmul=False, places=places)
+                dst.note_psum_write(by_matmul=False, places=written)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """Copied elements are written if src is, kept ones if dst was, where the predicate is."""
         dst = self.dst
         if dst.index is not None:
             return None
-        chosen = _chosen(self.predicate, reverse=self.reverse_pred)
+        mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
         written, before = _rows(dst, flags), _rows(dst, dst.written_flags())
         if tile is self.predicate:
-            written_after = written & (chosen | before)
+            written_after = written & (mask | before)
         else:
-            written_after = np.where(chosen, written, before)
+            written_after = np.where(mask, written, before)
         return [(dst, written_after)] if written.any() else None
 
-    def written_tiles(self) -> Iterable[Tile]:
-        """A scattered dst; in any other dst, `execute` marks the copied elements itself."""
+    def fully_written_tiles(self) -> Iterable[Tile]:
+        """A scattered dst; otherwise none, as `execute` marks the copied elements itself."""
         return [self.dst] if self.dst.index is not None else []
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
@@ -142,12 +142,12 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
     `on_false` is a number or a [P, 1] tile. `reverse_pred` swaps the two sides.
 
     Note:
-        A bool_ predicate is not in AWS's list, but AWS's own test passes one. idle leaves the
-        registers undefined.
+        A bool_ predicate is not in AWS's list, but AWS's own test passes one. A `reduce_cmd` of
+        idle leaves the accumulator registers undefined.
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     # bool_ is not in AWS's list, but AWS's own test passes it: test_nki_isa_select_reduce.py.
@@ -185,26 +185,26 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
             ReduceCmd.reset_reduce,
             ReduceCmd.reduce,
         )
-        check_one_in_psum(self, "on_true", "predicate")
+        check_not_both_in_psum(self, "on_true", "predicate")
 
     def execute(self, machine: Machine) -> None:
         """Float32, each result rounded once on write."""
         on_true = _rows(self.dst, self.on_true.load())
-        chosen = _chosen(self.predicate, reverse=self.reverse_pred)
+        mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
         on_false = np.asarray(along_free_axis(self.on_false, on_true), np.float32).reshape(-1, 1)
-        values = _choose(chosen, on_true, on_false)
-        first = self.on_true.start_partition
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, first, values)
+        values = _blend(mask, on_true, on_false)
+        start = self.on_true.start_partition
+        total = accumulate(machine, self.reduce_cmd, self.reduce_op, start, values)
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """As usual, but on_true need not be written where it is not selected."""
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """By place, as `dependence` says; on_true need not be written where it is not selected."""
         if tile is self.on_true:
-            chosen = _chosen(self.predicate, reverse=self.reverse_pred)
-            flags = flags | ~chosen.reshape(flags.shape)
-        return super().leaves_written(tile, flags)
+            mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
+            flags = flags | ~mask.reshape(flags.shape)
+        return super().elements_written_after(tile, flags)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """As tensor_copy_predicated, with the same inputs; reading the accumulator adds MIN_II.
@@ -223,7 +223,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    spread = "elements"
+    dependence = "elements"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     on_true_tile: Tile = reads("P F", SBUF, PSUM)
@@ -278,19 +278,19 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
     def execute(self, machine: Machine) -> None:
         """Indices and bounds are compared in float32."""
         data = _rows(self.dst, self.on_true_tile.load())
-        values = _choose(self._inside(data.shape[1]), data, np.asarray([[FP32_MIN]], np.float32))
-        first = self.on_true_tile.start_partition
-        total = accumulate(machine, self.reduce_cmd, self.reduce_op, first, values)
+        values = _blend(self._inside(data.shape[1]), data, np.asarray([[FP32_MIN]], np.float32))
+        start = self.on_true_tile.start_partition
+        total = accumulate(machine, self.reduce_cmd, self.reduce_op, start, values)
         self.dst.store(values)
         if self.reduce_res is not None and total is not None:
             self.reduce_res.store(total)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """As usual, but elements outside the range need not be written."""
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+        """By place, as `dependence` says; on_true_tile need not be written outside the range."""
         if tile is self.on_true_tile:
             inside = self._inside(prod(flags.shape[1:]))
             flags = flags | ~inside.reshape(flags.shape)
-        return super().leaves_written(tile, flags)
+        return super().elements_written_after(tile, flags)
 
     def _inside(self, length: int) -> Array:
         """One boolean per element, [P, F]: whether it lies in the range; F is `length`."""

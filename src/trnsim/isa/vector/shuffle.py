@@ -53,7 +53,7 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
             return super().accesses()
         return _cut(self.src, route.read), _cut(self.dst, route.written)
 
-    def written_tiles(self) -> list[Tile]:
+    def fully_written_tiles(self) -> list[Tile]:
         """All partitions of dst but those that a mask value of 255 keeps."""
         return self.accesses()[1]
 
@@ -92,7 +92,7 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         moved = self.src.bits()[route.origins]
         self.dst.put(moved, None if route.rows.all() else route.rows)
 
-    def leaves_written(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
+    def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The written elements of the partitions that move."""
         del tile, flags  # a part of src; the route covers all parts
         route = self._route()
