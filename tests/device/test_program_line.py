@@ -1,7 +1,7 @@
 from importlib.util import module_from_spec, spec_from_file_location
 
 from trnsim.device import program_line as module
-from trnsim.device.program_line import is_program, leave_out, program_line
+from trnsim.device.program_line import exclude_frames, is_program, program_line
 
 
 def test_the_line_is_the_programs():
@@ -18,8 +18,8 @@ def test_a_frameworks_frames_are_left_out(monkeypatch, tmp_path):
     framework = module_from_spec(spec)
     spec.loader.exec_module(framework)
     assert framework.call(program_line) == (str(path), 2)
-    leave_out(framework)
-    leave_out(framework)
+    exclude_frames(framework)
+    exclude_frames(framework)
     assert framework.call(program_line).file == __file__
     assert is_program(__file__)
     assert not is_program(str(path))

@@ -12,7 +12,7 @@ from samples import Copies, Tensor, difference, tensors, views
 from trnsim.device.fallback_policy import set_policy
 from trnsim.device.numerics import numerics
 from trnsim.torch.device_errors import DtypeRefused, OperatorNotModelled
-from trnsim.torch.dispatch.fallback_policy import LACKING
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES
 
 FLOATS = (torch.float32, torch.bfloat16)
 OTHERS = (torch.int64, torch.bool, torch.complex64, torch.float64, torch.float16)
@@ -237,10 +237,10 @@ def chip(entry):
     supported = entry.supported_dtypes("cpu")
     set_policy("chip")
     try:
-        for dtype in sorted(supported & LACKING, key=str):
+        for dtype in sorted(supported & UNSUPPORTED_DTYPES, key=str):
             _refused(entry, entry.sample_inputs("cpu", dtype), outcome, str(dtype), most=2)
         for dtype in dtypes_of(entry):
-            if dtype not in LACKING:
+            if dtype not in UNSUPPORTED_DTYPES:
                 _refused(entry, entry.sample_inputs("cpu", dtype), outcome, str(dtype), most=None)
         for support, layout in LAYOUTS.items():
             if getattr(entry, support, False) and torch.float32 in supported:
@@ -254,7 +254,9 @@ def chip(entry):
 
 def is_lacking(value):
     """Whether a tensor in a structure is one that a NeuronCore cannot hold."""
-    return any(t.dtype in LACKING or t.layout is not torch.strided for t in tensors(value))
+    return any(
+        t.dtype in UNSUPPORTED_DTYPES or t.layout is not torch.strided for t in tensors(value)
+    )
 
 
 def _refused(entry, samples, outcome, where, most):

@@ -12,8 +12,8 @@ from trnsim.errors import SourceLine
 _not_the_program: Final = [str(Path(__file__).parents[1]), "<"]
 
 
-def leave_out(framework: ModuleType) -> None:
-    """Count the files of `framework`, a package, as outside the program from now on."""
+def exclude_frames(framework: ModuleType) -> None:
+    """Count frames in the files of a framework as outside the user's program from now on."""
     folder = str(Path(str(framework.__file__)).parent)
     if folder not in _not_the_program:
         _not_the_program.append(folder)

@@ -1,9 +1,9 @@
-"""The processes that AWS's variables name, as a cluster that JAX detects.
+"""The processes that the Neuron environment variables name, as a cluster that JAX detects.
 
 With it `jax.distributed.initialize()` needs no argument: under `trnsim launch`, or wherever
-NEURON_PJRT_PROCESSES_NUM_DEVICES, NEURON_PJRT_PROCESS_INDEX and NEURON_RT_ROOT_COMM_ID are set. JAX
-imports this module while it is imported itself (`_trnsim_finder`), so nothing of it is used here
-but the class of clusters.
+NEURON_PJRT_PROCESSES_NUM_DEVICES, NEURON_PJRT_PROCESS_INDEX and NEURON_RT_ROOT_COMM_ID are set.
+This module is imported in the middle of the import of JAX (`_trnsim_finder`), so it uses nothing of
+JAX but the base class `ClusterEnv`.
 
 Source: aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst;
 neuron-runtime/guides/nrt-developer-guide.rst, NEURON_RT_ROOT_COMM_ID.
@@ -16,23 +16,26 @@ from typing import Any, Final
 
 from jax._src import clusters
 
-_COUNTS: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
-_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
-_ROOT: Final = "NEURON_RT_ROOT_COMM_ID"
+_DEVICE_COUNTS: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
+_PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
+_ROOT_ADDRESS: Final = "NEURON_RT_ROOT_COMM_ID"
 _LAUNCHED: Final = "TRNSIM_RESTART"
-"""Set by `trnsim launch`, within which no other cluster counts, such as one of a batch system."""
+"""Set by `trnsim launch`, under which this cluster precedes any other, such as a batch system's."""
 _base: Final[Any] = clusters.ClusterEnv
 
 
 class NeuronCluster(_base):  # type: ignore[misc]
-    """The cluster of processes that AWS's variables describe."""
+    """The cluster of processes that the Neuron environment variables describe.
+
+    `ClusterEnv` registers each subclass; JAX takes the first whose environment is present.
+    """
 
     name: str = "neuron"
 
     @classmethod
     def is_env_present(cls) -> bool:
         """True if the variables give the number of processes, this one's number, and an address."""
-        return all(os.environ.get(name) for name in (_COUNTS, _INDEX, _ROOT))
+        return all(os.environ.get(name) for name in (_DEVICE_COUNTS, _PROCESS_INDEX, _ROOT_ADDRESS))
 
     @classmethod
     def get_coordinator_address(
@@ -40,18 +43,18 @@ class NeuronCluster(_base):  # type: ignore[misc]
     ) -> str:
         """The address at which the processes meet."""
         del timeout_secs
-        host, _, port = os.environ[_ROOT].rpartition(":")
+        host, _, port = os.environ[_ROOT_ADDRESS].rpartition(":")
         return f"{host}:{override_coordinator_port or port}"
 
     @classmethod
     def get_process_count(cls) -> int:
         """The number of processes: the variable has one number of devices for each."""
-        return len(os.environ[_COUNTS].split(","))
+        return len(os.environ[_DEVICE_COUNTS].split(","))
 
     @classmethod
     def get_process_id(cls) -> int:
         """The number of this process."""
-        return int(os.environ[_INDEX])
+        return int(os.environ[_PROCESS_INDEX])
 
     @classmethod
     def get_local_process_id(cls) -> int | None:
@@ -59,5 +62,5 @@ class NeuronCluster(_base):  # type: ignore[misc]
         return None
 
 
-if os.environ.get(_LAUNCHED):
+if os.environ.get(_LAUNCHED):  # move the class above, registered last, to the head
     _base._cluster_types.insert(0, _base._cluster_types.pop())  # noqa: SLF001  JAX has no other way

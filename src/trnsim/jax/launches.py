@@ -23,7 +23,7 @@ from jax.interpreters import ad, batching, mlir
 
 from trnsim.device.device_core import target
 from trnsim.device.kernel_call import KernelCall, Outline, with_results
-from trnsim.device.program_line import is_program, leave_out, program_line
+from trnsim.device.program_line import exclude_frames, is_program, program_line
 from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.jax import private
 from trnsim.jax.kernel_calls import TARGET, config_of
@@ -39,7 +39,7 @@ _REMEMBERED: Final = 4096
 
 def register() -> None:
     """Launch kernels on JAX's arrays with this module from now on."""
-    leave_out(jax)
+    exclude_frames(jax)
     launchers.append(launch)
 
 

@@ -11,7 +11,7 @@ from jax.extend.backend import clear_backends
 
 from trnsim.device import rank_figures
 from trnsim.device.call_log import record_whole_program
-from trnsim.device.program_line import leave_out
+from trnsim.device.program_line import exclude_frames
 from trnsim.jax import dlpack, private
 from trnsim.jax.host_client import host
 from trnsim.jax.pjrt import events, interrupts
@@ -31,7 +31,7 @@ def register() -> None:
     """Register the platform "neuron" with JAX; a second call does nothing."""
     if _registered_tables:
         return
-    leave_out(jax)
+    exclude_frames(jax)
     record_whole_program()
     rank_figures.write_at_end()
     for name in _SLOT_MODULES:

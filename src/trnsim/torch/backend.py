@@ -6,7 +6,7 @@ from typing import Final
 
 import torch
 
-from trnsim.device.program_line import leave_out
+from trnsim.device.program_line import exclude_frames
 from trnsim.errors import BadInput
 from trnsim.torch import call_recording, pytorch
 from trnsim.torch.api import accelerator, autocast, device, rng, storage
@@ -48,7 +48,7 @@ def register() -> None:
             f"PyTorch has room for one device type beside its own, and {claimant!r} has taken it",
             fix=f"import torch_neuron in a process without {claimant!r}",
         )
-    leave_out(torch)
+    exclude_frames(torch)
     pytorch.claim(device)
     storage.register(_aten)
     factories.register(_aten)

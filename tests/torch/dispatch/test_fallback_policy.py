@@ -17,7 +17,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(state, "on_host", Counter())
 
 
-@pytest.mark.parametrize("dtype", sorted(fallback_policy.LACKING, key=str))
+@pytest.mark.parametrize("dtype", sorted(fallback_policy.UNSUPPORTED_DTYPES, key=str))
 def test_the_chip_refuses_by_name_what_it_lacks(dtype):
     torch.neuron.set_policy("chip")
     with pytest.raises(DtypeRefused, match=str(dtype)) as caught:

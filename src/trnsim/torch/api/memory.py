@@ -17,7 +17,7 @@ from trnsim.device.program_line import program_line
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.device_errors import OperatorNotModelled, OutOfDeviceMemory
 from trnsim.torch.dispatch.alias import neuron_alias
-from trnsim.torch.dispatch.fallback_policy import LACKING, admit
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,8 +60,8 @@ def place(host: Tensor, core: int) -> Tensor:
             fix="use dense tensors, or compute this part on the CPU",
             line=program_line(),
         )
-    if host.dtype in LACKING:
-        admit(host.dtype)
+    if host.dtype in UNSUPPORTED_DTYPES:
+        admit_dtype(host.dtype)
     if host.is_conj() or host.is_neg():
         host = host.resolve_conj().resolve_neg()
     hold(host, core)

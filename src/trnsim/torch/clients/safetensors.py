@@ -24,29 +24,31 @@ def apply(module: ModuleType) -> None:
     replace(module, "safe_open", _safe_open_class(vars(module)["safe_open"]))
 
 
-def _safe_open_class(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(theirs, updated=())
+def _safe_open_class(library_class: Callable[..., Any]) -> Callable[..., Any]:
+    """`safetensors.safe_open` that also takes a neuron device."""
+
+    @wraps(library_class, updated=())
     def safe_open(filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
         if str(device).partition(":")[0] != DEVICE_TYPE:
-            return theirs(filename, framework=framework, device=device, **options)
-        opened = theirs(filename, framework=framework, device="cpu", **options)
-        return Opened(opened, torch.device(DEVICE_TYPE, core_index(str(device))))
+            return library_class(filename, framework=framework, device=device, **options)
+        file = library_class(filename, framework=framework, device="cpu", **options)
+        return DeviceFile(file, torch.device(DEVICE_TYPE, core_index(str(device))))
 
     return safe_open
 
 
-class Opened:
-    """An open file whose tensors are copied to a neuron device when they are read."""
+class DeviceFile:
+    """An open safetensors file whose tensors are copied to a neuron device when they are read."""
 
-    def __init__(self, opened: Any, device: torch.device) -> None:
-        self._opened = opened
+    def __init__(self, file: Any, device: torch.device) -> None:
+        self._file = file
         self._device = device
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._opened, name)
+        return getattr(self._file, name)
 
     def __enter__(self) -> Self:
-        self._opened.__enter__()
+        self._file.__enter__()
         return self
 
     def __exit__(
@@ -55,27 +57,27 @@ class Opened:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._opened.__exit__(kind, error, traceback)
+        self._file.__exit__(kind, error, traceback)
 
     def get_tensor(self, name: str) -> torch.Tensor:
         """A tensor by its name."""
-        tensor: torch.Tensor = self._opened.get_tensor(name)
+        tensor: torch.Tensor = self._file.get_tensor(name)
         return tensor.to(self._device)
 
     def get_tensors(self) -> dict[str, torch.Tensor]:
         """All tensors by name."""
-        return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118  no dict
+        return {name: self.get_tensor(name) for name in self._file.keys()}  # noqa: SIM118  no dict
 
     def get_slice(self, name: str) -> TensorSlice:
         """A tensor of which parts can be read."""
-        return TensorSlice(self._opened.get_slice(name), self._device)
+        return TensorSlice(self._file.get_slice(name), self._device)
 
 
 class TensorSlice:
     """A tensor in a file; indexing reads a part onto the device."""
 
-    def __init__(self, source: Any, device: torch.device) -> None:
-        self._slice = source
+    def __init__(self, host_slice: Any, device: torch.device) -> None:
+        self._slice = host_slice
         self._device = device
 
     def __getattr__(self, name: str) -> Any:

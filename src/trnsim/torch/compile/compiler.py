@@ -30,7 +30,7 @@ from trnsim.device.numerics import mode
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
-from trnsim.torch.compile.host_run import on_host
+from trnsim.torch.compile.host_run import host_function
 from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.compile.refused import CompilerWarning, refused, refused_as_dynamic, settle
 from trnsim.torch.device_errors import OutOfDeviceMemory
@@ -99,11 +99,11 @@ def _compiled_function(
     module: fx.GraphModule, inputs: Sequence[Any], kind: str, flags: Flags
 ) -> Callable[..., Any]:
     """The function that runs a graph; a graph with symbolic sizes is compiled when called."""
-    writable = pytorch.writable_results() if kind == "forward" else None
+    writable_results = pytorch.writable_results() if kind == "forward" else None
     if all(isinstance(value, Tensor) for value in inputs):
         constant = pytorch.constant_inputs() if kind == "forward" else ()
         program = _compile_program(module, kind, flags, constant)
-        return pytorch.boxed(_runner(module, lambda _: program, writable))
+        return pytorch.boxed(_runner(module, lambda _: program, writable_results))
     if kind == "forward":
         settle(refused_as_dynamic(module)[:1])
     programs: dict[tuple[Any, ...], ProgramRun] = {}
@@ -115,16 +115,16 @@ def _compiled_function(
             programs[key] = _compile_program(sized, kind, flags)
         return programs[key]
 
-    return pytorch.boxed(_runner(module, program_for_sizes, writable))
+    return pytorch.boxed(_runner(module, program_for_sizes, writable_results))
 
 
 def _runner(
     module: fx.GraphModule,
     program_for: Callable[[tuple[Any, ...]], ProgramRun],
-    writable: int | None,
+    writable_results: int | None,
 ) -> Callable[..., Any]:
-    """The function that computes and records a graph; `writable` as for `on_host`."""
-    on_host_run = on_host(module, writable)
+    """The function that computes and records a graph; `writable_results` as for `host_function`."""
+    on_host_run = host_function(module, writable_results)
 
     def run(*args: Any) -> Any:
         program = program_for(args)

@@ -27,14 +27,14 @@ _VIEWS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001
 _CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
 
 
-def callable_of(module: fx.GraphModule, writable: int | None = None) -> Callable[..., Any]:
+def callable_of(module: fx.GraphModule, writable_results: int | None = None) -> Callable[..., Any]:
     """`module` as a function of host tensors; its graph is simplified in place.
 
     Args:
         module: a traced graph on the host.
-        writable: the number of first results that the program may write to; None for all.
+        writable_results: number of the first results, which the program may write to; None: all.
     """
-    simplify(module.graph, writable)
+    simplify(module.graph, writable_results)
     calls = _DirectCalls()
     module.graph.set_codegen(calls)
     module.graph.on_generate_code(lambda _: calls.substitute_calls)
@@ -75,7 +75,7 @@ class _DirectCalls(CodeGen):
         return f"host.{name}("
 
 
-def simplify(graph: fx.Graph, writable: int | None = None) -> None:
+def simplify(graph: fx.Graph, writable_results: int | None = None) -> None:
     """Remove operators of `graph` whose result equals one of their operands, or its origin.
 
     Values and strides do not change. A result that the program may write to shares memory only
@@ -83,7 +83,7 @@ def simplify(graph: fx.Graph, writable: int | None = None) -> None:
     """
     returned: Any = next(node for node in graph.nodes if node.op == "output").args[0]
     results = list(returned) if isinstance(returned, tuple | list) else [returned]
-    exposed = {result for result in results[:writable] if isinstance(result, fx.Node)}
+    exposed = {result for result in results[:writable_results] if isinstance(result, fx.Node)}
     is_written = any(_is_write(node) for node in graph.nodes)
     for node in list(graph.nodes):
         rule = _RULES.get(node.target)
@@ -176,7 +176,7 @@ def _is_view(node: fx.Node) -> bool:
 
 def _is_write(node: fx.Node) -> bool:
     target = node.target
-    return isinstance(target, OpOverload) and any(read_contract(target).returned)
+    return isinstance(target, OpOverload) and any(read_contract(target).returned_arguments)
 
 
 def _layout(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

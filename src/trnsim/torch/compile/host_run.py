@@ -1,8 +1,8 @@
 """The values of a compiled graph: the host runs the FX graph on the memory of its tensors.
 
-The graph's operators bypass the device's kernels, so that only the host's arithmetic costs time.
-Results return to the device: an input as that input, a view of an input as a view of it, any other
-result as a new tensor.
+The graph's operators bypass the device's kernels, so that only the host's arithmetic costs time. A
+result that is an argument is returned as that argument, a view of one as a view of it, and any
+other result as a new tensor on the device.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from trnsim.torch.compile.host_graph import callable_of
 from trnsim.torch.dispatch import attention, factories, flash
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
-from trnsim.torch.dispatch.fallback_policy import LACKING, admit
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
 from trnsim.torch.pytorch import DEVICE_TYPE
 
-_HOST_FORMS: Final = attention.HOST_FORMS | factories.HOST_FORMS | flash.HOST_FORMS
+_HOST_FUNCTIONS: Final = attention.HOST_FUNCTIONS | factories.HOST_FUNCTIONS | flash.HOST_FUNCTIONS
 _CPU: Final = torch.device("cpu")
-_NOTHING: Final = nullcontext()
+_NO_CONTEXT: Final = nullcontext()
 _ON_HOST: Final = -1
 """PyTorch's device index of a CPU tensor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ResultOrigin:
     """The origin of a result of the graph.
 
     Attributes:
         argument: the index of the argument that it is, or is a view of; -1 for a new tensor.
         is_argument: true if it is the argument itself.
         is_on_device: true if it is on the device.
-        is_plain: true if it can be placed there without further checks.
+        is_plain: true if it is a new strided tensor of a supported real dtype, not lazily negated,
+            which is placed on the device without further checks.
     """
 
     argument: int
@@ -51,76 +52,87 @@ class Result:
     is_plain: bool
 
 
-def on_host(module: fx.GraphModule, writable: int | None = None) -> Callable[..., Any]:
-    """`module` as a function of neuron tensors, computed by the host on their memory.
+def host_function(
+    module: fx.GraphModule, writable_results: int | None = None
+) -> Callable[..., Any]:
+    """The graph as a function of neuron tensors, computed by the host on their memory.
 
-    If the CPU lacks an operator of the graph, `module` itself runs on the device; likewise if the
-    CPU refuses, at run time, a graph that writes to no argument. The program may write to
-    the first `writable` results; None stands for all.
+    If the CPU lacks an operator of the graph, the function runs `module` itself on the device;
+    likewise if the CPU refuses, at run time, a graph that writes to no argument.
+
+    Args:
+        module: a traced graph on the device.
+        writable_results: number of the first results, which the program may write to; None: all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward
-    results, is_single = results_of(module)
-    plain = [position for position, result in enumerate(results) if result.is_plain]
-    others = [(position, r) for position, r in enumerate(results) if not r.is_plain]
+    origins, is_single = result_origins(module)
+    plain = [index for index, origin in enumerate(origins) if origin.is_plain]
+    checked = [(index, origin) for index, origin in enumerate(origins) if not origin.is_plain]
     written = written_arguments(module)
     is_seeded = any(_contract_of(node).is_seeded for node in _operators(module))
     unsupported = _unsupported_dtypes(module)
-    run = callable_of(_host_module(module), writable)
+    run = callable_of(_host_module(module), writable_results)
 
-    def computed(*args: Any) -> Any:
+    def run_on_host(*args: Any) -> Any:
         for dtype in unsupported:
-            admit(dtype)
+            admit_dtype(dtype)
         core = 0
         aliases: list[Any] = []
         for argument in args:
-            index = argument.get_device() if isinstance(argument, Tensor) else _ON_HOST
-            aliases.append(argument if index == _ON_HOST else host_alias(argument))
-            core = core if index == _ON_HOST else index
+            device_index = argument.get_device() if isinstance(argument, Tensor) else _ON_HOST
+            aliases.append(argument if device_index == _ON_HOST else host_alias(argument))
+            core = core if device_index == _ON_HOST else device_index
         try:
             # Modes that intercept operators (selective checkpointing keeps their results) are off,
             # as in any compiled graph: they would keep the host's tensors.
-            with pytorch.without_modes(), drawing_from(core) if is_seeded else _NOTHING:
+            with pytorch.without_modes(), drawing_from(core) if is_seeded else _NO_CONTEXT:
                 output = run(*aliases)
         except RuntimeError:
             if written:
                 raise
             return module.forward(*args)  # the device accepts more, with better errors
-        for position in written:
-            torch.autograd.graph.increment_version(args[position])
-        returned = [output] if is_single else list(output)
-        for position in plain:
-            hold(returned[position], core)
-            returned[position] = neuron_alias(returned[position], core)
-        for position, result in others:
-            returned[position] = on_device(result, returned[position], args, core)
-        return returned[0] if is_single else returned
+        for index in written:
+            torch.autograd.graph.increment_version(args[index])
+        results = [output] if is_single else list(output)
+        for index in plain:
+            hold(results[index], core)
+            results[index] = neuron_alias(results[index], core)
+        for index, origin in checked:
+            results[index] = to_device(origin, results[index], args, core)
+        return results[0] if is_single else results
 
-    return computed
+    return run_on_host
 
 
 def _unsupported_dtypes(module: fx.GraphModule) -> list[torch.dtype]:
-    """Dtypes of the graph's own tensors that the chip lacks; the policy decides on them."""
+    """Dtypes of the graph's own tensors that the chip lacks, which `admit_dtype` may refuse."""
     values = (node.meta.get("val") for node in _operators(module))
     dtypes = {value.dtype for value in values if isinstance(value, Tensor) and not value.is_cpu}
-    return sorted(dtypes & LACKING, key=str)
+    return sorted(dtypes & UNSUPPORTED_DTYPES, key=str)
 
 
-def on_device(result: Result, part: Any, args: tuple[Any, ...], core: int) -> Any:
-    """A result that the host computed: the argument that it is or is a view of, or a new tensor."""
-    if result.is_argument:
-        return args[result.argument]
-    if not result.is_on_device or not isinstance(part, Tensor):
-        return part
-    if result.argument >= 0 and part.numel():
-        return view_of(args[result.argument], part, part.storage_offset())
-    return place(part, core)
+def to_device(origin: ResultOrigin, host_result: Any, args: tuple[Any, ...], core: int) -> Any:
+    """A result that the host computed, as the caller gets it: an argument, a view, or a new tensor.
+
+    A result that is no tensor of the device is returned as it is.
+    """
+    if origin.is_argument:
+        return args[origin.argument]
+    if not origin.is_on_device or not isinstance(host_result, Tensor):
+        return host_result
+    if origin.argument >= 0 and host_result.numel():
+        return view_of(args[origin.argument], host_result, host_result.storage_offset())
+    return place(host_result, core)
 
 
-def view_of(tensor: Tensor, part: Tensor, offset: Any) -> Tensor:
-    """A view of a tensor's memory from `offset` elements on, with shape and strides of `part`."""
-    base = _reinterpreted(tensor, part.dtype)
-    return base.as_strided(part.shape, part.stride(), base.storage_offset() + offset)
+def view_of(tensor: Tensor, like: Tensor, offset: Any) -> Tensor:
+    """A view of a tensor's memory from `offset` on, with dtype, shape and strides of `like`.
+
+    `offset` counts elements of that dtype from the tensor's first.
+    """
+    base = _reinterpreted(tensor, like.dtype)
+    return base.as_strided(like.shape, like.stride(), base.storage_offset() + offset)
 
 
 def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -135,11 +147,11 @@ def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _host_module(module: fx.GraphModule) -> fx.GraphModule:
-    """The graph with the CPU in place of the device."""
-    moved = fx.GraphModule(module, copy.deepcopy(module.graph))
-    for node in moved.graph.nodes:
+    """A copy of the graph for the CPU: its devices, operators and weights are the host's."""
+    host_module = fx.GraphModule(module, copy.deepcopy(module.graph))
+    for node in host_module.graph.nodes:
         if isinstance(node.target, OpOverload):
-            node.target = _HOST_FORMS.get(_contract_of(node).name, node.target)
+            node.target = _HOST_FUNCTIONS.get(_contract_of(node).name, node.target)
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": _CPU}
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
@@ -147,33 +159,35 @@ def _host_module(module: fx.GraphModule) -> fx.GraphModule:
         for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
             if tensor.device.type == DEVICE_TYPE:
                 owner, _, attribute = name.rpartition(".")
-                setattr(moved.get_submodule(owner), attribute, host_alias(tensor.detach()))
-    return moved
+                setattr(host_module.get_submodule(owner), attribute, host_alias(tensor.detach()))
+    return host_module
 
 
-def results_of(module: fx.GraphModule) -> tuple[list[Result], bool]:
-    """The origins of a graph's results, and true if it returns a tensor instead of a sequence."""
+def result_origins(module: fx.GraphModule) -> tuple[list[ResultOrigin], bool]:
+    """The origin of each result of a graph, and true if it returns no sequence but one result."""
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     returned: Any = output.args[0]
     is_single = not isinstance(returned, tuple | list)
-    places = {
-        node: place
-        for place, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
+    arguments = {
+        node: index
+        for index, node in enumerate(n for n in module.graph.nodes if n.op == "placeholder")
     }
-    origins: list[Result] = []
+    origins: list[ResultOrigin] = []
     for node in (returned,) if is_single else returned:
         source = _source(node)
         value = node.meta.get("val") if isinstance(node, fx.Node) else None
         is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
-        is_plain = is_on_device and source not in places and _is_plain(value)
-        origins.append(Result(places.get(source, -1), node in places, is_on_device, is_plain))
+        is_plain = is_on_device and source not in arguments and _is_plain(value)
+        origins.append(
+            ResultOrigin(arguments.get(source, -1), node in arguments, is_on_device, is_plain)
+        )
     return origins, is_single
 
 
 def _is_plain(value: Any) -> bool:
     if not isinstance(value, Tensor) or value.layout is not torch.strided:
         return False
-    return value.dtype not in LACKING and not value.is_complex() and not value.is_neg()
+    return value.dtype not in UNSUPPORTED_DTYPES and not value.is_complex() and not value.is_neg()
 
 
 def _source(node: Any) -> Any:
@@ -191,10 +205,10 @@ def written_arguments(module: fx.GraphModule) -> list[int]:
     written: list[Any] = [
         node.args[slot[0]]
         for node in _operators(module)
-        for slot in _contract_of(node).returned
+        for slot in _contract_of(node).returned_arguments  # each of which its schema writes
         if slot is not None and slot[0] < len(node.args)
     ]
-    return [place for place, node in enumerate(placeholders) if node in written]
+    return [index for index, node in enumerate(placeholders) if node in written]
 
 
 def _operators(module: fx.GraphModule) -> list[fx.Node]:

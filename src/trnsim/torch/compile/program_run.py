@@ -26,7 +26,13 @@ from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.ops.leaves import Rng
 from trnsim.torch.aten.spec import Spec
 from trnsim.torch.compile.fx_import import Imported
-from trnsim.torch.compile.host_run import Result, on_device, results_of, view_of, written_arguments
+from trnsim.torch.compile.host_run import (
+    ResultOrigin,
+    result_origins,
+    to_device,
+    view_of,
+    written_arguments,
+)
 from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
@@ -62,10 +68,10 @@ class ProgramRun:
             place: array.transpose(order)
             for (place, order), array in zip(self.imported.orders, outputs, strict=True)
         }
-        results, is_single = results_of(self.module)
+        origins, is_single = result_origins(self.module)
         returned = [
-            self._result(place, result, numbers.get(place), args, core)
-            for place, result in enumerate(results)
+            self._result(place, origin, numbers.get(place), args, core)
+            for place, origin in enumerate(origins)
         ]
         return returned[0] if is_single else returned
 
@@ -117,20 +123,25 @@ class ProgramRun:
             return None
 
     def _result(
-        self, place: int, result: Result, array: Array | None, args: tuple[Any, ...], core: int
+        self,
+        place: int,
+        origin: ResultOrigin,
+        array: Array | None,
+        args: tuple[Any, ...],
+        core: int,
     ) -> Any:
         """A result of the graph with its strides; an argument, or a view of it, if it is that."""
         traced = self._result_metadata[place]
         if not isinstance(traced, Tensor):
             return traced
-        if result.argument >= 0 and not result.is_argument and traced.numel():
-            argument = self._nodes[result.argument].meta["val"]
+        if origin.argument >= 0 and not origin.is_argument and traced.numel():
+            argument = self._nodes[origin.argument].meta["val"]
             start = argument.storage_offset() * argument.itemsize // traced.itemsize
-            return view_of(args[result.argument], traced, traced.storage_offset() - start)
+            return view_of(args[origin.argument], traced, traced.storage_offset() - start)
         host = torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype)
         if array is not None:
             _overwrite(host, array)
-        return on_device(result, host, args, core)
+        return to_device(origin, host, args, core)
 
     def _input_array(self, value: Value, args: tuple[Any, ...]) -> Array:
         """An input of the graph; zeros if nothing reads it, or if the graph allocates it empty."""

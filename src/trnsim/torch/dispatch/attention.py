@@ -332,7 +332,7 @@ _FORMS_TO_SPLIT: Final[dict[str, Kernel]] = {
     f"{_EFFICIENT}_backward": efficient_backward,
 }
 
-HOST_FORMS: Final = {
+HOST_FUNCTIONS: Final = {
     f"aten::{FUSED}": host_attention,
     f"aten::{FUSED}_backward": host_attention_backward,
 }

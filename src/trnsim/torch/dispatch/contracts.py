@@ -25,7 +25,7 @@ class Contract:
         arguments: the names of its arguments, by position.
         tensors: the names of arguments that are a tensor or None.
         outs: the arguments to which an `out=` form writes its results.
-        returned: for each result the argument that it is, or None for a new tensor.
+        returned_arguments: for each result the written argument that it is, or None for another.
         generator: the argument for a random generator, if any.
         is_seeded: true if it draws random numbers, with or without a generator argument.
         takes_device: true if it has an argument for the device of its result.
@@ -36,7 +36,7 @@ class Contract:
     arguments: tuple[str, ...]
     tensors: frozenset[str]
     outs: tuple[str, ...]
-    returned: tuple[Slot | None, ...]
+    returned_arguments: tuple[Slot | None, ...]
     generator: Slot | None
     is_seeded: bool
     takes_device: bool
@@ -58,7 +58,7 @@ def read_contract(operator: OpOverload[..., Any]) -> Contract:
         arguments=tuple(argument.name for argument in arguments),
         tensors=frozenset(a.name for a in arguments if str(a.type) in _TENSOR_TYPES),
         outs=tuple(argument.name for argument in arguments if argument.is_out),
-        returned=tuple(_argument_returned(result, written) for result in schema.returns),
+        returned_arguments=tuple(_argument_returned(result, written) for result in schema.returns),
         generator=generators[0] if generators else None,
         is_seeded=torch.Tag.nondeterministic_seeded in operator.tags,
         takes_device=any(argument.name == "device" for argument in arguments),

@@ -16,7 +16,7 @@ from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.fallback_policy import LACKING, admit
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, rounded
 from trnsim.torch.pytorch import Kernel, Library
 
@@ -65,7 +65,7 @@ def _redispatched(name: str) -> Kernel:
 
 def view_as_complex(tensor: Tensor) -> Tensor:
     """aten::view_as_complex, unless the policy refuses complex numbers."""
-    admit(tensor.dtype.to_complex())
+    admit_dtype(tensor.dtype.to_complex())
     return cast("Tensor", _as_complex(tensor))
 
 
@@ -89,8 +89,8 @@ def empty(
     """aten::empty.memory_format."""
     del pin_memory
     core = core_index(device)
-    if dtype in LACKING:
-        admit(dtype)
+    if dtype in UNSUPPORTED_DTYPES:
+        admit_dtype(dtype)
     _reserve(core, math.prod(size), dtype)
     host = torch.empty(
         size,
@@ -295,6 +295,6 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "set_": set_to_nothing,
 }
 
-HOST_FORMS: Final = {"aten::histc": host_histogram, "aten::_efficientzerotensor": torch.zeros}
+HOST_FUNCTIONS: Final = {"aten::histc": host_histogram, "aten::_efficientzerotensor": torch.zeros}
 """Functions for operators in graphs that the host runs, where the CPU's own refuses some dtypes or
 returns a tensor without memory."""

@@ -17,13 +17,13 @@ from trnsim.device.program_line import program_line
 from trnsim.torch.device_errors import DtypeRefused, OperatorNotModelled
 
 _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
-LACKING: Final = frozenset(
+UNSUPPORTED_DTYPES: Final = frozenset(
     {torch.float64, torch.complex32, torch.complex64, torch.complex128, torch.uint64}
 )
 """The dtypes of PyTorch that no NeuronCore has."""
 
 
-def admit(dtype: torch.dtype) -> None:
+def admit_dtype(dtype: torch.dtype) -> None:
     """Count a tensor of a dtype that the chip lacks, or refuse it.
 
     Raises:

@@ -416,5 +416,5 @@ KERNELS: Final[dict[str, Kernel]] = {
     "_efficient_attention_forward": efficient,
     "_efficient_attention_backward": efficient_backward,
 }
-HOST_FORMS: Final = {f"aten::{name}": kernel for name, kernel in KERNELS.items()}
+HOST_FUNCTIONS: Final = {f"aten::{name}": kernel for name, kernel in KERNELS.items()}
 """Functions for operators without a CPU kernel, in graphs that the host runs."""

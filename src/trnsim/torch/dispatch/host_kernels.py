@@ -135,9 +135,12 @@ def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
         return _out_kernel(operator, contract)
     if contract.is_seeded or contract.generator or contract.takes_device:
         return _general_kernel(operator, contract)
-    if len(contract.returned) == 1 and contract.returned[0] is None:
+    if len(contract.returned_arguments) == 1 and contract.returned_arguments[0] is None:
         return _fresh_kernel(operator, contract)
-    if len(contract.returned) == 1 and contract.returned[0] == (0, contract.arguments[0]):
+    if len(contract.returned_arguments) == 1 and contract.returned_arguments[0] == (
+        0,
+        contract.arguments[0],
+    ):
         return _in_place_kernel(operator, contract)
     return _general_kernel(operator, contract)
 
@@ -177,14 +180,14 @@ def _general_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kerne
             host_kwargs["device"] = _CPU
             host_kwargs.pop("pin_memory", None)
         result = _call(call, contract, core, host_args, host_kwargs)
-        if not contract.returned:
+        if not contract.returned_arguments:
             return None
-        if len(contract.returned) == 1:
-            slot = contract.returned[0]
+        if len(contract.returned_arguments) == 1:
+            slot = contract.returned_arguments[0]
             return _placed(result, core) if slot is None else _argument(slot, args, kwargs)
         return tuple(
             _placed(part, core) if slot is None else _argument(slot, args, kwargs)
-            for slot, part in zip(contract.returned, result, strict=True)
+            for slot, part in zip(contract.returned_arguments, result, strict=True)
         )
 
     return kernel
@@ -205,7 +208,7 @@ def _out_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
         for name in contract.outs:
             write_out(kwargs[name], host_kwargs[name])
         outs = tuple(kwargs[name] for name in contract.outs)
-        return outs if len(contract.returned) > 1 else outs[0]
+        return outs if len(contract.returned_arguments) > 1 else outs[0]
 
     return kernel
 
@@ -331,7 +334,7 @@ def _check_host(
     contract: Contract, name: str, tensor: Tensor, args: Arguments, kwargs: Keywords
 ) -> None:
     """Refuse a CPU tensor beside neuron tensors, unless every device accepts it."""
-    is_written = any(slot is not None and slot[1] == name for slot in contract.returned)
+    is_written = any(slot is not None and slot[1] == name for slot in contract.returned_arguments)
     if tensor.is_cpu and not is_written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]

@@ -36,23 +36,26 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
         return cache[key]
 
     def shaped(*args: Any, **kwargs: Any) -> Any:
-        if not contract.returned:
+        if not contract.returned_arguments:
             return None
         try:
             if contract.outs:
                 return _resized(contract, operator, args, kwargs)
-            if all(slot is not None for slot in contract.returned):
+            if all(slot is not None for slot in contract.returned_arguments):
                 return _arguments(contract, args, kwargs)
             results = results_on_meta(args, kwargs)
         except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
             return kernel(*args, **kwargs)
         core = _core(args, kwargs)
-        if len(contract.returned) == 1:
+        if len(contract.returned_arguments) == 1:
             return _empty_tensors(results, core)
         return tuple(
             _empty_tensors(part, core) if slot is None else argument
             for part, slot, argument in zip(
-                results, contract.returned, _result_arguments(contract, args, kwargs), strict=True
+                results,
+                contract.returned_arguments,
+                _result_arguments(contract, args, kwargs),
+                strict=True,
             )
         )
 
@@ -90,7 +93,7 @@ def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:
 def _result_arguments(contract: Contract, args: Any, kwargs: Any) -> list[Any]:
     return [
         None if slot is None else args[slot[0]] if slot[0] < len(args) else kwargs[slot[1]]
-        for slot in contract.returned
+        for slot in contract.returned_arguments
     ]
 
 

@@ -1,8 +1,9 @@
 """The module and source line that each node of a traced graph came from.
 
-PyTorch copies the state of `torch.fx.traceback` to each node that it makes. Hooks of the modules
-keep the path there, and each of PyTorch's functions that the user's code calls sets its line. The
-backward pass calls no module: a gradient has the place of the operation that it differentiates.
+PyTorch copies the state of `torch.fx.traceback` to each node that it makes. A place, a module and
+a line, is put there at each of PyTorch's functions that the user's code calls; hooks of the modules
+tell which are being called. The backward pass calls no module: the nodes of a gradient have the
+place of the operation that they differentiate.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from torch.fx import traceback
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from trnsim.device.program_line import leave_out, program_line
+from trnsim.device.program_line import exclude_frames, program_line
 
-leave_out(torch)
+exclude_frames(torch)
 
 
 class TracePlace(NamedTuple):
     """A place in the program that is traced.
 
     Attributes:
-        modules: path and class of each module that is being called, outermost first.
+        modules: path and class of each module that is being called, by path, outermost first; the
+            form of PyTorch's `nn_module_stack`.
         line: line of the user's program, in PyTorch's format.
     """
 
@@ -36,12 +38,12 @@ class TracePlace(NamedTuple):
 
 
 class PlaceRecorder(TorchFunctionMode):
-    """A mode that records the place of each function call, and of the steps of its gradient."""
+    """A mode that records the place of each function call, for the nodes of its gradient too."""
 
     def __init__(self) -> None:
         super().__init__()
         self._modules: dict[str, tuple[str, str]] = {}
-        self._place_of: dict[Any, TracePlace] = {}
+        self._place_of_gradient: dict[Any, TracePlace] = {}  # by autograd node
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the function, and record its place."""
@@ -52,18 +54,17 @@ class PlaceRecorder(TorchFunctionMode):
         if torch.is_grad_enabled():
             for leaf in pytree.tree_leaves(result):
                 if isinstance(leaf, Tensor) and leaf.grad_fn is not None:
-                    self._note(leaf.grad_fn, place)
+                    self._record_gradient(leaf.grad_fn, place)
         return result
 
     @contextmanager
-    def of(self, module: nn.Module) -> Generator[None]:
+    def record_forward(self, module: nn.Module) -> Generator[None]:
         """Context in which nodes are annotated with the module and line that they came from."""
         hooks: list[Any] = []
         for path, submodule in module.named_modules():
-            hooks.append(
-                submodule.register_forward_pre_hook(self._entering(path, type(submodule).__name__))
-            )
-            hooks.append(submodule.register_forward_hook(self._leaving(path)))
+            class_name = type(submodule).__name__
+            hooks.append(submodule.register_forward_pre_hook(self._pre_hook(path, class_name)))
+            hooks.append(submodule.register_forward_hook(self._post_hook(path)))
         try:
             with traceback.preserve_node_meta(), self:
                 yield
@@ -72,32 +73,36 @@ class PlaceRecorder(TorchFunctionMode):
                 hook.remove()
 
     @contextmanager
-    def of_gradients(self) -> Generator[None]:
+    def annotate_backward(self) -> Generator[None]:
         """Context in which nodes of gradients are annotated with the places of the forward pass."""
-        for step, place in self._place_of.items():
-            step.register_prehook(partial(_enter, place))
+        for autograd_node, place in self._place_of_gradient.items():
+            autograd_node.register_prehook(partial(_annotate_gradient, place))
         with traceback.preserve_node_meta():
             yield
 
-    def _note(self, step: Any, place: TracePlace) -> None:
-        """Record the place of a step of the backward pass, and of new steps below it."""
-        for earlier in _below([step], self._place_of.__contains__):
-            self._place_of[earlier] = place
+    def _record_gradient(self, autograd_node: Any, place: TracePlace) -> None:
+        """Record the place of an autograd node, and of those behind it that have no place yet."""
+        for new_node in _autograd_nodes(autograd_node, self._place_of_gradient.__contains__):
+            self._place_of_gradient[new_node] = place
 
-    def _entering(self, path: str, kind: str) -> Callable[..., None]:
+    def _pre_hook(self, path: str, class_name: str) -> Callable[..., None]:
+        """A hook that notes that a module is being called."""
+
         def enter(*_: Any) -> None:
-            self._modules[path] = (path, kind)
+            self._modules[path] = (path, class_name)
 
         return enter
 
-    def _leaving(self, path: str) -> Callable[..., None]:
+    def _post_hook(self, path: str) -> Callable[..., None]:
+        """A hook that notes that a module has returned."""
+
         def leave(*_: Any) -> None:
             self._modules.pop(path, None)
 
         return leave
 
 
-def _enter(place: TracePlace, *_: Any) -> None:
+def _annotate_gradient(place: TracePlace, *_: Any) -> None:
     _annotate_nodes(place)
 
 
@@ -108,17 +113,18 @@ def _annotate_nodes(place: TracePlace) -> None:
 
 
 def _line() -> str:
+    """The line of the user's program, in PyTorch's format; "" if there is none."""
     line = program_line()
     return "" if line is None else f'File "{line.file}", line {line.line}'
 
 
-def _below(first: Iterable[Any], is_known: Callable[[Any], bool]) -> Generator[Any]:
-    """Steps of a backward pass and all that follow them, each once, down to known ones."""
-    waiting, visited = [step for step in first if step is not None], set[Any]()
+def _autograd_nodes(root: Any, is_known: Callable[[Any], bool]) -> Generator[Any]:
+    """The autograd nodes of the backward pass from `root` on, each once, down to known ones."""
+    waiting, visited = [root], set[Any]()
     while waiting:
         current = waiting.pop()
         if current in visited or is_known(current):
             continue
         visited.add(current)
         yield current
-        waiting += [step for step, _ in current.next_functions if step is not None]
+        waiting += [node for node, _ in current.next_functions if node is not None]

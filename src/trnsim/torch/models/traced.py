@@ -51,7 +51,7 @@ class _Flat:
         """The tensors that the module returns."""
         values = dict(zip((*self.parameters, *self.buffers), (*trained, *buffers), strict=True))
         nested: Any = pytree.tree_unflatten(arguments, self.form)
-        with self.places.of(self.module):
+        with self.places.record_forward(self.module):
             outputs = torch.func.functional_call(self.module, values, nested)
         leaves: Tensors = pytree.tree_leaves(outputs)
         return leaves
@@ -59,7 +59,7 @@ class _Flat:
     def step(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """The loss that the module returns, and its gradient by each parameter it depends on."""
         (loss,) = self.results(trained, buffers, arguments)
-        with self.places.of_gradients():
+        with self.places.annotate_backward():
             grads: Any = torch.autograd.grad(loss, trained, allow_unused=True)  # None where unused
         return [loss, *(grad for grad in grads if grad is not None)]
 
