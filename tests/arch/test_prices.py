@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from trnsim.arch.catalogue import catalogue, parse, read_rows
-from trnsim.arch.prices import covered_days
+from trnsim.arch.prices import seen_days
 from trnsim.price import KINDS
 
 
@@ -20,7 +20,7 @@ from trnsim.price import KINDS
     ],
 )
 def test_a_sources_date_becomes_days(as_of, days):
-    assert covered_days(as_of) == days
+    assert seen_days(as_of) == days
 
 
 def test_every_kind_has_terms_and_every_price_has_those_of_its_kind():

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from trnsim.arch.prices import Credit, Price, Terms, covered_days, read_price, read_terms
+from trnsim.arch.prices import Credit, Price, Terms, read_price, read_terms, seen_days
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence, Provenance, Rate
 
@@ -31,9 +31,9 @@ __all__ = [
     "Resolution",
     "Terms",
     "catalogue",
-    "covered_days",
     "parse",
     "read_rows",
+    "seen_days",
 ]
 
 Row = Mapping[str, Any]
@@ -278,10 +278,10 @@ def parse(rows: Row) -> Catalogue:
     def table(leaves: Row) -> dict[str, Rate]:
         return {name: _fact(leaf, sources) for name, leaf in leaves.items() if leaf is not None}
 
-    def sourced(keys: list[str], note: str) -> Provenance:
+    def provenance_of(keys: list[str], note: str) -> Provenance:
         return _provenance(keys, sources, note)
 
-    terms = {kind: read_terms(row, sourced) for kind, row in rows["terms"].items()}
+    terms = {kind: read_terms(row, provenance_of) for kind, row in rows["terms"].items()}
     return Catalogue(
         generated=date.fromisoformat(rows["generated"]),
         chips={name: _chip(name, row, sources) for name, row in rows["chips"].items()},
@@ -293,12 +293,15 @@ def parse(rows: Row) -> Catalogue:
                 row["status"],
                 table(row["multiples"]),
                 table(row["derived"]),
-                tuple((hybrid["text"], sourced(hybrid["source"], "")) for hybrid in row["hybrids"]),
+                tuple(
+                    (hybrid["text"], provenance_of(hybrid["source"], ""))
+                    for hybrid in row["hybrids"]
+                ),
             )
             for name, row in rows["announced"].items()
         },
         instances={row["name"]: _instance(row, sources) for row in rows["instances"]},
-        prices=tuple(read_price(row, terms, sourced) for row in rows["prices"]),
+        prices=tuple(read_price(row, terms, provenance_of) for row in rows["prices"]),
         terms=terms,
         systems={name: table(row) for name, row in rows["systems"].items()},
         rainier=table(rows["rainier"]),

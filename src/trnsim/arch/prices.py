@@ -13,8 +13,8 @@ from typing import Any
 from trnsim.facts import Provenance, Rate
 
 Row = Mapping[str, Any]
-Sourced = Callable[[list[str], str], Provenance]
-"""Function from source keys and a note to their provenance."""
+MakeProvenance = Callable[[list[str], str], Provenance]
+"""Function from the keys of sources in the catalogue, and a note, to a provenance."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Terms:
         text: the offer in words.
         shortest_days: the shortest time that is charged; 0 for the second, minute or hour.
         longest_days: the longest time sold, or None: no end.
-        daily_up_to_days: durations up to this one come in whole days; 0 where they are not stepped.
-        step_days: longer durations are multiples of this; 0 where they are not stepped.
+        daily_up_to_days: durations up to this one are whole days; 0: any duration.
+        step_days: longer durations are multiples of this; 0: any duration.
         sizes: legal numbers of instances in one order; empty: any number.
-        most_instances: instances that one account may hold over all orders, or None: a quota.
+        most_instances: instances that one account may hold over all orders; None: its own quota.
         start_within_days: longest time until an order starts, or None: it starts at once.
         is_interruptible: whether AWS may take the instance back while it is paid for.
     """
@@ -52,7 +52,7 @@ class Price:
     Attributes:
         kind: the purchase option: on_demand, capacity_block, spot, ri_1y, ...
         usd_per_hour: of the whole instance; None where AWS publishes no price.
-        first_seen: earliest day on which the price is known to hold.
+        first_seen: earliest day on which the source states the price.
         last_seen: latest such day.
         as_of: the date as the source gives it.
         terms: its terms, or None where they are unknown.
@@ -88,7 +88,7 @@ class Credit:
     note: str
 
 
-def read_terms(row: Row, sourced: Sourced) -> Terms:
+def read_terms(row: Row, provenance_of: MakeProvenance) -> Terms:
     """The terms in a stored row."""
     return Terms(
         text=row["text"],
@@ -100,16 +100,16 @@ def read_terms(row: Row, sourced: Sourced) -> Terms:
         most_instances=row["most_instances"],
         start_within_days=row["start_within_days"],
         is_interruptible=row["is_interruptible"],
-        provenance=sourced(row["source"], row.get("note") or ""),
+        provenance=provenance_of(row["source"], row.get("note") or ""),
     )
 
 
-def read_price(row: Row, terms: Mapping[str, Terms], sourced: Sourced) -> Price:
+def read_price(row: Row, terms: Mapping[str, Terms], provenance_of: MakeProvenance) -> Price:
     """The price in a stored row; a row's own terms precede those of its kind."""
-    first_seen, last_seen = covered_days(row["as_of"])
-    provenance = sourced(row["source"], row.get("note") or "")
+    first_seen, last_seen = seen_days(row["as_of"])
+    provenance = provenance_of(row["source"], row.get("note") or "")
     usd_per_hour = row["usd_per_hour"]
-    own = row.get("terms")
+    own_terms = row.get("terms")
     return Price(
         instance=row["instance"],
         kind=row["kind"],
@@ -120,22 +120,23 @@ def read_price(row: Row, terms: Mapping[str, Terms], sourced: Sourced) -> Price:
         as_of=row["as_of"],
         source=provenance.source,
         note=row.get("note") or "",
-        terms=terms.get(row["kind"]) if own is None else read_terms(own, sourced),
+        terms=terms.get(row["kind"]) if own_terms is None else read_terms(own_terms, provenance_of),
     )
 
 
-def covered_days(as_of: str) -> tuple[date, date]:
-    """First and last day covered by a date as a source writes it.
+def seen_days(as_of: str) -> tuple[date, date]:
+    """First and last day on which a price was seen, of a date or range ``A..B`` of its source.
 
-    A month counts from its first day and a year from January, so that age is never understated.
-    Words around a date ("until", "file since") are ignored; ``A..B`` is a range.
+    A month stands for its first day and a year for January 1, so that a price's age is never
+    understated: "2024-12" gives 2024-12-01 twice. Words around a date ("until") are ignored.
     """
     first, _, last = as_of.partition("..")
     return _first_day(first), _first_day(last or first)
 
 
 def _first_day(text: str) -> date:
-    stated = next(word for word in text.split() if word[:4].isdigit())
-    parts = [int(part) for part in stated.split("-")]
+    """The first day of the year, month or day that a text names."""
+    iso_date = next(word for word in text.split() if word[:4].isdigit())
+    parts = [int(part) for part in iso_date.split("-")]
     year, month, day = [*parts, 1, 1][:3]
     return date(year, month, day)
