@@ -66,10 +66,10 @@ else:
 ONE_OPERATION = '''
 import numpy as np
 from trnsim.graph import Graph
-from trnsim.graph.ops.functions import Function
+from trnsim.graph.ops.functions import FloatUnary
 
 
-class Arctangent(Function, activation="arctan", source="a page"):
+class Arctangent(FloatUnary, activation="arctan", source="a page"):
     """The angle of a slope."""
 
     domain = (-1.5, 1.5)

@@ -69,7 +69,9 @@ def test_a_program_of_one_operation_gives_what_the_reference_says(example, chip)
     with np.errstate(all="ignore"):
         wanted = graph.reference(arrays)
     for ours, theirs in zip(found, wanted, strict=True):
-        assert_nearly_equal(ours, theirs, example.operation.near, example.operation.unit)
+        assert_nearly_equal(
+            ours, theirs, example.operation.tolerance, example.operation.tolerance_floor
+        )
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -357,7 +357,7 @@ def assert_same(found, expected, operation):
     found, expected = found.astype(np.float64), expected.astype(np.float64)
     is_single = operation.kind is Kind.CONTROL
     np.testing.assert_allclose(found, expected, *((1e-6,) if is_single else (1e-11, 1e-13)))
-    if operation.near == 0 or operation.name in SIGNED:
+    if operation.tolerance == 0 or operation.name in SIGNED:
         zeros = expected == 0
         np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]))
 

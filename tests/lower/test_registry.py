@@ -122,7 +122,7 @@ def test_a_kernel_gives_what_the_reference_says(example, chip):
     with np.errstate(all="ignore"):
         expected = graph.reference(given)
     for ours, theirs in zip(found, expected, strict=True):
-        assert_near(ours, theirs, example.operation.near, example.operation.unit)
+        assert_near(ours, theirs, example.operation.tolerance, example.operation.tolerance_floor)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -79,9 +79,9 @@ class Operation:
             output to any.
         reference: a method from the operands, as arrays in float64, int64 or bool, to the result
             at that precision; a tuple if several.
-        near: tolerance of a kernel against the reference before rounding, in units of
-            max(abs(value), unit).
-        unit: lower bound of the magnitude in `near`.
+        tolerance: largest error of a kernel against the reference before rounding, divided by
+            max(abs(value), tolerance_floor).
+        tolerance_floor: the magnitude below which the error is absolute: tolerance * floor.
         reads_stored: True if the reference takes operands in the dtype in which they are stored.
     """
 
@@ -93,8 +93,8 @@ class Operation:
     names_dtype: ClassVar[bool] = False
     reads_stored: ClassVar[bool] = False
     reference: ClassVar[Callable[..., Any]]
-    near: ClassVar[float] = 2.0**-18
-    unit: ClassVar[float] = 1.0
+    tolerance: ClassVar[float] = 2.0**-18
+    tolerance_floor: ClassVar[float] = 1.0
 
     def __init_subclass__(
         cls, *, kind: Kind | None = None, source: str = "", abstract: bool = False

@@ -97,7 +97,7 @@ class Power(Binary):
     """``lhs ** rhs``; of integers with a negative exponent 0, unless `lhs` is 1 or -1."""
 
     legal = (NUMBERS,)
-    near = 2.0**-18
+    tolerance = 2.0**-18
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The power."""

@@ -17,7 +17,7 @@ class And(Binary):
     """``lhs and rhs``; of integers bit by bit."""
 
     legal = _LOGICAL
-    near = 0.0
+    tolerance = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The conjunction."""
@@ -28,7 +28,7 @@ class Or(Binary):
     """``lhs or rhs``; of integers bit by bit."""
 
     legal = _LOGICAL
-    near = 0.0
+    tolerance = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The disjunction."""
@@ -39,7 +39,7 @@ class Xor(Binary):
     """Exclusive or: ``lhs != rhs``; of integers bit by bit."""
 
     legal = _LOGICAL
-    near = 0.0
+    tolerance = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
         """The exclusive disjunction."""
@@ -50,7 +50,7 @@ class Not(Unary):
     """``not operand``; of integers bit by bit."""
 
     legal = _LOGICAL
-    near = 0.0
+    tolerance = 0.0
 
     def reference(self, operand: Array) -> Array:
         """The negation."""
@@ -65,7 +65,7 @@ class Shift(Binary, abstract=True):
     """
 
     legal: ClassVar[tuple[tuple[str, ...], ...]] = (INTEGERS,)
-    near = 0.0
+    tolerance = 0.0
     bits: int = 32
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
@@ -124,7 +124,7 @@ class Popcnt(Unary):
     """
 
     legal = (INTEGERS,)
-    near = 0.0
+    tolerance = 0.0
     bits: int = 32
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:

@@ -23,7 +23,7 @@ DIRECTIONS: Final = {
 class Compare(Binary):
     """``lhs <direction> rhs``: EQ, NE, GT, GE, LT or LE. NaN differs from everything."""
 
-    near = 0.0
+    tolerance = 0.0
     direction: str = "EQ"
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
@@ -56,7 +56,7 @@ class Select(Elementwise):
 
     operands = ("pred", "on_true", "on_false")
     legal = (ELEMENT_TYPES,)
-    near = 0.0
+    tolerance = 0.0
 
     def result_dtype(self, *dtypes: str) -> str:
         """The element type of the two choices."""
@@ -83,7 +83,7 @@ class IsFinite(Unary):
     """True where the operand is neither infinite nor NaN."""
 
     legal = (FLOATS,)
-    near = 0.0
+    tolerance = 0.0
 
     def result_dtype(self, *dtypes: str) -> str:
         """The type of truth values."""

@@ -18,7 +18,7 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
         alu: the Vector Engine's operator that computes it on floating point, or "".
         number: constant second operand of that operator; None without.
         activation: the Scalar Engine's function that computes it, or "".
-        domain: range of floating-point operands for which `near` holds.
+        domain: range of floating-point operands for which `tolerance` holds.
         largest_quotient: largest quotient of two floating-point operands for which it holds.
     """
 
@@ -26,7 +26,7 @@ class Elementwise(Operation, kind=Kind.ELEMENTWISE, abstract=True):
     alu: ClassVar[str] = ""
     number: ClassVar[float | None] = None
     activation: ClassVar[str] = ""
-    near: ClassVar[float] = 2.0**-22
+    tolerance: ClassVar[float] = 2.0**-22
     domain: ClassVar[tuple[float, float]] = (float("-inf"), float("inf"))
     largest_quotient: ClassVar[float] = float("inf")
 

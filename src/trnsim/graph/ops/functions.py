@@ -1,6 +1,7 @@
 """Functions of one real number: exponentials, roots, waves, activations of neural networks.
 
-StableHLO and CHLO have the general ones. The Scalar Engine has the activations as one function.
+The general ones are operations of StableHLO and CHLO. An activation of a neural network is one
+operation here because the Scalar Engine computes it by one function.
 """
 
 from __future__ import annotations
@@ -13,103 +14,103 @@ import numpy as np
 from trnsim.graph.ops.elementwise import Unary
 from trnsim.graph.types import FLOATS, Array
 
-_ENGINE = "nki.api.shared.rst, Supported Activation Functions"
-_CHLO = "CHLO dialect, {}"
+_SCALAR_ENGINE_SOURCE = "nki.api.shared.rst, Supported Activation Functions"
+_CHLO_SOURCE = "CHLO dialect, {}"
 
 
-class Function(Unary, abstract=True):
-    """A function of floating point."""
+class FloatUnary(Unary, abstract=True):
+    """A unary operation on floating point."""
 
     legal = (FLOATS,)
-    near: ClassVar[float] = 2.0**-20
+    tolerance: ClassVar[float] = 2.0**-20
 
 
-class Exponential(Function, activation="exp"):
+class Exponential(FloatUnary, activation="exp"):
     """``e ** operand``."""
 
     def reference(self, operand: Array) -> Array:
-        """The power of e."""
+        """The exponential."""
         return np.exp(operand)
 
 
-class ExponentialMinusOne(Function):
+class ExponentialMinusOne(FloatUnary):
     """``e ** operand - 1``, exact also near 0."""
 
-    unit = 2.0**-100
+    tolerance_floor = 2.0**-100
 
     def reference(self, operand: Array) -> Array:
-        """The power of e, less 1."""
+        """The exponential less 1."""
         return np.expm1(operand)
 
 
-class Log(Function, activation="log"):
+class Log(FloatUnary, activation="log"):
     """The natural logarithm; `domain` is the Scalar Engine's."""
 
     domain = (2.0**-64, 2.0**64)
 
     def reference(self, operand: Array) -> Array:
-        """The logarithm."""
+        """The natural logarithm."""
         return np.log(operand)
 
 
-class LogPlusOne(Function):
+class LogPlusOne(FloatUnary):
     """``log(1 + operand)``, exact also near 0."""
 
-    unit = 2.0**-100
+    tolerance_floor = 2.0**-100
     domain = (2.0**-12 - 1, 2.0**64)
 
     def reference(self, operand: Array) -> Array:
-        """The logarithm of 1 more."""
+        """The logarithm of ``1 + operand``."""
         return np.log1p(operand)
 
 
-class Sqrt(Function, activation="sqrt"):
+class Sqrt(FloatUnary, activation="sqrt"):
     """The square root; `domain` is the Scalar Engine's."""
 
     domain = (2.0**-116, 2.0**118)
 
     def reference(self, operand: Array) -> Array:
-        """The root."""
+        """The square root."""
         return np.sqrt(operand)
 
 
-class Rsqrt(Function, activation="rsqrt"):
+class Rsqrt(FloatUnary, activation="rsqrt"):
     """``1 / sqrt(operand)``; `domain` is the Scalar Engine's."""
 
     domain = (2.0**-87, 2.0**97)
 
     def reference(self, operand: Array) -> Array:
-        """The inverse of the root."""
+        """The reciprocal of the square root."""
         return np.divide(1.0, np.sqrt(operand))
 
 
-class Cbrt(Function):
+class Cbrt(FloatUnary):
     """The cube root; negative for negative operands."""
 
     domain = (-(2.0**64), 2.0**64)
 
     def reference(self, operand: Array) -> Array:
-        """The root."""
+        """The cube root."""
         return np.cbrt(operand)
 
 
-class Tanh(Function, activation="tanh"):
+class Tanh(FloatUnary, activation="tanh"):
     """The hyperbolic tangent."""
 
     def reference(self, operand: Array) -> Array:
-        """The tangent."""
+        """The hyperbolic tangent."""
         return np.tanh(operand)
 
 
-class Logistic(Function, activation="sigmoid"):
+class Logistic(FloatUnary, activation="sigmoid"):
     """``1 / (1 + e ** -operand)``."""
 
     def reference(self, operand: Array) -> Array:
-        """Between 0 and 1."""
+        """The logistic function."""
         return _logistic(operand)
 
 
-class Sine(Function):
+class Sine(FloatUnary):
     """The sine; `domain` is where the reduction of the angle in float32 holds."""
 
     domain = (-(2.0**13), 2.0**13)
@@ -119,7 +120,7 @@ class Sine(Function):
         return np.sin(operand)
 
 
-class Cosine(Function):
+class Cosine(FloatUnary):
     """The cosine."""
 
     domain = Sine.domain
@@ -129,79 +130,79 @@ class Cosine(Function):
         return np.cos(operand)
 
 
-class Tan(Function):
+class Tan(FloatUnary):
     """The tangent."""
 
     domain = (-1.5, 1.5)  # beyond, near a pole, the angle's own rounding decides
-    near = 2.0**-17
+    tolerance = 2.0**-17
 
     def reference(self, operand: Array) -> Array:
         """The tangent."""
         return np.tan(operand)
 
 
-class Atan(Function, activation="arctan", source=_ENGINE):
+class Atan(FloatUnary, activation="arctan", source=_SCALAR_ENGINE_SOURCE):
     """The arc tangent; the Scalar Engine takes operands from -pi / 2 to pi / 2."""
 
     domain = (-math.pi / 2, math.pi / 2)
 
     def reference(self, operand: Array) -> Array:
-        """The angle."""
+        """The arc tangent."""
         return np.arctan(operand)
 
 
-class Erf(Function, activation="erf", source=_CHLO.format("erf")):
+class Erf(FloatUnary, activation="erf", source=_CHLO_SOURCE.format("erf")):
     """The error function."""
 
     def reference(self, operand: Array) -> Array:
-        """Between -1 and 1."""
+        """The error function."""
         return np.asarray(_erf(operand), np.float64)
 
 
-class Gelu(Function, activation="gelu", source=_ENGINE):
+class Gelu(FloatUnary, activation="gelu", source=_SCALAR_ENGINE_SOURCE):
     """``operand * Phi(operand)``; Phi is the normal distribution's cumulative function."""
 
     def reference(self, operand: Array) -> Array:
         """The product."""
-        return _times(operand, _phi(operand))
+        return _product(operand, _normal_cdf(operand))
 
 
-class GeluTanh(Function, activation="gelu_apprx_tanh", source=_ENGINE):
+class GeluTanh(FloatUnary, activation="gelu_apprx_tanh", source=_SCALAR_ENGINE_SOURCE):
     """The approximation of `Gelu` by a hyperbolic tangent."""
 
     def reference(self, operand: Array) -> Array:
         """``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x**3)))``."""
         inner = math.sqrt(2 / math.pi) * (operand + 0.044715 * operand**3)
-        return _times(operand, 0.5 * (1 + np.tanh(inner)))
+        return _product(operand, 0.5 * (1 + np.tanh(inner)))
 
 
-class GeluDx(Function, activation="gelu_dx", source=_ENGINE):
+class GeluDx(FloatUnary, activation="gelu_dx", source=_SCALAR_ENGINE_SOURCE):
     """The derivative of `Gelu`."""
 
     def reference(self, operand: Array) -> Array:
         """``Phi(x) + x * phi(x)``."""
         density = np.exp(-operand * operand / 2) / math.sqrt(2 * math.pi)
-        return _phi(operand) + _times(operand, density)
+        return _normal_cdf(operand) + _product(operand, density)
 
 
-class Silu(Function, activation="silu", source=_ENGINE):
+class Silu(FloatUnary, activation="silu", source=_SCALAR_ENGINE_SOURCE):
     """``operand * logistic(operand)``."""
 
     def reference(self, operand: Array) -> Array:
         """The product."""
-        return _times(operand, _logistic(operand))
+        return _product(operand, _logistic(operand))
 
 
-class SiluDx(Function, activation="silu_dx", source=_ENGINE):
+class SiluDx(FloatUnary, activation="silu_dx", source=_SCALAR_ENGINE_SOURCE):
     """The derivative of `Silu`."""
 
     def reference(self, operand: Array) -> Array:
         """``s + x * s * (1 - s)`` with s the logistic function."""
         s = _logistic(operand)
-        return s + _times(operand, s * _logistic(-operand))
+        return s + _product(operand, s * _logistic(-operand))
 
 
-class Softplus(Function, activation="softplus", source=_ENGINE):
+class Softplus(FloatUnary, activation="softplus", source=_SCALAR_ENGINE_SOURCE):
     """``log(1 + e ** operand)``."""
 
     def reference(self, operand: Array) -> Array:
@@ -209,18 +210,19 @@ class Softplus(Function, activation="softplus", source=_ENGINE):
         return np.logaddexp(0, operand)
 
 
-class Mish(Function, activation="mish", source=_ENGINE):
+class Mish(FloatUnary, activation="mish", source=_SCALAR_ENGINE_SOURCE):
     """``operand * tanh(softplus(operand))``."""
 
     def reference(self, operand: Array) -> Array:
         """The product."""
-        return _times(operand, np.tanh(np.logaddexp(0, operand)))
+        return _product(operand, np.tanh(np.logaddexp(0, operand)))
 
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def _phi(x: Array) -> Array:
+def _normal_cdf(x: Array) -> Array:
+    """The normal distribution's cumulative function."""
     return np.asarray(_half_erfc(x), np.float64)
 
 
@@ -231,6 +233,6 @@ def _logistic(x: Array) -> Array:
     return np.exp(-np.logaddexp(0, -x))
 
 
-def _times(x: Array, factor: Array) -> Array:
-    """The product, 0 where a factor that vanishes meets an infinity."""
+def _product(x: Array, factor: Array) -> Array:
+    """``x * factor``, but 0 where x is infinite and the factor 0."""
     return np.where(factor == 0, np.where(np.isnan(x), x, 0.0), x * factor)

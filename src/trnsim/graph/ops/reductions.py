@@ -67,7 +67,7 @@ class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
 
     operands = ("operand",)
     legal = ((*FLOATS, *INTEGERS),)
-    near = 2.0**-12  # each sum of a long row is rounded
+    tolerance = 2.0**-12  # each sum of a long row is rounded
     op: str = "add"
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:

@@ -26,7 +26,7 @@ class Rounding(Unary, abstract=True):
     """A whole number near the operand."""
 
     legal = (FLOATS,)
-    near = 0.0
+    tolerance = 0.0
 
 
 class Floor(Rounding):
@@ -80,7 +80,7 @@ class Convert(Unary):
     """
 
     legal = (ELEMENT_TYPES,)
-    near = 0.0
+    tolerance = 0.0
     to: str = ""
 
     def check(self, tensors: tuple[TensorType, ...]) -> None:
@@ -120,7 +120,7 @@ class BitcastConvert(Unary):
     """The operand's bits as another type of the same size."""
 
     legal = (ELEMENT_TYPES,)
-    near = 0.0
+    tolerance = 0.0
     names_dtype = False
     reads_stored = True
     to: str = "int32"
@@ -157,7 +157,7 @@ class ReducePrecision(Unary):
     """
 
     legal = (FLOATS,)
-    near = 0.0
+    tolerance = 0.0
     reads_stored = True  # whether bits of the exponent go depends on the operand's type
     format: str = "bfloat16"
 

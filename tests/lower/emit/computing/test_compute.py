@@ -146,4 +146,4 @@ def test_any_operand_may_be_one_number_throughout(example):
     with np.errstate(all="ignore"):
         wanted = graph.reference(given)
     for ours, theirs in zip(evaluate_program(graph, given, "trn3"), wanted, strict=True):
-        assert_nearly_equal(ours, theirs, operation.near, operation.unit)
+        assert_nearly_equal(ours, theirs, operation.tolerance, operation.tolerance_floor)
