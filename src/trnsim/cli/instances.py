@@ -29,20 +29,20 @@ from trnsim.workload.resident import cache_bytes, weights_bytes
 
 app = parser()
 
-_SHOWN_FIRST: Final = ("private", "on_demand", "capacity_block", "spot")
+_KIND_ORDER: Final = ("private", "on_demand", "capacity_block", "spot")
 """Kinds in the order in which the first with a price is shown, where none is asked for."""
-_NAME: Final = 26
-_LISTED: Final = columns(
+_NAME_WIDTH: Final = 26  # characters
+_INSTANCE_COLUMNS: Final = columns(
     "instance | chips | GiB | TB/s | PF/s | USD/h | kind | remark", numbers_from=8
 )
-_HELD: Final = columns(
+_FIT_COLUMNS: Final = columns(
     "instance | chips | needed | GiB a rank | USD/h | kind | remark", numbers_from=7
 )
-_KINDS: Final = (
+_KINDS_NOTE: Final = (
     "bf16: published dense TFLOP/s of all chips. Kinds of purchase differ from line to line: "
     "trnsim prices compare sets one kind side by side."
 )
-_FITS: Final = (
+_FITS_NOTE: Final = (
     "needed: instances; USD/h: of all of them. That it fits does not say that it is fast: "
     "trnsim plan."
 )
@@ -82,84 +82,92 @@ def instances(
 
     Example: trnsim instances --for llama-3.1-8b --tokens 8192 --sequences 16
     """
-    rows = own_rows(prices)
-    day = day_of(as_of, rows)
+    catalogue = own_rows(prices)
+    day = day_of(as_of, catalogue)
     if kind is not None and kind not in KINDS:
         raise BadInput(f"--price is {kind!r}; legal: {', '.join(KINDS)}")
-    known = [
-        instance for instance in rows.instances.values() if instance.accelerator in _chips(rows)
+    listed = [
+        instance
+        for instance in catalogue.instances.values()
+        if instance.accelerator in _accelerators(catalogue)
     ]
     if on:
         named = {name for platform in platforms(on) for name in platform.instances}
-        known = [instance for instance in known if instance.name in named]
-    priced = {instance.name: quote_of(instance.name, kind, day, rows) for instance in known}
+        listed = [instance for instance in listed if instance.name in named]
+    quotes = {instance.name: quote_of(instance.name, kind, day, catalogue) for instance in listed}
     if config is None:
-        values = [instance_values(instance, priced[instance.name], rows) for instance in known]
-        blocks, schema = _table(known, priced, rows), "instances/1"
+        values = [
+            instance_values(instance, quotes[instance.name], catalogue) for instance in listed
+        ]
+        blocks, schema = _instance_blocks(listed, quotes, catalogue), "instances/1"
     else:
         model = read(config)
-        kept = _tokens(model, tokens)
+        length = _tokens_of_sequence(model, tokens)
         values = [
-            _held(instance, priced[instance.name], model, kept, sequences, rows)
-            for instance in known
+            _fit_values(instance, quotes[instance.name], model, length, sequences, catalogue)
+            for instance in listed
         ]
-        blocks = [Note(_head(model, kept, sequences)), *_held_table(values, priced)]
+        blocks = [Note(_size_sentence(model, length, sequences)), *_fit_blocks(values, quotes)]
         schema = "instances-for/1"
-    *table, note = blocks
-    sections = [Section("", table), Section("", [note])]
+    *table, footnote = blocks
+    sections = [Section("", table), Section("", [footnote])]
     return Document("Instances", values, sections, schema=schema)
 
 
-def _chips(rows: Catalogue) -> set[str]:
-    return {*rows.chips, *rows.gpus}
+def _accelerators(catalogue: Catalogue) -> set[str]:
+    """Names of the chips and GPUs that the catalogue describes."""
+    return {*catalogue.chips, *catalogue.gpus}
 
 
-def quote_of(name: str, kind: str | None, day: date, rows: Catalogue) -> Quote:
+def quote_of(name: str, kind: str | None, day: date, catalogue: Catalogue) -> Quote:
     """The quote of `kind`; without, of the first kind with a price."""
-    kinds = (kind,) if kind is not None else _SHOWN_FIRST
-    quotes = [quote(name, purchase_kind, as_of=day, rows=rows) for purchase_kind in kinds]
-    return next((price for price in quotes if price.usd_per_hour is not None), quotes[-1])
+    kinds = (kind,) if kind is not None else _KIND_ORDER
+    quotes = [quote(name, purchase_kind, as_of=day, rows=catalogue) for purchase_kind in kinds]
+    return next((offer for offer in quotes if offer.usd_per_hour is not None), quotes[-1])
 
 
-def _usd(price: Quote, times: int = 1) -> str:
-    usd = price.usd_per_hour
+def _usd_text(quote: Quote, times: int = 1) -> str:
+    usd = quote.usd_per_hour
     return "none" if usd is None else f"{times * usd:,.5g}"
 
 
-def _kind(price: Quote) -> str:
-    return "-" if price.usd_per_hour is None else price.kind
+def _kind_text(quote: Quote) -> str:
+    return "-" if quote.usd_per_hour is None else quote.kind
 
 
-def _table(known: list[Instance], priced: dict[str, Quote], rows: Catalogue) -> list[Block]:
+def _instance_blocks(
+    listed: list[Instance], quotes: dict[str, Quote], catalogue: Catalogue
+) -> list[Block]:
     bandwidths = {
-        instance.name: instance.count * rows.accelerator(instance.accelerator).memory_bytes_per_s
-        for instance in known
+        instance.name: instance.count
+        * catalogue.accelerator(instance.accelerator).memory_bytes_per_s
+        for instance in listed
     }
     lines = [
         (
-            clipped(instance.name, _NAME),
+            clipped(instance.name, _NAME_WIDTH),
             f"{instance.count} {instance.accelerator}",
             f"{instance.memory_bytes / GIB:,.0f}",
             f"{bandwidths[instance.name] / TERA:.3g}",
-            _peta(instance, rows),
-            _usd(priced[instance.name]),
-            _kind(priced[instance.name]),
-            remark(priced[instance.name]),
+            _bf16_pflop_text(instance, catalogue),
+            _usd_text(quotes[instance.name]),
+            _kind_text(quotes[instance.name]),
+            remark(quotes[instance.name]),
         )
-        for instance in known
+        for instance in listed
     ]
-    return [Table(_LISTED, lines), Note(_KINDS)]
+    return [Table(_INSTANCE_COLUMNS, lines), Note(_KINDS_NOTE)]
 
 
-def _peta(instance: Instance, rows: Catalogue) -> str:
+def _bf16_pflop_text(instance: Instance, catalogue: Catalogue) -> str:
     """Published dense BF16 PFLOP/s of all chips, where there is one."""
-    peak = rows.accelerator(instance.accelerator).peak_flop_per_s.get("bf16")
+    peak = catalogue.accelerator(instance.accelerator).peak_flop_per_s.get("bf16")
     return "-" if peak is None else f"{instance.count * peak / (1000 * TERA):.3g}"
 
 
-def instance_values(instance: Instance, price: Quote, rows: Catalogue) -> dict[str, Any]:
+def instance_values(instance: Instance, quote: Quote, catalogue: Catalogue) -> dict[str, Any]:
     """An instance type as JSON, with its price."""
-    chip = rows.accelerator(instance.accelerator)
+    chip = catalogue.accelerator(instance.accelerator)
     return {
         **picked(instance, "name chip=accelerator chips=count"),
         "memory_bytes": float(instance.memory_bytes),
@@ -168,21 +176,21 @@ def instance_values(instance: Instance, price: Quote, rows: Catalogue) -> dict[s
             dtype: float(instance.count * peak) for dtype, peak in chip.peak_flop_per_s.items()
         },
         **picked(instance, "efa_bytes_per_s topology note source=memory_bytes.provenance.source"),
-        **_price_values(price),
+        **_price_values(quote),
     }
 
 
-def _price_values(price: Quote, times: int = 1) -> dict[str, Any]:
-    usd = price.usd_per_hour
+def _price_values(quote: Quote, times: int = 1) -> dict[str, Any]:
+    usd = quote.usd_per_hour
     return {
         "usd_per_hour": None if usd is None else float(times * usd),
-        "price_kind": None if usd is None else price.kind,
-        "price_as_of": price.row.last_seen if usd is not None and price.row else None,
-        "is_price_stale": price.is_stale,
+        "price_kind": None if usd is None else quote.kind,
+        "price_as_of": quote.row.last_seen if usd is not None and quote.row else None,
+        "is_price_stale": quote.is_stale,
     }
 
 
-def _tokens(model: Architecture, asked: int | None) -> int:
+def _tokens_of_sequence(model: Architecture, asked: int | None) -> int:
     """Tokens of a sequence: as asked, or all that the model knows.
 
     Raises:
@@ -195,51 +203,52 @@ def _tokens(model: Architecture, asked: int | None) -> int:
     return max(model.max_positions, 1)
 
 
-def _held(
+def _fit_values(
     instance: Instance,
-    price: Quote,
+    quote: Quote,
     model: Architecture,
     tokens: int,
     sequences: int,
-    rows: Catalogue,
+    catalogue: Catalogue,
 ) -> dict[str, Any]:
-    """One instance type: how many of it hold the model, and what that costs an hour."""
-    fit = holding(model, machine(instance.name, rows=rows), tokens=tokens, sequences=sequences)
-    head = picked(instance, "name chip=accelerator chips=count")
+    """An instance type as JSON: the number that holds the model, and its USD an hour."""
+    fit = holding(model, machine(instance.name, rows=catalogue), tokens=tokens, sequences=sequences)
+    instance_type = picked(instance, "name chip=accelerator chips=count")
     if fit is None:
-        return {**head, "instances": None, **_price_values(price, 0), "usd_per_hour": None}
+        return {**instance_type, "instances": None, **_price_values(quote, 0), "usd_per_hour": None}
     return {
-        **head,
+        **instance_type,
         **picked(fit, "instances tensor pipeline"),
         "needed_bytes_per_rank": fit.needed_bytes,
         "usable_bytes_per_rank": fit.usable_bytes,
-        **_price_values(price, fit.instances),
+        **_price_values(quote, fit.instances),
     }
 
 
-def _head(model: Architecture, tokens: int, sequences: int) -> str:
+def _size_sentence(model: Architecture, tokens: int, sequences: int) -> str:
+    """The bytes of a model's weights and KV cache, in words."""
     weights = weights_bytes(model) / GIB
-    kept = sequences * cache_bytes(model, tokens, source=tokens) / GIB if model.is_generating else 0
+    cache = sequences * cache_bytes(model, tokens, source=tokens) if model.is_generating else 0
     return (
         f"{model.name}: weights {weights:,.4g} GiB; keys and values of {sequences:,} x "
-        f"{tokens:,} tokens {kept:,.4g} GiB"
+        f"{tokens:,} tokens {cache / GIB:,.4g} GiB"
     )
 
 
-def _held_table(held: list[dict[str, Any]], priced: dict[str, Quote]) -> list[Block]:
+def _fit_blocks(fits: list[dict[str, Any]], quotes: dict[str, Quote]) -> list[Block]:
     lines = [
         (
-            clipped(row["name"], _NAME),
+            clipped(row["name"], _NAME_WIDTH),
             f"{row['chips']} {row['chip']}",
             "none fits" if row["instances"] is None else f"{row['instances']:,}",
             "-"
             if row["instances"] is None
             else f"{row['needed_bytes_per_rank'] / GIB:.3g} of "
             f"{row['usable_bytes_per_rank'] / GIB:.3g}",
-            "-" if row["instances"] is None else _usd(priced[row["name"]], row["instances"]),
-            _kind(priced[row["name"]]),
-            remark(priced[row["name"]]),
+            "-" if row["instances"] is None else _usd_text(quotes[row["name"]], row["instances"]),
+            _kind_text(quotes[row["name"]]),
+            remark(quotes[row["name"]]),
         )
-        for row in held
+        for row in fits
     ]
-    return [Table(_HELD, lines), Note(_FITS)]
+    return [Table(_FIT_COLUMNS, lines), Note(_FITS_NOTE)]
