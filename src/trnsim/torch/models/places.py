@@ -8,7 +8,7 @@ place of the operation that they differentiate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
