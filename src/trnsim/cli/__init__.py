@@ -74,7 +74,7 @@ _EPILOG: Final = """
 Begin with:
   trnsim demo  a kernel, a mistake, a training loop, a cost
   trnsim run examples/attention.py  a program's kernels: values, time, a page
-  trnsim plan train llama-3.1-8b  time and USD on trn1, trn2, trn3 and p5en
+  trnsim plan train llama-3.1-8b  time and USD, platform by platform
   trnsim COMMAND --help  what a command answers, its options, an example
 
 An option means the same in every command: --on names chips, families or instance types, --json

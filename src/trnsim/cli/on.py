@@ -7,15 +7,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trnsim.arch import Target
+from trnsim.arch import TARGETS, Target
 from trnsim.errors import BadInput
 from trnsim.place.platform import Platform
 
 __all__ = ["On", "RequiredOn", "chips", "listed", "on_option", "one_platform", "platforms"]
 
 _HELP: Final = (
-    "Chips (trn2), families (p5en) or instance types (trn2.48xlarge), in any case; with commas, or "
-    "--on again."
+    f"Chips ({', '.join(TARGETS)}), families (p5en) or instance types (trn2.48xlarge), in any "
+    "case; with commas, or --on again."
 )
 
 
@@ -86,8 +86,6 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
     Raises:
         BadInput: a platform is unknown, or has a chip that trnsim plans for and does not emulate.
     """
-    from trnsim.arch import TARGETS  # noqa: PLC0415  as above
-
     by_chip = {target.chip: target for target in TARGETS.values()}
     named: dict[str, Target] = {}
     for platform in platforms(on or [default]):
