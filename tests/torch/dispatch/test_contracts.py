@@ -9,15 +9,19 @@ aten = torch.ops.aten
 
 def test_a_fresh_result():
     contract = read_contract(aten.add.Tensor)
-    assert (contract.name, contract.returned, contract.outs) == ("aten::add.Tensor", (None,), ())
+    assert (contract.name, contract.returned_arguments, contract.outs) == (
+        "aten::add.Tensor",
+        (None,),
+        (),
+    )
     assert contract.tensors == {"self", "other"}
 
 
 def test_results_that_are_arguments():
-    assert read_contract(aten.add_.Tensor).returned == ((0, "self"),)
+    assert read_contract(aten.add_.Tensor).returned_arguments == ((0, "self"),)
     assert read_contract(aten.add.out).outs == ("out",)
     legit = read_contract(aten._native_batch_norm_legit.default)
-    assert legit.returned == (None, None, None)
+    assert legit.returned_arguments == (None, None, None)
 
 
 def test_views_devices_and_random_numbers():
