@@ -13,10 +13,10 @@ from trnsim.formatting import enumerated
 Has = Callable[[NeuronCore], object]
 """A predicate on a core; any true value means yes: ``lambda core: core.features.mx``."""
 
-_PAIR = 2
+_PAIRED_CORES = 2
 CORES_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"
 """AWS's variable for the physical cores in a logical one."""
-_OLDER = "NEURON_RT_VIRTUAL_CORE_SIZE"
+_OLDER_CORES_VARIABLE = "NEURON_RT_VIRTUAL_CORE_SIZE"
 """The name of that variable in aws-neuron-sdk libraries/nxd-inference/tutorials/trn2-*.rst."""
 INSTANCE_VARIABLE = "TRNSIM_INSTANCE"
 """The variable that names the emulated instance."""
@@ -24,7 +24,7 @@ INSTANCE_VARIABLE = "TRNSIM_INSTANCE"
 
 def configured_cores() -> tuple[str, str] | None:
     """The name and value of the variable that sets the physical cores in a logical one, if any."""
-    names = (CORES_VARIABLE, _OLDER)
+    names = (CORES_VARIABLE, _OLDER_CORES_VARIABLE)
     return next(((name, os.environ[name]) for name in names if os.environ.get(name)), None)
 
 
@@ -66,7 +66,7 @@ def paired(chip: Target) -> NeuronCore:
     Raises:
         BadInput: for a chip whose cores cannot be paired.
     """
-    if chip.core.logical_core_max < _PAIR:
+    if chip.core.logical_core_max < _PAIRED_CORES:
         alternatives = enumerated([target.name for target in having(makes_pairs)], "or")
         raise BadInput(
             f"a kernel launched as kernel[2] on {chip.core.name}; legal: kernel[1], as its cores "
@@ -79,4 +79,4 @@ def paired(chip: Target) -> NeuronCore:
 
 def makes_pairs(core: NeuronCore) -> bool:
     """True if two such cores can form a logical core (logical-neuroncore-config.rst)."""
-    return core.logical_core_max >= _PAIR
+    return core.logical_core_max >= _PAIRED_CORES

@@ -38,10 +38,10 @@ __all__ = [
 
 Row = Mapping[str, Any]
 
-_NEAR: Final = 3
+_MOST_SIMILAR_NAMES: Final = 3
 """Number of names that a refusal proposes."""
 
-_SI: Final[Mapping[str, float]] = {
+_FACTOR_OF_UNIT: Final[Mapping[str, float]] = {
     "": 1.0,
     "x": 1.0,
     "W": 1.0,
@@ -60,7 +60,7 @@ _SI: Final[Mapping[str, float]] = {
     "GiB/s": 2.0**30,
     "Gbps": 1e9 / 8,
 }
-_SPELLINGS: Final[Mapping[str, str]] = {
+_UNIT_SPELLINGS: Final[Mapping[str, str]] = {
     "TFLOPS/TOPS": "TFLOPS",
     "GB/GiB": "GB",
     "GB/s bidir": "GB/s",
@@ -251,7 +251,7 @@ class Catalogue:
 
 
 def _unknown(kind: str, name: str, legal: list[str]) -> BadInput:
-    near = get_close_matches(name, legal, _NEAR)
+    near = get_close_matches(name, legal, _MOST_SIMILAR_NAMES)
     return BadInput(
         f"{kind} {name!r} is not in the catalogue; legal: {', '.join(legal)}",
         fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
@@ -325,8 +325,8 @@ def _provenance(keys: list[str], sources: Row, note: str = "") -> Provenance:
 
 def _fact(leaf: Row, sources: Row) -> Rate:
     stated = str(leaf["unit"])
-    unit = _SPELLINGS.get(stated, stated)
-    scaled = float(leaf["value"]) * _SI[unit]
+    unit = _UNIT_SPELLINGS.get(stated, stated)
+    scaled = float(leaf["value"]) * _FACTOR_OF_UNIT[unit]
     return Rate(scaled, _provenance(leaf["source"], sources, leaf.get("note") or ""))
 
 
@@ -400,17 +400,19 @@ def _instance(row: Row, sources: Row) -> Instance:
         accelerator=row["accelerator"],
         count=int(row["count"]),
         memory_bytes=Rate(
-            row["accel_mem_gib"] * _SI["GB" if is_decimal else "GiB"],
+            row["accel_mem_gib"] * _FACTOR_OF_UNIT["GB" if is_decimal else "GiB"],
             provenance,
         ),
         link_bytes_per_s=_optional(row.get("link"), sources),
-        efa_bytes_per_s=Rate(efa_gbps * _SI["Gbps"], provenance) if efa_gbps else None,
+        efa_bytes_per_s=Rate(efa_gbps * _FACTOR_OF_UNIT["Gbps"], provenance) if efa_gbps else None,
         efa_devices=row.get("efa_devices") or 0,
         topology=row["topology"],
         shape=row.get("shape", ""),
         note=row.get("note") or "",
         vcpus=int(row["vcpu"]),
-        host_bytes=Rate(row["ram_gib"] * _SI["GiB"], provenance) if row["ram_gib"] else None,
+        host_bytes=Rate(row["ram_gib"] * _FACTOR_OF_UNIT["GiB"], provenance)
+        if row["ram_gib"]
+        else None,
     )
 
 

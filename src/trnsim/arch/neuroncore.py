@@ -12,7 +12,7 @@ from typing import Final
 from trnsim.arch.features import Features
 from trnsim.facts import Count, Fact, Rate
 
-_RATIOS: Final = ("_speedup", "_slowdown")
+_RATIO_SUFFIXES: Final = ("_speedup", "_slowdown")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,5 +121,5 @@ class NeuronCore:
         return {
             name: rate
             for name, rate in rates.items()
-            if not (name.endswith(_RATIOS) and float(rate) == 1.0)
+            if not (name.endswith(_RATIO_SUFFIXES) and float(rate) == 1.0)
         }

@@ -16,9 +16,11 @@ from trnsim.facts import Rate
 
 app = parser()
 
-_FP8 = ("fp8", "fp8_e4", "mxfp8", "cfp8")
-_FP4 = ("fp4", "mxfp4")
-_CHIPS: Final = columns("chip | year | bf16 | clock | fp8 | fp4 | GiB | TB/s | link GB/s | W")
+_FP8_PEAKS = ("fp8", "fp8_e4", "mxfp8", "cfp8")
+_FP4_PEAKS = ("fp4", "mxfp4")
+_CHIP_COLUMNS: Final = columns(
+    "chip | year | bf16 | clock | fp8 | fp4 | GiB | TB/s | link GB/s | W"
+)
 _NOTES: Final = (
     "bf16, fp8, fp4: published dense TFLOP/s; clock: bf16 as array x clock.",
     "fp8 of Trainium1 and Inferentia2 is cFP8, of Trainium3 MXFP8; of TPU v5e INT8.",
@@ -43,7 +45,9 @@ def chips(*, on: On = None) -> Document:
         known, announced = [chip for chip in known if chip.name in named], []
     cards = [block for chip in announced for block in announced_card(chip)]
     sections = [
-        Section("Chips", [Table(_CHIPS, [_row(chip) for chip in known])], heading_place="page"),
+        Section(
+            "Chips", [Table(_CHIP_COLUMNS, [_row(chip) for chip in known])], heading_place="page"
+        ),
         Section("", [Note(said) for said in _NOTES]),
         Section("Announced", cards, heading_place="page"),
         Section("Sources disagree", [] if on else contradictions(rows), heading_place="page"),
@@ -60,8 +64,8 @@ def _row(chip: Accelerator) -> tuple[str, ...]:
         "-" if chip.year is None else f"{chip.year:.0f}",
         tera(peaks.get("bf16")),
         tera(chip.clock_peak_flop_per_s.get("bf16")),
-        tera(_first(peaks, _FP8)),
-        tera(_first(peaks, _FP4)),
+        tera(_first(peaks, _FP8_PEAKS)),
+        tera(_first(peaks, _FP4_PEAKS)),
         f"{chip.memory_bytes / GIB:.4g}",
         f"{chip.memory_bytes_per_s / TERA:.3g}",
         "-" if link is None else f"{link / GIGA:,.4g}",

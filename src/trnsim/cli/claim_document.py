@@ -26,11 +26,11 @@ from trnsim.system.claims.amounts import Grade
 from trnsim.system.claims.verdict import TOLERANCE, ClaimVerdict, figures_of, text
 
 _TITLE: Final = "What is claimed of Trainium and Inferentia"
-_SHOWN: Final = 4
+_MOST_SHOWN_BASES: Final = 4
 """Bases of a part that the page shows at once; the others open."""
-_DOUBTED: Final = "in doubt"
-_LIST: Final = columns("id | verdict | claimed | ours | what is claimed", numbers_from=5)
-_BASES: Final = (Column(""), Column("", is_number=True, is_right=True), Column(""))
+_DOUBT_REMARK: Final = "in doubt"
+_CLAIM_COLUMNS: Final = columns("id | verdict | claimed | ours | what is claimed", numbers_from=5)
+_BASIS_COLUMNS: Final = (Column(""), Column("", is_number=True, is_right=True), Column(""))
 _INDENT: Final = 5
 _LEGEND: Final = (
     f"A figure within {TOLERANCE:.0%} of a claimed number, or inside a claimed range, agrees and "
@@ -105,7 +105,7 @@ def _list(claims: Iterable[Claim]) -> Table:
             ]
         else:
             rows.append((name, verdict, first.claimed, ours(first), claim.says))
-    return Table(_LIST, rows)
+    return Table(_CLAIM_COLUMNS, rows)
 
 
 def _verdict(verdict: ClaimVerdict) -> Mark:
@@ -136,7 +136,10 @@ def claim_section(claim: Claim, **place: Any) -> Section:
         blocks += _part(part, claim)
     if claim.besides:
         rows = [_basis(basis, claim, is_hit=False) for basis in claim.besides]
-        blocks += [Note("so:", _INDENT, kind="strong"), Table(_BASES, rows, _INDENT, "small")]
+        blocks += [
+            Note("so:", _INDENT, kind="strong"),
+            Table(_BASIS_COLUMNS, rows, _INDENT, "small"),
+        ]
     notes = (*claim.notes, *assumed_of(claim))
     blocks += [Note(f"note: {note}", _INDENT, 0, "soft") for note in notes]
     if claim.sources:
@@ -150,14 +153,14 @@ def _part(part: ClaimPart, claim: Claim) -> list[Block]:
         _basis(basis, claim, is_hit=part.matches(basis) and not basis.doubts)
         for basis in part.bases
     ]
-    first, more = rows[:_SHOWN], rows[_SHOWN:]
+    first, more = rows[:_MOST_SHOWN_BASES], rows[_MOST_SHOWN_BASES:]
     blocks: list[Block] = [
         Note(f"{part.quantity}: claimed {part.claimed}{verdict}", _INDENT, 0, "strong"),
-        Table(_BASES, rows, _INDENT, place="text"),
-        Table(_BASES, first, kind="small", place="page"),
+        Table(_BASIS_COLUMNS, rows, _INDENT, place="text"),
+        Table(_BASIS_COLUMNS, first, kind="small", place="page"),
     ]
     if more:
-        rest = Table(_BASES, more, kind="small")
+        rest = Table(_BASIS_COLUMNS, more, kind="small")
         blocks.append(Folded(f"{len(more)} more", [rest], place="page"))
     return blocks + [Note(f"not known: {text}", 2 * _INDENT, 0, "soft") for text in part.missing]
 
@@ -184,4 +187,4 @@ def assumed_of(claim: Claim) -> tuple[str, ...]:
 def kind_of(basis: ClaimBasis) -> str:
     """The kind of a basis's evidence, and whether it is in doubt."""
     is_known = basis.doubts and basis.kind is not Grade.ASSUMED
-    return f"{basis.kind.value}, {_DOUBTED}" if is_known else basis.kind.value
+    return f"{basis.kind.value}, {_DOUBT_REMARK}" if is_known else basis.kind.value

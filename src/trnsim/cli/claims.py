@@ -15,7 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.system.claims import Claim
 from trnsim.system.claims import claims as all_claims
 
-_NEAR: Final = 3
+_MOST_SIMILAR_NAMES: Final = 3
 
 app = parser()
 
@@ -52,7 +52,7 @@ def _chosen(id_: str) -> list[Claim]:
     named = [claim for claim in judged if claim.id == id_.upper()]
     if not named:
         names = [claim.id for claim in judged]
-        near = ", ".join(get_close_matches(id_.upper(), names, _NEAR)) or names[0]
+        near = ", ".join(get_close_matches(id_.upper(), names, _MOST_SIMILAR_NAMES)) or names[0]
         raise BadInput(
             f"there is no claim {id_!r}; legal: {names[0]} to {names[-1]}",
             fix=f"perhaps {near}; trnsim claims lists all",

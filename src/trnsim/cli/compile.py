@@ -80,7 +80,7 @@ _Explain = Annotated[
         "time with and without each: it is compiled once more for each.",
     ),
 ]
-_FIGURES: Final = (
+_TABLE_COLUMNS: Final = (
     "target",
     "lnc",
     "subject",
@@ -188,7 +188,7 @@ def _document(
         paths = [(kind, str(path)) for kind, path in files]
         sections.append(Section("", [labelled(paths, indent=2)], place="text"))
     shown = values[0] if len(values) == 1 else values
-    rows = records([{key: each[key] for key in _FIGURES} for each in values], _FIGURES)
+    rows = records([{key: each[key] for key in _TABLE_COLUMNS} for each in values], _TABLE_COLUMNS)
     return Document(model.name, shown, sections, rows=rows, schema="compile/1")
 
 

@@ -17,8 +17,8 @@ from trnsim.demo import examples
 from trnsim.document.text import section_text, wrapped
 from trnsim.errors import BadInput
 
-_ROWS = 512
-_NEXT = "trnsim run, trnsim plan train, trnsim assess"
+_TILE_ROWS = 512
+_NEXT_COMMANDS = "trnsim run, trnsim plan train, trnsim assess"
 
 app = parser()
 
@@ -45,10 +45,10 @@ def show(
     Example: trnsim demo --on trn3
     """
     (chip,) = chips_of([one_platform(on, "trn2").name])
-    if sequence < 1 or sequence % _ROWS:
+    if sequence < 1 or sequence % _TILE_ROWS:
         raise BadInput(
-            f"--sequence is {sequence}; legal: a multiple of {_ROWS}",
-            fix=f"the example works on blocks of {_ROWS} keys: --sequence 1024",
+            f"--sequence is {sequence}; legal: a multiple of {_TILE_ROWS}",
+            fix=f"the example works on blocks of {_TILE_ROWS} keys: --sequence 1024",
         )
     if report.suffix.lower() != ".html":
         report /= "attention.html"
@@ -65,5 +65,5 @@ def show(
     for section in sections:
         echo(section_text("", section(), width()))
     page = kernel.run.report(report)
-    last = f"Report      {examples.short(page)}     next: {_NEXT}"
+    last = f"Report      {examples.short(page)}     next: {_NEXT_COMMANDS}"
     echo("\n".join(wrapped(last, width(), hanging=12)))

@@ -14,9 +14,9 @@ from trnsim.foreign_text import terminal_text
 
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended, as shells count it."""
-_EXTRAS: Final = {"torch": "pip install 'trnsim[torch]'"}
+_INSTALLS_BY_MODULE: Final = {"torch": "pip install 'trnsim[torch]'"}
 _PACKAGE: Final = Path(trnsim.__file__).parent
-_PARSERS: Final = frozenset({"typer", "click"})
+_PARSER_PACKAGES: Final = frozenset({"typer", "click"})
 """Recent releases of typer carry click inside them; older ones need it as a package."""
 
 
@@ -38,8 +38,8 @@ def show(error: BaseException, script: Path, place: str = "") -> int:
         complain(f"{place}{message(error)}")
         return 2
     sys.stderr.write(terminal_text(users_traceback(error, script)))
-    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-        sys.stderr.write(f"trnsim: {error.name} is an extra: {_EXTRAS[error.name]}\n")
+    if isinstance(error, ModuleNotFoundError) and error.name in _INSTALLS_BY_MODULE:
+        sys.stderr.write(f"trnsim: {error.name} is an extra: {_INSTALLS_BY_MODULE[error.name]}\n")
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 
@@ -78,7 +78,7 @@ def _is_machinery(file: str) -> bool:
         is_ours(file)
         or file.startswith("<")
         or path == Path(sys.argv[0])
-        or not _PARSERS.isdisjoint(parent.name for parent in path.parents)
+        or not _PARSER_PACKAGES.isdisjoint(parent.name for parent in path.parents)
     )
 
 

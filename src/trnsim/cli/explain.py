@@ -27,8 +27,8 @@ from trnsim.system.claims import claims
 app = parser()
 
 PRICE: Final = ("price", "prices")
-_NEAR: Final = 5
-_RULES: Final = (
+_MOST_SIMILAR_NAMES: Final = 5
+_PRICE_RULES: Final = (
     "No kind stands in for another: where AWS publishes no price of a kind, there is none.",
     (
         "Two kinds in one comparison are refused unless --mixed-prices, and then every line says "
@@ -121,7 +121,9 @@ def _other(name: str) -> Document:
         return claim_document(judged[name.upper()])
     legal = [*Instruction.registry, *judged, *_names(rows), *PRICE]
     wanted = {known.lower(): known for known in legal}
-    near = get_close_matches(name.rpartition(".")[2].lower(), wanted, _NEAR, cutoff=0.4)
+    near = get_close_matches(
+        name.rpartition(".")[2].lower(), wanted, _MOST_SIMILAR_NAMES, cutoff=0.4
+    )
     near += get_close_matches(name.lower(), wanted, 1)
     said = ", ".join(dict.fromkeys(wanted[match] for match in near))
     raise BadInput(
@@ -169,6 +171,6 @@ def _prices(rows: Catalogue, kinds: tuple[str, ...]) -> Document:
     notes = [
         Note(head),
         *(Note("{kind}: {terms} ({source})".format(**row), 2, 2) for row in values),
-        *(Note(rule, hanging=0) for rule in _RULES),
+        *(Note(rule, hanging=0) for rule in _PRICE_RULES),
     ]
     return Document("Prices", values, [Section("", notes)], schema="explain-prices/1")

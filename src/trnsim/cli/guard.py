@@ -18,7 +18,7 @@ from trnsim.document.answer import Block, Document, Note, Section, Table, column
 from trnsim.document.values import picked, plain
 from trnsim.formatting import amount
 
-_MONTHS: Final = columns(
+_MONTH_COLUMNS: Final = columns(
     "month | billed USD | expected USD | saving | predicted | saved so far USD"
 )
 
@@ -94,7 +94,7 @@ def _blocks(saving: RealisedSaving) -> list[Block]:
         lines.append(f"not in the bill: {', '.join(saving.missing)}")
     if any(month.volume is None for month in saving.months):
         lines.append("months without a volume are taken to have that of the decision")
-    table = Table(_MONTHS, [_row(month) for month in saving.months])
+    table = Table(_MONTH_COLUMNS, [_row(month) for month in saving.months])
     return [Note(saving.workload.name), table, *map(Note, lines)]
 
 

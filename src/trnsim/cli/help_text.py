@@ -20,29 +20,29 @@ __all__ = ["HIDDEN_NAMES", "help_text", "usage"]
 
 HIDDEN_NAMES: Final = ("--out", "--instance")
 """Former names of options, which are read and not listed: of --output or --folder, and --on."""
-_WIDEST: Final = 100
+_MOST_HELP_CHARS: Final = 100
 """Columns of a help, however wide the terminal is."""
-_INDENT: Final = 2
-_GAP: Final = 2
-_NAMES: Final = 30
+_INDENT_CHARS: Final = 2
+_GAP_CHARS: Final = 2
+_MOST_NAME_CHARS: Final = 30
 """Columns for names of options and commands, at most; and at most this part of the line."""
 _NAMES_PART: Final = 0.42
-_LABEL: Final = len("  Examples:")
+_MOST_LABEL_CHARS: Final = len("  Examples:")
 """Columns of the label of an example; below a longer one the example begins a line."""
-_EXAMPLE: Final = re.compile(r"(?:(?P<label>[^:]+): )?(?P<command>trnsim .+)", re.DOTALL)
-_WORD: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
-_TYPE: Final = re.compile(r" ?<[^>]*>")
-_DEFAULT: Final = re.compile(r"\[default: \((.*)\)\]")
+_EXAMPLE_PATTERN: Final = re.compile(r"(?:(?P<label>[^:]+): )?(?P<command>trnsim .+)", re.DOTALL)
+_WORD_PATTERN: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_TYPE_PATTERN: Final = re.compile(r" ?<[^>]*>")
+_DEFAULT_PATTERN: Final = re.compile(r"\[default: \((.*)\)\]")
 """A default in words, which the parser puts in brackets of its own."""
-_RANGE: Final = re.compile(r"; (\d+)<=x<=(\d+)\]")
-_FORMER: Final = re.compile(rf", (?:{'|'.join(HIDDEN_NAMES)})(?![\w-])")
+_RANGE_PATTERN: Final = re.compile(r"; (\d+)<=x<=(\d+)\]")
+_HIDDEN_NAMES_PATTERN: Final = re.compile(rf", (?:{'|'.join(HIDDEN_NAMES)})(?![\w-])")
 
 Row = tuple[str, str]
 
 
 def help_text(command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None = None) -> str:
     """The help of a command, without a line end; `groups` name its subcommands by heading."""
-    room = min(width(), _WIDEST)
+    room = min(width(), _MOST_HELP_CHARS)
     parts = [
         usage(command, context, room),
         _paragraphs(inspect.cleandoc(command.help or ""), room),
@@ -62,7 +62,7 @@ def usage(command: Any, context: Any, room: int | None = None) -> str:
             pieces.append(name if parameter.required else f"[{name}]")
     pieces += ["COMMAND [ARGS]..."] if hasattr(command, "commands") else []
     line = f"Usage: {context.command_path} {' '.join(pieces)}"
-    return "\n".join(wrapped(line, room or min(width(), _WIDEST), hanging=len("Usage: ")))
+    return "\n".join(wrapped(line, room or min(width(), _MOST_HELP_CHARS), hanging=len("Usage: ")))
 
 
 def _argument_name(parameter: Any) -> str:
@@ -86,12 +86,12 @@ def _paragraph(block: str, room: int) -> list[str]:
         pairs = [tuple(re.split(r" {2,}", row.strip(), maxsplit=1)) for row in rows]
         return _listing(heading.rstrip(":"), [(row[0], "".join(row[1:])) for row in pairs], room)
     prose = " ".join(block.split())
-    example = _EXAMPLE.fullmatch(prose)
+    example = _EXAMPLE_PATTERN.fullmatch(prose)
     if example is None:
-        return wrapped(prose, room, _INDENT)
-    label = f"{' ' * _INDENT}{example['label']}:" if example["label"] else ""
-    is_beside = len(label) <= _LABEL
-    indent = (len(label) if label else 1) + 1 if is_beside else 2 * _INDENT
+        return wrapped(prose, room, _INDENT_CHARS)
+    label = f"{' ' * _INDENT_CHARS}{example['label']}:" if example["label"] else ""
+    is_beside = len(label) <= _MOST_LABEL_CHARS
+    indent = (len(label) if label else 1) + 1 if is_beside else 2 * _INDENT_CHARS
     lines = [" " * indent + line for line in _command_lines(example["command"], room - indent)]
     return [label + lines[0][len(label) :], *lines[1:]] if is_beside else [label, *lines]
 
@@ -99,7 +99,7 @@ def _paragraph(block: str, room: int) -> list[str]:
 def _command_lines(command: str, room: int) -> list[str]:
     """A command in lines that a shell reads as one; an option stays beside its value."""
     words: list[str] = []
-    for word in _WORD.findall(command):
+    for word in _WORD_PATTERN.findall(command):
         is_value = words and re.fullmatch(r"--?[\w-]+", words[-1]) and not word.startswith("-")
         if is_value and len(words[-1]) + len(word) + 1 <= room - 4:
             words[-1] += f" {word}"
@@ -125,11 +125,11 @@ def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
             name = _argument_name(parameter)
             rows["Arguments"].append((name, record[1].replace("[required]", "").rstrip()))
         else:
-            names = _FORMER.sub("", record[0])
-            help_ = _DEFAULT.sub(r"[default: \1]", record[1])
-            help_ = _RANGE.sub(r"; \1 to \2]", help_)
+            names = _HIDDEN_NAMES_PATTERN.sub("", record[0])
+            help_ = _DEFAULT_PATTERN.sub(r"[default: \1]", record[1])
+            help_ = _RANGE_PATTERN.sub(r"; \1 to \2]", help_)
             rows["Options"].append(
-                (_TYPE.sub("", names), help_.replace("[default: required]", "[required]"))
+                (_TYPE_PATTERN.sub("", names), help_.replace("[default: required]", "[required]"))
             )
     for heading, listed in rows.items():
         if listed:
@@ -154,14 +154,14 @@ def _summary(command: Any) -> str:
 def _listing(heading: str, rows: Iterable[Row], room: int, widest: int = 0) -> list[str]:
     """Names below a heading, each with its text beside it, or below where the name is long."""
     rows = list(rows)
-    most = min(_NAMES, int(room * _NAMES_PART))
+    most = min(_MOST_NAME_CHARS, int(room * _NAMES_PART))
     names = max((len(name) for name, _ in rows if len(name) <= most), default=most)
-    column = _INDENT + max(names, min(widest, most)) + _GAP
+    column = _INDENT_CHARS + max(names, min(widest, most)) + _GAP_CHARS
     lines = [emphasised(f"{heading}:")]
     for name, prose in rows:
-        start = " " * _INDENT + name
-        if len(start) + _GAP > column:
-            lines += wrapped(name, room, _INDENT, _INDENT)
+        start = " " * _INDENT_CHARS + name
+        if len(start) + _GAP_CHARS > column:
+            lines += wrapped(name, room, _INDENT_CHARS, _INDENT_CHARS)
             start = ""
         told = wrapped(prose, room - column) if prose else []
         if told and start:

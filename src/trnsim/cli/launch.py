@@ -20,7 +20,7 @@ from trnsim.errors import BadInput
 from trnsim.launch import launcher, report
 from trnsim.launch.job import LaunchJob, job
 
-_FOLDER = Path("trnsim-launch")
+_DEFAULT_FOLDER = Path("trnsim-launch")
 
 app = parser()
 
@@ -70,7 +70,7 @@ def launch(
             help="The folder of the report, with the output of each rank in logs.",
             metavar="DIR",
         ),
-    ] = _FOLDER,
+    ] = _DEFAULT_FOLDER,
 ) -> None:
     """Run a program as ranks of emulated instances, one process a rank.
 

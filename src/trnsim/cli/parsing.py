@@ -17,8 +17,8 @@ HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 """The parser's own error, which recent releases of typer carry inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
-_MISSING: Final = "MissingParameter"
-_PREFIX: Final = "Value error, "
+_MISSING_ERROR_NAME: Final = "MissingParameter"
+_PYDANTIC_PREFIX: Final = "Value error, "
 
 
 class _Plain:
@@ -88,9 +88,9 @@ class Parser(typer.Typer):
 
 def usage_text(error: Any) -> str:
     """A usage error as other errors are: what is wrong, and the help of its command as the fix."""
-    reason = error.format_message().replace(_PREFIX, "").rstrip(".")
+    reason = error.format_message().replace(_PYDANTIC_PREFIX, "").rstrip(".")
     about = getattr(getattr(error, "param", None), "help", None)
-    if type(error).__name__ == _MISSING and about:
+    if type(error).__name__ == _MISSING_ERROR_NAME and about:
         reason += f": {about[:1].lower()}{about[1:].rstrip('.')}"
     context = error.ctx
     return reason if context is None else f"{reason}\n  fix: {context.command_path} --help"

@@ -30,10 +30,10 @@ from trnsim.errors import BadInput
 from trnsim.formatting import amount
 from trnsim.version import VERSION
 
-_SIDES: Final = columns(
+_SIDE_COLUMNS: Final = columns(
     "side | instance | predicted | measured | factor | error before | after", numbers_from=2
 )
-_CHECKS: Final = columns("threshold | legal | measured | met", numbers_to=-1)
+_CHECK_COLUMNS: Final = columns("threshold | legal | measured | met", numbers_to=-1)
 
 app = parser(
     help="Run one workload on both machines, and renew the decision from the logs.",
@@ -135,8 +135,8 @@ def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
     blocks: list[Block] = [
         Note(f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}"),
         Note(f"before the pilot: {pilot.workload_decision.verdict}", indent=2),
-        Table(_SIDES, [_side(side) for side in (pilot_result.today, pilot_result.there)]),
-        Table(_CHECKS, [_check(check) for check in pilot_result.checks]),
+        Table(_SIDE_COLUMNS, [_side(side) for side in (pilot_result.today, pilot_result.there)]),
+        Table(_CHECK_COLUMNS, [_check(check) for check in pilot_result.checks]),
     ]
     return Document(
         "A pilot and its decision", pilot_result, [Section("", blocks)], schema="pilot-read/1"

@@ -11,8 +11,10 @@ from trnsim.document.answer import Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.price import Quote, history, purchase, quote, why_not
 
-_OVERVIEW: Final = columns("instance | kind | USD/h | region | as of | remark", numbers_from=6)
-_STORY: Final = columns("kind | USD/h | a chip | region | days | source", numbers_from=6)
+_OVERVIEW_COLUMNS: Final = columns(
+    "instance | kind | USD/h | region | as of | remark", numbers_from=6
+)
+_STORY_COLUMNS: Final = columns("kind | USD/h | a chip | region | days | source", numbers_from=6)
 
 
 def overview(quotes: Sequence[Quote]) -> Table:
@@ -28,7 +30,7 @@ def overview(quotes: Sequence[Quote]) -> Table:
         )
         for price in quotes
     ]
-    return Table(_OVERVIEW, rows)
+    return Table(_OVERVIEW_COLUMNS, rows)
 
 
 def remark(price: Quote) -> str:
@@ -75,7 +77,7 @@ def story(
             if price.source not in sources:
                 sources.append(price.source)
             lines.append(_line(price, chips, quoted, sources.index(price.source) + 1))
-    return Table(_STORY, lines), Items(sources, indent=2, is_numbered=True)
+    return Table(_STORY_COLUMNS, lines), Items(sources, indent=2, is_numbered=True)
 
 
 def story_sections(

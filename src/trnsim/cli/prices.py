@@ -34,7 +34,7 @@ app = parser(
     help="Show dated prices, compare them, or read today's from AWS.", no_args_is_help=True
 )
 
-_COMPARED: Final = columns(
+_COMPARISON_COLUMNS: Final = columns(
     "instance | kind | USD/h | a chip | a PFLOP/s | vs first | as of | remark", numbers_from=8
 )
 
@@ -208,7 +208,7 @@ def _comparison(
     ]
     below = dict.fromkeys(range(len(cells)), said)
     note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: of the same"
-    return [Table(_COMPARED, cells, below=below), Note(note)]
+    return [Table(_COMPARISON_COLUMNS, cells, below=below), Note(note)]
 
 
 @app.command()

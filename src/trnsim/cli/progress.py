@@ -12,7 +12,7 @@ from trnsim.foreign_text import terminal_text
 
 _PAUSE_S: Final = 0.2
 """Time between two messages, and before the first one."""
-_CLEAR: Final = "\r\x1b[K"
+_CLEAR_LINE: Final = "\r\x1b[K"
 
 
 @contextmanager
@@ -28,11 +28,11 @@ def progress() -> Generator[Callable[[str], None]]:
         now_s = time.monotonic()
         if now_s - last_s >= _PAUSE_S:
             last_s = now_s
-            sys.stderr.write(f"{_CLEAR}{terminal_text(message)}")
+            sys.stderr.write(f"{_CLEAR_LINE}{terminal_text(message)}")
             sys.stderr.flush()
 
     try:
         yield tell
     finally:
-        sys.stderr.write(_CLEAR)
+        sys.stderr.write(_CLEAR_LINE)
         sys.stderr.flush()

@@ -10,7 +10,7 @@ import typer
 
 from trnsim import quantities
 
-_NAMES: Final = {"": "NUMBER", "s": "SECONDS", "requests/s": "PER_SECOND"}
+_METAVARS_BY_UNIT: Final = {"": "NUMBER", "s": "SECONDS", "requests/s": "PER_SECOND"}
 """Units whose name in a help text is not their own in capitals."""
 _Value = TypeVar("_Value", int, float, tuple[int, ...])
 
@@ -64,7 +64,7 @@ def _option(
         parser=_parser(read, unit),
         help=text,
         show_default=default,
-        metavar=f"{_NAMES.get(unit, unit.upper())}{shown and f'|{shown}'}",
+        metavar=f"{_METAVARS_BY_UNIT.get(unit, unit.upper())}{shown and f'|{shown}'}",
     )
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 RANKS_SCHEMA: Final = "run-ranks/1"
 _SCHEMA: Final = "run/1"
-_FIGURES: Final = ("kind", "name", "target", "time_s", "p10_s", "p90_s")
-_ON: Final = "--on"
+_TABLE_COLUMNS: Final = ("kind", "name", "target", "time_s", "p10_s", "p90_s")
+_ON_OPTION: Final = "--on"
 
 _Row = tuple[str, Words]
 Files = dict[str, Path]
@@ -72,12 +72,12 @@ def run_document(
     for kind in ("kernels", "ranks", "steps"):
         values[kind] = [item for part in parts if part.kind == kind for item in part.values]
     values["files"] = [path for part in parts for path in part.files.values()]
-    rows = [dict(zip(_FIGURES, row, strict=True)) for part in parts for row in part.figures]
+    rows = [dict(zip(_TABLE_COLUMNS, row, strict=True)) for part in parts for row in part.figures]
     groups = [blocks for part in parts for blocks in part.groups]
     if note:
         groups.append([Note(note)])
     sections = [Section("", blocks) for blocks in groups]
-    return Document(script, values, sections, rows=records(rows, _FIGURES), schema=_SCHEMA)
+    return Document(script, values, sections, rows=records(rows, _TABLE_COLUMNS), schema=_SCHEMA)
 
 
 def kernel_part(
@@ -171,7 +171,7 @@ def _brief(reason: str) -> str:
 
 def _because(reason: str) -> str:
     """Why it is that chip, unless the user named it."""
-    return "" if reason == _ON else f" ({reason})"
+    return "" if reason == _ON_OPTION else f" ({reason})"
 
 
 def _warnings(runs: Sequence[Run]) -> list[tuple[str, str]]:

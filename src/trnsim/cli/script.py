@@ -26,11 +26,19 @@ from trnsim.runner import run_of_call
 from trnsim.runs import Launchable, Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
-_INPUT: Final = "--input"
-_VALUED: Final = ("--on", "--report", "--order", "--ranks", "--instance", "--kernel", "--output")
+_INPUT_OPTION: Final = "--input"
+_OPTIONS_WITH_VALUE: Final = (
+    "--on",
+    "--report",
+    "--order",
+    "--ranks",
+    "--instance",
+    "--kernel",
+    "--output",
+)
 _OF_CALLS: Final = ("--kernel", "--output", "--json", "--verbose", "-v")
 """Options that are the script's, if they stand behind it and --input does not."""
-_HELP: Final = ("-h", "--help")
+_HELP_OPTIONS: Final = ("-h", "--help")
 
 
 @dataclass(frozen=True)
@@ -75,11 +83,11 @@ def arranged(arguments: Iterable[str]) -> list[str]:
             break
         if script and not _is_ours(name, source, [*ours, *remaining]):
             theirs.append(argument)
-        elif argument == _INPUT:
+        elif argument == _INPUT_OPTION:
             while remaining and not _ends_list(remaining[0], is_first=not script):
-                ours += [_INPUT, remaining.pop(0)]
+                ours += [_INPUT_OPTION, remaining.pop(0)]
         elif argument.startswith("-"):
-            takes_next = argument in _VALUED and bool(remaining)
+            takes_next = argument in _OPTIONS_WITH_VALUE and bool(remaining)
             ours += [argument, *([remaining.pop(0)] if takes_next else [])]
         else:
             script = [argument]
@@ -94,12 +102,12 @@ def _ends_list(argument: str, *, is_first: bool) -> bool:
 
 def _is_ours(name: str, source: str, others: list[str]) -> bool:
     """True if an option after a script with this source is the command's."""
-    if name in _HELP:
+    if name in _HELP_OPTIONS:
         return "__main__" not in source
-    if name not in (_INPUT, *_VALUED, *_OF_CALLS) or _names(source, name):
+    if name not in (_INPUT_OPTION, *_OPTIONS_WITH_VALUE, *_OF_CALLS) or _names(source, name):
         return False
-    is_call = any(other.partition("=")[0] == _INPUT for other in others) and not _names(
-        source, _INPUT
+    is_call = any(other.partition("=")[0] == _INPUT_OPTION for other in others) and not _names(
+        source, _INPUT_OPTION
     )
     return is_call or name not in _OF_CALLS
 

@@ -17,7 +17,7 @@ import typer
 from trnsim.document.wrapping import WIDTH, wrapped
 from trnsim.foreign_text import terminal_text
 
-_ERROR: Final = "trnsim: error: "
+_ERROR_PREFIX: Final = "trnsim: error: "
 _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
 
@@ -70,11 +70,13 @@ def emphasised(line: str) -> str:
 
 def complain(text: str) -> None:
     """Print an error on stderr: lines that fit a terminal, and whole ones where it is none."""
-    message = terminal_text(f"{_ERROR}{text}")
+    message = terminal_text(f"{_ERROR_PREFIX}{text}")
     if _is_terminal(is_error=True):
         message = "\n".join(_fitted(line) for line in message.splitlines())
     if is_coloured(is_error=True):
-        message = f"{_BOLD}{_RED}{_ERROR.rstrip()}{_PLAIN} {message.removeprefix(_ERROR)}"
+        message = (
+            f"{_BOLD}{_RED}{_ERROR_PREFIX.rstrip()}{_PLAIN} {message.removeprefix(_ERROR_PREFIX)}"
+        )
     with suppress(AttributeError, OSError):  # None where it was closed
         sys.stderr.write(f"{message}\n")
 

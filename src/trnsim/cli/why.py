@@ -27,13 +27,13 @@ from trnsim.reader import FileContent, parse
 
 _STDIN: Final = "-"
 _PROGRAM: Final = "trnsim"
-_JSON: Final = "--json"
-_LENGTH: Final = 60
+_JSON_OPTION: Final = "--json"
+_MOST_TEXT_CHARS: Final = 60
 _FIX: Final = (
     "name what a command wrote with --json, - for the standard input, a log, or quote a command: "
     '"plan infer CONFIG.json --on trn2"'
 )
-_SIDE = "JSON of a command, - for stdin, a command in quotes, or a measured log."
+_SIDE_HELP = "JSON of a command, - for stdin, a command in quotes, or a measured log."
 
 app = parser()
 
@@ -41,7 +41,7 @@ app = parser()
 @app.command("why")
 @answering
 def why(
-    first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
+    first: Annotated[str, typer.Argument(help=_SIDE_HELP, metavar="A")],
     second: Annotated[str, typer.Argument(help="Likewise.", metavar="B")],
 ) -> Document:
     """Say why two answers differ, term by term, the largest first.
@@ -66,13 +66,13 @@ def why(
         )
     names = _name("A", first), _name("B", second)
     answers = explain(*with_logs(_side(names[0], first), _side(names[1], second), names), names)
-    said = clipped(first, _LENGTH * 2), clipped(second, _LENGTH * 2)
+    said = clipped(first, _MOST_TEXT_CHARS * 2), clipped(second, _MOST_TEXT_CHARS * 2)
     return why_document(answers, said)
 
 
 def _name(side: str, text: str) -> str:
     """A side in messages."""
-    return f"{side} ({clipped(text, _LENGTH)})"
+    return f"{side} ({clipped(text, _MOST_TEXT_CHARS)})"
 
 
 def _side(name: str, text: str) -> AnswersOrLog:
@@ -127,7 +127,7 @@ def _run(name: str, words: list[str]) -> Any:
     Raises:
         EmulatorError: its own, which also says whose it is.
     """
-    arguments = words if _JSON in words else [*words, _JSON]
+    arguments = words if _JSON_OPTION in words else [*words, _JSON_OPTION]
     try:
         with redirect_stdout(io.StringIO()) as printed:
             commands(args=arguments, standalone_mode=False, prog_name=_PROGRAM)
@@ -158,5 +158,5 @@ def _options(words: list[str]) -> dict[str, str]:
             options[name], name = word, ""
         else:
             options[f"argument {sum(not name.startswith('-') for name in options) + 1}"] = word
-    options.pop(_JSON, None)
+    options.pop(_JSON_OPTION, None)
     return options

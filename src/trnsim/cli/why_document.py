@@ -14,18 +14,18 @@ from trnsim.document.answer import Block, Column, Document, Items, Note, Section
 from trnsim.document.values import json_line, picked
 from trnsim.formatting import amount, clipped, seconds
 
-_WIDTH: Final = 36
-_SHOWN: Final = 0.0005
+_MOST_VALUE_CHARS: Final = 36
+_LEAST_SHOWN_CHANGE: Final = 0.0005
 """The least relative change of a figure that has a line."""
-_DIGITS: Final = 4
+_TIME_DIGITS: Final = 4
 """Of the largest time of a table, whose others have as many decimals."""
 _MOST_DECIMALS: Final = 9
-_MS: Final = 1e3
-_TERMS: Final = (
+_MS_PER_S: Final = 1e3
+_TERM_COLUMNS: Final = (
     Column("term"),
     *(Column(name, is_number=True, is_right=True) for name in ("A ms", "B ms", "change")),
 )
-_FIGURES: Final = columns("figure | A | B | change | P10 to P90 of A")
+_FIGURE_COLUMNS: Final = columns("figure | A | B | change | P10 to P90 of A")
 
 
 def why_document(answers: AnswerComparison, names: tuple[str, str]) -> Document:
@@ -146,7 +146,7 @@ def _time(difference: TimeDifference) -> list[Block]:
 
 def _terms(difference: TimeDifference) -> Table:
     """The terms in ms, with as many decimals for all as the largest time needs."""
-    decimals = _decimals(difference.old.p50_s * _MS, difference.new.p50_s * _MS)
+    decimals = _decimals(difference.old.p50_s * _MS_PER_S, difference.new.p50_s * _MS_PER_S)
     is_logged = difference.old.is_measured or difference.new.is_measured
     rows = []
     for term in difference.terms:
@@ -158,13 +158,13 @@ def _terms(difference: TimeDifference) -> Table:
         difference.new.p50_s - difference.old.p50_s,
         decimals,
     )
-    return Table(_TERMS, [*rows, ("sum", *total)])
+    return Table(_TERM_COLUMNS, [*rows, ("sum", *total)])
 
 
 def _decimals(*medians: float) -> int:
     """As many as show four digits of the larger median and three of the smaller."""
     known = sorted(median for median in medians if 0 < median < math.inf)
-    digits = zip((known[:1], known[-1:]), (_DIGITS - 1, _DIGITS), strict=True)
+    digits = zip((known[:1], known[-1:]), (_TIME_DIGITS - 1, _TIME_DIGITS), strict=True)
     needed = [
         count - math.floor(math.log10(median)) - 1 for group, count in digits for median in group
     ]
@@ -175,9 +175,9 @@ def _row(
     old_s: float | None, new_s: float | None, change_s: float | None, decimals: int
 ) -> tuple[str, str, str]:
     return (
-        "-" if old_s is None else f"{old_s * _MS:,.{decimals}f}",
-        "-" if new_s is None else f"{new_s * _MS:,.{decimals}f}",
-        "-" if change_s is None else f"{change_s * _MS:+,.{decimals}f}",
+        "-" if old_s is None else f"{old_s * _MS_PER_S:,.{decimals}f}",
+        "-" if new_s is None else f"{new_s * _MS_PER_S:,.{decimals}f}",
+        "-" if change_s is None else f"{change_s * _MS_PER_S:+,.{decimals}f}",
     )
 
 
@@ -239,7 +239,7 @@ def _figures(answer: AnswerDifference) -> list[Block]:
     shown = [
         change
         for change in answer.figures
-        if change.ratio is None or abs(change.ratio - 1) >= _SHOWN
+        if change.ratio is None or abs(change.ratio - 1) >= _LEAST_SHOWN_CHANGE
     ]
     rows = [
         (
@@ -251,11 +251,11 @@ def _figures(answer: AnswerDifference) -> list[Block]:
         )
         for change in shown
     ]
-    blocks: list[Block] = [Table(_FIGURES, rows)] if rows else []
+    blocks: list[Block] = [Table(_FIGURE_COLUMNS, rows)] if rows else []
     small = len(answer.figures) - len(shown)
     if small:
         noun = "1 figure changes" if small == 1 else f"{small} figures change"
-        blocks.append(Note(f"{noun} by less than {_SHOWN:.2%}"))
+        blocks.append(Note(f"{noun} by less than {_LEAST_SHOWN_CHANGE:.2%}"))
     return blocks
 
 
@@ -268,7 +268,7 @@ def _value(value: object) -> str:
 
 
 def _short(value: str) -> str:
-    return clipped(value, _WIDTH)
+    return clipped(value, _MOST_VALUE_CHARS)
 
 
 def _percent(ratio: float | None) -> str:

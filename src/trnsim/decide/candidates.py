@@ -33,7 +33,7 @@ SHORTEST_MONTH: Final = 28 * 24
 LONGEST_MONTH: Final = 31 * 24
 COMMITTED: Final = ("ri_1y", "ri_3y", "ri_effective", "savings_plan_1y", "savings_plan_3y")
 """Kinds that are paid all year: a month's work comes again, other work has the hours between."""
-_ROUNDS: Final = 4
+_MOST_ROUNDS: Final = 4
 
 
 def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ class WorkloadPlacements:
             needed = speed.group * math.ceil(hours / limit / speed.group - 1e-9)
             if count or workload.kind != "train" or needed <= speed.group >= requested:
                 break
-            if speed.group >= MOST_TIMED or needed <= requested or rounds == _ROUNDS:
+            if speed.group >= MOST_TIMED or needed <= requested or rounds == _MOST_ROUNDS:
                 break
             requested = needed
         instances = max(count or needed, 1)

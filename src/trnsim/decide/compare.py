@@ -32,7 +32,7 @@ from trnsim.decide.inventory.workload import Workload
 from trnsim.price import Quote
 from trnsim.price.payback import HOURS_PER_MONTH
 
-_HOURS: Final = "gpu_hours"
+_HOURS_UNIT: Final = "gpu_hours"
 
 
 def listed_price(quote: Quote | None) -> DatedPrice | None:
@@ -56,7 +56,7 @@ def price_here(workload: Workload, here: WorkloadPlacement) -> DatedPrice | None
     current, hours = workload.current, 0.0
     if current.count:
         hours, basis = current.count * float(HOURS_PER_MONTH), "count x 730 hours"
-    elif workload.volume_unit == _HOURS:
+    elif workload.volume_unit == _HOURS_UNIT:
         hours, basis = workload.volume / here.instance.count, "gpu_hours"
     else:
         hours, basis = here.hours, "hours as predicted"
@@ -198,7 +198,7 @@ class WorkloadComparison:
     def _times(self, place: WorkloadPlacement) -> Samples:
         """Draws of true over predicted time; hours on the bill are at today's speed."""
         times = self.draws.factor({} if place.speed is None else place.speed.doubts)
-        if self.workload.volume_unit != _HOURS or self.here.speed is None:
+        if self.workload.volume_unit != _HOURS_UNIT or self.here.speed is None:
             return times
         return times / self.draws.factor(self.here.speed.doubts)
 

@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_INTERVAL: Final = {"p10", "p50", "p90"}
+_INTERVAL_KEYS: Final = {"p10", "p50", "p90"}
 _COSTS: Final = (
     ("usd", "time_s", 1),
     ("usd_per_million_tokens", "output_tokens_per_s", -1),
     ("usd_per_million_items", "items_per_s", -1),
 )
 """Figures of cost, each with the figure of speed that it depends on, and the power of that."""
-_NAMES: Final = ("platform", "name", "target")
+_NAME_FIELDS: Final = ("platform", "name", "target")
 """Fields that may name the subject of an answer; the first that it has counts."""
-_PART_NAMES: Final = (*_NAMES, "instance")
+_PART_NAMES: Final = (*_NAME_FIELDS, "instance")
 """Likewise of a part of an answer, such as a candidate of a decision."""
 
 
@@ -89,7 +89,7 @@ def difference(
     )
 
 
-def name_of(plain: object, keys: Sequence[str] = _NAMES) -> str | None:
+def name_of(plain: object, keys: Sequence[str] = _NAME_FIELDS) -> str | None:
     """Name of an answer, or by other `keys` of a part of one; None if it has none."""
     if not isinstance(plain, Mapping):
         return None
@@ -156,7 +156,7 @@ def _p50(answer: Mapping[str, Any], key: str) -> object:
 
 
 def _is_interval(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == _INTERVAL
+    return isinstance(value, Mapping) and set(value) == _INTERVAL_KEYS
 
 
 def _is_list(value: Any) -> bool:

@@ -29,7 +29,7 @@ DEMAND_SPREAD: Final = assumed(0.20, "one sigma of next year's volume over this 
 EFFORT_SPREAD: Final = assumed(0.30, "one sigma of engineer-weeks, as of any assumed number here")
 DEMAND: Final = "demand"
 EFFORT: Final = "effort"
-_OPPOSITE: Final = {"p10": -1.2815515655446004, "p90": 1.2815515655446004}
+_SIGMAS_OF_QUANTILE: Final = {"p10": -1.2815515655446004, "p90": 1.2815515655446004}
 
 
 class Draws:
@@ -71,7 +71,7 @@ def _quantiles(count: int) -> Samples:
 
 def at_quantile(sigma: float, quantile: str) -> float:
     """The factor of a lognormal at "p10" or "p90"."""
-    return math.exp(_OPPOSITE[quantile] * sigma)
+    return math.exp(_SIGMAS_OF_QUANTILE[quantile] * sigma)
 
 
 def interval_around(median: float, samples: Samples) -> Interval:

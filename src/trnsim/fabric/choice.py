@@ -128,7 +128,7 @@ def _directly(plan: Planner) -> tuple[Algorithm, ...]:
     return (Algorithm("direct", plan, _always),)
 
 
-_DESCRIBED: Final = (
+_DESCRIBED_FILES: Final = (
     ("ring", ring, _always),
     ("kangaring", kangaring, _can_kangaring),
     ("mesh", mesh, _can_mesh),
@@ -138,7 +138,9 @@ _DESCRIBED: Final = (
 
 
 def _described_algorithms(kind: str) -> tuple[Algorithm, ...]:
-    algorithms = [Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED]
+    algorithms = [
+        Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED_FILES
+    ]
     return (*algorithms, _hierarchical(getattr(hierarchical, kind)))
 
 

@@ -23,9 +23,9 @@ from trnsim.fabric.topology import DIRECTIONS, Topology, topology_of
 from trnsim.fabric.transfers import Ranks, TransferPhase
 from trnsim.fabric.ways import Ways, adapters_of_chips
 
-_OWN: Final = 3
+_RESOURCES_OF_EACH_TRANSFER: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
-_NEAR: Final = 3
+_MOST_SIMILAR_NAMES: Final = 3
 """Number of names that a refusal proposes."""
 
 
@@ -82,7 +82,10 @@ class Fabric:
             )
         unknown = [name for name in self.factors if name not in self._by_name]
         if unknown:
-            near = get_close_matches(unknown[0], self._by_name, _NEAR) or list(self._by_name)[:1]
+            near = (
+                get_close_matches(unknown[0], self._by_name, _MOST_SIMILAR_NAMES)
+                or list(self._by_name)[:1]
+            )
             links, adapters = len(self.topology.links), self._adapters
             raise BadInput(
                 f"{self.instance.name} has no link {unknown[0]!r}; it has {links}"
@@ -171,7 +174,7 @@ class Fabric:
         flat = np.fromiter(chain.from_iterable(routes), np.int64)
         lengths = np.array([len(route) for route in routes], np.int64)
         beyond = lengths[which]
-        counts = _OWN + beyond
+        counts = _RESOURCES_OF_EACH_TRANSFER + beyond
         begins = np.cumsum(counts) - counts
         resources = np.empty(int(counts.sum()), np.int64)
         memories = len(self.topology.links)
@@ -181,7 +184,7 @@ class Fabric:
         place = np.arange(int(beyond.sum())) - np.repeat(np.cumsum(beyond) - beyond, beyond)
         first = np.cumsum(lengths) - lengths
         on_route = flat[np.repeat(first[which], beyond) + place]
-        resources[np.repeat(begins + _OWN, beyond) + place] = on_route
+        resources[np.repeat(begins + _RESOURCES_OF_EACH_TRANSFER, beyond) + place] = on_route
         weights = np.ones(len(resources))
         weights[begins] = phase.reads + phase.copies
         return Uses(np.repeat(np.arange(len(counts)), counts), resources, weights)

@@ -14,7 +14,7 @@ from typing import Final
 from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, Transfer, phase
 
-_PAIR: Final = 2
+_PAIR_CORES: Final = 2
 _READS_TO_REDUCE: Final = 3.0  # the received chunk, the rank's own, and the secondary rank's
 
 
@@ -22,24 +22,26 @@ def is_possible(group: RankGroup) -> bool:
     """True if all ranks of each chip take part, in pairs."""
     count = group.per_chip
     has_all_cores = count == group.fabric.cores_per_chip
-    return group.is_local and has_all_cores and count % _PAIR == 0 and len(group.chips) > 1
+    return group.is_local and has_all_cores and count % _PAIR_CORES == 0 and len(group.chips) > 1
 
 
 def all_gather(group: RankGroup, nbytes: float) -> Plan:
     """``N/2 - 1`` steps of two chunks; the last two go to the secondary rank alone."""
     rings, chunk = pairs(group), nbytes / group.size
     return (
-        phase(_onwards(rings, _PAIR * chunk), copies=1.0, repeat=group.size // _PAIR - 1),
-        phase(_inside(rings, _PAIR * chunk)),
+        phase(
+            _onwards(rings, _PAIR_CORES * chunk), copies=1.0, repeat=group.size // _PAIR_CORES - 1
+        ),
+        phase(_inside(rings, _PAIR_CORES * chunk)),
     )
 
 
 def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     """``N/2 - 1`` steps of two chunks; then the secondary rank gets its own."""
     rings, chunk = pairs(group), nbytes / group.size
-    steps = group.size // _PAIR - 1
+    steps = group.size // _PAIR_CORES - 1
     return (
-        phase(_onwards(rings, _PAIR * chunk), reads=_READS_TO_REDUCE, repeat=steps),
+        phase(_onwards(rings, _PAIR_CORES * chunk), reads=_READS_TO_REDUCE, repeat=steps),
         phase(_inside(rings, chunk), reads=_READS_TO_REDUCE),
     )
 
@@ -53,8 +55,8 @@ def pairs(group: RankGroup) -> list[list[tuple[int, int]]]:
     """For each ring its (primary, secondary) ranks in order."""
     rings = []
     for channel, ring in enumerate(group.cycles()):
-        pairs = [(ring[at], ring[at + 1]) for at in range(0, len(ring), _PAIR)]
-        rings.append([pair if channel % _PAIR == 0 else pair[::-1] for pair in pairs])
+        pairs = [(ring[at], ring[at + 1]) for at in range(0, len(ring), _PAIR_CORES)]
+        rings.append([pair if channel % _PAIR_CORES == 0 else pair[::-1] for pair in pairs])
     return rings
 
 

@@ -50,7 +50,7 @@ def _order(name: str, group: RankGroup, kind: str, nbytes: float) -> Order:
         return group.ranks[0]
     if name == "hierarchical":
         return _hierarchical(group, kind, nbytes)
-    return _ORDERS[name](group)
+    return _ORDER_BY_ALGORITHM[name](group)
 
 
 def _ring(group: RankGroup) -> Order:
@@ -115,7 +115,7 @@ def _with_leaves(order: Order, leaves: dict[int, Order]) -> Order:
     return tuple(_with_leaves(part, leaves) for part in order)
 
 
-_ORDERS = {
+_ORDER_BY_ALGORITHM = {
     "ring": _ring,
     "kangaring": _kangaring,
     "mesh": _mesh,

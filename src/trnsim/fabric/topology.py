@@ -25,7 +25,7 @@ Cycle = tuple[int, ...]
 
 DIRECTIONS: Final = 2
 """Directions of a connection, whose published bandwidth counts both."""
-_SEARCHED: Final = 20_000
+_MOST_SEARCH_STEPS: Final = 20_000
 """Steps after which a search for a ring of neighbours gives up."""
 _PAIR: Final = 2
 _RING_OF_BITS: Final = {2: (0, 1), 4: (0b00, 0b01, 0b11, 0b10)}
@@ -213,7 +213,7 @@ class Grid:
             ]
             for chip in chips
         }
-        path, branches, steps_left = [chips[0]], [iter(near[chips[0]])], _SEARCHED
+        path, branches, steps_left = [chips[0]], [iter(near[chips[0]])], _MOST_SEARCH_STEPS
         while path and steps_left:
             steps_left -= 1
             next_chip = next((chip for chip in branches[-1] if chip not in path), None)

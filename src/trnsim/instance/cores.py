@@ -26,8 +26,8 @@ LOCAL_PROCESSES: Final = "LOCAL_WORLD_SIZE"
 """Set by torchrun: the number of processes that it started on this machine."""
 SOURCE: Final = "aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst"
 PROCESS_SOURCE: Final = "aws-neuron-sdk frameworks/jax/api-reference-guide/neuron-envvars.rst"
-_CONTIGUOUS: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
-_MOST: Final = 1 << 20
+_CONTIGUOUS_SOURCE: Final = "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst"
+_MORE_THAN_ANY_CORES: Final = 1 << 20
 """More cores than any instance has: a longer range is refused before it is expanded."""
 
 
@@ -93,15 +93,15 @@ def parse_cores(text: str) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if not _is_number(first) or (dash and not _is_number(last)):
             raise _unreadable(text)
-        if max(int(first), int(last or 0)) >= _MOST:
-            raise _unreadable(text, f"no instance has {_MOST} cores")
+        if max(int(first), int(last or 0)) >= _MORE_THAN_ANY_CORES:
+            raise _unreadable(text, f"no instance has {_MORE_THAN_ANY_CORES} cores")
         cores.extend(range(int(first), int(last or first) + 1))
     if not cores:
         raise _unreadable(text)
     if len(set(cores)) != len(cores):
         raise _unreadable(text, "its parts overlap")
     if cores != list(range(cores[0], cores[0] + len(cores))):
-        raise _unreadable(text, "cores must follow each other without a gap", _CONTIGUOUS)
+        raise _unreadable(text, "cores must follow each other without a gap", _CONTIGUOUS_SOURCE)
     return tuple(cores)
 
 

@@ -31,8 +31,8 @@ from trnsim.errors import BadInput
 from trnsim.fabric.topology import topology_of
 from trnsim.facts import Evidence
 
-_NEAR: Final = 3
-_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
+_MOST_SIMILAR_NAMES: Final = 3
+_LNC_SOURCE: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _HOST_FIELDS: Final = ("bdf", "numa_node", "cpu_affinity")
 
 
@@ -170,7 +170,7 @@ def named(name: str) -> Instance:
     row = rows.instances.get(name)
     if row is not None and row.accelerator in rows.chips:
         return row
-    near = get_close_matches(name.strip().lower(), legal, _NEAR)
+    near = get_close_matches(name.strip().lower(), legal, _MOST_SIMILAR_NAMES)
     fault = "is not known" if row is None else f"has {row.accelerator}, no Neuron devices"
     raise BadInput(
         f"instance {name!r} {fault}; legal: {', '.join(legal)}",
@@ -213,7 +213,7 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     raise BadInput(
         f"{setting} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
         fix="LNC 1" if lnc is not None else f"{name}=1",
-        source=_LOGICAL,
+        source=_LNC_SOURCE,
     )
 
 

@@ -20,7 +20,7 @@ AGAIN_S: Final = 60.0
 """Seconds before a message is repeated."""
 _IDLE_SHARE: Final = 0.05
 """Share of a processor's time below which a rank does not compute."""
-_STOPPED: Final = ("T", "t")
+_STOPPED_STATES: Final = ("T", "t")
 """States of a process that is stopped by a signal or by a debugger (proc(5))."""
 
 
@@ -68,7 +68,7 @@ class Heartbeats:
         """Record a beat of a rank, which is called `place` in messages."""
         pulse = self._pulses.setdefault(rank, _Pulse(place, beat))
         pulse.beat = beat
-        if beat.state in _STOPPED:
+        if beat.state in _STOPPED_STATES:
             pulse.stopped_s = beat.at_s if pulse.stopped_s is None else pulse.stopped_s
         elif pulse.stopped_s is not None:
             if pulse.is_stop_reported:

@@ -22,9 +22,9 @@ from trnsim.nki.environment import TARGET_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
-_VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
-_PYTHONS: Final = ("python", "python3")
-_AUTOLOAD: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_CORES_VARIABLE: Final = "NEURON_RT_VISIBLE_CORES"
+_PYTHON_NAMES: Final = ("python", "python3")
+_AUTOLOAD_VARIABLE: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class LaunchJob:
         """Environment of agents, without the variables that connect them."""
         fabric = self.fabric
         environment = dict(os.environ)
-        environment.pop(_VISIBLE, None)
+        environment.pop(_CORES_VARIABLE, None)
         environment |= {
             INSTANCE_VARIABLE: fabric.instance.name,
             TARGET_VARIABLE: self.target,
@@ -80,7 +80,7 @@ class LaunchJob:
         if sys.platform == "linux":
             environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if self.through_torch:
-            environment[_AUTOLOAD] = "0"  # agents have no device
+            environment[_AUTOLOAD_VARIABLE] = "0"  # agents have no device
         return environment
 
     def launch_variable(self, port: int, token: str, restart: int) -> dict[str, Any]:
@@ -93,7 +93,9 @@ class LaunchJob:
             "shown": self.shown_rank,
             "first_core": self.fabric.first,
             "coordinator_port": free_port(),
-            "restored": {_AUTOLOAD: os.environ.get(_AUTOLOAD)} if self.through_torch else {},
+            "restored": {_AUTOLOAD_VARIABLE: os.environ.get(_AUTOLOAD_VARIABLE)}
+            if self.through_torch
+            else {},
         }
 
     def agents(self) -> list[tuple[str, list[str], dict[str, str]]]:
@@ -143,8 +145,8 @@ def job(
     fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(failures))
     if number and fabric.ranks_per_node > number:
         raise BadInput(
-            f"{fabric.ranks_per_node} ranks a node, and {_VISIBLE} names {number} cores",
-            fix=f"unset {_VISIBLE}, or name as many cores as ranks",
+            f"{fabric.ranks_per_node} ranks a node, and {_CORES_VARIABLE} names {number} cores",
+            fix=f"unset {_CORES_VARIABLE}, or name as many cores as ranks",
         )
     _check_ranks(failures, fabric)
     if fabric.factors:
@@ -157,7 +159,7 @@ def job(
 def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command with this interpreter for "python", and before a Python file."""
     first, *arguments = command
-    if first in _PYTHONS:
+    if first in _PYTHON_NAMES:
         return (sys.executable, *arguments)
     return (sys.executable, *command) if first.endswith(".py") else command
 
@@ -168,14 +170,14 @@ def _visible() -> tuple[int, int]:
     Raises:
         BadInput: the cores are not consecutive.
     """
-    cores = os.environ.get(_VISIBLE)
+    cores = os.environ.get(_CORES_VARIABLE)
     if not cores:
         return 0, 0
     first, _, last = cores.partition("-")
     if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
         raise BadInput(
-            f"{_VISIBLE}={cores!r}: ranks take cores that follow each other",
-            fix=f"write a range, {_VISIBLE}=0-7, or unset it",
+            f"{_CORES_VARIABLE}={cores!r}: ranks take cores that follow each other",
+            fix=f"write a range, {_CORES_VARIABLE}=0-7, or unset it",
         )
     return int(first), int(last or first) - int(first) + 1
 

@@ -37,7 +37,7 @@ _AGENT_S: Final = 30.0
 """Seconds in which agents must end after all of their ranks."""
 _SHOWN_LINES: Final = 10
 _CHUNK_BYTES: Final = 1 << 16
-_SIGNALLED: Final = 128
+_SIGNAL_STATUS_BASE: Final = 128
 
 Say = Callable[[str], object]
 """A function that shows a line to the user."""
@@ -364,13 +364,13 @@ class _Attempt:
 
     def _status(self) -> int:
         if self._signals:
-            return _SIGNALLED + self._signals[0]
+            return _SIGNAL_STATUS_BASE + self._signals[0]
         if self.lost is None:
             return 0
         status = self.lost.status
         if status is None:
             return 1
-        return status if status > 0 else _SIGNALLED - status
+        return status if status > 0 else _SIGNAL_STATUS_BASE - status
 
 
 def _signal_group(agent: subprocess.Popen[bytes], number: int) -> None:

@@ -18,15 +18,15 @@ from trnsim.launch.world import WorldCollective, WorldFigures, world
 from trnsim.profile.units import bytes_text, time_text
 from trnsim.reader import load
 
-_LINKS: Final = 12
-_RANKS: Final = columns(
+_MOST_SHOWN_LINKS: Final = 12
+_RANK_COLUMNS: Final = columns(
     "rank | instance | chip | core | device time | exchanges | exposed | step", numbers_from=0
 )
-_COLLECTIVES: Final = (
+_COLLECTIVE_COLUMNS: Final = (
     *columns("collective | calls | bytes each | groups | algorithm", numbers_to=4),
     Column("time each", is_number=True),
 )
-_TRAFFIC: Final = columns("link | bytes | busy")
+_TRAFFIC_COLUMNS: Final = columns("link | bytes | busy")
 
 
 def job_world(job: LaunchJob, job_end: JobEnd) -> WorldFigures:
@@ -62,14 +62,14 @@ def world_document(world: WorldFigures) -> Document:
         none = Note("no rank used a device: there is nothing to time")
         return Document(name, as_dict(world), [Section("", [*head, none])], schema="launch/1")
     skew = f"the last step of each rank; skew of their kernels: {time_text(world.skew_s)}"
-    sections = [Section("", [*head, Note(skew), Table(_RANKS, _rank_rows(world))])]
+    sections = [Section("", [*head, Note(skew), Table(_RANK_COLUMNS, _rank_rows(world))])]
     if world.collectives:
-        table = Table(_COLLECTIVES, _rows(world))
+        table = Table(_COLLECTIVE_COLUMNS, _rows(world))
         sections.append(Section("collectives of the whole program", [table]))
     if world.links:
-        hidden = len(world.links) - _LINKS
+        hidden = len(world.links) - _MOST_SHOWN_LINKS
         more = [Note(f"and {hidden} more, in world.json")] if hidden > 0 else []
-        table = Table(_TRAFFIC, _link_rows(world))
+        table = Table(_TRAFFIC_COLUMNS, _link_rows(world))
         sections.append(Section("what they passed through", [table, *more]))
     sections.append(Section("", _notes(world)))
     return Document(name, as_dict(world), sections, schema="launch/1")
@@ -113,7 +113,7 @@ def _rows(world: WorldFigures) -> list[list[str]]:
 def _link_rows(world: WorldFigures) -> list[list[str]]:
     return [
         [name, bytes_text(round(nbytes)), time_text(time_s)]
-        for name, nbytes, time_s in world.links[:_LINKS]
+        for name, nbytes, time_s in world.links[:_MOST_SHOWN_LINKS]
     ]
 
 

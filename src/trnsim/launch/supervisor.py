@@ -30,7 +30,7 @@ _CHUNK_BYTES = 1 << 16
 _DRAIN_S = 0.2
 """Seconds to wait for output after the program's end, as its children may hold the pipe open."""
 _GRACE_S = 5.0
-_SIGNALLED = 128
+_SIGNAL_STATUS_BASE = 128
 """Number that shells add to that of a signal that ended a program."""
 _PDEATHSIG = 1
 _BEAT_S = 1.0
@@ -121,7 +121,7 @@ class Supervisor:
             os.killpg(self._process.pid, signal.SIGKILL)  # what the program left behind
         status = self._process.returncode
         self._end(status)
-        return status if status >= 0 else _SIGNALLED - status
+        return status if status >= 0 else _SIGNAL_STATUS_BASE - status
 
     def _start(self) -> None:
         environment = variables(dict(os.environ), self._launch)

@@ -14,9 +14,9 @@ from trnsim.place.platform import platform
 MOST_INSTANCES: Final = 1_000_000
 """Most instances of a machine, far beyond any fleet."""
 
-_GPUS: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
+_GPU_INSTANCES: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
 _COMPARED_GPU: Final = "p5en"
-_LNC: Final = "aws-neuron-sdk, logical-neuroncore-config.rst"
+_LNC_SOURCE: Final = "aws-neuron-sdk, logical-neuroncore-config.rst"
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,12 @@ class Machine:
             BadInput: for a dtype whose peak is not published.
         """
         peaks = self.chip.peak_flop_per_s
-        for name in _NAMES.get(dtype, ()):
+        for name in _PEAK_NAMES.get(dtype, ()):
             if name in peaks:
                 return peaks[name]
-        legal = [kind for kind, names in _NAMES.items() if any(name in peaks for name in names)]
+        legal = [
+            kind for kind, names in _PEAK_NAMES.items() if any(name in peaks for name in names)
+        ]
         raise BadInput(
             f"--dtype {dtype}: {self.chip.name} has no published peak in it; legal: "
             f"{', '.join(legal)}",
@@ -99,7 +101,7 @@ class Machine:
         )
 
 
-_NAMES: Final = {
+_PEAK_NAMES: Final = {
     "fp32": ("fp32",),
     "fp16": ("fp16", "bf16"),
     "bf16": ("bf16",),
@@ -121,7 +123,7 @@ def compared() -> tuple[str, ...]:
 def platforms() -> dict[str, str]:
     """Short names, and the instance that each stands for. Exact instance names work as well."""
     training_first = sorted(TARGETS.values(), key=lambda chip: not chip.is_for_training)
-    return {chip.name: chip.instance for chip in training_first} | _GPUS
+    return {chip.name: chip.instance for chip in training_first} | _GPU_INSTANCES
 
 
 def machine(
@@ -165,7 +167,7 @@ def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
     if asked is not None and asked not in legal:
         raise BadInput(
             f"lnc is {asked} on {name}; legal: {' or '.join(map(str, legal))}",
-            source=_LNC,
+            source=_LNC_SOURCE,
             fix=f"--lnc {usual}",
         )
     return usual if asked is None else asked

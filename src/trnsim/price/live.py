@@ -27,9 +27,9 @@ Connect = Callable[[str, str | None], Any]
 PRICING_REGION: Final = "us-east-1"
 """Region of the Price List's endpoint. Source: AWS Billing user guide, price-changes: query API."""
 BLOCK_HOURS: Final = 24
-_LINUX: Final = "Linux/UNIX"
-_PAGES: Final = 100
-_INSTANCE: Final = re.compile(r"[a-z0-9-]+\.[a-z0-9]+")
+_LINUX_PRODUCT: Final = "Linux/UNIX"
+_MOST_PAGES: Final = 100
+_INSTANCE_PATTERN: Final = re.compile(r"[a-z0-9-]+\.[a-z0-9]+")
 _NO_RIGHT: Final = (
     "AccessDenied",
     "AccessDeniedException",
@@ -41,7 +41,7 @@ _NO_RIGHT: Final = (
     "UnrecognizedClientException",
 )
 _TOO_OFTEN: Final = ("RequestLimitExceeded", "Throttling", "ThrottlingException")
-_RIGHTS: Final = (
+_NEEDED_RIGHTS: Final = (
     "pricing:GetProducts, ec2:DescribeSpotPriceHistory and ec2:DescribeCapacityBlockOfferings"
 )
 
@@ -70,7 +70,9 @@ def as_table(prices: Sequence[CurrentPrice]) -> str:
 
 def instance_types(rows: Catalogue | None = None) -> tuple[str, ...]:
     """The EC2 instance types of the catalogue; UltraServers have no price of their own there."""
-    return tuple(name for name in (rows or catalogue()).instances if _INSTANCE.fullmatch(name))
+    return tuple(
+        name for name in (rows or catalogue()).instances if _INSTANCE_PATTERN.fullmatch(name)
+    )
 
 
 def refresh(
@@ -149,14 +151,14 @@ def _refused(error: Exception) -> BadInput:
     if code in _TOO_OFTEN:
         return BadInput(f"AWS answers no more for now: {error}", fix="try again in a minute")
     if code in _NO_RIGHT:
-        return BadInput(f"AWS refuses: {error}", fix=f"ask for the rights {_RIGHTS}")
+        return BadInput(f"AWS refuses: {error}", fix=f"ask for the rights {_NEEDED_RIGHTS}")
     return BadInput(f"no prices from AWS: {error}")
 
 
 def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Mapping[str, Any]]:
-    """All pages of a response, at most `_PAGES` of them."""
+    """All pages of a response, at most `_MOST_PAGES` of them."""
     token = ""
-    for _ in range(_PAGES):
+    for _ in range(_MOST_PAGES):
         page = call(**request, **({"NextToken": token} if token else {}))
         yield page
         token = str(page.get("NextToken") or "")
@@ -199,7 +201,7 @@ def _spot(client: Any, names: Sequence[str], region: str, now: datetime) -> Iter
     zones: dict[str, dict[str, tuple[datetime, float]]] = {}
     request = {
         "InstanceTypes": list(names),
-        "ProductDescriptions": [_LINUX],
+        "ProductDescriptions": [_LINUX_PRODUCT],
         "StartTime": now,
         "EndTime": now,
     }

@@ -17,9 +17,9 @@ from trnsim.reader import FileRecord, Rule, declared, read_rows
 
 _MOST_USD: Final = 1e9
 _MOST_USD_PER_HOUR: Final = 1e5
-_ALL: Final = 100
-_ANY: Final = "*?["
-_AMOUNTS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
+_ALL_PERCENT: Final = 100
+_WILDCARDS: Final = "*?["
+_AMOUNT_FIELDS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
 _CREDIT_FIELDS: Final = ("credit_usd", "until", "source", "note")
 
 
@@ -46,7 +46,7 @@ class OwnPrice(FileRecord):
         help="a discount off the on-demand list price, in place of a price",
         unit="percent",
         above=0,
-        below=_ALL,
+        below=_ALL_PERCENT,
         example="20",
     )
     credit_usd: float | None = declared(
@@ -100,11 +100,11 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
 
 def _amount(row: OwnPrice) -> str:
     """Which of the three amounts a row has."""
-    given = [field for field in _AMOUNTS if field in row]
+    given = [field for field in _AMOUNT_FIELDS if field in row]
     if len(given) == 1:
         return given[0]
     what = " and ".join(given) if given else "no amount"
-    raise row.broken(f"the row has {what}; legal: one of {', '.join(_AMOUNTS)}")
+    raise row.broken(f"the row has {what}; legal: one of {', '.join(_AMOUNT_FIELDS)}")
 
 
 def _credit(row: OwnPrice) -> Credit:
@@ -156,7 +156,7 @@ def _known(rows: Catalogue) -> list[str]:
 def _discounted(row: OwnPrice, price: Price, rows: Catalogue) -> list[Price]:
     """`price` of each instance that the row's pattern names, off its on-demand list price."""
     percent, pattern = row.discount_percent or 0.0, row.instance
-    is_pattern = any(mark in pattern for mark in _ANY)
+    is_pattern = any(mark in pattern for mark in _WILDCARDS)
     names = (
         [name for name in _known(rows) if fnmatchcase(name, pattern)]
         if is_pattern
@@ -169,7 +169,7 @@ def _discounted(row: OwnPrice, price: Price, rows: Catalogue) -> list[Price]:
         if listed.usd_per_hour is not None:
             how = f"{percent:g} % off {listed}"
             rate = Rate(
-                listed.usd_per_hour * (1 - percent / _ALL),
+                listed.usd_per_hour * (1 - percent / _ALL_PERCENT),
                 _provenance(row, Evidence.DERIVED, how),
             )
             found.append(replace(price, instance=name, usd_per_hour=rate))

@@ -15,14 +15,14 @@ from trnsim.errors import BadInput
 
 REGION: Final = "the code of an AWS region, such as us-east-1"
 
-_CODE: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
-_NAMES: Final = {"Melbourne": ("ap-southeast-4",), "Dallas Local Zone": ("us-east-1",)}
+_CODE_PATTERN: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
+_CODES_BY_NAME: Final = {"Melbourne": ("ap-southeast-4",), "Dallas Local Zone": ("us-east-1",)}
 """Names of places in sources, as codes: the local zone of Dallas belongs to us-east-1."""
 
 
 def is_region(text: str) -> bool:
     """True if `text` has the form of a region's code."""
-    return _CODE.fullmatch(text) is not None
+    return _CODE_PATTERN.fullmatch(text) is not None
 
 
 def check_region(text: str) -> str:
@@ -38,7 +38,7 @@ def check_region(text: str) -> str:
 
 def codes(price: Price) -> tuple[str, ...]:
     """Codes of the regions that a price states; none where it states no single region."""
-    return _NAMES.get(price.region) or tuple(_CODE.findall(price.region))
+    return _CODES_BY_NAME.get(price.region) or tuple(_CODE_PATTERN.findall(price.region))
 
 
 def covers(price: Price, region: str) -> bool:

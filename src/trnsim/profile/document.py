@@ -36,18 +36,18 @@ __all__ = [
 SUMMARY_SCHEMA: Final = "profile-summary/1"
 _DIFF_SCHEMA: Final = "profile-diff/1"
 _NS_PER_S: Final = 1e9
-_LINES: Final = 8
+_MOST_SHOWN_LINES: Final = 8
 """Source lines that are listed, those with most time first."""
 _LINE_COLUMNS: Final = (
     *columns("line | critical path | of it waiting | if free | instructions"),
     Column("", place="page"),
 )
-_BRIEF: Final[dict[str, Callable[[Summary], str]]] = {
+_BRIEF_FIGURES: Final[dict[str, Callable[[Summary], str]]] = {
     "time": lambda summary: time_text(summary.total_time_s),
     "P10 to P90": lambda summary: summary.interval_text(),
     "bound by": lambda summary: summary.bound_by,
 }
-_FULL: Final[dict[str, Callable[[Summary], str]]] = _BRIEF | {
+_FULL_FIGURES: Final[dict[str, Callable[[Summary], str]]] = _BRIEF_FIGURES | {
     "order": lambda summary: summary.order,
     "device time": lambda summary: time_text(summary.device_time_s),
     "critical path waits": lambda summary: percent_text(summary.waiting_share),
@@ -139,7 +139,7 @@ def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
 def comparison(profiles: Sequence[Data], *, is_brief: bool = False) -> Table:
     """One kernel on several chips, a column each."""
     summaries = [summary_of(profile) for profile in profiles]
-    figures = _BRIEF if is_brief else _FULL
+    figures = _BRIEF_FIGURES if is_brief else _FULL_FIGURES
     rows = [[name, *map(words, summaries)] for name, words in figures.items()]
     if not is_brief:
         for engine in dict.fromkeys(use.engine for s in summaries for use in s.engines):
@@ -171,7 +171,7 @@ def _lines(profile: Data) -> Table:
             f"{row['instructions']:,}",
             _source(profile, row),
         )
-        for row in profile["by_line"][:_LINES]
+        for row in profile["by_line"][:_MOST_SHOWN_LINES]
     ]
     return Table(
         _LINE_COLUMNS, rows, below={at: [row[-1]] for at, row in enumerate(rows) if row[-1]}

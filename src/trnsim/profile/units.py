@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-_TIMES: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-_BYTES: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
-_RATES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_TIME_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_BYTE_UNITS: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+_RATE_PREFIXES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _WHOLE_PERCENT: Final = 9.95
-_DIGITS: Final = 3
+_SIGNIFICANT_DIGITS: Final = 3
 
 
 def time_text(time_s: float) -> str:
     """`time_s` with three significant digits: "8.42 us"."""
-    return _scaled(time_s, _TIMES)
+    return _scaled(time_s, _TIME_UNITS)
 
 
 def bytes_text(nbytes: float) -> str:
     """`nbytes` in binary units: "24 KiB"."""
-    return _scaled(nbytes, _BYTES)
+    return _scaled(nbytes, _BYTE_UNITS)
 
 
 def rate_text(per_s: float, unit: str) -> str:
     """`per_s` in decimal multiples of `unit`: "312 GB/s"."""
-    return _scaled(per_s, tuple((size, prefix + unit) for size, prefix in _RATES))
+    return _scaled(per_s, tuple((size, prefix + unit) for size, prefix in _RATE_PREFIXES))
 
 
 def count_text(count: float) -> str:
@@ -41,7 +41,7 @@ def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
     size, unit = next(((s, u) for s, u in units if abs(value) >= s), units[-1])
     scaled = value / size
     whole_digits = len(str(int(abs(scaled))))
-    text = f"{scaled:.{max(_DIGITS - whole_digits, 0)}f}"
+    text = f"{scaled:.{max(_SIGNIFICANT_DIGITS - whole_digits, 0)}f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return f"{text} {unit}"

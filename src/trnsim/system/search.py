@@ -35,10 +35,10 @@ CHUNK: Final = 16
 """Points that a process evaluates at a time."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
-_FEW: Final = 2 * CHUNK
+_MOST_POINTS_IN_PROCESS: Final = 2 * CHUNK
 """Number of points up to which no process is started."""
-_TRIES: Final = 3
-_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
+_MOST_TRIES: Final = 3
+_HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
 
 
 def map(  # noqa: A001  what it is: trnsim.system.search.map
@@ -89,7 +89,7 @@ def _chunk_results(
     count = processes or os.cpu_count() or 1
     if ray:
         yield from _on_ray(function, left, ray, until_s)
-    elif count == 1 or sum(len(points) for _, points in left) <= _FEW:
+    elif count == 1 or sum(len(points) for _, points in left) <= _MOST_POINTS_IN_PROCESS:
         for chunk in left:
             if time.monotonic() >= until_s:
                 return
@@ -119,7 +119,7 @@ def _in_processes(
                 yield chunk, results
         except BrokenProcessPool:
             tries = tries + 1 if len(waiting) == before else 0
-            if tries == _TRIES:
+            if tries == _MOST_TRIES:
                 raise
 
 
@@ -186,7 +186,7 @@ def _tasks(
         raise BadInput(
             f"--ray {address}: no cluster is there: {error}", fix="start one: ray start --head"
         ) from error
-    task = ray.remote(max_retries=_TRIES)(_results)
+    task = ray.remote(max_retries=_MOST_TRIES)(_results)
     running = {task.remote(function, chunk[1]): chunk for chunk in left}
     while running and time.monotonic() < until_s:
         over, _ = ray.wait(list(running), timeout=1.0)
@@ -213,7 +213,7 @@ def version() -> str:
     """A digest of the sources that decide a plan."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
-    for room in _ROOMS:
+    for room in _HASHED_ROOMS:
         for file in sorted((root / room).rglob("*")):
             if file.suffix in (".py", ".json", ".csv"):
                 digest.update(file.read_bytes())

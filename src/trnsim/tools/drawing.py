@@ -12,16 +12,16 @@ from typing import Final
 
 from trnsim.instance.model import InstanceModel
 
-_STEP: Final = 9
+_DEVICE_CHARS: Final = 9
 """Characters from one device to the next."""
-_LEFT: Final = 6
+_MARGIN_CHARS: Final = 6
 """Characters before the column of the first device."""
-_BETWEEN: Final = ("▲", "│", "▼")
-_OUT: Final = "*\u2013\u2013►"
-_IN: Final = "◄\u2013\u2013*"
+_MARKS_BETWEEN_ROWS: Final = ("▲", "│", "▼")
+_WRAP_OUT: Final = "*\u2013\u2013►"
+_WRAP_IN: Final = "◄\u2013\u2013*"
 _LINK: Final = "◄\u2013\u2013►"
-_LEGEND: Final = f"\nLegend:\n\n        {_OUT} = Wrap-around link"
-_PAIR: Final = 2
+_LEGEND: Final = f"\nLegend:\n\n        {_WRAP_OUT} = Wrap-around link"
+_PAIR_DEVICES: Final = 2
 
 Row = list[int]
 
@@ -50,7 +50,7 @@ def _is_switched(model: InstanceModel) -> bool:
     """True if all devices of a server are joined to each other, which takes a switch."""
     group = {0, *model.devices[0].connected}
     is_all_to_all = all({device, *model.devices[device].connected} == group for device in group)
-    return is_all_to_all and len(group) > _PAIR + 1
+    return is_all_to_all and len(group) > _PAIR_DEVICES + 1
 
 
 def _squares(model: InstanceModel) -> list[list[Row]]:
@@ -77,11 +77,11 @@ def _square(model: InstanceModel, rows: Sequence[Row]) -> list[str]:
     first = rows[0]
     lines = [_marks(mark, first) for mark in ("*", "│", "▼")] if is_torus else []
     for row in rows:
-        is_closed = len(row) > _PAIR and row[-1] in model.devices[row[0]].connected
+        is_closed = len(row) > _PAIR_DEVICES and row[-1] in model.devices[row[0]].connected
         if row is not first:
-            lines += [_marks(mark, row) for mark in _BETWEEN]
+            lines += [_marks(mark, row) for mark in _MARKS_BETWEEN_ROWS]
         cells = _LINK.join(f"[{index:>2} ]" for index in row)
-        lines.append(f"{_OUT}{cells}{_IN}" if is_closed else f"    {cells}")
+        lines.append(f"{_WRAP_OUT}{cells}{_WRAP_IN}" if is_closed else f"    {cells}")
     if is_torus:
         lines += [_marks(mark, first) for mark in ("▲", "│", "*")]
     return lines
@@ -89,4 +89,9 @@ def _square(model: InstanceModel, rows: Sequence[Row]) -> list[str]:
 
 def _marks(mark: str, row: Row) -> str:
     """`mark` above each device of a row."""
-    return " " * _LEFT + mark.ljust(_STEP) * (len(row) - 1) + mark + " " * _LEFT
+    return (
+        " " * _MARGIN_CHARS
+        + mark.ljust(_DEVICE_CHARS) * (len(row) - 1)
+        + mark
+        + " " * _MARGIN_CHARS
+    )

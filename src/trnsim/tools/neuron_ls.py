@@ -22,7 +22,7 @@ from trnsim.tools.drawing import drawing
 SHORT: Final = 40
 WIDE: Final = 80
 """Characters of a command, in a narrow and in a wide table."""
-_NONE: Final = "NA"
+_ABSENT_CELL: Final = "NA"
 """Cell for a process or a version that does not exist."""
 _PROCESS_HEADER: Final = ("PID", "COMMAND", "RUNTIME\nVERSION")
 
@@ -62,7 +62,9 @@ def _devices_of(record: ProcessRecord, model: InstanceModel) -> frozenset[int]:
 def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
     """Tools as ``--show-all-procs`` lists them, each with all devices."""
     devices = frozenset(range(len(model.devices)))
-    return [Process(observer.pid, observer.command, _NONE, devices) for observer in observers]
+    return [
+        Process(observer.pid, observer.command, _ABSENT_CELL, devices) for observer in observers
+    ]
 
 
 def head(model: InstanceModel) -> str:
@@ -154,7 +156,7 @@ def _process_rows(
         for process in procs
         if device.index in process.devices
     ]
-    first, *further = process_rows or [(_NONE,) * len(_PROCESS_HEADER)]
+    first, *further = process_rows or [(_ABSENT_CELL,) * len(_PROCESS_HEADER)]
     blank = ("",) * len(columns)
     return [(*_row(device, columns), *first), *((*blank, *row) for row in further)]
 

@@ -138,7 +138,7 @@ def test_no_line_is_longer_than_the_terminal(width, rows, name):
     ]
     assert all(len(line.plain) <= width for line in lines)
     cells = drawing.cores(shown, found, width, rows, in_flops=False)
-    if width >= drawing._LABEL + drawing._LEAST_CELL * model.devices[0].cores:
+    if width >= drawing._LABEL_CHARS + drawing._LEAST_CELL * model.devices[0].cores:
         assert all(len(line.plain) <= width for line in cells)
 
 

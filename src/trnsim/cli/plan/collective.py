@@ -22,7 +22,7 @@ from trnsim.place.machine import Machine, machine
 _COLUMNS: Final = columns(
     "platform | instances | ranks | time P50 (P10 to P90) | algorithm | farthest | bus GB/s"
 )
-_BUS = {"all_reduce": 2.0}
+_BUS_FACTORS = {"all_reduce": 2.0}
 """Bytes that cross each rank's links for each byte of the message, but for the last rank."""
 
 
@@ -117,7 +117,7 @@ def _bus(kind: str, nbytes: int, size: int, exchange: ExchangeTime) -> float:
     """Bytes per second over each rank's links, as nccl-tests and nccom-test count them."""
     if not exchange.time_s:
         return 0.0
-    return _BUS.get(kind, 1.0) * (size - 1) / size * nbytes / exchange.time_s
+    return _BUS_FACTORS.get(kind, 1.0) * (size - 1) / size * nbytes / exchange.time_s
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -18,9 +18,9 @@ from trnsim.document.drawing import (
 from trnsim.document.figure import pointer
 from trnsim.formatting import amount
 
-_HOURS: Final = 24
-_CLOCK: Final = slice(11, 16)
-_CAUSES: Final = (("chips", "chips"), ("energy", "energy"), ("missed", "missed requests"))
+_HOURS_OF_DAY: Final = 24
+_CLOCK_CHARS: Final = slice(11, 16)
+_NAMES_BY_CAUSE: Final = (("chips", "chips"), ("energy", "energy"), ("missed", "missed requests"))
 
 
 def names(fleet: dict[str, Any]) -> list[tuple[str, str]]:
@@ -34,15 +34,15 @@ def day(fleet: dict[str, Any], policy: str, at: int, caption: str) -> str:
     chips = fleet["policies"][policy]["chips"]
     usable = fleet["usable_chips"]
     hourly: list[ColumnBar] = []
-    for hour in range(at * _HOURS, (at + 1) * _HOURS):
+    for hour in range(at * _HOURS_OF_DAY, (at + 1) * _HOURS_OF_DAY):
         parts = [
             BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
             for kind, name in names(fleet)
         ]
         idle = usable - sum(part.value for part in parts)
-        clock = fleet["hours"][hour][_CLOCK]
+        clock = fleet["hours"][hour][_CLOCK_CHARS]
         hourly.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
-    hours = slice(at * _HOURS, (at + 1) * _HOURS)
+    hours = slice(at * _HOURS_OF_DAY, (at + 1) * _HOURS_OF_DAY)
     lines = [
         (kind, needed(fleet, quantile)[hours])
         for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
@@ -67,7 +67,7 @@ def misses(fleet: dict[str, Any], policy: str) -> str:
     kinds = {name: kind for kind, name in names(fleet)}
     hourly = [
         ColumnBar(
-            fleet["hours"][hour][_CLOCK],
+            fleet["hours"][hour][_CLOCK_CHARS],
             tuple(
                 BarPart(
                     name,
@@ -78,7 +78,7 @@ def misses(fleet: dict[str, Any], policy: str) -> str:
                 for name, series in missed.items()
             ),
         )
-        for hour in range(_HOURS)
+        for hour in range(_HOURS_OF_DAY)
     ]
     marks = [(kinds[name], name) for name in missed]
     caption = f"{policy}: requests missed by hour of the first day, P90"
@@ -92,13 +92,13 @@ def dollars(fleet: dict[str, Any]) -> str:
             policy,
             tuple(
                 BarPart(name, usd[cause], colour(at), _place(policy, cause))
-                for at, (cause, name) in enumerate(_CAUSES)
+                for at, (cause, name) in enumerate(_NAMES_BY_CAUSE)
             ),
-            f"{amount(sum(usd[cause] for cause, _ in _CAUSES))} USD a day",
+            f"{amount(sum(usd[cause] for cause, _ in _NAMES_BY_CAUSE))} USD a day",
         )
         for policy, usd in _usd(fleet)
     ]
-    marks = [(colour(at), name) for at, (_, name) in enumerate(_CAUSES)]
+    marks = [(colour(at), name) for at, (_, name) in enumerate(_NAMES_BY_CAUSE)]
     return chart("What it costs, by cause", bars(rows), legend(marks))
 
 

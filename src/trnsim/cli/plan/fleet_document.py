@@ -32,22 +32,22 @@ from trnsim.formatting import amount, amounts, clipped, enumerated, seconds
 
 SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")
-_HOURLY: Final = ("requests_per_s", "requests_missed", "tokens")
-_UNITS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
-_MWH: Final = 1e3
-_DAYS: Final = 7
+_HOURLY_SERIES: Final = ("requests_per_s", "requests_missed", "tokens")
+_TOKEN_UNITS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
+_KWH_OF_MWH: Final = 1e3
+_MOST_DRAWN_DAYS: Final = 7
 """Days that are drawn; the JSON has all."""
-_HOURS: Final = 24
-_COLUMNS: Final = 6
+_HOURS_OF_DAY: Final = 24
+_MOST_SHOWN_COLUMNS: Final = 6
 """Services and jobs of the day that the text shows."""
-_WIDTHS: Final = 4
+_MOST_SHOWN_WIDTHS: Final = 4
 _BILLIONTH: Final = 1e-9
 _CAUSES: Final = ("chips", "energy", "missed", "worth", "sum")
-_SUMS: Final = columns(
+_SUM_COLUMNS: Final = columns(
     "USD a day at the planned demand | chips | energy | missed requests | "
     "worth of tokens, less | sum"
 )
-_SPLITS: Final = columns(
+_SPLIT_COLUMNS: Final = columns(
     "jobs on all chips | chips each | a failure every | goodput | chips' worth"
 )
 
@@ -90,7 +90,7 @@ def _percents(quantiles: dict[str, float], digits: int) -> str:
 def _unit(policies: dict[str, Any], name: str) -> tuple[float, str]:
     """A unit in which all medians are readable, and its name."""
     most = max(abs(outcome[name]["p50"]) for outcome in policies.values())
-    return next((unit for unit in _UNITS if most >= 10 * unit[0]), (1.0, ""))
+    return next((unit for unit in _TOKEN_UNITS if most >= 10 * unit[0]), (1.0, ""))
 
 
 def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
@@ -116,7 +116,7 @@ def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
         ]
         if has_energy:
             kwh = outcome["energy_kwh_per_day"]
-            row.append("-" if kwh is None else amount(kwh / _MWH))
+            row.append("-" if kwh is None else amount(kwh / _KWH_OF_MWH))
         rows.append(row)
     return Table(known, rows)
 
@@ -145,7 +145,7 @@ def _sums(fleet: dict[str, Any], figures: Figures) -> list[Block]:
         )
         for name in fleet["policies"]
     ]
-    return [Table(_SUMS, rows, place="page"), Drawing(dollars(fleet)), Drawing(worth(fleet))]
+    return [Table(_SUM_COLUMNS, rows, place="page"), Drawing(dollars(fleet)), Drawing(worth(fleet))]
 
 
 def _day(fleet: dict[str, Any], last: str) -> list[Block]:
@@ -157,7 +157,7 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
     if fleet["demand"]:
         said = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
         blocks.append(Note(said, kind="soft", place="page"))
-    others = range(1, min(fleet["days"], _DAYS))
+    others = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
     if others:
         drawn = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
         blocks.append(Folded(f"{last}: the next {len(others)} days", drawn, "page"))
@@ -166,7 +166,7 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
 
 def _hours(fleet: dict[str, Any], last: str) -> Table:
     chips = fleet["policies"][last]["chips"]
-    shown = list(chips)[:_COLUMNS]
+    shown = list(chips)[:_MOST_SHOWN_COLUMNS]
     header = [f"first day, {last}", *(clipped(name, 12) for name in shown), "idle"]
     rows = [
         (
@@ -174,13 +174,13 @@ def _hours(fleet: dict[str, Any], last: str) -> Table:
             *(f"{chips[name][hour]:,}" for name in shown),
             f"{fleet['usable_chips'] - sum(every[hour] for every in chips.values()):,}",
         )
-        for hour in range(_HOURS)
+        for hour in range(_HOURS_OF_DAY)
     ]
     return Table([Column(name) for name in header], rows, place="text")
 
 
 def _date(fleet: dict[str, Any], at: int) -> str:
-    return datetime.fromisoformat(fleet["hours"][at * _HOURS]).strftime("%A, %d %B")
+    return datetime.fromisoformat(fleet["hours"][at * _HOURS_OF_DAY]).strftime("%A, %d %B")
 
 
 def _missed(fleet: dict[str, Any]) -> list[Block]:
@@ -237,7 +237,7 @@ def _splits(fleet: dict[str, Any]) -> Table:
         )
         for split in fleet["splits"]
     ]
-    return Table(_SPLITS, rows)
+    return Table(_SPLIT_COLUMNS, rows)
 
 
 def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
@@ -272,7 +272,9 @@ def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
 
 def _widths(job: dict[str, Any]) -> str:
     chips = [str(level["chips"]) for level in job["levels"][1:]]
-    return enumerated(chips if len(chips) <= _WIDTHS else [*chips[:2], "...", chips[-1]], "or")
+    return enumerated(
+        chips if len(chips) <= _MOST_SHOWN_WIDTHS else [*chips[:2], "...", chips[-1]], "or"
+    )
 
 
 def _rows(fleet: dict[str, Any]) -> Table:
@@ -289,5 +291,5 @@ def _rows(fleet: dict[str, Any]) -> Table:
         for hour, when in enumerate(fleet["hours"])
     ]
     names = ["policy", "hour", "name", "is", "chips"]
-    names += [f"{series}_{at}" for series in _HOURLY for at in _QUANTILES]
+    names += [f"{series}_{at}" for series in _HOURLY_SERIES for at in _QUANTILES]
     return records([dict(zip(names, row, strict=True)) for row in rows], names)

@@ -47,11 +47,11 @@ from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
 
 _INPUT, _OUTPUT = "2048", "256"
-_LEAST: Final = 1000
-"""Requests of an open load, and of a closed one `_WAVES` for each client."""
+_LEAST_REQUESTS: Final = 1000
+"""Requests of an open load, and of a closed one `_REQUESTS_OF_CLIENT` for each client."""
 _MINUTE_S: Final = 60.0
-_MOST: Final = 100_000
-_WAVES: Final = 4
+_MOST_REQUESTS: Final = 100_000
+_REQUESTS_OF_CLIENT: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,8 +231,10 @@ class ServeOptions:
     def _usual_count(self) -> int:
         """Requests: of an open load a minute's, of clients four each."""
         if self.request_rate is not None:
-            return min(max(_LEAST, math.ceil(_MINUTE_S * self.request_rate)), _MOST)
-        return _WAVES * (self.concurrency or 1)
+            return min(
+                max(_LEAST_REQUESTS, math.ceil(_MINUTE_S * self.request_rate)), _MOST_REQUESTS
+            )
+        return _REQUESTS_OF_CLIENT * (self.concurrency or 1)
 
 
 @answering

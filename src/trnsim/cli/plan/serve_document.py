@@ -13,12 +13,14 @@ from trnsim.system.serve.demand import Demand
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.workload.architecture import Architecture
 
-_LAYOUTS: Final = columns(
+_LAYOUT_COLUMNS: Final = columns(
     "platform | instances | replicas x ranks | sequences | tokens/s P50 (P10 to P90) | "
     "USD per 1M tokens"
 )
-_LATENCIES: Final = columns("platform | TTFT P50 (P10 to P90) | P99 | TPOT P50 (P10 to P90) | P99")
-_USES: Final = columns(
+_LATENCY_COLUMNS: Final = columns(
+    "platform | TTFT P50 (P10 to P90) | P99 | TPOT P50 (P10 to P90) | P99"
+)
+_USE_COLUMNS: Final = columns(
     "platform | request P50 | P99 | busy | batch filled | queue | requests/s | most within SLO | "
     "tried"
 )
@@ -70,7 +72,7 @@ def _layouts(plans: Sequence[ServingPlan], mark: str) -> Table:
         )
         for e in plans
     ]
-    return Table(_LAYOUTS, rows)
+    return Table(_LAYOUT_COLUMNS, rows)
 
 
 def _replicas(e: ServingPlan) -> str:
@@ -93,7 +95,7 @@ def _latencies(plans: Sequence[ServingPlan]) -> Table:
         )
         for e in plans
     ]
-    return Table(_LATENCIES, rows)
+    return Table(_LATENCY_COLUMNS, rows)
 
 
 def _tpot(e: ServingPlan) -> tuple[str, str]:
@@ -122,7 +124,7 @@ def _uses(plans: Sequence[ServingPlan]) -> Table:
         )
         for e in plans
     ]
-    return Table(_USES, rows)
+    return Table(_USE_COLUMNS, rows)
 
 
 def _most(most_per_s: float | None) -> str:

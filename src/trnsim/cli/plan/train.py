@@ -43,7 +43,7 @@ from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
 
 _HOUR_S: Final = 3600.0
-_DOUBLINGS: Final = 3
+_FRONT_DOUBLINGS: Final = 3
 """Doublings of the smallest number of instances, for the front of one platform."""
 
 
@@ -136,7 +136,7 @@ class TrainOptions:
 
     def effort(self, platforms: int, tell: Callable[[str], None]) -> Effort:
         """The effort of a search; one platform is also timed on doublings of its least size."""
-        more = _DOUBLINGS if platforms == 1 else 0
+        more = _FRONT_DOUBLINGS if platforms == 1 else 0
         return Effort(self.budget, self.deadline, self.ray, processes=0, doublings=more, tell=tell)
 
     def asked(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:

@@ -13,15 +13,15 @@ from trnsim.system.train.estimate import Size, TrainingEstimate
 from trnsim.workload.architecture import Architecture
 
 _HOUR_S: Final = 3600.0
-_RUNS: Final = columns(
+_RUN_COLUMNS: Final = columns(
     "platform | instances | chips | time P50 (P10 to P90) | chip-hours | USD P50 (P10 to P90)",
     numbers_from=2,
 )
-_PRICES: Final = columns("platform | price", numbers_from=2)
-_STEPS: Final = columns(
+_PRICE_COLUMNS: Final = columns("platform | price", numbers_from=2)
+_STEP_COLUMNS: Final = columns(
     "platform | step P50 (P10 to P90) | sequences | sequences/s | tokens/s/chip | MFU"
 )
-_LAYOUTS: Final = columns("platform | memory | goodput | layout", numbers_to=-1)
+_LAYOUT_COLUMNS: Final = columns("platform | memory | goodput | layout", numbers_to=-1)
 
 
 def train_document(model: Architecture, runs: Sequence[TrainingEstimate], said: Beside) -> Document:
@@ -65,12 +65,12 @@ def _runs(runs: Sequence[TrainingEstimate]) -> Table:
         )
         for label, e in zip(_labels(runs), runs, strict=True)
     ]
-    return Table(_RUNS, rows)
+    return Table(_RUN_COLUMNS, rows)
 
 
 def _prices(runs: Sequence[TrainingEstimate], mark: str) -> Table:
     priced = zip(_labels(runs), runs, strict=True)
-    return Table(_PRICES, [(label, str(e.quote) + mark) for label, e in priced])
+    return Table(_PRICE_COLUMNS, [(label, str(e.quote) + mark) for label, e in priced])
 
 
 def _steps(runs: Sequence[TrainingEstimate]) -> Table:
@@ -85,7 +85,7 @@ def _steps(runs: Sequence[TrainingEstimate]) -> Table:
         )
         for label, e in zip(_labels(runs), runs, strict=True)
     ]
-    return Table(_STEPS, rows)
+    return Table(_STEP_COLUMNS, rows)
 
 
 def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
@@ -98,7 +98,7 @@ def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
         )
         for label, e in zip(_labels(runs), runs, strict=True)
     ]
-    return Table(_LAYOUTS, rows)
+    return Table(_LAYOUT_COLUMNS, rows)
 
 
 def _where(runs: Sequence[TrainingEstimate]) -> Table:

@@ -22,17 +22,17 @@ from trnsim.document.drawing import (
 from trnsim.document.figure import Figures, percent, pointer
 from trnsim.formatting import amount
 
-_ROWS: Final = 8
+_MOST_MONTH_ROWS: Final = 8
 """Candidates of the chart of months."""
-_COMPARED: Final = 4
+_MOST_COMPARED_CANDIDATES: Final = 4
 """Bars of the charts by cause."""
-_NET: Final = (
+_TORNADO_NOTE: Final = (
     '<p class="soft">Of the bills until the payback limit, what is saved less what the move '
     "costs; the other inputs at their medians.</p>"
 )
-_FAR: Final = 2.5
+_AXIS_PAYBACK_LIMITS: Final = 2.5
 """Length of the axis of months, in payback limits."""
-_MS: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"}
+_MS_UNIT_BY_KIND: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"}
 
 
 def workload_charts(
@@ -107,11 +107,11 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
     ours = [option for option in cheapest if option.is_neuron]
     selected = [todays_candidate(workload), best_candidate(workload), *ours[:1], *cheapest[:1]]
     unique = {option.instance: option for option in selected if option is not None and option.ms}
-    return list(unique.values())[:_COMPARED]
+    return list(unique.values())[:_MOST_COMPARED_CANDIDATES]
 
 
 def _causes(workload: WorkloadDecision, at: int, places: dict[str, int], field: str) -> str:
-    unit = "USD a month" if field == "usd" else _MS[workload.kind]
+    unit = "USD a month" if field == "usd" else _MS_UNIT_BY_KIND[workload.kind]
     caption = f"By cause: {unit}"
     options = compared_candidates(workload)
     shown = [option for option in options if getattr(option, field)]
@@ -153,7 +153,7 @@ def _tornado(workload: WorkloadDecision, at: int) -> str:
         )
         for n, swing in enumerate(workload.tornado)
     ]
-    return chart(caption, spans(rows, percent), _NET)
+    return chart(caption, spans(rows, percent), _TORNADO_NOTE)
 
 
 def _months(workload: WorkloadDecision, at: int, limit: float) -> str:
@@ -169,6 +169,8 @@ def _months(workload: WorkloadDecision, at: int, limit: float) -> str:
     if not rows:
         return _empty_chart(caption, "No move with a price is ever paid back.")
     rows.sort(key=lambda row: (row.mid is None, row.mid or row.low))
-    hidden = len(rows) - _ROWS
+    hidden = len(rows) - _MOST_MONTH_ROWS
     more = f'<p class="soft">{hidden} more in the table.</p>' if hidden > 0 else ""
-    return chart(caption, spans(rows[:_ROWS], amount, limit, _FAR * limit), more)
+    return chart(
+        caption, spans(rows[:_MOST_MONTH_ROWS], amount, limit, _AXIS_PAYBACK_LIMITS * limit), more
+    )

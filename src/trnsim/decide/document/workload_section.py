@@ -26,15 +26,15 @@ from trnsim.formatting import amount, clipped
 
 SHOWN: Final = 8
 """Candidates of a workload that the text shows; page and JSON have all."""
-_NAME: Final = 20
-_MARKS: Final = {True: "yes", False: "no", None: "?"}
-_HEADS: Final = {
+_NAME_CHARS: Final = 20
+_MARK_BY_RULING: Final = {True: "yes", False: "no", None: "?"}
+_HEADING_BY_GROUP: Final = {
     "ideal": "ideal for Trainium",
     "considerations": "to consider before a move",
     "not-recommended": "not recommended for",
     "inferentia": "ideal for Inferentia",
 }
-_CANDIDATES: Final = (
+_CANDIDATE_COLUMNS: Final = (
     Column("instance", place="text"),
     Column("", place="text"),
     Column("instance", help="its number; how it is laid out", place="page"),
@@ -164,7 +164,7 @@ def _candidates(
     more = f"{hidden} more, refused or dearer: --json"
     cannot = Table(columns(" | ", numbers_from=2), [(e.instance, e.refused or "") for e in refused])
     return (
-        Table(_CANDIDATES, rows, indent=2, marked=best, most=SHOWN)
+        Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, most=SHOWN)
         if shown
         else Note("No instance can run it.", indent=2),
         *([Note(more, indent=2, place="text")] if hidden else []),
@@ -187,7 +187,7 @@ def _candidate(
     break_even = figures.usd(*place, "break_even_usd_per_hour", form=usd_per_hour)
     usd = figures.at(*place, "usd_per_month")
     return (
-        clipped(_short(option.instance), _NAME),
+        clipped(_short(option.instance), _NAME_CHARS),
         f"x {option.instances}",
         (Mark(option.instance, "strong"), f"{today} x {option.instances}", details),
         _hours(option.hours),
@@ -262,13 +262,13 @@ def _rules(workload: WorkloadDecision) -> Sequence[Block]:
     blocks: list[Block] = []
     for group in dict.fromkeys(rule.group for rule in workload.rules):
         rows = [
-            (_MARKS[rule.applies], f"{rule.name}: {rule.evidence}", rule.effect)
+            (_MARK_BY_RULING[rule.applies], f"{rule.name}: {rule.evidence}", rule.effect)
             for rule in workload.rules
             if rule.group == group
         ]
         headings = (Column(""), Column(""), Column("", place="page"))
         blocks += [
-            Note(_HEADS.get(group, group), indent=2, kind="strong"),
+            Note(_HEADING_BY_GROUP.get(group, group), indent=2, kind="strong"),
             Table(headings, rows, indent=4, kind="small"),
         ]
     return blocks

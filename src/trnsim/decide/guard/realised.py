@@ -24,7 +24,7 @@ from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
 
-_MOST: Final = 1e12
+_MOST_AMOUNT: Final = 1e12
 """USD or units above which a number is a slip."""
 _COLUMNS: Final = "month, workload, usd, volume"
 
@@ -43,7 +43,9 @@ class BillLine(FileRecord):
         help="the month", parse=_month, legal="a month as YYYY-MM, for example 2026-11"
     )
     workload: str = declared(help="name of the workload in the decision", example="chat")
-    usd: float = between("what is billed; credits are negative", -_MOST, _MOST, unit="USD")
+    usd: float = between(
+        "what is billed; credits are negative", -_MOST_AMOUNT, _MOST_AMOUNT, unit="USD"
+    )
     volume: float | None = declared(
         None,
         help="what was done, in the unit of the inventory; that of the decision if empty",

@@ -24,11 +24,11 @@ from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
 
-_BOX: Final = re.compile(
+_BOX_USAGE_PATTERN: Final = re.compile(
     r"(?:[A-Z0-9]+-)?(?P<use>BoxUsage|UnusedBox|DedicatedUsage|SpotUsage|HeavyUsage):(?P<type>\S+)"
 )
 """Usage types of running instances. Source: AWS CUR user guide, "Line item details"."""
-_COSTS: Final = {
+_COST_COLUMNS_BY_LINE_TYPE: Final = {
     "Usage": ("line_item_net_unblended_cost", "line_item_unblended_cost"),
     "DiscountedUsage": ("reservation_net_effective_cost", "reservation_effective_cost"),
     "SavingsPlanCoveredUsage": (
@@ -37,15 +37,17 @@ _COSTS: Final = {
     ),
 }
 """Columns of the cost by type of line, that after private discounts first."""
-_COST: Final = tuple(name for names in _COSTS.values() for name in names)
-_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_SHOWN: Final = 5
+_COST_COLUMNS: Final = tuple(
+    name for names in _COST_COLUMNS_BY_LINE_TYPE.values() for name in names
+)
+_DAY_PATTERN: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_MOST_SHOWN_TYPES: Final = 5
 _Term = Literal["1yr", "3yr"]
-_YEARS: Final[dict[_Term, str]] = {"1yr": "1y", "3yr": "3y"}
+_SHORT_TERMS: Final[dict[_Term, str]] = {"1yr": "1y", "3yr": "3y"}
 
 
 def _day(text: str) -> date:
-    day = _DAY.match(text)
+    day = _DAY_PATTERN.match(text)
     return date.fromisoformat(day[0] if day else text)
 
 
@@ -53,13 +55,15 @@ def _day(text: str) -> date:
 class CostLine(Foreign):
     """Use of an instance, in a line of a report."""
 
-    line_item_line_item_type: str = declared(help="type of the line", legal=_COSTS)
+    line_item_line_item_type: str = declared(
+        help="type of the line", legal=_COST_COLUMNS_BY_LINE_TYPE
+    )
     line_item_usage_type: str = declared(help="how the instance was used")
     line_item_usage_start_date: date = declared(
         help="when the usage began", parse=_day, legal="a day as 2026-10-31T00:00:00Z"
     )
     line_item_usage_amount: float = between("hours of instances", 0, MOST_GPU_HOURS, unit="hours")
-    usd: float = between("its cost", 0, MOST_USD, unit="USD", alias=_COST)
+    usd: float = between("its cost", 0, MOST_USD, unit="USD", alias=_COST_COLUMNS)
     line_item_currency_code: Literal["USD"] = declared("USD", help="currency of the cost")
     line_item_resource_id: str = declared("", help="the instance")
     product_region_code: str | None = declared(None, help="region")
@@ -156,17 +160,19 @@ def _family(instance: str) -> str:
 def _boxes(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
     """Lines of running instances, each with its instance type."""
     for line in lines:
-        box = _BOX.fullmatch(line[1].get("line_item_usage_type", ""))
-        if box and line[1].get("line_item_line_item_type") in _COSTS:
+        box = _BOX_USAGE_PATTERN.fullmatch(line[1].get("line_item_usage_type", ""))
+        if box and line[1].get("line_item_line_item_type") in _COST_COLUMNS_BY_LINE_TYPE:
             yield line, box["type"]
 
 
 def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date, Usage]:
     """Day and usage of a line."""
     number, cells = line
-    columns = _COSTS[cells["line_item_line_item_type"]]
+    columns = _COST_COLUMNS_BY_LINE_TYPE[cells["line_item_line_item_type"]]
     column = next((name for name in columns if name in cells), columns[-1])
-    values = {name: cell for name, cell in cells.items() if name == column or name not in _COST}
+    values = {
+        name: cell for name, cell in cells.items() if name == column or name not in _COST_COLUMNS
+    }
     document = FileContent(str(path), Parsed(values, lambda _: number), FIX)
     if column not in cells:
         raise document.refused(number, f"{column} is missing")
@@ -191,13 +197,13 @@ def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date
 def _kind(row: CostLine) -> str:
     """Purchase kind of a line."""
     if row.line_item_line_item_type == "DiscountedUsage":
-        years = {str(term): short for term, short in _YEARS.items()}
+        years = {str(term): short for term, short in _SHORT_TERMS.items()}
         term = row.pricing_lease_contract_length
         return f"ri_{years[term]}" if term in years else "ri_effective"
     if row.line_item_line_item_type == "SavingsPlanCoveredUsage":
         if row.savings_plan_purchase_term is None:
-            raise row.refused("savings_plan_purchase_term", f"legal: {', '.join(_YEARS)}")
-        return f"savings_plan_{_YEARS[row.savings_plan_purchase_term]}"
+            raise row.refused("savings_plan_purchase_term", f"legal: {', '.join(_SHORT_TERMS)}")
+        return f"savings_plan_{_SHORT_TERMS[row.savings_plan_purchase_term]}"
     if "SpotUsage" in row.line_item_usage_type:
         return "spot"
     is_free = row.usd == 0 and row.line_item_usage_amount > 0
@@ -210,7 +216,7 @@ def _usage_sum(left: Usage, right: Usage) -> Usage:
 
 
 def _no_accelerators(path: Path, others: dict[str, int]) -> BadInput:
-    frequent = sorted(others, key=lambda name: -others[name])[:_SHOWN]
+    frequent = sorted(others, key=lambda name: -others[name])[:_MOST_SHOWN_TYPES]
     content = f"only {', '.join(frequent)}" if frequent else "no running instance at all"
     return fault(
         path,

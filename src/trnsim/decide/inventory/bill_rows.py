@@ -52,14 +52,14 @@ COLUMNS: Final = (
 TAG: Final = "tag:"
 """Prefix of the name of a cell that holds the value of a tag."""
 
-_TAGS: Final = "resource_tags"
+_TAGS_COLUMN: Final = "resource_tags"
 FIX: Final = "give an export of AWS Data Exports, table CUR 2.0, as CSV or Parquet"
-_PARQUET: Final = b"PAR1"
-_GZIP: Final = b"\x1f\x8b"
-_MARKS: Final = (b"line_item_usage_type", b"lineItem/UsageType")
+_PARQUET_START: Final = b"PAR1"
+_GZIP_START: Final = b"\x1f\x8b"
+_BILL_HEADER_NAMES: Final = (b"line_item_usage_type", b"lineItem/UsageType")
 _HEADER_BYTES: Final = 1 << 16
 _EXTRA: Final = "pip install 'trnsim[parquet]'"
-_BATCH: Final = 10_000
+_BATCH_ROWS: Final = 10_000
 _LINE_MAX: Final = 1 << 24
 """Characters; a report of 300 columns with tags has lines of some thousands."""
 
@@ -73,9 +73,9 @@ def is_bill(path: Path) -> bool:
     files.check_readable(path)
     with path.open("rb") as stream:
         start = stream.read(_HEADER_BYTES)
-    if start.startswith((_PARQUET, _GZIP)):
+    if start.startswith((_PARQUET_START, _GZIP_START)):
         return True
-    return any(mark in start.partition(b"\n")[0] for mark in _MARKS)
+    return any(mark in start.partition(b"\n")[0] for mark in _BILL_HEADER_NAMES)
 
 
 def bill_rows(path: Path) -> Iterator[Line]:
@@ -86,10 +86,10 @@ def bill_rows(path: Path) -> Iterator[Line]:
     """
     files.check_readable(path, FIX)
     with path.open("rb") as stream:
-        start = stream.read(len(_PARQUET))
-    if start == _PARQUET:
+        start = stream.read(len(_PARQUET_START))
+    if start == _PARQUET_START:
         return _parquet_rows(path)
-    return _csv_rows(path, is_gzip=start.startswith(_GZIP))
+    return _csv_rows(path, is_gzip=start.startswith(_GZIP_START))
 
 
 def _column(name: str) -> str:
@@ -152,7 +152,7 @@ def _parquet_rows(path: Path) -> Iterator[Line]:
             _check_columns(path, names)
             source_names = [name for name in file.schema_arrow.names if _is_read(_column(name))]
             line = 1
-            for batch in file.iter_batches(_BATCH, columns=source_names):
+            for batch in file.iter_batches(_BATCH_ROWS, columns=source_names):
                 for row in batch.to_pylist():
                     line += 1
                     yield _cells(path, line, {_column(k): v for k, v in row.items()})
@@ -161,17 +161,17 @@ def _parquet_rows(path: Path) -> Iterator[Line]:
 
 
 def _is_read(name: str) -> bool:
-    return name in COLUMNS or name.startswith(_TAGS)
+    return name in COLUMNS or name.startswith(_TAGS_COLUMN)
 
 
 def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
     """Cells of a row that are read; those of tags have the tag's name."""
     values = {name: _text(row.get(name)) for name in COLUMNS}
     for name, value in row.items():
-        if name == _TAGS:
+        if name == _TAGS_COLUMN:
             values |= {_tag(key): _text(tag) for key, tag in _map(path, line, value).items()}
-        elif name.startswith(f"{_TAGS}_"):
-            values[_tag(name.removeprefix(f"{_TAGS}_"))] = _text(value)
+        elif name.startswith(f"{_TAGS_COLUMN}_"):
+            values[_tag(name.removeprefix(f"{_TAGS_COLUMN}_"))] = _text(value)
     return line, {name: value for name, value in values.items() if value}
 
 
@@ -192,9 +192,9 @@ def _map(path: Path, line: int, value: object) -> dict[str, Any]:
     try:
         tags = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
-        raise _bad(path, line, f"{_TAGS} is no JSON: {error}") from error
+        raise _bad(path, line, f"{_TAGS_COLUMN} is no JSON: {error}") from error
     if not isinstance(tags, dict):
-        raise _bad(path, line, f"{_TAGS} is {text!r}; legal: a JSON object of tags")
+        raise _bad(path, line, f"{_TAGS_COLUMN} is {text!r}; legal: a JSON object of tags")
     return tags
 
 

@@ -21,15 +21,19 @@ from trnsim.reader import fault, read_rows
 
 __all__ = ["billed_workloads", "models_path"]
 
-_PICKS: Final = {"current_instance": "instance", "purchase_kind": "kind", "region": "region"}
+_USAGE_ATTRIBUTES_BY_FIELD: Final = {
+    "current_instance": "instance",
+    "purchase_kind": "kind",
+    "region": "region",
+}
 """Fields that select usage, with the attributes of the usage that they match."""
-_ENDS: Final = (".gz", ".csv", ".parquet")
+_BILL_ENDINGS: Final = (".gz", ".csv", ".parquet")
 
 
 def models_path(bill: Path) -> Path:
     """Path of the file beside a bill that assigns its usage to models."""
     name = bill.name
-    for end in _ENDS:
+    for end in _BILL_ENDINGS:
         name = name.removesuffix(end)
     return bill.with_name(f"{name}.models.yaml")
 
@@ -74,7 +78,7 @@ def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
     owners: dict[Usage, BilledRow] = {}
     usages: list[list[Usage]] = []
     for row in rows:
-        if not any(name in row for name in ("tag", "resource", *_PICKS)):
+        if not any(name in row for name in ("tag", "resource", *_USAGE_ATTRIBUTES_BY_FIELD)):
             raise row.broken("the row picks no usage", _FIX)
         usage = [item for item in bill.usage if _is_of(row, item)]
         if not usage:
@@ -98,7 +102,7 @@ def _is_of(row: BilledRow, usage: Usage) -> bool:
         return False
     return all(
         getattr(row, field) == getattr(usage, name)
-        for field, name in _PICKS.items()
+        for field, name in _USAGE_ATTRIBUTES_BY_FIELD.items()
         if field in row
     )
 

@@ -12,7 +12,7 @@ from trnsim.price.regions import REGION, is_region
 from trnsim.reader import FileRecord, Rule, between, declared
 
 _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
-_CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
+_OTHER_CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
 
 MOST_USD: Final = 1e10
 """USD a month; above the total AWS bill of any company."""
@@ -31,7 +31,7 @@ _MOST_WEEKS: Final = 10_000.0
 _MOST_RATIO: Final = 1_000.0
 
 
-_ALL: Final = 100
+_ALL_PERCENT: Final = 100
 
 
 def _region(text: str) -> str:
@@ -103,7 +103,7 @@ class InventoryRow(FileRecord):
         help="share of requests that keep the limits",
         unit="percent",
         above=0,
-        below=_ALL,
+        below=_ALL_PERCENT,
         example="99",
     )
     deadline_hours: float | None = _number(
@@ -129,7 +129,7 @@ class InventoryRow(FileRecord):
         example="12",
     )
     other_clouds: tuple[str, ...] = declared(
-        (), help="where else it runs", each=Rule(legal=_CLOUDS), example="gcp"
+        (), help="where else it runs", each=Rule(legal=_OTHER_CLOUDS), example="gcp"
     )
     portability_needed: bool = declared(
         False, help="whether it must run there unchanged", example="no"

@@ -9,7 +9,7 @@ from trnsim.reader import row_template
 
 __all__ = ["template"]
 
-_HEAD: Final = """\
+_HEAD_COMMENT: Final = """\
 # An inventory for `trnsim assess`: a row for each workload. The same fields as the first line of a
 # CSV file are legal too. A field that stands behind a # may be left out or filled in; one with a *
 # has to be there. Of the three volumes a row has one. Paths lie in or below this file's folder.
@@ -21,4 +21,4 @@ def template() -> str:
 
     It is legal if a ``config.json`` lies beside it.
     """
-    return _HEAD + row_template(InventoryRow)
+    return _HEAD_COMMENT + row_template(InventoryRow)

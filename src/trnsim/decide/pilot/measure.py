@@ -31,7 +31,7 @@ MOST_OFF: Final = 10.0
 """Factor by which a rate may differ from the prediction before its unit is in doubt."""
 _MEDIAN_LOSS: Final = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of normal values."""
-_LOGITS: Final = ".npy"
+_LOGITS_ENDING: Final = ".npy"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
             another kind, model, batch or unit, or is too short.
     """
     _check_twice(paths)
-    arrays = [path for path in paths if path.suffix.lower() == _LOGITS]
+    arrays = [path for path in paths if path.suffix.lower() == _LOGITS_ENDING]
     runs: dict[str, tuple[RunLog, ...]] = dict.fromkeys(SIDES, ())
     for path in paths:
         side = side_of(path)

@@ -26,9 +26,9 @@ from trnsim.decide.times import Predictor, Speed, SpeedAnswer
 
 FAMILY: Final = "the pilot's measurement"
 """Family of a measured speed, in place of one of published times."""
-_MEDIAN: Final = 0.6744897501960817
-_TENTH: Final = 1.2815515655446004
-_NINETY: Final = 1.6448536269514722
+_MEDIAN_ERROR_SIGMAS: Final = 0.6744897501960817
+_P90_SIGMAS: Final = 1.2815515655446004
+_P90_ERROR_SIGMAS: Final = 1.6448536269514722
 """Sigmas within which half and 90 % of errors lie, and below which nine tenths do."""
 
 
@@ -88,7 +88,7 @@ class PilotPredictor(Predictor):
 def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     """A speed with its measured factor, whose only doubt is the error of the run."""
     slower = _slower(speed, factor.value)
-    error = {"median": _MEDIAN * factor.sigma, "p90": _NINETY * factor.sigma}
+    error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": _P90_ERROR_SIGMAS * factor.sigma}
     return replace(
         slower,
         doubts={f"pilot on {name}": factor.sigma} if factor.sigma else {},

@@ -37,16 +37,16 @@ from trnsim.errors import BadInput
 
 LEAST_RUNS: Final = 3
 """Logs of today that are needed to measure the noise of its loss."""
-_NINETY: Final = 1.6448536269514722
+_P90_ERROR_SIGMAS: Final = 1.6448536269514722
 """Sigmas below which nine tenths of the sizes of errors lie."""
-_TENTH: Final = 1.2815515655446004
+_P90_SIGMAS: Final = 1.2815515655446004
 
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> Measurement:
     """Measured rate of a side beside its prediction."""
     predicted = pilot.sides[side]
     sigma = logs.sigmas[side]
-    old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / _TENTH
+    old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / _P90_SIGMAS
     return Measurement(
         side=side,
         instance=predicted.instance,
@@ -54,8 +54,8 @@ def measurement(pilot: Pilot, logs: Logs, side: str) -> Measurement:
         measured_per_s=logs.rates[side],
         factor=predicted.rate_per_s.p50 / logs.rates[side],
         sigma=sigma,
-        old_error=_NINETY * old,
-        new_error=_NINETY * sigma,
+        old_error=_P90_ERROR_SIGMAS * old,
+        new_error=_P90_ERROR_SIGMAS * sigma,
     )
 
 

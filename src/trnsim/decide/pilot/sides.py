@@ -42,10 +42,14 @@ REQUESTS: Final = 1000
 START_HOURS: Final = assumed(0.5, "until the first step: loading weights and compiling; no source")
 WAVES: Final = 4
 """Least requests of each client: the idle ends of a load test then weigh little."""
-_SHELL: Final = "#!/bin/sh\n"
-_WEIGHTS: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
-_TENTH: Final = 1.2815515655446004
-_KINDS: Final = {"torchrun": "torchrun.sh", "sbatch": "sbatch.sh", "k8s": "k8s.yaml"}
+_SHELL_LINE: Final = "#!/bin/sh\n"
+_WEIGHTS_LINE: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
+_P90_SIGMAS: Final = 1.2815515655446004
+_FILE_ENDING_BY_LAUNCHER: Final = {
+    "torchrun": "torchrun.sh",
+    "sbatch": "sbatch.sh",
+    "k8s": "k8s.yaml",
+}
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf1
 def _side(
     name: str, at: Host, *, instances: int, ranks: int, layout: str, rate: float, units: float
 ) -> Side:
-    spread = math.exp(_TENTH * math.hypot(*at.speed.doubts.values()))
+    spread = math.exp(_P90_SIGMAS * math.hypot(*at.speed.doubts.values()))
     hours = units / rate / 3600 + float(START_HOURS)
     usd = None if at.price is None else instances * hours * at.price.usd_per_hour
     return Side(
@@ -216,7 +220,7 @@ def _training(
             rate=tokens / step.step_s.p50,
             units=float(tokens * run.steps),
         )
-        for kind, ending in _KINDS.items():
+        for kind, ending in _FILE_ENDING_BY_LAUNCHER.items():
             files[f"{name}-{ending}"] = trainers.text(kind, fleet, step.layout, words)
     return PilotSides(run, sides[TODAY], sides[THERE], files)
 
@@ -263,7 +267,7 @@ def _serving(
 def _server(deployment: Deployment, model: str) -> str:
     command = servers.vllm(deployment, "MODEL").replace("vllm serve MODEL", 'vllm serve "$MODEL"')
     name = shlex.quote(model)
-    return f"{_SHELL}{_WEIGHTS}{command} \\\n    --served-model-name {name}\n"
+    return f"{_SHELL_LINE}{_WEIGHTS_LINE}{command} \\\n    --served-model-name {name}\n"
 
 
 def _load(side: str, run: PilotRun, clients: int) -> str:
@@ -277,7 +281,7 @@ def _load(side: str, run: PilotRun, clients: int) -> str:
         "--percentile-metrics ttft,tpot,e2el --metric-percentiles 50,90,99",
         f"--save-result --result-filename {side}.json",
     ]
-    return f"{_SHELL}{_WEIGHTS}" + " \\\n    ".join(words) + "\n"
+    return f"{_SHELL_LINE}{_WEIGHTS_LINE}" + " \\\n    ".join(words) + "\n"
 
 
 def _passing(

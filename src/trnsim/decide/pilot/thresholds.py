@@ -29,7 +29,7 @@ NOISE: Final = assumed(
 SIGMAS: Final = 3
 """Standard deviations of a difference that chance alone rarely exceeds."""
 FAILED: Final = assumed(0.01, "part of requests that may fail")
-_BITS: Final = {
+_MANTISSA_BITS: Final = {
     "fp32": FLOAT32.mantissa_bits,
     "fp16": FLOAT16.mantissa_bits,
     "bf16": BFLOAT16.mantissa_bits,
@@ -90,7 +90,7 @@ class Money:
 
 def unit_roundoff(dtype: str) -> float:
     """Half the distance from 1 to the next number of a dtype."""
-    return 2.0 ** -(_BITS[dtype] + 1)
+    return 2.0 ** -(_MANTISSA_BITS[dtype] + 1)
 
 
 def loss_band(dtype: str, noise: float) -> float:

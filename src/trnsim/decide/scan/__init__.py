@@ -21,14 +21,14 @@ from trnsim.errors import BadInput
 
 __all__ = ["ScanFinding", "ScanFindings", "scan"]
 
-_PYTHON: Final = ".py"
-_CUDA: Final = (".cu", ".cuh")
-_EXPORT: Final = ".pt2"
-_LEGAL: Final = (_PYTHON, *_CUDA, _EXPORT)
+_PYTHON_ENDING: Final = ".py"
+_CUDA_ENDINGS: Final = (".cu", ".cuh")
+_EXPORT_ENDING: Final = ".pt2"
+_LEGAL_ENDINGS: Final = (_PYTHON_ENDING, *_CUDA_ENDINGS, _EXPORT_ENDING)
 _LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build"})
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 4_000_000
-_KERNEL: Final = re.compile(
+_KERNEL_PATTERN: Final = re.compile(
     rb"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{(]*?(\w+)\s*\("
 )
 
@@ -82,12 +82,12 @@ def _below(folder: Path) -> Iterator[Path]:
         )
         for name in names:
             file = Path(place) / name
-            if file.suffix in _LEGAL and not file.is_symlink():
+            if file.suffix in _LEGAL_ENDINGS and not file.is_symlink():
                 yield file
 
 
 def _read(file: str, path: Path, root: Path) -> ScannedProgram:
-    if path.suffix == _EXPORT:
+    if path.suffix == _EXPORT_ENDING:
         return read_export(file, path, root)
     try:
         source = files.read_bytes(path)
@@ -95,11 +95,11 @@ def _read(file: str, path: Path, root: Path) -> ScannedProgram:
         return unreadable(file, 1, error.reason)
     if len(source) > _MOST_BYTES:
         return unreadable(file, 1, f"{len(source):,} bytes; read up to {_MOST_BYTES:,}")
-    if path.suffix in _CUDA:
+    if path.suffix in _CUDA_ENDINGS:
         return _read_cuda(file, source)
-    if path.suffix == _PYTHON:
+    if path.suffix == _PYTHON_ENDING:
         return read_program(file, source)
-    return unreadable(file, 1, f"no program: legal: {', '.join(_LEGAL)}")
+    return unreadable(file, 1, f"no program: legal: {', '.join(_LEGAL_ENDINGS)}")
 
 
 def _read_cuda(file: str, source: bytes) -> ScannedProgram:
@@ -114,6 +114,6 @@ def _read_cuda(file: str, source: bytes) -> ScannedProgram:
             "L",
             advice,
         )
-        for kernel in _KERNEL.finditer(source)
+        for kernel in _KERNEL_PATTERN.finditer(source)
     }
     return ScannedProgram(places or {ScanFinding(file, 1, "cuda", "CUDA source", "L", advice)})

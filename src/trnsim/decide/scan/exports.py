@@ -18,13 +18,13 @@ from trnsim.errors import BadInput, EmulatorError
 
 __all__ = ["read_export"]
 
-_EXTRA: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
+_PYTORCH_MISSING: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
 
 
 def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
     """Operators without a lowering in the export at `path`, called `file` in findings."""
     if find_spec("torch") is None:
-        return unreadable(file, 1, _EXTRA)
+        return unreadable(file, 1, _PYTORCH_MISSING)
     from trnsim.torch.models.exported import exported_graph  # noqa: PLC0415  torch is an extra
 
     try:

@@ -16,7 +16,7 @@ __all__ = ["HOST", "MADE_OF", "Lowering", "is_function", "lowering"]
 HOST: Final = "the compiler has no lowering for {}: compute it on the host, or in other operators"
 """Advice about operators without a lowering."""
 
-_SPACES: Final = {
+_PREFIX_BY_MODULE: Final = {
     "torch.nn.functional.": "",
     "torch.linalg.": "linalg_",
     "torch.fft.": "fft_",
@@ -25,11 +25,11 @@ _SPACES: Final = {
 }
 """Prefix of an operator's name, by the module of its PyTorch function."""
 
-_MODULES: Final = "torch.nn."
-_FUNCTIONS: Final = "torch.nn.functional."
-_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
+_NN_PREFIX: Final = "torch.nn."
+_FUNCTIONAL_PREFIX: Final = "torch.nn.functional."
+_WORD_BOUNDARY_PATTERN: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 """Boundaries between the words of a module's name: Layer-Norm, CTC-Loss."""
-_SETTINGS: Final = frozenset(
+_SETTING_FUNCTIONS: Final = frozenset(
     {
         "autocast", "compile", "device", "enable_grad", "finfo", "from_numpy", "get_default_dtype",
         "iinfo", "inference_mode", "initial_seed", "is_grad_enabled", "is_tensor", "load",
@@ -131,17 +131,17 @@ def lowering(full_name: str) -> tuple[Lowering, tuple[str, ...]]:
 
 def is_function(full_name: str) -> bool:
     """True if the name may be of a function on tensors: no class, setting or submodule member."""
-    space = next((prefix for prefix in _SPACES if full_name.startswith(prefix)), "torch.")
+    space = next((prefix for prefix in _PREFIX_BY_MODULE if full_name.startswith(prefix)), "torch.")
     name = full_name.removeprefix(space)
-    return "." not in name and name.islower() and name not in _SETTINGS
+    return "." not in name and name.islower() and name not in _SETTING_FUNCTIONS
 
 
 def _operator_names(full_name: str) -> tuple[str, ...]:
     """Possible names of the operator of a function or module."""
-    if full_name.startswith(_MODULES) and not full_name.startswith(_FUNCTIONS):
-        name = full_name.removeprefix(_MODULES)
-        return name.lower(), _WORDS.sub("_", name).lower()
-    for space, prefix in _SPACES.items():
+    if full_name.startswith(_NN_PREFIX) and not full_name.startswith(_FUNCTIONAL_PREFIX):
+        name = full_name.removeprefix(_NN_PREFIX)
+        return name.lower(), _WORD_BOUNDARY_PATTERN.sub("_", name).lower()
+    for space, prefix in _PREFIX_BY_MODULE.items():
         if full_name.startswith(space):
             return (prefix + full_name.removeprefix(space),)
     return ()

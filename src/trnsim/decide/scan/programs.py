@@ -14,12 +14,12 @@ from trnsim.decide.scan.packages import NAMES, PACKAGES, Remedy, longest_entry
 
 __all__ = ["ScannedProgram", "read_program", "unreadable"]
 
-_FRAMEWORKS: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
-_DEVICE: Final = re.compile(r"cuda(:\d+)?|nccl")
+_FRAMEWORK_BY_PACKAGE: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
+_DEVICE_PATTERN: Final = re.compile(r"cuda(:\d+)?|nccl")
 _DEVICE_SPACES: Final = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda")
 _DEVICE_ADVICE: Final = "name the device 'neuron', or take it from torch.accelerator"
 _CUDA_METHODS: Final = ("cuda",)
-_METHODS: Final = frozenset(
+_TENSOR_METHODS: Final = frozenset(
     {
         "bincount", "cholesky", "cummax", "cummin", "geqrf", "index_reduce", "index_reduce_",
         "logcumsumexp", "logdet", "masked_select", "multinomial", "nonzero", "renorm", "slogdet",
@@ -84,8 +84,8 @@ class _Reader:
         for name, bound, full in _imports(node):
             self.names[bound] = full
             package = name.partition(".")[0]
-            if package in _FRAMEWORKS:
-                self.program.frameworks.add(_FRAMEWORKS[package])
+            if package in _FRAMEWORK_BY_PACKAGE:
+                self.program.frameworks.add(_FRAMEWORK_BY_PACKAGE[package])
             if entry := longest_entry(name if bound == full else full, PACKAGES):
                 self._add(node.lineno, *entry)
 
@@ -102,7 +102,7 @@ class _Reader:
     def _call(self, node: ast.Call) -> None:
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             text = argument.value if isinstance(argument, ast.Constant) else None
-            if isinstance(text, str) and _DEVICE.fullmatch(text):
+            if isinstance(text, str) and _DEVICE_PATTERN.fullmatch(text):
                 self._device(argument.lineno, repr(text))
         full_name = self._full_name(node.func)
         if full_name is not None:
@@ -115,7 +115,7 @@ class _Reader:
             return
         if name in _CUDA_METHODS:
             self._device(line, f".{name}()")
-        elif name in _METHODS:
+        elif name in _TENSOR_METHODS:
             self._operator(line, f"torch.{name}")
 
     def _operator(self, line: int, name: str) -> None:

@@ -19,7 +19,7 @@ from trnsim.workload.operators import Phase
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 """Batches to try if the inventory names none."""
-_TENTH: Final = 1.2815515655446004
+_P90_SIGMAS: Final = 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
@@ -81,7 +81,7 @@ def _speed(
     if graphs:
         kind = DENOISER if any(graph.is_of_diffusers for graph in graphs) else NETWORK
     family = _family(best, kind)
-    sigma = math.log(best.latency_s.p90 / best.latency_s.p50) / _TENTH
+    sigma = math.log(best.latency_s.p90 / best.latency_s.p50) / _P90_SIGMAS
     return Speed(
         units_per_s=best.items_per_s.p50,
         group=1,

@@ -28,13 +28,13 @@ from trnsim.workload.operators import Phase
 INPUT_TOKENS: Final = 2048
 OUTPUT_TOKENS: Final = 256
 """Lengths of a request if none are stated, as in `trnsim plan serve`."""
-_REQUESTS: Final = 256
+_LATENCY_RUN_REQUESTS: Final = 256
 """Requests of a run that measures latencies."""
-_BUSY: Final = 0.9
+_LEAST_BUSY_SHARE: Final = 0.9
 """Share of the rate at full load with which a run with random arrivals begins."""
-_LOWER: Final = 0.8
-_LOWERED: Final = 6
-_TRIED: Final = 12
+_RATE_FACTOR: Final = 0.8
+_MOST_LOWERINGS: Final = 6
+_MOST_TRIED_DEPLOYMENTS: Final = 12
 """Most deployments that are run."""
 
 
@@ -69,8 +69,10 @@ def best_deployment(
     if not _has_limits(slo):
         return busy[0], busy[0].tokens_per_s, None
     best, rate = busy[0], 0.0
-    for candidate in [candidate for candidate in busy if candidate.can_keep(slo)][:_TRIED]:
-        if rate and _BUSY / candidate.cost <= rate / best.deployment.instances:
+    for candidate in [candidate for candidate in busy if candidate.can_keep(slo)][
+        :_MOST_TRIED_DEPLOYMENTS
+    ]:
+        if rate and _LEAST_BUSY_SHARE / candidate.cost <= rate / best.deployment.instances:
             break
         within_rate = candidate.rate_within(slo)
         if within_rate / candidate.deployment.instances > rate / best.deployment.instances:
@@ -137,16 +139,16 @@ class Busy:
 
     def rate_within(self, slo: WorkloadSlo) -> float:
         """Tokens a second of all replicas with latencies within the promise; 0 if no rate is."""
-        part = _BUSY
-        for _ in range(_LOWERED):
+        part = _LEAST_BUSY_SHARE
+        for _ in range(_MOST_LOWERINGS):
             if self._is_within(slo, part):
                 return part * self.tokens_per_s
-            part *= _LOWER
+            part *= _RATE_FACTOR
         return 0.0
 
     def _is_within(self, slo: WorkloadSlo, part: float) -> bool:
         per_s = part * self.sequences / self.cycle_s
-        drawn = replace(self.demand.drawn.at_rate(per_s), count=_REQUESTS)
+        drawn = replace(self.demand.drawn.at_rate(per_s), count=_LATENCY_RUN_REQUESTS)
         load = drawn.requests(self.deployment.engine.max_model_len)
         values = run_once(replace(self.deployment, replicas=1), load)[1].values
         at = next((rank for rank in PERCENTILES if rank >= slo.percentile), PERCENTILES[-1])

@@ -20,8 +20,8 @@ from trnsim.workload.operators import Phase
 
 MOST_TIMED: Final = 64
 """Instances of a job that is timed; larger jobs are assumed as fast per instance."""
-_EFFORT: Final = Effort()
-_TENTHS: Final = 2 * 1.2815515655446004
+_DEFAULT_EFFORT: Final = Effort()
+_P10_TO_P90_SIGMAS: Final = 2 * 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None = None) -> Speed:
@@ -43,7 +43,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     fleet, step = choice.machine, choice.step
     useful_share = goodput(fleet.chips, fleet.count, None).goodput
     layout, description = step.layout, f"{fleet.count} x {fleet.instance.name}, {step.layout}"
-    sigma = math.log(step.step_s.p90 / step.step_s.p10) / _TENTHS
+    sigma = math.log(step.step_s.p90 / step.step_s.p10) / _P10_TO_P90_SIGMAS
     return Speed(
         units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * useful_share,
         group=fleet.count,
@@ -65,7 +65,7 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
         OutOfMemory: the model does not fit.
     """
     job = _job(workload, machine(name, rows=rows))
-    return best(workload.model, name, None, job, _EFFORT)
+    return best(workload.model, name, None, job, _DEFAULT_EFFORT)
 
 
 def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
@@ -87,7 +87,7 @@ def _larger_group(workload: Workload, choice: Best, name: str, count: int) -> Be
     for more in dict.fromkeys((times, 1 << (times.bit_length() - 1))):
         try:
             job = _job(workload, machine(name, more * least))
-            return best_on(workload.model, name, more * least, job, _EFFORT)
+            return best_on(workload.model, name, more * least, job, _DEFAULT_EFFORT)
         except EmulatorError:
             continue
     return choice

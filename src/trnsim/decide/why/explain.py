@@ -19,11 +19,11 @@ from trnsim.decide.why.times import COLLECTIVE, LAYER, Time
 from trnsim.errors import BadInput
 
 UNEXPLAINED: Final = "unexplained"
-_FORWARD: Final = ("prefill", "decode", "encode")
+_FORWARD_PHASES: Final = ("prefill", "decode", "encode")
 """Phases whose passes share terms."""
-_ASIDE: Final = ("pareto", "searched")
+_SEARCH_FIELDS: Final = ("pareto", "searched")
 """Fields about a search, besides its answer."""
-_COVERED: Final[Mapping[str, tuple[str, ...]]] = {
+_TIME_FIELDS_BY_KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "compile": ("estimate",),
     "plan infer": ("estimate", "latency_p50_s"),
     "plan train": ("estimate", "step_s", "parts_s"),
@@ -37,7 +37,7 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields from which an answer's times are read."""
 _CANDIDATE_MS: Final = ".ms."
 """Part of the paths from which a decision's times are read."""
-_INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
+_PATHS_BY_INPUT: Final[Mapping[str, tuple[str, ...]]] = {
     "chip": ("target", "platform"),
     "instance": ("instance",),
     "instances": ("instances",),
@@ -214,8 +214,8 @@ def answer_difference(
     pairs = _times(old, new)
     times = tuple(_time_difference(left, right) for left, right in pairs)
     if old.kind == new.kind:
-        covered_fields = _COVERED.get(old.kind, ()) if times else ()
-        changes = difference(name, old.plain, new.plain, (*_ASIDE, *covered_fields))
+        covered_fields = _TIME_FIELDS_BY_KIND.get(old.kind, ()) if times else ()
+        changes = difference(name, old.plain, new.plain, (*_SEARCH_FIELDS, *covered_fields))
         inputs = (*changes.causes, *_sizes(pairs), *_options(old, new, changes.causes))
         figures = tuple(
             figure for figure in changes.figures if not (times and _CANDIDATE_MS in figure.path)
@@ -251,7 +251,8 @@ def _times(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
         return by_phase if is_logged else [by_phase[-1]]
     first = old.times[-1], new.times[-1]
     is_pass = not is_logged and (
-        all(time.phase in _FORWARD for time in first) or "" in (first[0].phase, first[1].phase)
+        all(time.phase in _FORWARD_PHASES for time in first)
+        or "" in (first[0].phase, first[1].phase)
     )
     return [first] if is_pass and COLLECTIVE not in (first[0].phase, first[1].phase) else []
 
@@ -366,7 +367,7 @@ def _inputs(
 def _common_inputs(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs of an answer, under names that are common to all commands."""
     inputs = {}
-    for name, paths in _INPUTS.items():
+    for name, paths in _PATHS_BY_INPUT.items():
         values = [_at(plain, path) for path in paths]
         value = next((value for value in values if isinstance(value, str | int)), None)
         if value is not None:
@@ -392,7 +393,7 @@ def _figures(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
     plans = new if old.is_measured else old
     shared = [key for key in old.plain if key in new.plain]
     before, after = ({key: answer.plain[key] for key in shared} for answer in (old, new))
-    return difference("", before, after, _COVERED.get(plans.kind, ())).figures
+    return difference("", before, after, _TIME_FIELDS_BY_KIND.get(plans.kind, ())).figures
 
 
 def _within(time: Time, reference: Time) -> bool | None:

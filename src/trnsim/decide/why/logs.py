@@ -11,7 +11,7 @@ from trnsim.decide.why.answers import PlanAnswer
 from trnsim.decide.why.times import STEP, TPOT, TTFT, Time, Values
 from trnsim.errors import BadInput
 
-_AXES: Final = ("tensor", "pipeline", "data", "context")
+_RANK_AXES: Final = ("tensor", "pipeline", "data", "context")
 """Axes of a layout whose product is the number of its ranks."""
 
 
@@ -95,7 +95,7 @@ def _training(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
 
 def _tokens(layout: Values) -> float:
     """Tokens of a step per rank of the plan."""
-    ranks = math.prod(layout.number(axis) for axis in _AXES)
+    ranks = math.prod(layout.number(axis) for axis in _RANK_AXES)
     tokens = layout.number("global_batch") * layout.number("sequence")
     if not ranks > 0:
         raise BadInput(f"{layout.where} has {ranks:g} ranks; legal: from 1 on")

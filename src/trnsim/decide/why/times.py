@@ -33,16 +33,16 @@ TTFT: Final = "TTFT"
 TPOT: Final = "TPOT"
 STEP: Final = "step"
 REST: Final = "in no part"
-_WAITING: Final = "waiting"
-_MEDIAN: Final = "median less mean"
+_WAITING_TERM: Final = "waiting"
+_MEDIAN_TERM: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
-_ROUNDING: Final = 1e-12
+_LARGEST_ROUNDING: Final = 1e-12
 """Part of a time up to which a remainder counts as rounding."""
-_SIZES: Final = ("batch", "tokens", "past")
-_WORK: Final = {"train": "step", "serve": "token", "infer": "item"}
+_PASS_SIZES: Final = ("batch", "tokens", "past")
+_WORK_BY_KIND: Final = {"train": "step", "serve": "token", "infer": "item"}
 """Unit of work of a candidate's milliseconds, by kind of workload."""
 _FIX: Final = "give it as trnsim printed it"
-_WIDTH: Final = 40
+_MOST_VALUE_CHARS: Final = 40
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def times(kind: str, plain: Mapping[str, Any], where: str) -> tuple[Time, ...]:
     Raises:
         BadInput: a time is not in the form that the command writes.
     """
-    reader = _READERS.get(kind)
+    reader = _READERS_BY_KIND.get(kind)
     return () if reader is None else tuple(reader(Values(plain, where)))
 
 
@@ -162,11 +162,11 @@ def _serve(values: Values) -> list[Time]:
     }
     latencies: list[Time] = []
     if "prefill" in steps:
-        latencies.append(_of_run(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING))
+        latencies.append(_of_run(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING_TERM))
     if values.has("token_parts_s") and values.has("tpot_p50_s"):
         parts = values.part("token_parts_s").numbers()
         like = steps.get("decode", Time("", "decode", 0.0))
-        latencies.append(_of_run(TPOT, values, "tpot_p50_s", like, _MEDIAN, parts))
+        latencies.append(_of_run(TPOT, values, "tpot_p50_s", like, _MEDIAN_TERM, parts))
     return [*latencies, *steps.values()]
 
 
@@ -215,7 +215,7 @@ def _compile(values: Values) -> list[Time]:
 
 
 def _assess(values: Values) -> list[Time]:
-    work = _WORK.get(str(values.plain.get("kind")), "item")
+    work = _WORK_BY_KIND.get(str(values.plain.get("kind")), "item")
     times_s = []
     candidates = values.plain.get("candidates")
     for place, plain in enumerate(candidates if isinstance(candidates, list) else []):
@@ -228,7 +228,7 @@ def _assess(values: Values) -> list[Time]:
     return times_s
 
 
-_READERS: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingProxyType(
+_READERS_BY_KIND: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingProxyType(
     {
         "plan infer": _infer,
         "plan train": _train,
@@ -258,14 +258,14 @@ def _estimate(name: str, phase: str, values: Values) -> Time:
 
 
 def _sizes(values: Values) -> dict[str, Any]:
-    return {key: values.plain[key] for key in _SIZES if isinstance(values.plain.get(key), int)}
+    return {key: values.plain[key] for key in _PASS_SIZES if isinstance(values.plain.get(key), int)}
 
 
 def _with_rest(parts_s: Mapping[str, float], p50_s: float, label: str = REST) -> dict[str, float]:
     """Parts other than 0, with the remainder of the median as a part of its own."""
     parts = {name: time_s for name, time_s in parts_s.items() if time_s}
     remainder_s = p50_s - math.fsum(parts.values())
-    if abs(remainder_s) > _ROUNDING * p50_s:
+    if abs(remainder_s) > _LARGEST_ROUNDING * p50_s:
         parts[label] = parts.get(label, 0.0) + remainder_s
     return parts
 
@@ -281,4 +281,4 @@ def _value_text(value: object) -> str:
     """Short form of a value, for messages."""
     if value is None:
         return "missing"
-    return clipped(repr(value), _WIDTH)
+    return clipped(repr(value), _MOST_VALUE_CHARS)

@@ -19,14 +19,14 @@ from trnsim.instance.shell.cover import Cover
 
 __all__ = ["CONTACTS", "make"]
 
-_MAJOR: Final = 0
+_DEVICE_MAJOR: Final = 0
 """Neuron's device number here: no driver has it, so that opening the device fails."""
-_DEVICES: Final = "/proc/devices"
-_CHARACTER: Final = "Character devices:\n"
-_VIRTUAL: Final = "/sys/devices/virtual"
+_DEVICES_FILE: Final = "/proc/devices"
+_CHARACTER_HEADING: Final = "Character devices:\n"
+_VIRTUAL_FOLDER: Final = "/sys/devices/virtual"
 _LNC_FILE: Final = "logical_nc_config"
 """Source: aws-neuron-sdk deploy/eks/prerequisites.rst, which writes LNC 1 into it."""
-_DMI: Final = {"product_name": "", "sys_vendor": "Amazon EC2"}
+_DMI_FILES: Final = {"product_name": "", "sys_vendor": "Amazon EC2"}
 
 
 def make(model: InstanceModel) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _add_devices(cover: Cover, model: InstanceModel) -> None:
 def _add_device(cover: Cover, path: str) -> None:
     try:
         # The device 0:0 is the one that Linux lets every user make.
-        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(_MAJOR, 0))
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(_DEVICE_MAJOR, 0))
     except PermissionError:
         folder, _, name = path.rpartition("/")
         cover.write(folder, {name: ""}, 0o666)
@@ -93,16 +93,18 @@ def _show_terminal(cover: Cover, below: int, terminal: str) -> None:
 def _add_driver(cover: Cover, model: InstanceModel) -> None:
     """The driver's line in /proc/devices."""
     del model
-    text = Path(_DEVICES).read_text(encoding="utf-8")
+    text = Path(_DEVICES_FILE).read_text(encoding="utf-8")
     without_neuron = re.sub(r"(?m)^ *\d+ neuron\n", "", text)
-    head, separator, tail = without_neuron.partition(_CHARACTER)
-    cover.put_over(_DEVICES, f"{head}{separator or _CHARACTER}{_MAJOR:3d} neuron\n{tail}")
+    head, separator, tail = without_neuron.partition(_CHARACTER_HEADING)
+    cover.put_over(
+        _DEVICES_FILE, f"{head}{separator or _CHARACTER_HEADING}{_DEVICE_MAJOR:3d} neuron\n{tail}"
+    )
 
 
 def _add_sysfs(cover: Cover, model: InstanceModel) -> None:
     """/sys/devices/virtual/neuron_device."""
-    cover.reach(_VIRTUAL, without=["neuron_device"])
-    folder = cover.reach(_VIRTUAL, "neuron_device")
+    cover.reach(_VIRTUAL_FOLDER, without=["neuron_device"])
+    folder = cover.reach(_VIRTUAL_FOLDER, "neuron_device")
     for device in model.devices:
         cover.write(folder, sysfs.device_files(model, device))
         top = f"{folder}/neuron{device.index}"
@@ -122,8 +124,10 @@ def _add_class(cover: Cover, model: InstanceModel) -> None:
 
 def _add_product(cover: Cover, model: InstanceModel) -> None:
     """DMI's product and vendor of the machine."""
-    folder = cover.reach(_VIRTUAL, "dmi/id", without=_DMI)
-    cover.write(folder, {name: f"{text or model.name}\n" for name, text in _DMI.items()}, 0o444)
+    folder = cover.reach(_VIRTUAL_FOLDER, "dmi/id", without=_DMI_FILES)
+    cover.write(
+        folder, {name: f"{text or model.name}\n" for name, text in _DMI_FILES.items()}, 0o444
+    )
     if not os.path.lexists("/sys/class/dmi"):
         classes = cover.reach("/sys/class", "dmi")
         os.symlink("../../devices/virtual/dmi/id", f"{classes}/id")
@@ -141,10 +145,10 @@ def _add_tools(cover: Cover, model: InstanceModel) -> None:
 
 CONTACTS: Final[dict[str, Callable[[Cover, InstanceModel], None]]] = {
     "/dev/neuron*": _add_devices,
-    _DEVICES: _add_driver,
+    _DEVICES_FILE: _add_driver,
     sysfs.ROOT: _add_sysfs,
     "/sys/class/neuron_device": _add_class,
-    f"{_VIRTUAL}/dmi/id/product_name": _add_product,
+    f"{_VIRTUAL_FOLDER}/dmi/id/product_name": _add_product,
     tools.FOLDER: _add_tools,
 }
 """Functions that make each contact point."""

@@ -16,7 +16,7 @@ from trnsim.instance.shell import kernel
 
 __all__ = ["CounterFiles"]
 
-_EVENT: Final = struct.Struct("iIII")
+_EVENT_STRUCT: Final = struct.Struct("iIII")
 """inotify(7): watch, mask, cookie, length of the name that follows."""
 _EVENTS_BYTES: Final = 1 << 16
 
@@ -59,9 +59,9 @@ class CounterFiles:
         with suppress(BlockingIOError):
             events = os.read(self.descriptor, _EVENTS_BYTES)
         while events:
-            watch, _, _, length = _EVENT.unpack_from(events)
-            name = events[_EVENT.size : _EVENT.size + length].rstrip(b"\0").decode()
-            events = events[_EVENT.size + length :]
+            watch, _, _, length = _EVENT_STRUCT.unpack_from(events)
+            name = events[_EVENT_STRUCT.size : _EVENT_STRUCT.size + length].rstrip(b"\0").decode()
+            events = events[_EVENT_STRUCT.size + length :]
             path = f"{self._folders.get(watch, '')}/{name}"
             with suppress(OSError):
                 changed_ns = os.stat(f"{self._root}/{path}").st_mtime_ns

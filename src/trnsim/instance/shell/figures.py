@@ -18,7 +18,7 @@ from trnsim.instance.state.record import ProcessRecord
 
 __all__ = ["Counters", "counts_of", "errors_of", "levels_of"]
 
-_STATUS: Final = {
+_SYSFS_STATUSES: Final = {
     "completed": "success",
     "completed_with_err": "infer_completed_with_error",
     "completed_with_num_err": "infer_completed_with_num_error",
@@ -27,8 +27,8 @@ _STATUS: Final = {
     "failed_to_queue": "infer_failed_to_queue",
 }
 """sysfs's names of statuses of executions, by neuron-monitor's."""
-_ERRORS: Final = {"generic": "generic_error", "hardware": "hw_error"}
-_US: Final = 1e6
+_SYSFS_ERRORS: Final = {"generic": "generic_error", "hardware": "hw_error"}
+_US_PER_S: Final = 1e6
 
 
 def counts_of(record: ProcessRecord, model: InstanceModel) -> Counter[str]:
@@ -37,7 +37,7 @@ def counts_of(record: ProcessRecord, model: InstanceModel) -> Counter[str]:
     if not record.cores:
         return counts
     first = _folder(record.cores[0], record.lnc, model)
-    for table, names in ((record.executions, _STATUS), (record.errors, _ERRORS)):
+    for table, names in ((record.executions, _SYSFS_STATUSES), (record.errors, _SYSFS_ERRORS)):
         for status, name in names.items():
             counts[f"{first}/stats/status/{name}"] += int(table.get(status, 0))
     counts[f"{first}/stats/other_info/inference_count"] += int(
@@ -78,7 +78,7 @@ def levels_of(records: Iterable[ProcessRecord], model: InstanceModel) -> Counter
             for category, size in record.host_bytes.items():
                 levels[f"{device}/stats/memory_usage/host_mem/{category}"] += int(size)
                 levels[f"{first}/stats/memory_usage/host_mem"] += int(size)
-            time_us = int(record.device_latency_s.get("p50", 0.0) * _US)
+            time_us = int(record.device_latency_s.get("p50", 0.0) * _US_PER_S)
             levels[f"{first}/stats/other_info/nc_time_in_use"] += time_us
     return +levels
 

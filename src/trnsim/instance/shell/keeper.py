@@ -31,9 +31,9 @@ __all__ = ["Keeper", "end_others", "main"]
 
 _PERIOD_S: Final = 1.0
 """Processes write their state at most once a second."""
-_CLEARED: Final = ("total", "present", "peak")
+_CLEARABLE_FILES: Final = ("total", "present", "peak")
 """Files that a program sets to 0 by writing anything to them."""
-_PLAIN: Final = ("/other_info", "/hardware")
+_ONE_FILE_FOLDERS: Final = ("/other_info", "/hardware")
 """Folders whose counters are one file each."""
 _GRACE_S: Final = 0.5
 _LOOK_S: Final = 0.01
@@ -81,13 +81,13 @@ class Keeper:
                 self.files.show(path, 0)
                 for changed in self._counters.reset(int(counter.removeprefix("neuron"))):
                     self._show(changed)
-            elif file in _CLEARED:
+            elif file in _CLEARABLE_FILES:
                 self._counters.clear(counter, file)
                 self.files.show(path, 0)
 
     def _show(self, counter: str) -> None:
         values = self._counters.values(counter)
-        if counter.rpartition("/")[0].endswith(_PLAIN):
+        if counter.rpartition("/")[0].endswith(_ONE_FILE_FOLDERS):
             self.files.show(counter, values["total"])
         else:
             for file, value in values.items():

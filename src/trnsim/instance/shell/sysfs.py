@@ -58,7 +58,7 @@ MODES: Final = {
 }
 """Modes of a device's files, where not 0644; notify_delay is read-only: notifications stay off."""
 
-_ZERO: Final = "0\n"
+_ZERO_TEXT: Final = "0\n"
 _COUNTER_FILES: Final = ("total", "present")
 _MEMORY_COUNTER_FILES: Final = (*_COUNTER_FILES, "peak")
 _POWER_MANAGEMENT: Final = {
@@ -104,14 +104,14 @@ def device_files(model: InstanceModel, device: InstanceDevice) -> dict[str, str]
         f"{top}/uevent": f"MAJOR=0\nMINOR=0\nDEVNAME=neuron{device.index}\n",
         f"{top}/connected_devices": f"{connected}\n",
         f"{top}/core_count": f"{cores}\n",
-        f"{top}/reset": _ZERO,
+        f"{top}/reset": _ZERO_TEXT,
         **{f"{top}/power/{name}": f"{text}\n" for name, text in _POWER_MANAGEMENT.items()},
         f"{top}/info/notify_delay": "-1\n",
         f"{top}/info/serial_number": f"{device.serial_number}\n",
         f"{top}/info/architecture/arch_type": f"ND{suffix}\n",
         f"{top}/info/architecture/device_name": f"{device_name}\n",
         f"{top}/info/architecture/instance_type": f"{instance_type}\n",
-        **{f"{top}/stats/hardware/{name}": _ZERO for name in ECC_FILES},
+        **{f"{top}/stats/hardware/{name}": _ZERO_TEXT for name in ECC_FILES},
         f"{top}/stats/power/utilization": _NO_UTILIZATION,
     }
     for name in _HOST_MEMORY_COUNTERS:
@@ -129,11 +129,11 @@ def _core_files(top: str, generation: int) -> dict[str, str]:
     for name in ("", *(f"/{name}" for name in _DEVICE_MEMORY_COUNTERS)):
         files |= _counter(f"{memory}/device_mem{name}", _MEMORY_COUNTER_FILES)
     files |= _counter(f"{memory}/host_mem", _MEMORY_COUNTER_FILES)
-    return files | {f"{top}/stats/other_info/{name}": _ZERO for name in _OTHER_INFO_FILES}
+    return files | {f"{top}/stats/other_info/{name}": _ZERO_TEXT for name in _OTHER_INFO_FILES}
 
 
 def _counter(folder: str, names: tuple[str, ...]) -> dict[str, str]:
-    return {f"{folder}/{name}": _ZERO for name in names}
+    return {f"{folder}/{name}": _ZERO_TEXT for name in names}
 
 
 def counter_folders(files: dict[str, str]) -> Iterator[str]:

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-_ENDED: Final = ("Z", "X", "x")
+_ENDED_STATES: Final = ("Z", "X", "x")
 """States of a process that has ended and that its parent has not collected yet; proc(5)."""
-_QUERY: Final = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
+_QUERY_RIGHT: Final = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
 _START_FIELD: Final = 19
 """Field of /proc/PID/stat, counted from the state; proc(5): starttime is field 22, the state 3."""
 
@@ -56,7 +56,7 @@ def _linux(pid: int) -> str:
         return ""
     # The command stands in parentheses and may have any characters, those of a field included.
     fields = text.rpartition(")")[2].split()
-    if len(fields) <= _START_FIELD or fields[0] in _ENDED:
+    if len(fields) <= _START_FIELD or fields[0] in _ENDED_STATES:
         return ""
     return fields[_START_FIELD]
 
@@ -74,7 +74,7 @@ def _of_ps(pid: int) -> str:  # pragma: no cover  of systems without /proc
 
 def _windows(pid: int) -> str:  # pragma: no cover  of Windows
     kernel: Any = vars(ctypes)["windll"].kernel32
-    handle = kernel.OpenProcess(_QUERY, False, pid)
+    handle = kernel.OpenProcess(_QUERY_RIGHT, False, pid)
     if not handle:
         return ""
     times = [ctypes.c_ulonglong() for _ in range(4)]  # creation, exit, kernel, user

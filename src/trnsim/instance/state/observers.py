@@ -18,7 +18,7 @@ from trnsim.files import write
 from trnsim.instance.state.identity import is_alive, own
 
 FOLDER: Final = "observers"
-_NAME: Final = re.compile(r"(\d+)-(\w+)\.txt")
+_FILE_NAME_PATTERN: Final = re.compile(r"(\d+)-(\w+)\.txt")
 
 
 class Observer(NamedTuple):
@@ -55,7 +55,7 @@ def observers(folder: Path) -> list[Observer]:
     """The running tools, by pid."""
     running = []
     for path in (folder / FOLDER).glob("*.txt"):
-        name = _NAME.fullmatch(path.name)
+        name = _FILE_NAME_PATTERN.fullmatch(path.name)
         if name is None:
             continue
         with suppress(OSError, ValueError):  # it has just ended, or holds no text

@@ -20,7 +20,7 @@ from trnsim.instance.state.folder import listen
 from trnsim.instance.state.identity import is_alive
 from trnsim.instance.state.record import ProcessRecord, from_json
 
-_NAME: Final = re.compile(r"(\d+)-(\w+)\.json")
+_FILE_NAME_PATTERN: Final = re.compile(r"(\d+)-(\w+)\.json")
 _LEFT_S: Final = 60.0
 LISTEN_S: Final = 10.0
 """Time for which processes go on writing after a read, unless the reader requests more."""
@@ -41,7 +41,7 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
     _sweep(folder)
     records = []
     for path in folder.glob("*.json"):
-        name = _NAME.fullmatch(path.name)
+        name = _FILE_NAME_PATTERN.fullmatch(path.name)
         if name is None:
             continue
         pid, started = int(name[1]), name[2]

@@ -19,9 +19,10 @@ from trnsim.place.links.lines import Line
 if TYPE_CHECKING:
     from trnsim.place.links.exchange import Lay
 
-_TUNING: Final = "NVIDIA/nccl, src/graph/tuning.cc"
+_TUNING_SOURCE: Final = "NVIDIA/nccl, src/graph/tuning.cc"
 NVLINK_PART: Final = documented(
-    0.8, f"{_TUNING} and topo.h: 20 GB/s of each NVLink's 25; a direction is half the published"
+    0.8,
+    f"{_TUNING_SOURCE} and topo.h: 20 GB/s of each NVLink's 25; a direction is half the published",
 )
 PCIE_BYTES_PER_S: Final = assumed(
     12e9, "NCCL's rate of a 16-lane PCIe of the third generation; these cards share a host's"

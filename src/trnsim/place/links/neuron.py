@@ -19,7 +19,7 @@ from trnsim.place.links.lines import Line, combined
 if TYPE_CHECKING:
     from trnsim.place.links.exchange import Lay
 
-_LARGE: Final = 2.0**40
+_LARGE_BYTES: Final = 2.0**40
 """Bytes at which a line's slope is read; lines are straight, so any will do."""
 _AT_ONCE: Final = 64
 """Most instances of a mesh between instances: each rank writes to every other at once."""
@@ -42,9 +42,9 @@ def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[
         for start in starts
         for first in range(stride)
     ]
-    choices = [choose(node, kind, nbytes, groups) for nbytes in (0.0, _LARGE)]
+    choices = [choose(node, kind, nbytes, groups) for nbytes in (0.0, _LARGE_BYTES)]
     fixed, large = ({choice.algorithm: choice.time_s, **choice.others_s} for choice in choices)
-    return tuple(Line(name, s, (large[name] - s) / _LARGE) for name, s in fixed.items())
+    return tuple(Line(name, s, (large[name] - s) / _LARGE_BYTES) for name, s in fixed.items())
 
 
 def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:

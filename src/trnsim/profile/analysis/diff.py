@@ -21,9 +21,9 @@ from trnsim.profile.analysis.data import Data
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
 
 _NS_PER_S: Final = 1e9
-_SHOWN: Final = 12
+_MOST_SHOWN_ROWS: Final = 12
 """Rows of a table that the text shows, largest change first."""
-_SAME: Final = 0.001
+_EQUAL_CHANGE: Final = 0.001
 """Relative change below which values count as equal: stored values are rounded."""
 Format = Callable[[float], str]
 
@@ -56,7 +56,7 @@ class Change:
         """True if both values are there, and equal up to rounding in the file."""
         if self.before is None or self.after is None:
             return False
-        return abs(self.difference) <= _SAME * abs(self.before)
+        return abs(self.difference) <= _EQUAL_CHANGE * abs(self.before)
 
     @property
     def text(self) -> str:
@@ -103,7 +103,7 @@ class Diff:
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
         return [
             Section("", [*sides, Note(self.verdict())]),
-            Section("", [Table(_WHOLE, whole)]),
+            Section("", [Table(_WHOLE_COLUMNS, whole)]),
             *(Section("", _blocks(head, changes)) for head, changes in self.tables.items()),
         ]
 
@@ -111,7 +111,7 @@ class Diff:
         """All changes for spreadsheets: seconds, bytes and shares, of the second profile."""
         tables = {"whole": self.whole, **self.tables}
         return [
-            {"profile": self.after, "table": head, **picked(change, _CHANGE)}
+            {"profile": self.after, "table": head, **picked(change, _CHANGE_FIELDS)}
             for head, changes in tables.items()
             for change in changes
         ]
@@ -127,9 +127,9 @@ class Diff:
             "after": self.after,
             "verdict": self.verdict(),
             "bound_by": list(self.bound_by),
-            "whole": [picked(change, _CHANGE) for change in self.whole],
+            "whole": [picked(change, _CHANGE_FIELDS) for change in self.whole],
             **{
-                head: [picked(change, _CHANGE) for change in rows]
+                head: [picked(change, _CHANGE_FIELDS) for change in rows]
                 for head, rows in self.tables.items()
             },
         }
@@ -151,8 +151,8 @@ class Diff:
         return f"{words}; most at {largest.name}: {sign}{difference} {largest.note}".rstrip()
 
 
-_CHANGE: Final = "name before after"
-_WHOLE: Final = columns(" | before | after | change")
+_CHANGE_FIELDS: Final = "name before after"
+_WHOLE_COLUMNS: Final = columns(" | before | after | change")
 ENGINES: Final = "engine, active"
 OPCODES: Final = "opcode, busy"
 LINES: Final = "line, on the critical path"
@@ -221,7 +221,7 @@ def _models(before: Data, after: Data) -> Diff:
     )
 
 
-_NAMED: Final = {
+_COLUMNS_BY_MODEL_TABLE: Final = {
     "operations": ("name", "time_ns"),
     "engines": ("engine", "critical_ns"),
     "modules": ("path", "own_ns"),
@@ -231,7 +231,7 @@ _NAMED: Final = {
 
 def _critical_times(model: Mapping[str, Any], table: str) -> dict[str, tuple[float, str]]:
     """(seconds, largest contributor) by name, for the rows that take time."""
-    name, time_column = _NAMED[table]
+    name, time_column = _COLUMNS_BY_MODEL_TABLE[table]
     return {
         row[name]: (row[time_column] / _NS_PER_S, row.get("bound_by", ""))
         for row in model[table]
@@ -362,13 +362,13 @@ def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
     rows = [_row(change) for change in changes if not change.is_same]
     if not rows:
         return []
-    more = len(rows) - _SHOWN
+    more = len(rows) - _MOST_SHOWN_ROWS
     known = columns(f"{head} | before | after | change")
     below = {}
     if head == LINES:  # a source line is longer than a cell
-        below = {at: [row[-1]] for at, row in enumerate(rows[:_SHOWN])}
+        below = {at: [row[-1]] for at, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
     note = Column("", place="page" if below else "everywhere")
-    table = Table((*known, note), rows[:_SHOWN], below=below)
+    table = Table((*known, note), rows[:_MOST_SHOWN_ROWS], below=below)
     return [table, *([Note(f"and {more} smaller changes")] if more > 0 else [])]
 
 

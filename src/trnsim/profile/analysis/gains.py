@@ -15,7 +15,7 @@ from trnsim.profile.analysis.faster import faster_gains_s
 from trnsim.profile.measures.lines import time_by_line
 from trnsim.timing import EnginePlacement, Timeline, recorded
 
-_TRIED: Final = 8
+_MOST_TRIED_LINES: Final = 8
 _TRIED_INSTRUCTIONS: Final = 200_000
 """Most placements in all trials together: long programs try fewer lines."""
 
@@ -42,7 +42,7 @@ def gains(timeline: Timeline) -> list[Gain]:
     """
     if not len(timeline):
         return []
-    tries = max(1, min(_TRIED, _TRIED_INSTRUCTIONS // len(timeline)))
+    tries = max(1, min(_MOST_TRIED_LINES, _TRIED_INSTRUCTIONS // len(timeline)))
     lines = [row.line for row in time_by_line(timeline) if row.line is not None and row.critical_s]
     candidates = [_free(timeline, line) for line in lines[:tries]]
     for engine, gain_s in faster_gains_s(timeline).items():

@@ -14,7 +14,7 @@ from trnsim.profile.analysis.examination import Examination, Repair
 from trnsim.profile.units import percent_text
 from trnsim.timing import EnginePlacement
 
-_HELPERS: Final = (Engine.vector, Engine.scalar, Engine.gpsimd)
+_HELPER_ENGINES: Final = (Engine.vector, Engine.scalar, Engine.gpsimd)
 
 
 def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | None:
@@ -25,7 +25,7 @@ def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | 
     if examined.busy_s[busiest] < threshold_share * examined.device_time_s:
         return None
     repairs: list[Repair] = []
-    for helper in _HELPERS:
+    for helper in _HELPER_ENGINES:
         if examined.busy_s.get(helper, 0.0) <= threshold_share * examined.busy_s[busiest]:
             repairs += _sharing_repairs(examined, busiest, helper)
     return min(repairs, key=lambda repair: repair.device_time_s, default=None)

@@ -29,8 +29,8 @@ from trnsim.timing.occupancy import critical_steps, occupancy
 LAUNCH: Final = "launch"
 LATENCY: Final = "latency"
 ISSUE: Final = "DMA issue"
-_MOSTLY: Final = 0.5
-_ORDERS: Final = {
+_LEAST_BUSY_SHARE: Final = 0.5
+_ORDER_TEXTS: Final = {
     "compiler": "compiler: an engine takes the first of its next instructions that is ready",
     "issued": "issued: each engine takes its instructions as the kernel issues them",
 }
@@ -133,7 +133,7 @@ class Summary:
             ("estimated time", f"{time_text(self.total_time_s)} on {self.target}"),
             ("P10 to P90", self.interval_text()),
             ("to expect", self.unseen_error),
-            ("order", _ORDERS[self.order]),
+            ("order", _ORDER_TEXTS[self.order]),
             ("launch", time_text(self.launch_s)),
             ("device time", time_text(self.device_time_s)),
             ("bound by", self.bound_by),
@@ -209,7 +209,7 @@ def bound_by(
     if launch_s > device_time_s or not engines:
         return LAUNCH
     busiest = engines[0]
-    if max(busiest.active_s, issuing_s) <= _MOSTLY * device_time_s:
+    if max(busiest.active_s, issuing_s) <= _LEAST_BUSY_SHARE * device_time_s:
         return LATENCY
     return ISSUE if issuing_s > busiest.active_s else busiest.engine
 
@@ -227,7 +227,7 @@ def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
     return ISSUE if is_issue else first.engine
 
 
-_PREFIXES: Final = {Engine.dma: "dma", Engine.collective: "cc_op"}
+_FIGURE_PREFIXES: Final = {Engine.dma: "dma", Engine.collective: "cc_op"}
 """Prefixes of the names of an engine's figures that are not the engine's own name."""
 
 
@@ -237,7 +237,7 @@ def _engine_uses(timeline: Timeline, metrics: Values) -> tuple[EngineUse, ...]:
     executed = Counter(program.checked[which].engine for which in program.which)
     uses: list[EngineUse] = []
     for engine, instructions in executed.items():
-        prefix = _PREFIXES.get(engine, f"{engine.name}_engine")
+        prefix = _FIGURE_PREFIXES.get(engine, f"{engine.name}_engine")
         active_s = metrics[f"{prefix}_active_time"] or 0.0
         uses.append(EngineUse(engine.label, active_s, _share(active_s, device_s), instructions))
     return tuple(sorted(uses, key=lambda use: -use.active_s))

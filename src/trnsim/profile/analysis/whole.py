@@ -20,7 +20,7 @@ from trnsim.profile.units import bytes_text, percent_text, time_text
 
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
-_SHOWN: Final = 8
+_MOST_SHOWN_ROWS: Final = 8
 NO_MODULE: Final = "(no module)"
 """Work that no module of the model asks for, such as stores of results to HBM."""
 
@@ -167,7 +167,7 @@ def model_blocks(model: Data) -> list[Block]:
             row["bound_by"],
             bytes_text(row["hbm_bytes"]),
         ]
-        for row in rows[:_SHOWN]
+        for row in rows[:_MOST_SHOWN_ROWS]
     ]
     layers_note = (
         f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""

@@ -23,7 +23,7 @@ from trnsim.profile.measures.collectives import (
 from trnsim.profile.units import bytes_text, time_text
 from trnsim.timing import Timeline
 
-_SHOWN: Final = 3
+_MOST_SHOWN_COLLECTIVES: Final = 3
 
 
 class LinkTraffic(Protocol):
@@ -165,7 +165,7 @@ class WorldSummary:
             "links": links,
         }
 
-    def rows(self, collectives: int = _SHOWN) -> list[tuple[str, str]]:
+    def rows(self, collectives: int = _MOST_SHOWN_COLLECTIVES) -> list[tuple[str, str]]:
         """Label and words of waiting, exposed time, some collectives and the busiest link."""
         waits_s = [times.waited_s for times in self.ranks]
         most = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)

@@ -15,7 +15,7 @@ from trnsim.profile.formats.protobuf import block, double, fixed64, number, text
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 from trnsim.timing import Timeline
 
-_PACKET: Final = 1  # Trace.packet
+_PACKET_FIELD: Final = 1  # Trace.packet
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60  # TracePacket
 _UUID, _NAME, _PROCESS, _PARENT, _COUNTER = 1, 2, 3, 5, 8  # TrackDescriptor
 _PID, _PROCESS_NAME = 1, 6  # ProcessDescriptor
@@ -79,7 +79,7 @@ class SliceNotes(NamedTuple):
     numbers: Mapping[str, int] = {}
 
 
-_NOTHING: Final = SliceNotes()
+_NO_NOTES: Final = SliceNotes()
 
 
 class Trace:
@@ -121,7 +121,7 @@ class Trace:
             yield from _values(counter, uuid)
 
     def slice(
-        self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, notes: SliceNotes = _NOTHING
+        self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, notes: SliceNotes = _NO_NOTES
     ) -> Iterator[bytes]:
         """Begin and end of an instruction."""
         on_track = number(_TRACK_UUID, place.uuid)
@@ -204,4 +204,4 @@ def _track(*fields: bytes) -> bytes:
 
 
 def _packet(*fields: bytes) -> bytes:
-    return block(_PACKET, number(_SEQUENCE, _ONE_SEQUENCE), *fields)
+    return block(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)

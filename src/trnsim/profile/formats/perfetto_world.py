@@ -27,7 +27,7 @@ from trnsim.timing import Timeline
 
 _BYTES_PER_GB: Final = 1e9
 _NS_PER_S: Final = 1e9
-_LINKS: Final = "links, HBM, DMA and EFA in collectives"
+_LINKS_TITLE: Final = "links, HBM, DMA and EFA in collectives"
 
 Ranks = Sequence[Sequence["Timeline"]]
 """By rank, the timelines of its cores."""
@@ -59,7 +59,7 @@ class _World:
     def packets(self) -> Iterator[bytes]:
         """Every packet; collectives come last, each with its arrows in their direction."""
         yield self.trace.begin()
-        yield from self.trace.process(len(self.ranks), f"{self.title}, {_LINKS}")
+        yield from self.trace.process(len(self.ranks), f"{self.title}, {_LINKS_TITLE}")
         yield from self.trace.counters(map(_counter, self.links), len(self.ranks))
         for rank, cores in enumerate(self.ranks):
             yield from self.trace.process(rank, f"{self.title}, rank {rank}")

@@ -8,20 +8,20 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-_VARINT: Final = 0
-_FIXED64: Final = 1
-_BYTES: Final = 2
+_VARINT_WIRE_TYPE: Final = 0
+_FIXED64_WIRE_TYPE: Final = 1
+_BYTES_WIRE_TYPE: Final = 2
 _SEVEN_BITS: Final = 0x7F
-_MORE: Final = 0x80
-_WORD: Final = 1 << 64
+_MORE_FOLLOWS_BIT: Final = 0x80
+_WORD_VALUES: Final = 1 << 64
 
 
 def varint(value: int) -> bytes:
     """An integer in groups of seven bits, lowest first; a negative one as 64 bits."""
-    value %= _WORD
+    value %= _WORD_VALUES
     encoded = bytearray()
     while value > _SEVEN_BITS:
-        encoded.append(value & _SEVEN_BITS | _MORE)
+        encoded.append(value & _SEVEN_BITS | _MORE_FOLLOWS_BIT)
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
@@ -29,23 +29,23 @@ def varint(value: int) -> bytes:
 
 def number(field: int, value: int) -> bytes:
     """A field that holds an int, a bool or an enum."""
-    return varint(field << 3 | _VARINT) + varint(value)
+    return varint(field << 3 | _VARINT_WIRE_TYPE) + varint(value)
 
 
 def double(field: int, value: float) -> bytes:
     """A field that holds a double."""
-    return varint(field << 3 | _FIXED64) + struct.pack("<d", value)
+    return varint(field << 3 | _FIXED64_WIRE_TYPE) + struct.pack("<d", value)
 
 
 def fixed64(field: int, value: int) -> bytes:
     """A field that holds a fixed64."""
-    return varint(field << 3 | _FIXED64) + struct.pack("<Q", value)
+    return varint(field << 3 | _FIXED64_WIRE_TYPE) + struct.pack("<Q", value)
 
 
 def block(field: int, *parts: bytes) -> bytes:
     """A field that holds a message of these fields, or bytes."""
     payload = b"".join(parts)
-    return varint(field << 3 | _BYTES) + varint(len(payload)) + payload
+    return varint(field << 3 | _BYTES_WIRE_TYPE) + varint(len(payload)) + payload
 
 
 def text(field: int, value: str) -> bytes:

@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 from trnsim.profile.formats.protobuf import block, number, text
 
-_PACKET: Final = 1  # Trace.packet
+_PACKET_FIELD: Final = 1  # Trace.packet
 _TIMESTAMP, _SEQUENCE, _EVENT, _TRACK = 8, 10, 11, 60  # TracePacket
 _UUID, _NAME, _PROCESS, _PARENT = 1, 2, 3, 5  # TrackDescriptor
 _PID, _PROCESS_NAME = 1, 6  # ProcessDescriptor
 _TYPE, _TRACK_UUID, _EVENT_NAME = 9, 11, 23  # TrackEvent
 _BEGIN, _END = 1, 2  # TrackEvent.Type
 _ONE_SEQUENCE: Final = 1
-_NANOSECONDS: Final = 1e9
+_NS_PER_S: Final = 1e9
 
 
 class NamedSpan(NamedTuple):
@@ -47,8 +47,8 @@ def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[
 
 
 def _at(time_s: float) -> bytes:
-    return number(_TIMESTAMP, round(time_s * _NANOSECONDS))
+    return number(_TIMESTAMP, round(time_s * _NS_PER_S))
 
 
 def _packet(*fields: bytes) -> bytes:
-    return block(_PACKET, number(_SEQUENCE, _ONE_SEQUENCE), *fields)
+    return block(_PACKET_FIELD, number(_SEQUENCE, _ONE_SEQUENCE), *fields)

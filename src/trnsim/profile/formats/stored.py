@@ -22,7 +22,7 @@ from trnsim.version import VERSION as TRNSIM_VERSION
 
 FORMAT: Final = "trnsim report"
 VERSION: Final = 2
-_SHAPE: Final = {
+_TYPE_BY_FIELD: Final = {
     "title": str,
     "target": str,
     "summary": dict,
@@ -32,9 +32,9 @@ _SHAPE: Final = {
     "advice": list,
     "opcodes": list,
 }
-_BEGIN: Final = f'{{"format":"{FORMAT}"'.encode()
+_FIRST_BYTES: Final = f'{{"format":"{FORMAT}"'.encode()
 """How a stored report begins, and other files of JSON beside it do not."""
-_RUN: Final = "write one with trnsim run SCRIPT --report DIR"
+_FIX: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
 def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
@@ -67,12 +67,12 @@ def load(path: Path | str) -> Data:
             another version.
     """
     path = _file(Path(path))
-    content = reader.load(path, _RUN).parsed.content
+    content = reader.load(path, _FIX).parsed.content
     report = cast("Data", content) if isinstance(content, dict) else {}
     profiles = report.get("profiles")
     is_list = isinstance(profiles, list) and all(isinstance(profile, dict) for profile in profiles)
     if report.get("format") != FORMAT or not profiles or not is_list:
-        raise BadInput(f"{path} is not a report that trnsim stored", fix=_RUN)
+        raise BadInput(f"{path} is not a report that trnsim stored", fix=_FIX)
     if report.get("version") != VERSION:
         raise BadInput(
             f"{path} is a report of version {report.get('version')}, by trnsim "
@@ -80,9 +80,11 @@ def load(path: Path | str) -> Data:
             fix="run the kernel again, or read the report with the trnsim that wrote it",
         )
     for profile in report["profiles"]:
-        wrong = [name for name, kind in _SHAPE.items() if not isinstance(profile.get(name), kind)]
+        wrong = [
+            name for name, kind in _TYPE_BY_FIELD.items() if not isinstance(profile.get(name), kind)
+        ]
         if wrong:
-            raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_RUN)
+            raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_FIX)
     return report
 
 
@@ -95,13 +97,13 @@ def _file(path: Path) -> Path:
     names = ", ".join(child.name for child in reports) or "none"
     raise BadInput(
         f"{path} is a folder with these reports: {names}",
-        fix=f"name one of them, for example {reports[0]}" if reports else _RUN,
+        fix=f"name one of them, for example {reports[0]}" if reports else _FIX,
     )
 
 
 def _is_report(file: Path) -> bool:
     with suppress(OSError), file.open("rb") as stream:
-        return stream.read(len(_BEGIN)) == _BEGIN
+        return stream.read(len(_FIRST_BYTES)) == _FIRST_BYTES
     return False
 
 

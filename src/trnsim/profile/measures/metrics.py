@@ -34,14 +34,20 @@ Value = Number | None
 Values = dict[str, Value]
 
 _PERCENT: Final = 100.0
-_COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.sync, Engine.gpsimd)
+_INSTRUCTION_ENGINES: Final = (
+    Engine.tensor,
+    Engine.vector,
+    Engine.scalar,
+    Engine.sync,
+    Engine.gpsimd,
+)
 _NO_COLLECTIVES: Final = "the program has no collectives"
 _NO_STEPS: Final = "a collective is timed as a whole, not by the instructions of CC-Cores"
 _NO_CLOCK: Final = "AWS publishes no NeuronCore base clock for this generation"
 _NO_HBM: Final = "the program neither reads nor writes HBM"
 _NO_TRANSFERS: Final = "the program has no DMA transfers"
 _NO_QUEUE_KINDS: Final = "a kernel has no input, output and weight queues; it issues its own DMA"
-_MISSING: Final = {
+_MISSING_REASONS: Final = {
     "total_row_count": "counts rows of Neuron Explorer's own database",
     "weight_size_bytes": "a kernel's arguments do not say which of them are weights",
     **dict.fromkeys(("input_queue_bytes", "output_queue_bytes"), _NO_QUEUE_KINDS),
@@ -67,8 +73,8 @@ def measure(timeline: Timeline) -> Metrics:
     """The 101 figures of `timeline`."""
     work = _Work(timeline)
     figures: Values = {}
-    missing = dict(_MISSING)
-    for section in _SECTIONS:
+    missing = dict(_MISSING_REASONS)
+    for section in _SECTION_MEASURES:
         values, reasons = section(work)
         figures |= values
         missing |= reasons
@@ -287,7 +293,7 @@ def _collectives(work: _Work) -> _Section:
 
 def _engines(work: _Work) -> _Section:
     figures: Values = {}
-    for engine in _COMPUTE:
+    for engine in _INSTRUCTION_ENGINES:
         chosen = work.engine_of == engine.value
         prefix, active_s = f"{engine.name}_engine", work.active_s(chosen)
         figures |= {
@@ -309,6 +315,6 @@ def _engines(work: _Work) -> _Section:
     return figures, {}
 
 
-_SECTIONS: Final = (
+_SECTION_MEASURES: Final = (
     *(_times, _flops, _utilisation, _memory, _transfers, _dma_by_type, _collectives, _engines),
 )

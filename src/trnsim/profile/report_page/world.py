@@ -21,25 +21,25 @@ from trnsim.profile.measures.collectives import Times, times_of
 from trnsim.profile.units import bytes_text, time_text
 from trnsim.timing import Timeline
 
-_WIDTH: Final = 1160
-_LANE: Final = 9
-_TRACK: Final = 24
-_NAMES: Final = 64
-_ROWS: Final = 40
+_WIDTH_PX: Final = 1160
+_LANE_PX: Final = 9
+_TRACK_PX: Final = 24
+_NAMES_PX: Final = 64
+_MOST_SHOWN_ROWS: Final = 40
 _LEGEND: Final = (
     ("work", "compute engines"),
     ("exchange", "below: collectives, hidden"),
     ("exposed", "exposed: no compute engine works"),
 )
-_RANKS: Final = columns(
+_RANK_COLUMNS: Final = columns(
     "rank | total time | in collectives | hidden | exposed | waited for others", numbers_from=0
 )
-_COLLECTIVES: Final = columns(
+_COLLECTIVE_COLUMNS: Final = columns(
     "collective | line | times | one takes | most exposed on rank | hidden there | exposed there | "
     "longest wait of a rank",
     numbers_from=2,
 )
-_LINKS: Final = columns("resource | bytes | busy | % of the device time")
+_LINK_COLUMNS: Final = columns("resource | bytes | busy | % of the device time")
 
 
 def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
@@ -67,12 +67,12 @@ def _ranks(summary: WorldSummary) -> Table:
         ]
         for rank, own in enumerate(summary.ranks)
     ]
-    return Table(_RANKS, rows)
+    return Table(_RANK_COLUMNS, rows)
 
 
 def _collectives(summary: WorldSummary) -> list[Block]:
     rows = []
-    for collective in summary.collectives[:_ROWS]:
+    for collective in summary.collectives[:_MOST_SHOWN_ROWS]:
         rank = collective.most_exposed
         rows.append(
             [
@@ -87,7 +87,7 @@ def _collectives(summary: WorldSummary) -> list[Block]:
             ]
         )
     left = len(summary.collectives) - len(rows)
-    return [Table(_COLLECTIVES, rows), *_more(left, "less exposed")]
+    return [Table(_COLLECTIVE_COLUMNS, rows), *_more(left, "less exposed")]
 
 
 def _links(links: Sequence[LinkTraffic], lasts_s: float) -> list[Block]:
@@ -98,9 +98,9 @@ def _links(links: Sequence[LinkTraffic], lasts_s: float) -> list[Block]:
             time_text(link.busy_s),
             f"{100 * link.busy_s / lasts_s:.1f}",
         ]
-        for link in links[:_ROWS]
+        for link in links[:_MOST_SHOWN_ROWS]
     ]
-    return [Table(_LINKS, rows), *_more(len(links) - len(rows), "less busy")]
+    return [Table(_LINK_COLUMNS, rows), *_more(len(links) - len(rows), "less busy")]
 
 
 def _more(left: int, how: str) -> list[Note]:
@@ -108,33 +108,32 @@ def _more(left: int, how: str) -> list[Note]:
 
 
 def _drawing(times: Sequence[Times], lasts_s: float) -> str:
-    scale = (_WIDTH - _NAMES) / (lasts_s or 1.0)
+    scale = (_WIDTH_PX - _NAMES_PX) / (lasts_s or 1.0)
     shapes: list[str] = []
     for rank, own in enumerate(times):
-        top = rank * _TRACK
-        shapes.append(f'<text x="0" y="{top + _LANE + 4}">rank {rank}</text>')
+        top = rank * _TRACK_PX
+        shapes.append(f'<text x="0" y="{top + _LANE_PX + 4}">rank {rank}</text>')
         shapes += _lane(own.work, scale, top, "work")
-        shapes += _lane(own.exchanges, scale, top + _LANE + 1, "exchange")
-        shapes += _lane(own.exposed, scale, top + _LANE + 1, "exposed")
-    height = len(times) * _TRACK
-    shapes.append(f'<text x="{_NAMES}" y="{height + 14}">0</text>')
+        shapes += _lane(own.exchanges, scale, top + _LANE_PX + 1, "exchange")
+        shapes += _lane(own.exposed, scale, top + _LANE_PX + 1, "exposed")
+    height = len(times) * _TRACK_PX
+    shapes.append(f'<text x="{_NAMES_PX}" y="{height + 14}">0</text>')
     shapes.append(
-        f'<text x="{_WIDTH}" y="{height + 14}" text-anchor="end">{time_text(lasts_s)}</text>'
+        f'<text x="{_WIDTH_PX}" y="{height + 14}" text-anchor="end">{time_text(lasts_s)}</text>'
     )
-    return (
-        f'<svg class="wide" viewBox="0 0 {_WIDTH} {height + 18}" role="img">{"".join(shapes)}</svg>'
-    )
+    box = f"0 0 {_WIDTH_PX} {height + 18}"
+    return f'<svg class="wide" viewBox="{box}" role="img">{"".join(shapes)}</svg>'
 
 
 def _lane(spans: npt.NDArray[np.float64], scale: float, top: int, kind: str) -> list[str]:
     shapes, drawn_to = [], -1.0
     for start_s, end_s in spans.T.tolist():
-        left, right = _NAMES + start_s * scale, _NAMES + end_s * scale
+        left, right = _NAMES_PX + start_s * scale, _NAMES_PX + end_s * scale
         if right - drawn_to >= 1:
             left = max(left, drawn_to)
             drawn_to = max(right, left + 1)
             shapes.append(
                 f'<rect class="{kind}" x="{left:.1f}" y="{top}" width="{drawn_to - left:.1f}" '
-                f'height="{_LANE}"><title>{time_text(end_s - start_s)}</title></rect>'
+                f'height="{_LANE_PX}"><title>{time_text(end_s - start_s)}</title></rect>'
             )
     return shapes

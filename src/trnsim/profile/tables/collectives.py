@@ -23,10 +23,10 @@ _CC_CORES: Final = 2
 
 Source: aws-neuron-sdk neuron-runtime/explore/compute-comm-overlap.rst, Multi-stream CC.
 """
-_GROUP: Final = "replica_group"
-_NAMES: Final = {"kangaring": "KangaRing", "rdh": "RDH"}
+_GROUP_COLUMN: Final = "replica_group"
+_ALGORITHM_NAMES: Final = {"kangaring": "KangaRing", "rdh": "RDH"}
 """The names that AWS writes with more capitals than the first."""
-_PASSES: Final = {"all_reduce": 2.0, "permute": 0.0}
+_BUS_PASSES: Final = {"all_reduce": 2.0, "permute": 0.0}
 """``factor = passes * (ranks - 1) / ranks`` of the bus bandwidth: once but for these; 1 at 0.
 
 Source: aws-neuron-sdk nccom-test.rst, Bus Bandwidth Calculation.
@@ -47,7 +47,9 @@ def operations(core: Core) -> Table:
     )
     start, end = ns(start_s), ns(end_s)
     facts = [_facts(exchange.instruction) for exchange in rows]
-    groups = {text: number for number, text in enumerate(dict.fromkeys(f[_GROUP] for f in facts))}
+    groups = {
+        text: number for number, text in enumerate(dict.fromkeys(f[_GROUP_COLUMN] for f in facts))
+    }
     sizes = np.array(
         [max(fact_row["input_size"], fact_row["output_size"]) for fact_row in facts], np.float64
     )
@@ -63,7 +65,7 @@ def operations(core: Core) -> Table:
         "bus_bandwidth": rate * [_bus_factor(exchange.instruction) for exchange in rows],
         "trigger_start_ts": ns(start_s - waited_s),
         "cc_trigger_start_delay": ns(waited_s),
-        "replica_group_id": [groups[fact_row[_GROUP]] for fact_row in facts],
+        "replica_group_id": [groups[fact_row[_GROUP_COLUMN]] for fact_row in facts],
         **{name: [fact_row[name] for fact_row in facts] for name in (facts[0] if facts else {})},
     }
 
@@ -84,15 +86,15 @@ def _facts(instruction: Collective) -> dict[str, Any]:
     algorithm = algorithm_of(instruction)
     return {
         "operation": "".join(word.capitalize() for word in instruction.opcode.split("_")),
-        "algorithm": _NAMES.get(algorithm, algorithm[:1].upper() + algorithm[1:]),
+        "algorithm": _ALGORITHM_NAMES.get(algorithm, algorithm[:1].upper() + algorithm[1:]),
         "num_elements": sum(tile.pattern.elements for tile in larger),
         "dtype": str(larger[0].dtype),
         "input_size": input_bytes,
         "output_size": output_bytes,
-        _GROUP: str([list(group) for group in instruction.groups()]),
+        _GROUP_COLUMN: str([list(group) for group in instruction.groups()]),
     }
 
 
 def _bus_factor(instruction: Collective) -> float:
-    passes, ranks = _PASSES.get(instruction.kind, 1.0), len(instruction.groups()[0])
+    passes, ranks = _BUS_PASSES.get(instruction.kind, 1.0), len(instruction.groups()[0])
     return passes * (ranks - 1) / ranks if passes else 1.0

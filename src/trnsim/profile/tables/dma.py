@@ -74,11 +74,11 @@ def aggregated(core: Core) -> Table:
         "write_bytes": moved.write_bytes,
         "transfer_bytes": moved.bytes,
         "throughput": _rate(moved.bytes, moved.end_s - moved.start_s),
-        **{name: [ends[row][name] for row in which] for name in _ENDS},
+        **{name: [ends[row][name] for row in which] for name in _END_COLUMNS},
     }
 
 
-_ENDS = (
+_END_COLUMNS = (
     "source",
     "dest",
     "read_num_sbuf_partitions",

@@ -18,7 +18,7 @@ from trnsim.profile.measures.traffic import Traffic
 from trnsim.program import Checked
 from trnsim.timing.occupancy import Integers
 
-_MOVED: Final = (
+_MOVED_BYTES_COLUMNS: Final = (
     "hbm_read_bytes",
     "hbm_write_bytes",
     "sbuf_read_bytes",
@@ -40,7 +40,7 @@ def instructions(core: Core) -> Table:
     facts = [
         _facts(c, traffic) for c, traffic in zip(program.checked, core.totals.per, strict=True)
     ]
-    moved = {name: core.totals.column(name)[which].tolist() for name in _MOVED}
+    moved = {name: core.totals.column(name)[which].tolist() for name in _MOVED_BYTES_COLUMNS}
     lines = [str(line) for line in program.lines]
     line_of = spans.line_of[index].tolist()
     rows = which.tolist()

@@ -19,7 +19,7 @@ from trnsim.profile.measures.schema import Table
 from trnsim.program import StorageUse
 from trnsim.timing.occupancy import Lives, lives
 
-_SAMPLED: Final = (0, 32, 64, 96)
+_SAMPLED_PARTITIONS: Final = (0, 32, 64, 96)
 """The partitions that the tables show. Source: SbufAllocation.partition."""
 _PERCENT: Final = 100.0
 
@@ -31,7 +31,7 @@ def sbuf_usage(core: Core) -> Table:
         f"partition_{partition}_util_percent": [
             use.row_bytes if _rows(use) > partition else 0 for use in tensor_lives.uses
         ]
-        for partition in _SAMPLED
+        for partition in _SAMPLED_PARTITIONS
     }
     return _usage(core, tensor_lives, capacity_bytes(core.program.core, Memory.SBUF), weights)
 
@@ -73,7 +73,7 @@ def sbuf_allocations(core: Core) -> Table:
             **_allocation(core, use),
         }
         for place, use in enumerate(tensor_lives.uses)
-        for partition in _SAMPLED
+        for partition in _SAMPLED_PARTITIONS
         if _rows(use) > partition
     ]
     table: Table = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}

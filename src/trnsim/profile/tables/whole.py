@@ -15,7 +15,7 @@ from trnsim.timing import Timeline
 
 _HZ_PER_GHZ: Final = 1e9
 _NS_PER_S: Final = 1e9
-_MISSING: Final = "Missing Data"
+_MISSING_DATA: Final = "Missing Data"
 
 
 def metadata(timelines: Sequence[Timeline], title: str) -> Table:
@@ -51,11 +51,15 @@ def metadata(timelines: Sequence[Timeline], title: str) -> Table:
 def warnings(tables: Mapping[str, Table], summary: Summary, hazards: Sequence[str]) -> Table:
     """One row for each table with columns that are null throughout, and for each hazard."""
     rows = [(message, "Hazard") for message in hazards]
-    rows += [(f"Summary.{name}: {reason}", _MISSING) for name, reason in summary.missing.items()]
+    rows += [
+        (f"Summary.{name}: {reason}", _MISSING_DATA) for name, reason in summary.missing.items()
+    ]
     for name, table in tables.items():
         unknown = [column for column, values in table.items() if _is_null(values)]
         if unknown and name != "Summary":
-            rows.append((f"{name}: the emulator knows nothing of {', '.join(unknown)}", _MISSING))
+            rows.append(
+                (f"{name}: the emulator knows nothing of {', '.join(unknown)}", _MISSING_DATA)
+            )
     return {"message": [row[0] for row in rows], "category": [row[1] for row in rows]}
 
 

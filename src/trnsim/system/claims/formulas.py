@@ -40,8 +40,8 @@ CONSTANTS: Final[Mapping[str, float]] = {
     "TIB": 2.0**40,
     "HOURS_PER_MONTH": HOURS_PER_MONTH,
 }
-_MONTHS: Final = 12
-_MIGRATION: Final = Citation(
+_MONTHS_PER_YEAR: Final = 12
+_MIGRATION_CITATION: Final = Citation(
     Grade.ASSUMED,
     source="12 weeks of an engineer at 5,000 USD, paid back in 12 months",
     doubt="assumed: what a migration costs",
@@ -195,12 +195,12 @@ def _fact(name: str) -> Amount:
 
 def _migration_threshold(saving: float) -> Amount:
     """USD a month from which an assumed migration pays at a saving."""
-    return Amount(threshold_usd_per_month(saving), (_MIGRATION,))
+    return Amount(threshold_usd_per_month(saving), (_MIGRATION_CITATION,))
 
 
 def _migration_return(usd_per_month: float, saving: float) -> Amount:
     """Savings of a year over the assumed cost of a migration."""
-    return Amount(usd_per_month * saving * _MONTHS / MIGRATION_USD, (_MIGRATION,))
+    return Amount(usd_per_month * saving * _MONTHS_PER_YEAR / MIGRATION_USD, (_MIGRATION_CITATION,))
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Amount | Word]]] = {

@@ -19,7 +19,10 @@ from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade
 WRITTEN: Final = date(2025, 12, 11)
 """Day of the guide (001). The notes have no date; their model, Grok 4 Fast, is of September 2025,
 so that the guide's day stands in for theirs."""
-_JUDGED: Final = ("'AWS Trainium AI Accelerator Chips'", "'Amazon Trainium und Inferentia'")
+_JUDGED_DOCUMENTS: Final = (
+    "'AWS Trainium AI Accelerator Chips'",
+    "'Amazon Trainium und Inferentia'",
+)
 """The documents themselves, as some rows name them beside others: no claim is its own source."""
 
 
@@ -219,7 +222,9 @@ class RowReader:
 
     def _origin(self, row: str, fact: Rate) -> Citation:
         stated = fact.provenance.source
-        source = "; ".join(part for part in stated.split("; ") if not part.startswith(_JUDGED))
+        source = "; ".join(
+            part for part in stated.split("; ") if not part.startswith(_JUDGED_DOCUMENTS)
+        )
         if not source:
             return Citation(
                 Grade.ASSUMED, row, self._day, stated, f"from such a document: {stated}"

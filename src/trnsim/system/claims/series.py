@@ -24,7 +24,7 @@ from trnsim.system.claims.rates import geometric_mean, rate, stored_rates
 from trnsim.system.claims.rows import Pair, RowReader, label
 from trnsim.system.claims.verdict import BasisOrGap, figure, stand_in
 
-_BF16: Final = ("bf16", "bf16")
+_BF16_PEAKS: Final = ("bf16", "bf16")
 _TWO_KINDS: Final = Citation(Grade.PRICE, doubt="two kinds of purchase")
 
 
@@ -71,7 +71,7 @@ def peaks(
     theirs: Sequence[str],
     kinds: Sequence[str],
     compare: str,
-    dtypes: Sequence[Sequence[str]] = (_BF16,),
+    dtypes: Sequence[Sequence[str]] = (_BF16_PEAKS,),
 ) -> Iterator[BasisOrGap]:
     """Peak per USD at every dated price of theirs, those of the documents' day first."""
     pairs = [list(rows.pairs(ours, name, [kind])) for kind in kinds for name in theirs]
@@ -86,7 +86,7 @@ def mixed_peaks(
 ) -> Iterator[BasisOrGap]:
     """Peak per USD at prices of two kinds of purchase."""
     for pair in rows.pairs(ours, theirs, [kind], [their_kind]):
-        yield _per_peak(rows, pair, _BF16, compare)
+        yield _per_peak(rows, pair, _BF16_PEAKS, compare)
 
 
 def workload_names(of: str = "") -> list[str]:

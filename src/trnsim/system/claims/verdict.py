@@ -36,7 +36,7 @@ class ClaimVerdict(Enum):
     WRONG = "wrong"
 
 
-_WEAKNESS: Final = {verdict: weakness for weakness, verdict in enumerate(ClaimVerdict)}
+_WEAKNESS_BY_VERDICT: Final = {verdict: weakness for weakness, verdict in enumerate(ClaimVerdict)}
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Claim:
     @property
     def verdict(self) -> ClaimVerdict:
         """The verdict of the weakest part."""
-        return max((part.verdict for part in self.parts), key=_WEAKNESS.__getitem__)
+        return max((part.verdict for part in self.parts), key=_WEAKNESS_BY_VERDICT.__getitem__)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -64,12 +64,12 @@ def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, b
     own_run, rival_run = (simulate(scenario, plan, conditions) for plan in (own, rival))
     missed = float(own_run.missed.sum()), float(rival_run.missed.sum())
     usd = float(own_run.usd[0]), float(rival_run.usd[0])
-    if missed[0] <= missed[1] * (1 + _EQUAL) + _EQUAL and usd[0] <= usd[1]:
+    if missed[0] <= missed[1] * (1 + _EQUAL_SHARE) + _EQUAL_SHARE and usd[0] <= usd[1]:
         return own, True
     return rival, False
 
 
-_EQUAL: Final = 1e-9
+_EQUAL_SHARE: Final = 1e-9
 
 
 def compare(

@@ -20,7 +20,7 @@ from trnsim.system.fleet.demand import STEP_S, Curve
 
 _STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
 YEARS: Final = range(1970, 2101)
-_MOST: Final = 1e12
+_MOST_REQUESTS_PER_S: Final = 1e12
 """Requests a second above which a row is refused."""
 
 
@@ -40,11 +40,17 @@ class DemandRow(FileRecord):
         parse=_time,
         legal="2026-03-02T08:00 or 2026-03-02T08:00-05:00",
     )
-    requests_per_s: float = between("the median", 0, _MOST, unit="requests/s")
+    requests_per_s: float = between("the median", 0, _MOST_REQUESTS_PER_S, unit="requests/s")
     p10: float | None = between(
-        "the tenth percentile, with p90 or not at all", 0, _MOST, None, unit="requests/s"
+        "the tenth percentile, with p90 or not at all",
+        0,
+        _MOST_REQUESTS_PER_S,
+        None,
+        unit="requests/s",
     )
-    p90: float | None = between("the ninetieth percentile", 0, _MOST, None, unit="requests/s")
+    p90: float | None = between(
+        "the ninetieth percentile", 0, _MOST_REQUESTS_PER_S, None, unit="requests/s"
+    )
 
 
 def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:

@@ -21,7 +21,7 @@ from trnsim.system.train.run import (
     STRAGGLER_SPREAD,
 )
 
-_MODEL: Final = "a name of trnsim models, or the path of a config.json beside the scenario"
+_MODEL_HELP: Final = "a name of trnsim models, or the path of a config.json beside the scenario"
 _MOST_CHIPS: Final = 10_000_000
 _MOST_BUILDINGS: Final = 10_000
 _MOST_REPLICA_CHIPS: Final = 1_000_000
@@ -147,7 +147,7 @@ class ServiceFields(FileRecord):
     requests_per_s: float | None = between(
         "rate of a replica, in place of model", 1e-9, _MOST_PER_S, None, unit="requests/s"
     )
-    model: str = declared("", help=_MODEL)
+    model: str = declared("", help=_MODEL_HELP)
     slo_ttft_s: float | None = between(
         "limit of the time to the first token", 1e-6, HOUR_S, None, unit="s"
     )
@@ -184,7 +184,7 @@ class JobFields(FileRecord):
         least=1,
         each=Rule(unit="tokens/s", least=1e-9, most=_MOST_TOKENS_PER_S),
     )
-    model: str = declared("", help=_MODEL)
+    model: str = declared("", help=_MODEL_HELP)
     usd_per_million_tokens: float | None = between(
         "worth of tokens; what they cost if empty", 0, _MOST_USD, None, unit="USD"
     )

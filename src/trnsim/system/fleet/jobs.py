@@ -16,7 +16,7 @@ from trnsim.system.train.run import Reliability, goodput
 from trnsim.workload.config import read as read_config
 
 _MOST_LEVELS: Final = 64
-_BUDGET: Final = 12
+_LAYOUTS_A_WIDTH: Final = 12
 """Layouts that are timed for a width."""
 _MILLION: Final = 1e6
 
@@ -119,7 +119,9 @@ def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> di
     for chips in widths:
         instances = chips // setting.fleet.instance_chips
         request = usual_request(model, machine(setting.instance, instances))
-        step = best(model, setting.instance, instances, request, Effort(budget=_BUDGET)).step
+        step = best(
+            model, setting.instance, instances, request, Effort(budget=_LAYOUTS_A_WIDTH)
+        ).step
         rates[chips] = step.tokens_per_s_per_chip.p50 * chips
     return rates
 

@@ -10,7 +10,7 @@ from trnsim.system.fleet.demand import HOUR_STEPS, STEP_S, Array
 from trnsim.system.fleet.plan import Counts
 from trnsim.system.fleet.scenario import Scenario, Service
 
-_ROUNDING = 1e-9
+_ROUNDING_BLOCKS = 1e-9
 """Part of a block by which a quotient may exceed a whole number."""
 
 
@@ -37,7 +37,7 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
     early = demand[:, : ready_steps(scenario, service)].max(axis=1, initial=0.0)
     peak[:-1] = np.maximum(peak[:-1], early[1:])
     blocks = peak / scenario.block_requests_per_s(service)
-    counts: Counts = np.ceil(blocks - _ROUNDING).astype(np.int64)
+    counts: Counts = np.ceil(blocks - _ROUNDING_BLOCKS).astype(np.int64)
     return counts
 
 

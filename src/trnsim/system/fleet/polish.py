@@ -17,7 +17,7 @@ from trnsim.system.fleet.plan import Counts, FleetPlan
 from trnsim.system.fleet.scenario import Scenario
 from trnsim.system.fleet.worth import entering_usd, hourly_usd
 
-_ROUNDS: Final = 8
+_MOST_ROUNDS: Final = 8
 
 
 def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
@@ -25,7 +25,7 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
     room = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         is_better = False
         for job, tracks in zip(jobs, paths, strict=True):
             blocks = np.array([level.blocks for level in job.levels])
@@ -33,7 +33,7 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
             for at in range(job.count):
                 old = tracks[:, at]
                 new = best_path(usd, cost, blocks, room + blocks[old])
-                if _value(new, usd, cost) > _value(old, usd, cost) * (1 + _EQUAL):
+                if _value(new, usd, cost) > _value(old, usd, cost) * (1 + _EQUAL_SHARE):
                     is_better = True
                     room = room + blocks[old] - blocks[new]
                     tracks[:, at] = new
@@ -43,7 +43,7 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     return FleetPlan(plan.policy, plan.services, tuple(counts))
 
 
-_EQUAL: Final = 1e-9
+_EQUAL_SHARE: Final = 1e-9
 
 
 def best_path(usd: Array, cost: Array, blocks: Counts, room: Counts) -> Counts:

@@ -12,7 +12,7 @@ from typing import Final
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, P90_SCORE, Curve
 
 HOUR_S: Final = 3600
-_WATTS: Final = 1000
+_WATTS_PER_KW: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Fleet:
         """USD of the energy of a chip that is "serving", "training" or "idle" for an hour."""
         if self.watts is None:
             return 0.0
-        return float(getattr(self.watts, doing)) / _WATTS * self.usd_per_kwh
+        return float(getattr(self.watts, doing)) / _WATTS_PER_KW * self.usd_per_kwh
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,8 @@ class Scenario:
         return datetime.fromtimestamp(elapsed, tz=self.start.tzinfo)
 
 
-_SPARES: Final = 0.9
-_MANY: Final = 500.0
+_SPARES_CERTAINTY: Final = 0.9
+_LEAST_NORMAL_MEAN: Final = 500.0
 """Mean above which the distribution is nearly normal, and its first term underflows."""
 
 
@@ -250,11 +250,11 @@ def spares_for(ultraservers: int, repaired: float) -> int:
     mean = ultraservers * repaired
     if mean >= ultraservers:
         return ultraservers - 1
-    if mean > _MANY:
+    if mean > _LEAST_NORMAL_MEAN:
         return min(math.ceil(mean + P90_SCORE * math.sqrt(mean)), ultraservers - 1)
     chance = total = math.exp(-mean)
     count = 0
-    while total < _SPARES and count < ultraservers - 1:
+    while total < _SPARES_CERTAINTY and count < ultraservers - 1:
         count += 1
         chance *= mean / count
         total += chance

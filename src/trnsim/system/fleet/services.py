@@ -15,8 +15,8 @@ from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.config import read as read_config
 
-_GIVEN: Final = ("replica_chips", "requests_per_s")
-_MODEL: Final = ("slo_ttft_s", "slo_tpot_s", "input_tokens", "output_tokens")
+_GIVEN_REPLICA_FIELDS: Final = ("replica_chips", "requests_per_s")
+_PLANNED_REPLICA_FIELDS: Final = ("slo_ttft_s", "slo_tpot_s", "input_tokens", "output_tokens")
 
 
 def service_of(name: str, fields: ServiceFields, setting: Setting) -> Service:
@@ -52,14 +52,14 @@ def _replica(name: str, fields: ServiceFields, setting: Setting) -> tuple[int, f
         BadInput: both are given and planned, or neither.
     """
     if not fields.model:
-        for key in _MODEL:
+        for key in _PLANNED_REPLICA_FIELDS:
             if key in fields:
                 raise fields.refused(key, "it goes with model, which is not given")
         if fields.replica_chips is None or fields.requests_per_s is None:
-            missing = next(key for key in _GIVEN if key not in fields)
+            missing = next(key for key in _GIVEN_REPLICA_FIELDS if key not in fields)
             raise fields.refused(missing, "give replica_chips and requests_per_s, or model")
         return fields.replica_chips, fields.requests_per_s, "given"
-    for key in _GIVEN:
+    for key in _GIVEN_REPLICA_FIELDS:
         if key in fields:
             raise fields.refused(key, "model is given, from which it is planned: give one of them")
     setting.tell(f"replicas of {name}")

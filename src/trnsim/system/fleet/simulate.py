@@ -18,8 +18,8 @@ from trnsim.system.fleet.need import ready_steps
 from trnsim.system.fleet.plan import Counts, FleetPlan, level_changes
 from trnsim.system.fleet.scenario import JobKind, Scenario, Service
 
-_KWH: Final = 1000.0
-_FAILURES: Final = 1_000_003
+_WATTS_PER_KW: Final = 1000.0
+_FAILURE_SEED: Final = 1_000_003
 """Part of the seed that separates draws of failures from those of demand."""
 
 
@@ -72,7 +72,7 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> Fle
     """The outcome of `plan` under `conditions`."""
     lost = _failed_blocks(scenario, plan, conditions)
     generator = (
-        None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURES])
+        None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURE_SEED])
     )
     requests, missed, useful = [], [], np.zeros(conditions.draws)
     for at, service in enumerate(scenario.services):
@@ -240,4 +240,4 @@ def _energy_kwh(scenario: Scenario, plan: FleetPlan) -> float | None:
     serving = float(plan.services.sum()) * scenario.block_chips
     training = float(plan.job_blocks(scenario.jobs).sum()) * scenario.block_chips
     idle = scenario.fleet.chips * scenario.hours - serving - training
-    return (serving * watts.serving + training * watts.training + idle * watts.idle) / _KWH
+    return (serving * watts.serving + training * watts.training + idle * watts.idle) / _WATTS_PER_KW

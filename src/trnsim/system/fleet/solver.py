@@ -31,7 +31,7 @@ from trnsim.system.fleet.polish import polished_plan
 from trnsim.system.fleet.scenario import Scenario
 from trnsim.system.fleet.worth import entering_usd, hourly_usd, planned_usd
 
-_WHOLE: Final = 1e-6
+_WHOLE_TOLERANCE: Final = 1e-6
 """Tolerance of a whole number."""
 
 
@@ -116,8 +116,8 @@ class PlanWindow:
         most = self._most(size)
         columns = self._relaxation()
         while columns is not None:
-            parts = columns[:size] - np.floor(columns[:size] + _WHOLE)
-            if parts.max(initial=0.0) <= _WHOLE:
+            parts = columns[:size] - np.floor(columns[:size] + _WHOLE_TOLERANCE)
+            if parts.max(initial=0.0) <= _WHOLE_TOLERANCE:
                 return columns[:size]
             at = np.array([np.argmax(parts)])
             up = np.ceil(columns[at])

@@ -11,7 +11,7 @@ from typing import Final
 from trnsim.system.fleet.scenario import Fleet
 from trnsim.system.train.run import CHECKPOINT_S, RECOVERY_S, Goodput, Reliability, goodput
 
-_PARTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
+_JOB_COUNTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def splits(
     risk = Reliability(fleet.chip_mtbf_s, checkpoint_s, recovery_s, replacement_s=0.0)
     servers = sum(fleet.ultraservers.values())
     options: list[FleetSplit] = []
-    for jobs in sorted({*_PARTS, len(fleet.ultraservers), servers}):
+    for jobs in sorted({*_JOB_COUNTS, len(fleet.ultraservers), servers}):
         if servers % jobs:
             continue
         chips = servers // jobs * fleet.ultraserver_chips

@@ -37,7 +37,7 @@ RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
 )
 _ACTIVATION_BITS: Final = 16
-_FIRST: Final = "inferentia1"
+_FIRST_CHIP: Final = "inferentia1"
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def _notes(plan: Inference, where: Machine, idle: int) -> Iterable[str]:
         yield f"{idle} rank idle: a guided step takes two" if idle == 1 else f"{idle} ranks idle"
     if plan.left_out:
         yield f"not counted: {', '.join(plan.left_out)}"
-    if where.chip.name == _FIRST:
+    if where.chip.name == _FIRST_CHIP:
         yield (
             "Inferentia1: from its documents, with the constants of NeuronCore-v2; weights that "
             "stay on the chip (NeuronCore Pipeline) are not counted on"

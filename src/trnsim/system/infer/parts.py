@@ -30,12 +30,12 @@ STEPS: Final = 50
 """Default steps of a denoiser: those of diffusers' StableDiffusionPipeline."""
 GUIDED: Final = 2
 """Predictions of a step with guidance: with the text, and without it."""
-_CLASS: Final = "_class_name"
-_TEXTS: Final = "text_encoder"
+_CLASS_KEY: Final = "_class_name"
+_TEXT_ENCODER_PREFIX: Final = "text_encoder"
 _DENOISERS: Final = ("unet", "transformer")
-_DECODERS: Final = ("vae", "movq", "vqvae")
-_SKIPPED: Final = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
-_DOWNSCALED: Final = 8
+_DECODER_NAMES: Final = ("vae", "movq", "vqvae")
+_SKIPPED_PREFIXES: Final = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
+_PIXELS_OF_LATENT: Final = 8
 _MAKES_TOKENS: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _IMAGE_KEYS: Final = ("image_size", "num_channels", "patch_size", "vision_config")
 _TEXT_KEYS: Final = ("vocab_size", "text_config")
@@ -119,9 +119,9 @@ def inference(path: str | Path, sizes: InputSizes, dtype: str = "bf16") -> Infer
         index = place / INDEX
         place = index if index.exists() else place / "config.json"
     values = read_values(place)
-    if str(values.get(_CLASS, "")).endswith("Pipeline"):
+    if str(values.get(_CLASS_KEY, "")).endswith("Pipeline"):
         return _pipeline(place, values, sizes, dtype)
-    if _CLASS in values:
+    if _CLASS_KEY in values:
         return _lone_model(place, values, sizes, dtype)
     return _model(place, values, sizes, dtype)
 
@@ -151,7 +151,9 @@ def _lone_model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype
         _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=False)
         return Inference(_name(place), (_decoder(model, sizes),), "image", ("denoiser",))
     tokens = sizes.sequence or TEXT_TOKENS
-    return Inference(_name(place), (_denoiser(model, sizes, tokens),), "image", (_TEXTS, "vae"))
+    return Inference(
+        _name(place), (_denoiser(model, sizes, tokens),), "image", (_TEXT_ENCODER_PREFIX, "vae")
+    )
 
 
 def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
@@ -168,7 +170,7 @@ def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: 
         file = place.parent / name / "config.json"
         return _read(read_values(file), file, dtype)
 
-    texts = [part(name) for name in names if name.startswith(_TEXTS)]
+    texts = [part(name) for name in names if name.startswith(_TEXT_ENCODER_PREFIX)]
     tokens = max((_text_tokens(encoder, sizes) for encoder in texts), default=TEXT_TOKENS)
     if sizes.sequence and tokens < sizes.sequence:
         texts[0].check_length(sizes.sequence)
@@ -180,10 +182,12 @@ def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: 
         for encoder in texts
     ]
     parts += [_denoiser(part(name), sizes, tokens) for name in denoisers]
-    parts += [_decoder(part(name), sizes) for name in names if name in _DECODERS]
-    counted = (*_DENOISERS, *_DECODERS)
+    parts += [_decoder(part(name), sizes) for name in names if name in _DECODER_NAMES]
+    counted = (*_DENOISERS, *_DECODER_NAMES)
     left_out = tuple(
-        name for name in names if not name.startswith((_TEXTS, *_SKIPPED)) and name not in counted
+        name
+        for name in names
+        if not name.startswith((_TEXT_ENCODER_PREFIX, *_SKIPPED_PREFIXES)) and name not in counted
     )
     return Inference(_name(place), tuple(parts), "image", left_out)
 
@@ -214,16 +218,16 @@ def _decoder(model: Workload, sizes: InputSizes) -> InferencePart:
 
 def _latent_image(sizes: InputSizes) -> int:
     """Pixels of a side, of which a latent has an eighth; 0 for the model's own."""
-    if sizes.image and sizes.image % _DOWNSCALED:
-        near = max(round(sizes.image / _DOWNSCALED), 1) * _DOWNSCALED
+    if sizes.image and sizes.image % _PIXELS_OF_LATENT:
+        near = max(round(sizes.image / _PIXELS_OF_LATENT), 1) * _PIXELS_OF_LATENT
         raise BadInput(
-            f"--image is {sizes.image}; legal for diffusion: multiples of {_DOWNSCALED}",
+            f"--image is {sizes.image}; legal for diffusion: multiples of {_PIXELS_OF_LATENT}",
             fix=f"for example --image {near}",
         )
     return sizes.image or 0
 
 
-_BYTE: Final = 8
+_BYTE_BITS: Final = 8
 _DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}
 
 
@@ -233,7 +237,7 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
     workload_of(values, str(place))  # errors tell of the file as it is
     settings = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
-    if _CLASS not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
+    if _CLASS_KEY not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
         settings["torch_dtype"] = _DTYPES[dtype]
     model = workload_of(settings, str(place))
     if dtype != "fp8":
@@ -242,9 +246,9 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
         raise NotModelled(f"--dtype fp8 for {model.name}, whose graph is captured; legal: bf16")
     return replace(
         model,
-        weight_bits=min(model.weight_bits, _BYTE),
-        mlp_bits=min(model.mlp_bits, _BYTE),
-        product_bits=min(model.product_bits, _BYTE),
+        weight_bits=min(model.weight_bits, _BYTE_BITS),
+        mlp_bits=min(model.mlp_bits, _BYTE_BITS),
+        product_bits=min(model.product_bits, _BYTE_BITS),
     )
 
 
@@ -261,11 +265,11 @@ def _inputs(model: Workload) -> tuple[bool, bool]:
     if isinstance(model, Architecture):
         images = [bool(tower.tokens) for tower in model.towers]
         return any(images), not all(images)
-    has_image, has_text = (any(key in model.values for key in keys) for keys in _KEYS)
+    has_image, has_text = (any(key in model.values for key in keys) for keys in _SIZE_KEYS)
     return has_image, has_text or not has_image
 
 
-_KEYS: Final = (_IMAGE_KEYS, _TEXT_KEYS)
+_SIZE_KEYS: Final = (_IMAGE_KEYS, _TEXT_KEYS)
 
 
 def _tokens(model: Workload, sizes: InputSizes) -> int:

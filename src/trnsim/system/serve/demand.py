@@ -14,11 +14,11 @@ from trnsim.system.serve.server import Deployment
 
 WAVES: Final = 4
 """Requests of each client of a load that keeps a deployment busy."""
-_LEAST: Final = 64
+_LEAST_REQUESTS: Final = 64
 """Requests of such a load at least."""
-_RAMP: Final = 1.5
+_RAMP_REQUEST_TIMES: Final = 1.5
 """Durations of a request over which such clients start: no deployment begins with a queue."""
-_TAIL: Final = 3.1
+_LONGEST_SIGMAS: Final = 3.1
 """Sigmas within which 99.9 % of lognormal lengths lie."""
 
 
@@ -85,7 +85,7 @@ class Demand:
         if self.trace is not None:
             return max(request.tokens for request in self.trace)
         limits = [
-            lengths.longest or round(lengths.first * math.exp(_TAIL * lengths.second))
+            lengths.longest or round(lengths.first * math.exp(_LONGEST_SIGMAS * lengths.second))
             for lengths in (self.drawn.inputs, self.drawn.outputs)
         ]
         return sum(limits) + self.drawn.prefix_tokens
@@ -97,8 +97,8 @@ class Demand:
             self.drawn,
             concurrency=clients,
             rate_per_s=0.0,
-            count=max(WAVES, -(-_LEAST // clients)) * clients,
-            ramp_s=_RAMP * request_s(deployment, self.drawn),
+            count=max(WAVES, -(-_LEAST_REQUESTS // clients)) * clients,
+            ramp_s=_RAMP_REQUEST_TIMES * request_s(deployment, self.drawn),
         )
         return drawn.requests(deployment.engine.max_model_len)
 

@@ -27,7 +27,7 @@ FIRST_BUCKET: Final = 128
 GRANULE: Final = 64
 """Tokens by which the mean length of a dynamic batch moves before its step is priced anew."""
 
-_BITS: Final = 4
+_LEADING_BITS: Final = 4
 
 
 class Role(StrEnum):
@@ -143,7 +143,7 @@ def near(count: int) -> int:
 
     Steps that mix prompts and decodes have too many shapes to estimate each.
     """
-    step = 1 << max(count.bit_length() - _BITS, 0)
+    step = 1 << max(count.bit_length() - _LEADING_BITS, 0)
     return (count + step // 2) // step * step
 
 

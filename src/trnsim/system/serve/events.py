@@ -20,10 +20,10 @@ from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
 from trnsim.system.serve.replica import Sequence as Running
 
-_END: Final = 0
-_ARRIVE: Final = 1
-_PLAN: Final = 2
-_DRAFTS: Final = 7  # the stream of draws of accepted drafts
+_STEP_ENDS: Final = 0
+_REQUEST_ARRIVES: Final = 1
+_STEP_IS_PLANNED: Final = 2
+_DRAFT_SEED: Final = 7  # the stream of draws of accepted drafts
 
 
 class Router(StrEnum):
@@ -109,7 +109,7 @@ class _Run:
         """Run until no event is left."""
         for place, request in enumerate(self.load):
             if request.after is None:
-                self.heap.append((request.arrival_s, _ARRIVE, place, place, 0))
+                self.heap.append((request.arrival_s, _REQUEST_ARRIVES, place, place, 0))
             else:
                 self.followers.setdefault(request.after, []).append(place)
         self.serial = len(self.load)
@@ -117,9 +117,9 @@ class _Run:
         heapify(heap)
         while heap:
             now_s, event, _, place, detail = heappop(heap)
-            if event == _ARRIVE:
+            if event == _REQUEST_ARRIVES:
                 self.arrive(now_s, place, detail)
-            elif event == _PLAN:
+            elif event == _STEP_IS_PLANNED:
                 self.is_planned[place] = False
                 self.plan(now_s, place)
             elif detail == self.version[place]:
@@ -144,7 +144,7 @@ class _Run:
         end_s = replica.interrupt(now_s)
         if end_s is not None:
             self.version[number] += 1
-            self.push(end_s, _END, number, self.version[number])
+            self.push(end_s, _STEP_ENDS, number, self.version[number])
 
     def choose(self, stage: int) -> Replica:
         """The replica of a stage that takes the next request."""
@@ -160,7 +160,7 @@ class _Run:
             self.plan(now_s, number)
         elif not self.is_planned[number]:
             self.is_planned[number] = True
-            self.push(now_s, _PLAN, number)
+            self.push(now_s, _STEP_IS_PLANNED, number)
 
     def plan(self, now_s: float, number: int) -> None:
         """Begin the next steps of a replica."""
@@ -175,7 +175,7 @@ class _Run:
             if math.isnan(self.start_s[sequence.place]):
                 self.start_s[sequence.place] = now_s
         self.version[number] += 1
-        self.push(end_s, _END, number, self.version[number])
+        self.push(end_s, _STEP_ENDS, number, self.version[number])
 
     def end(self, now_s: float, number: int) -> None:
         """End a replica's steps."""
@@ -195,17 +195,17 @@ class _Run:
     def hand_over(self, now_s: float, place: int) -> None:
         """Send keys and values to a replica that decodes."""
         delay_s = self.transfer(self.load[place]) if self.transfer else 0.0
-        self.push(now_s + delay_s, _ARRIVE, place, 1)
+        self.push(now_s + delay_s, _REQUEST_ARRIVES, place, 1)
 
     def finish(self, now_s: float, place: int) -> None:
         """End a request; those that wait for its end arrive."""
         self.end_s[place] = now_s
         for follower in self.followers.get(place, ()):
-            self.push(now_s, _ARRIVE, follower)
+            self.push(now_s, _REQUEST_ARRIVES, follower)
 
 
 def _decode_steps(load: Load, engine: Engine, seed: int) -> list[int]:
     """Decode steps of each request; a prefill gives the first token, unless others decode."""
     prefilled = 0 if engine.role is Role.DECODE else 1
-    generator = np.random.default_rng([seed, _DRAFTS]) if engine.draft_tokens else None
+    generator = np.random.default_rng([seed, _DRAFT_SEED]) if engine.draft_tokens else None
     return [engine.steps(request.output_tokens - prefilled, generator) for request in load]

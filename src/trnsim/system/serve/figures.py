@@ -21,7 +21,7 @@ from trnsim.system.serve.server import Deployment
 from trnsim.system.serve.step import QuantileCosts
 
 PERCENTILES: Final = (50, 90, 99)
-_SUMS: Final = (
+_FIGURES_OF_ALL_REPLICAS: Final = (
     "output_tokens_per_s",
     "requests_per_s",
     "queue_mean",
@@ -65,7 +65,8 @@ class ServingResult:
     def times(self, count: float) -> ServingResult:
         """The figures of `count` times as many replicas."""
         figures = {
-            name: x.scaled(count) if name in _SUMS else x for name, x in self.figures.items()
+            name: x.scaled(count) if name in _FIGURES_OF_ALL_REPLICAS else x
+            for name, x in self.figures.items()
         }
         return replace(self, figures=figures)
 

@@ -14,7 +14,7 @@ from trnsim.errors import NotModelled
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.server import Deployment
 
-_TILE: Final = 128
+_LENGTH_TILE: Final = 128
 """Lengths of decode programs are multiples of it. Source: reference-configuration.md."""
 _ROLES: Final = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
 _CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
@@ -137,7 +137,9 @@ def _neuron(deployment: Deployment) -> dict[str, object]:
     """Neuron's options: the shapes that are compiled."""
     engine, options = deployment.engine, deployment.options
     most = _step_tokens(deployment)
-    lengths = [size for size in engine.buckets if size < engine.max_model_len and size % _TILE == 0]
+    lengths = [
+        size for size in engine.buckets if size < engine.max_model_len and size % _LENGTH_TILE == 0
+    ]
     config: dict[str, object] = {
         "num_batched_tokens_buckets": [*(size for size in engine.buckets if size < most), most],
         "num_seqs_buckets": list(engine.batches),

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from trnsim.errors import BadInput
 from trnsim.quantities import number, whole
 
-_LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
-_STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
+_LEGAL_LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
+_RANDOM_STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ def lengths(text: str, option: str) -> Lengths:
         elif kind == "lognormal" and len(numbers) == len(("median", "sigma")):
             distribution = Lengths(kind, number(numbers[0], "tokens"), number(numbers[1]))
         else:
-            raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
+            raise BadInput(f"{option} is {text!r}; legal: {_LEGAL_LENGTHS}", fix=f"{option} 512")
     except ValueError as error:
-        raise BadInput(f"{option}: {error}; legal: {_LENGTHS}", fix=f"{option} 512") from None
+        raise BadInput(f"{option}: {error}; legal: {_LEGAL_LENGTHS}", fix=f"{option} 512") from None
     _check_lengths(distribution, text, option)
     return distribution
 
@@ -119,7 +119,7 @@ def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
         raise BadInput(f"{option} is {text}; a request has at least 1 token", fix=f"{option} 128")
     is_ordered = distribution.kind != "uniform" or distribution.second >= distribution.first
     if not (is_ordered and distribution.second >= 0 and math.isfinite(distribution.second)):
-        raise BadInput(f"{option} is {text!r}; legal: {_LENGTHS}", fix=f"{option} 512")
+        raise BadInput(f"{option} is {text!r}; legal: {_LEGAL_LENGTHS}", fix=f"{option} 512")
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ class Synthetic:
             BadInput: where the prefix alone leaves no room.
         """
         streams = {
-            name: np.random.default_rng([self.seed, place]) for place, name in enumerate(_STREAMS)
+            name: np.random.default_rng([self.seed, place])
+            for place, name in enumerate(_RANDOM_STREAMS)
         }
         room = longest - self.prefix_tokens
         if room < len(("input", "output")):
@@ -267,7 +268,7 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
     times = -(-least // count)
     arrivals = np.array([request.arrival_s for request in load])
     if is_closed(load) or not arrivals[-1] > arrivals[0]:
-        generator = np.random.default_rng([seed, len(_STREAMS)])
+        generator = np.random.default_rng([seed, len(_RANDOM_STREAMS)])
         moments = np.cumsum(generator.standard_exponential(count * times)) / rate_per_s
     else:
         span_s = count / rate_per_s

@@ -24,10 +24,10 @@ from trnsim.system.serve.server import Deployment, check_length, legal_tensors, 
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase, Split
 
-_SHOWN: Final = 1024
+_LEAST_SHOWN_REQUESTS: Final = 1024
 """Requests of the run at the most load within an SLO."""
-_LOWERED: Final = 24
-_LOWER: Final = 0.97
+_MOST_LOWERINGS: Final = 24
+_RATE_FACTOR: Final = 0.97
 """How often, and to what part of it, a rate is lowered that a longer run does not keep."""
 
 
@@ -157,13 +157,13 @@ def _most_load(demand: Demand, slo: Slo, trial: Trial) -> tuple[Load, Trial]:
     """The highest load that keeps the SLO, or one client if none does."""
     deployment, longest = trial.deployment, trial.deployment.engine.max_model_len
     most_per_s = trial.most_per_s or 0.0
-    for _ in range(_LOWERED if most_per_s else 0):
-        count = max(_SHOWN, math.ceil(WAVES * most_per_s * trial.e2e_s))
+    for _ in range(_MOST_LOWERINGS if most_per_s else 0):
+        count = max(_LEAST_SHOWN_REQUESTS, math.ceil(WAVES * most_per_s * trial.e2e_s))
         load = replace(demand.drawn.at_rate(most_per_s), count=count).requests(longest)
         figures = run_once(deployment, load, router=demand.router, seed=demand.drawn.seed)[1]
         if slo.is_met(figures):
             return load, replace(trial, most_per_s=most_per_s)
-        most_per_s *= _LOWER
+        most_per_s *= _RATE_FACTOR
     drawn = replace(demand.drawn, concurrency=1, rate_per_s=0.0, ramp_s=0.0, count=WAVES)
     return drawn.requests(longest), replace(trial, most_per_s=0.0)
 

@@ -25,17 +25,17 @@ from trnsim.system.serve.server import (
 from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
-_NEAR: Final = 1.25
+_TRIED_COST_RATIO: Final = 1.25
 """Ratio of guessed costs to the best up to which a run decides between deployments."""
-_TRIED: Final = 256
+_TRIAL_REQUESTS: Final = 256
 """Requests of a run of the search."""
-_MEASURED: Final = 768
+_SLO_RUN_REQUESTS: Final = 768
 """Requests of a run whose P99 is compared with the SLO."""
 _BISECTIONS: Final = 12
-_PROMPTS: Final = 1
+_PROMPTS_A_STEP: Final = 1
 """Prompts of a step where the batch is searched: with all of a static batch at once none begins
 until all have ended. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, 1 Prefill."""
-_EQUAL: Final = 1.02
+_EQUAL_COST_RATIO: Final = 1.02
 """Ratio below which costs count as equal; then the faster deployment is taken."""
 _MOST_STAGES: Final = 64
 
@@ -65,7 +65,7 @@ class Trial:
         """True if this deployment is to be preferred to `other`."""
         if other is None or self.is_met != other.is_met:
             return self.is_met or other is None
-        if max(self.cost, other.cost) < _EQUAL * min(self.cost, other.cost):
+        if max(self.cost, other.cost) < _EQUAL_COST_RATIO * min(self.cost, other.cost):
             return self.e2e_s < other.e2e_s
         return self.cost < other.cost
 
@@ -160,13 +160,17 @@ class Search:
                 e2e_s = self._try(deploy(self.model, self.machine, choice, self.times)).e2e_s
             except (BadInput, OutOfMemory):
                 continue
-            if e2e_s <= _EQUAL * least_s:
+            if e2e_s <= _EQUAL_COST_RATIO * least_s:
                 return SmallerSplit(tensor, e2e_s, least_s)
         return None
 
     def _cheapest(self, fitting: list[Deployment]) -> Trial:
         """The cheapest deployment; at saturation only those of a low guessed cost are run."""
-        limit = math.inf if self.requests is not None else _NEAR * self._rough_cost(fitting[0])
+        limit = (
+            math.inf
+            if self.requests is not None
+            else _TRIED_COST_RATIO * self._rough_cost(fitting[0])
+        )
         best: Trial | None = None
         for deployment in fitting:
             if self.requests is None and self._rough_cost(deployment) > limit:
@@ -188,7 +192,7 @@ class Search:
             if (
                 best is not None
                 and best.is_met
-                and self._rough_cost(deployment) > _NEAR * best.cost
+                and self._rough_cost(deployment) > _TRIED_COST_RATIO * best.cost
             ):
                 break
             trial = self._try(deployment)
@@ -252,7 +256,7 @@ class Search:
         except BadInput:
             replicas = 1  # what is wrong is told when it is deployed
         decoding = max(replicas - options.prefill_replicas, 1)
-        prompts = _PROMPTS if self.machine.is_neuron else None
+        prompts = _PROMPTS_A_STEP if self.machine.is_neuron else None
         for sequences in candidates(self.machine, _sequences(self.requests, decoding)):
             yield replace(
                 options,
@@ -266,7 +270,7 @@ class Search:
         if self.requests is None:
             load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
         else:
-            load, count = part(self.requests, count, _TRIED)
+            load, count = part(self.requests, count, _TRIAL_REQUESTS)
         values = self._run(deployment, load).values
         return Trial(
             deployment,
@@ -305,12 +309,12 @@ class Search:
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
         if self.requests is None:
             drawn = self.demand.drawn.at_rate(rate_per_s / count)
-            drawn = replace(drawn, count=_MEASURED, burstiness=count * drawn.burstiness)
+            drawn = replace(drawn, count=_SLO_RUN_REQUESTS, burstiness=count * drawn.burstiness)
             load = drawn.requests(deployment.engine.max_model_len)
         else:
             seed = self.demand.drawn.seed
-            load = at_rate(self.requests, rate_per_s, _MEASURED * count, seed, every=count)
-            load = load[:_MEASURED]
+            load = at_rate(self.requests, rate_per_s, _SLO_RUN_REQUESTS * count, seed, every=count)
+            load = load[:_SLO_RUN_REQUESTS]
         return self.slo.is_met(self._run(deployment, load))
 
 

@@ -27,8 +27,8 @@ from trnsim.workload.operators import Axis, Cache, Elementwise, Pass, Phase, Pro
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
-_DRAFT: Final = "draft"
-_EXCHANGES: Final = "exchanges"
+_DRAFT_PART: Final = "draft"
+_EXCHANGES_PART: Final = "exchanges"
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class ReplicaSteps:
         A draft has the relative error of the model.
         """
         hops_s = self._hops_s(model_pass)
-        estimate = estimate.times(times).plus(_EXCHANGES, hops_s)
+        estimate = estimate.times(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             factor = 1 + draft_s / estimate.time_s
             errors = {name: factor * error_s for name, error_s in estimate.errors_s.items()}
-            estimate = replace(estimate.plus(_DRAFT, draft_s), errors_s=errors)
+            estimate = replace(estimate.plus(_DRAFT_PART, draft_s), errors_s=errors)
         estimate = estimate.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
         return replace(estimate, extrapolations=beyond(self.model, model_pass, self.machine.lnc))
 

@@ -23,8 +23,8 @@ BUDGET: Final = 48
 """Default number of layouts that are timed."""
 _AS_GOOD: Final = 1.005
 """Ratio below which two steps are equally fast; then the plainer layout is taken."""
-_HALVINGS: Final = 6
-_ROUGHLY: Final = 4
+_COUNT_HALVINGS: Final = 6
+_LAYOUTS_TIMED_ELSEWHERE: Final = 4
 """Layouts that are timed on other numbers of instances."""
 
 
@@ -226,7 +226,7 @@ class _Search:
     def with_fewer_instances(self, result: Best) -> Best:
         """The result, with the steps on half as many instances, a quarter, and so on."""
         others, count = list(result.others), result.machine.count
-        for _ in range(_HALVINGS):
+        for _ in range(_COUNT_HALVINGS):
             count //= 2
             fewer = self._rough_step(machine(self.name, count)) if count else None
             others += [] if fewer is None else [fewer]
@@ -247,7 +247,7 @@ class _Search:
         candidates = roomy_layouts(self.model, where, layouts(self.model, where, self.request))
         ranked = sorted(candidates, key=steps.rough_s)
         roomy = (layout for layout in ranked if _has_room(self.model, where, layout))
-        best = [steps.step(layout) for layout in islice(roomy, _ROUGHLY)]
+        best = [steps.step(layout) for layout in islice(roomy, _LAYOUTS_TIMED_ELSEWHERE)]
         return (where, min(best, key=lambda step: step.step_s.p50)) if best else None
 
 

@@ -21,17 +21,17 @@ from trnsim.system.train.layout import RECOMPUTES, Layout, is_legal
 from trnsim.system.train.stages import all_parts
 from trnsim.workload.architecture import Architecture, LatentAttention
 
-_VIRTUAL: Final = (1, 2, 4)
+_VIRTUAL_STAGES: Final = (1, 2, 4)
 _LEAST_TOKENS: Final = 1024
 """Tokens of a sequence below which it is not shared among context ranks."""
 _MOST_TOKENS: Final = 65536
 """Tokens of a micro batch beyond which a larger one gains nothing."""
-_SIZES: Final = (
+_COUNT_FIELDS: Final = (
     *("global_batch", "sequence", "micro_batch"),
     *("tensor", "pipeline", "virtual", "data", "context", "expert"),
 )
 """Fields of a request that count something."""
-_SLACK: Final = 1.05
+_ROUGH_MEMORY_SLACK: Final = 1.05
 """Factor by which the average formula may exceed HBM's room before a layout is left out."""
 
 
@@ -82,7 +82,7 @@ def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> li
 
     None where a size below 1 is requested, of which an error of the plain layout tells.
     """
-    if any(size < 1 for name, size in request.fixed_fields.items() if name in _SIZES):
+    if any(size < 1 for name, size in request.fixed_fields.items() if name in _COUNT_FIELDS):
         return []
     return [
         layout for layout in _splits(model, machine, request) if is_legal(layout, model, machine)
@@ -114,7 +114,7 @@ def _axes(
 ) -> Iterator[dict[str, Any]]:
     """Values of the fields that leave the number of ranks as it is."""
     experts = model.experts.count if model.experts else 1
-    virtual = [n for n in _VIRTUAL if depth % n == 0 and request.schedule == "1f1b"]
+    virtual = [n for n in _VIRTUAL_STAGES if depth % n == 0 and request.schedule == "1f1b"]
     zeros = [1, 3] if data > 1 else [1]
     for micro in _sizes([request.micro_batch], _micro_batches(request, data)):
         for part in _sizes([request.virtual], virtual or [1]):
@@ -173,7 +173,7 @@ def roomy_layouts(model: Architecture, machine: Machine, candidates: list[Layout
     if not candidates:
         return []
     needed = _needed(model, candidates)
-    fits = needed <= _SLACK * memory.room(machine)
+    fits = needed <= _ROUGH_MEMORY_SLACK * memory.room(machine)
     return [layout for layout, is_fit in zip(candidates, fits.tolist(), strict=True) if is_fit]
 
 
@@ -211,21 +211,21 @@ def _column(candidates: list[Layout], name: str) -> Array:
     return np.array([getattr(layout, name) for layout in candidates], dtype=np.float64)
 
 
-_KEYS: Final = (
+_MEMORY_FIELDS: Final = (
     *("tensor", "context", "expert", "is_sequence", "micro_batch", "sequence", "dtype"),
     "recompute",
 )
 
 
 def _sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
-    key = tuple(getattr(layout, name) for name in _KEYS)
+    key = tuple(getattr(layout, name) for name in _MEMORY_FIELDS)
     return _model_sums(model, key, min(layout.pipeline, 2))
 
 
 @lru_cache(maxsize=1 << 14)
 def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[float, ...]:
     """Parameters and activations of all layers together, and of the parts around them."""
-    layout = Layout(**dict(zip(_KEYS, key, strict=True)), pipeline=pipeline)
+    layout = Layout(**dict(zip(_MEMORY_FIELDS, key, strict=True)), pipeline=pipeline)
     parts = all_parts(model, layout)
     layers = [part for part in parts if part.is_layer]
     before, *_, behind = parts

@@ -32,15 +32,15 @@ BATCH_TOKENS: Final = 4 * 2**20
 """Default tokens of a step: Llama 3's first batch (its paper, 3.4.1)."""
 SEQUENCE: Final = 8192
 _HOUR_S: Final = 3600.0
-_NEVER: Final = Interval(math.inf, math.inf, math.inf)
-_EFFICIENCY: Final = "training efficiency"
+_NEVER_ENDING: Final = Interval(math.inf, math.inf, math.inf)
+_EFFICIENCY_FACT: Final = "training efficiency"
 SHAPELESS: Final = (
     "shapes of products: each takes the same part of the peak, so that more tensor ranks cost "
     "exchanges and fixed times, not columns too few for the Tensor Engine"
 )
 
 
-_SAME: Final = 1.02
+_EQUAL_TIME_RATIO: Final = 1.02
 """Ratio below which two runs are equally long."""
 
 
@@ -179,7 +179,7 @@ def _size(
     tokens: float, usd_per_hour: Rate | None, risk: Reliability, where: Machine, step: TrainingStep
 ) -> Size:
     """A run of `tokens` on one number of instances."""
-    lost, time_s = goodput(where.chips, where.count, risk), _NEVER
+    lost, time_s = goodput(where.chips, where.count, risk), _NEVER_ENDING
     usd = None
     if lost.is_ending:
         steps = tokens / (step.layout.global_batch * step.layout.sequence)
@@ -195,7 +195,8 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
     fewer = [
         size
         for size in ordered
-        if size.machine.count < run.machine.count and size.time_s.p50 <= _SAME * run.time_s.p50
+        if size.machine.count < run.machine.count
+        and size.time_s.p50 <= _EQUAL_TIME_RATIO * run.time_s.p50
     ]
     ending = [size for size in reversed(ordered) if size.goodput.is_ending]
     points = [
@@ -250,7 +251,7 @@ def _basis(result: Best) -> Basis:
     where, dtype = result.machine, result.step.layout.dtype
     facts: dict[str, Rate] = {
         f"peak FLOP/s ({dtype})": where.peak(dtype),
-        _EFFICIENCY: layer_facts(where, Phase.TRAIN)[PRODUCTS],
+        _EFFICIENCY_FACT: layer_facts(where, Phase.TRAIN)[PRODUCTS],
         "HBM bytes": where.chip.memory_bytes,
         "HBM bytes/s": where.chip.memory_bytes_per_s,
         "HBM reserve": memory.RESERVE,
@@ -261,4 +262,4 @@ def _basis(result: Best) -> Basis:
     inputs = Inputs(facts)
     for name in facts:
         inputs.use(name)
-    return inputs.basis(_EFFICIENCY)
+    return inputs.basis(_EFFICIENCY_FACT)

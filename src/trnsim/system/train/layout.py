@@ -23,7 +23,7 @@ SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
 DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
 """By ZeRO's stage, what data ranks share besides what those before it share."""
-_UNTRAINED: Final = "inferentia1"
+_INFERENCE_CHIP: Final = "inferentia1"
 
 
 class Misfit(NamedTuple):
@@ -158,7 +158,7 @@ def is_legal(layout: Layout, model: Architecture, machine: Machine) -> bool:
     return True
 
 
-_OPTIONS: Final = {
+_OPTION_BY_FIELD: Final = {
     "tensor": "--tp",
     "pipeline": "--pp",
     "virtual": "--vp",
@@ -173,7 +173,7 @@ _OPTIONS: Final = {
 
 def _numbers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model, machine
-    for name, option in _OPTIONS.items():
+    for name, option in _OPTION_BY_FIELD.items():
         value = getattr(layout, name)
         if not (isinstance(value, int) and value >= 1):
             yield Misfit(
@@ -204,7 +204,7 @@ def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
 def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model
     name, ranks = machine.instance.name, machine.ranks_per_instance
-    if machine.chip.name == _UNTRAINED:
+    if machine.chip.name == _INFERENCE_CHIP:
         yield Misfit(
             f"{name} cannot train: Inferentia1 has no training software", "for example --on trn2"
         )

@@ -226,7 +226,7 @@ class _Run:
 
 _MOST_OPERATIONS: Final = 1 << 14
 """Operations beyond which a schedule is folded."""
-_ROUNDS: Final = (2, 8)
+_LEAST_AND_MOST_ROUNDS: Final = (2, 8)
 """Fewest and most rounds of `stages` micro batches after which rounds are taken to be equal."""
 
 
@@ -244,7 +244,7 @@ def step_s(schedule: str, stages: int, parts: int, micro_batches: int, costs: St
 
     if stages == 1:
         return micro_batches * sum(map(sum, (costs.forward_s, costs.backward_s, costs.weights_s)))
-    fewest, most = _ROUNDS
+    fewest, most = _LEAST_AND_MOST_ROUNDS
     rounds = min(max(_MOST_OPERATIONS // (stages * stages * parts), fewest), most)
     more = rounds * stages
     few = more + micro_batches % stages

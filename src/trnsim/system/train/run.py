@@ -37,14 +37,14 @@ REPAIR_S: Final = assumed(24 * _HOUR_S, "until an instance that failed is a spar
 STRAGGLER_SPREAD: Final = assumed(
     0.01, "relative spread of one instance's steps; no vendor publishes it"
 )
-_NEVER: Final = 1e-3
+_LEAST_GOODPUT: Final = 1e-3
 """A job that keeps less of its time would take a thousand times as long: it never finishes."""
-_LITTLE: Final = 0.5
+_LITTLE_GOODPUT: Final = 0.5
 """Goodput below which `Goodput.why` gives the reason."""
-_RARE: Final = 0.01
+_RARE_UNSPARED_PART: Final = 0.01
 """Part of failures without a spare below which more spares help little."""
-_GOLDEN: Final = (math.sqrt(5) - 1) / 2
-_ROUNDS: Final = 80
+_GOLDEN_SECTION: Final = (math.sqrt(5) - 1) / 2
+_SEARCH_ROUNDS: Final = 80
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Goodput:
     @property
     def is_ending(self) -> bool:
         """True if a run comes to its end in a realistic time."""
-        return self.goodput >= _NEVER
+        return self.goodput >= _LEAST_GOODPUT
 
 
 def goodput(chips: int, instances: int, reliability: Reliability | None = None) -> Goodput:
@@ -134,8 +134,8 @@ def goodput(chips: int, instances: int, reliability: Reliability | None = None) 
     part = kept_part(mtbf_s, interval_s, reliability.checkpoint_s, recovery_s)
     slowest = straggling(instances, reliability.straggler_spread)
     why = ""
-    if part / slowest < _LITTLE:
-        ways = ["--spares"] if unspared > _RARE else []
+    if part / slowest < _LITTLE_GOODPUT:
+        ways = ["--spares"] if unspared > _RARE_UNSPARED_PART else []
         ways += ["--instances for fewer", "--chip-mtbf-hours for chips that fail less often"]
         why = (
             f"goodput {part / slowest:.1%}: a failure every {seconds(mtbf_s)}, and "
@@ -148,22 +148,25 @@ def goodput(chips: int, instances: int, reliability: Reliability | None = None) 
 def kept_part(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
     """``t / (M exp(R / M) (exp((t + d) / M) - 1))``."""
     exponent = (interval_s + checkpoint_s) / mtbf_s
-    if exponent + recovery_s / mtbf_s > _LARGEST:
+    if exponent + recovery_s / mtbf_s > _LARGEST_EXPONENT:
         return 0.0
     return interval_s / (mtbf_s * math.exp(recovery_s / mtbf_s) * math.expm1(exponent))
 
 
-_LARGEST: Final = 700.0
+_LARGEST_EXPONENT: Final = 700.0
 """Largest exponent whose exponential is a finite double."""
-_SHORTEST: Final = 1e-3
+_SHORTEST_INTERVAL_OF_MTBF: Final = 1e-3
 """Shortest interval between checkpoints, over the mean time between failures."""
 
 
 def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
     """Seconds between checkpoints that keep the most; about ``sqrt(2 d M)`` (Young 1974)."""
-    low, high = _SHORTEST * mtbf_s, 2 * math.sqrt(2 * checkpoint_s * mtbf_s) + _SHORTEST * mtbf_s
-    for _ in range(_ROUNDS):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    low, high = (
+        _SHORTEST_INTERVAL_OF_MTBF * mtbf_s,
+        2 * math.sqrt(2 * checkpoint_s * mtbf_s) + _SHORTEST_INTERVAL_OF_MTBF * mtbf_s,
+    )
+    for _ in range(_SEARCH_ROUNDS):
+        left, right = high - _GOLDEN_SECTION * (high - low), low + _GOLDEN_SECTION * (high - low)
         if kept_part(mtbf_s, left, checkpoint_s, 0.0) < kept_part(mtbf_s, right, checkpoint_s, 0.0):
             low = left
         else:

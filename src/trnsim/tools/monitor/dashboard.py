@@ -14,11 +14,11 @@ CHOICES: Final = (
     LabelChoice("instance", "Instance", "instance_info"),
     LabelChoice("runtime_tag", "Program", 'execution_status_total{instance=~"$instance"}'),
 )
-_HOST: Final = 'instance=~"$instance"'
-_PROGRAM: Final = f'{_HOST},runtime_tag=~"$runtime_tag"'
-_WINDOW: Final = "[5m]"
+_HOST_SELECTOR: Final = 'instance=~"$instance"'
+_PROGRAM_SELECTOR: Final = f'{_HOST_SELECTOR},runtime_tag=~"$runtime_tag"'
+_RATE_WINDOW: Final = "[5m]"
 """Window of rates: five scrapes or more at the usual periods of 15 s to 1 min."""
-_CATEGORIES: Final = {
+_MEMORY_TITLES: Final = {
     "tensors": "tensors",
     "constants": "constants",
     "model_code": "model code",
@@ -53,7 +53,7 @@ def _by(*labels: str) -> str:
 
 
 def _cores() -> list[Chart]:
-    busy = f"neuroncore_utilization_ratio{{{_PROGRAM}}}"
+    busy = f"neuroncore_utilization_ratio{{{_PROGRAM_SELECTOR}}}"
     return [
         Chart(
             "Utilisation of each core",
@@ -75,14 +75,14 @@ def _cores() -> list[Chart]:
 
 
 def _memory() -> list[Chart]:
-    cores = f'{{__name__=~"neuroncore_memory_usage_.+",{_PROGRAM}}}'
+    cores = f'{{__name__=~"neuroncore_memory_usage_.+",{_PROGRAM_SELECTOR}}}'
     return [
         Chart(
             "Memory of the devices by category",
             {
                 f"{_by('runtime_tag')} {title}": "sum by (instance, runtime_tag) "
-                f"(neuroncore_memory_usage_{name}{{{_PROGRAM}}})"
-                for name, title in _CATEGORIES.items()
+                f"(neuroncore_memory_usage_{name}{{{_PROGRAM_SELECTOR}}})"
+                for name, title in _MEMORY_TITLES.items()
             },
             "bytes",
             is_stacked=True,
@@ -97,7 +97,7 @@ def _memory() -> list[Chart]:
             {
                 _by("runtime_tag", "memory_location"): (
                     "sum by (instance, runtime_tag, memory_location) "
-                    f"(neuron_runtime_memory_used_bytes{{{_PROGRAM}}})"
+                    f"(neuron_runtime_memory_used_bytes{{{_PROGRAM_SELECTOR}}})"
                 )
             },
             "bytes",
@@ -112,7 +112,7 @@ def _executions() -> list[Chart]:
             {
                 _by("runtime_tag", "status_type"): (
                     "sum by (instance, runtime_tag, status_type) "
-                    f"(rate(execution_status_total{{{_PROGRAM}}}{_WINDOW}))"
+                    f"(rate(execution_status_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW}))"
                 )
             },
             "short",
@@ -122,7 +122,7 @@ def _executions() -> list[Chart]:
             {
                 _by("runtime_tag", "error_type"): (
                     "sum by (instance, runtime_tag, error_type) "
-                    f"(rate(execution_errors_total{{{_PROGRAM}}}{_WINDOW}))"
+                    f"(rate(execution_errors_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW}))"
                 )
             },
             "short",
@@ -132,7 +132,7 @@ def _executions() -> list[Chart]:
             {
                 _by("runtime_tag", "percentile"): (
                     "max by (instance, runtime_tag, percentile) "
-                    f"(execution_latency_seconds{{{_PROGRAM}}})"
+                    f"(execution_latency_seconds{{{_PROGRAM_SELECTOR}}})"
                 )
             },
             "s",
@@ -141,13 +141,13 @@ def _executions() -> list[Chart]:
 
 
 def _hardware() -> list[Chart]:
-    uncorrected = f'{_HOST},event_type=~"(mem|sram)_ecc_uncorrected"'
+    uncorrected = f'{_HOST_SELECTOR},event_type=~"(mem|sram)_ecc_uncorrected"'
     return [
         Chart(
             "ECC events by kind",
             {
                 _by("event_type"): (
-                    f"sum by (instance, event_type) (hardware_ecc_events_total{{{_HOST}}})"
+                    f"sum by (instance, event_type) (hardware_ecc_events_total{{{_HOST_SELECTOR}}})"
                 )
             },
             "short",
@@ -166,7 +166,7 @@ def _hardware() -> list[Chart]:
 
 
 def _host() -> list[Chart]:
-    system = f"system_vcpu_usage_ratio{{{_HOST}}}"
+    system = f"system_vcpu_usage_ratio{{{_HOST_SELECTOR}}}"
     return [
         Chart(
             "vCPUs of the host",
@@ -179,7 +179,7 @@ def _host() -> list[Chart]:
             {
                 _by("runtime_tag", "usage_type"): (
                     "sum by (instance, runtime_tag, usage_type) "
-                    f"(neuron_runtime_vcpu_usage_ratio{{{_PROGRAM}}})"
+                    f"(neuron_runtime_vcpu_usage_ratio{{{_PROGRAM_SELECTOR}}})"
                 )
             },
             "percentunit",
@@ -187,7 +187,7 @@ def _host() -> list[Chart]:
         Chart(
             "Memory of the host",
             {
-                f"{_by()} {title}": f"max by (instance) (system_{name}_bytes{{{_HOST}}})"
+                f"{_by()} {title}": f"max by (instance) (system_{name}_bytes{{{_HOST_SELECTOR}}})"
                 for name, title in {
                     "memory_used": "used",
                     "memory_total": "total",

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Final
 
 MISSING: Final = "psutil is not installed: pip install 'trnsim[platform]'"
-_FIELDS: Final = {
+_PSUTIL_FIELDS: Final = {
     "user": "user",
     "nice": "nice",
     "system": "system",
@@ -44,7 +44,7 @@ def vcpu_usage(now: Any, before: Any | None) -> Any:
     ]
     average = {
         name: round(sum(cpu[name] for cpu in cpus) / len(cpus), 2) if cpus else 0.0
-        for name in _FIELDS
+        for name in _PSUTIL_FIELDS
     }
     return {
         "average_usage": average,
@@ -99,7 +99,7 @@ def process_percent(now: dict[str, float], before: dict[str, float], period_s: f
 
 
 def _seconds(times: Any) -> dict[str, float]:
-    return {name: getattr(times, own, 0.0) for name, own in _FIELDS.items()}
+    return {name: getattr(times, own, 0.0) for name, own in _PSUTIL_FIELDS.items()}
 
 
 def _percent(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:

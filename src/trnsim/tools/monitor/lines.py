@@ -8,7 +8,12 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Final
 
-_FIELDS: Final = {"neuron_runtime_data", "system_data", "instance_info", "neuron_hardware_info"}
+_REPORT_FIELDS: Final = {
+    "neuron_runtime_data",
+    "system_data",
+    "instance_info",
+    "neuron_hardware_info",
+}
 
 
 def is_fed(stream: IO[str]) -> bool:
@@ -34,7 +39,7 @@ def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[s
         except (ValueError, RecursionError) as error:
             complain(f"line {number} is no JSON: {error}")
             continue
-        if isinstance(report, dict) and report.keys() >= _FIELDS:
+        if isinstance(report, dict) and report.keys() >= _REPORT_FIELDS:
             yield report
         else:
             complain(f"line {number} is no report of neuron-monitor")

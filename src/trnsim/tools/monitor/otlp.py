@@ -14,7 +14,7 @@ from trnsim.errors import BadInput
 from trnsim.tools.monitor.metrics import METRICS, Metric
 from trnsim.tools.monitor.series import Collected
 
-_NEEDS: Final = "pip install 'trnsim[platform]'"
+_FIX: Final = "pip install 'trnsim[platform]'"
 
 
 def export(
@@ -70,4 +70,4 @@ def _load(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise BadInput("opentelemetry-sdk is not installed", fix=_NEEDS) from None
+        raise BadInput("opentelemetry-sdk is not installed", fix=_FIX) from None

@@ -19,7 +19,7 @@ from trnsim.tools.monitor.metrics import Metric, Series
 from trnsim.tools.monitor.scrape_server import ScrapeServer
 from trnsim.tools.monitor.series import Collected
 
-_NEEDS = "pip install 'trnsim[platform]'"
+_FIX = "pip install 'trnsim[platform]'"
 
 
 class Exporter:
@@ -104,4 +104,4 @@ def _client() -> Any:
     try:
         return import_module("prometheus_client")
     except ImportError:
-        raise BadInput("prometheus_client is not installed", fix=_NEEDS) from None
+        raise BadInput("prometheus_client is not installed", fix=_FIX) from None

@@ -150,7 +150,7 @@ class Monitor:
     ) -> _Sample:
         period_s = self._period_s(before, group, now_s)
         try:
-            source, fields = _PROGRAM[group.name](record, before, model, period_s)
+            source, fields = _PROGRAM_GROUPS[group.name](record, before, model, period_s)
         except host.Unknown as error:
             source, fields = before.source if before else None, {"error": str(error)}
         due_s = self._due_s(now_s, group.period_s)
@@ -232,7 +232,7 @@ def _vcpu(
 _Measure = Callable[
     ["ProcessRecord", "_Sample | None", "InstanceModel", float], tuple[Any, dict[str, Any]]
 ]
-_PROGRAM: Final[dict[str, _Measure]] = {
+_PROGRAM_GROUPS: Final[dict[str, _Measure]] = {
     "neuroncore_counters": _counters,
     "memory_used": _memory,
     "execution_stats": _executions,

@@ -17,9 +17,9 @@ FAILED: Final = 0.01
 CORRECTED: Final = 100
 """Corrected memory errors of a device in an hour from which an alert is raised; a choice."""
 
-_AT: Final = ("instance",)
-_DEVICE: Final = ("instance", "neuron_device_index")
-_PROGRAM: Final = ("instance", "runtime_tag")
+_HOST_LABELS: Final = ("instance",)
+_DEVICE_LABELS: Final = ("instance", "neuron_device_index")
+_PROGRAM_LABELS: Final = ("instance", "runtime_tag")
 
 
 def rules() -> str:
@@ -38,7 +38,7 @@ def _by(labels: tuple[str, ...], inner: str, how: str = "sum") -> str:
 
 def _ecc(kind: str, window: str) -> str:
     events = f'hardware_ecc_events_total{{event_type=~"(mem|sram)_ecc_{kind}"}}'
-    return _by(_DEVICE, f"increase({events}[{window}])")
+    return _by(_DEVICE_LABELS, f"increase({events}[{window}])")
 
 
 def _memory_errors() -> tuple[Alert, ...]:
@@ -50,7 +50,7 @@ def _memory_errors() -> tuple[Alert, ...]:
             "page",
             "a Neuron device lost data in its memory in the last 10 minutes",
             "drain the instance, replace it, and restart programs from their last checkpoint",
-            _DEVICE,
+            _DEVICE_LABELS,
         ),
         Alert(
             "NeuronCorrectedEcc",
@@ -59,15 +59,15 @@ def _memory_errors() -> tuple[Alert, ...]:
             "ticket",
             f"a Neuron device corrected more than {CORRECTED} memory errors in an hour",
             "plan to replace the instance",
-            _DEVICE,
+            _DEVICE_LABELS,
         ),
     )
 
 
 def _programs() -> tuple[Alert, ...]:
     executed = "rate(execution_status_total{}[15m])"
-    failed = _by(_PROGRAM, executed.replace("{}", '{status_type!="completed"}'))
-    total = _by(_PROGRAM, executed.replace("{}", ""))
+    failed = _by(_PROGRAM_LABELS, executed.replace("{}", '{status_type!="completed"}'))
+    total = _by(_PROGRAM_LABELS, executed.replace("{}", ""))
     hardware = 'increase(execution_errors_total{error_type="hardware"}[10m])'
     busiest = "max_over_time(neuroncore_utilization_ratio[15m])"
     return (
@@ -78,51 +78,51 @@ def _programs() -> tuple[Alert, ...]:
             "page",
             f"more than {FAILED:.0%} of a program's executions fail",
             "read the program's log; execution_errors_total has the kinds of its errors",
-            _PROGRAM,
+            _PROGRAM_LABELS,
         ),
         Alert(
             "NeuronHardwareError",
-            f"{_by(_PROGRAM, hardware)} > 0",
+            f"{_by(_PROGRAM_LABELS, hardware)} > 0",
             0,
             "page",
             "executions of a program ended with an error of the hardware in the last 10 minutes",
             "look for NEURON_HW_ERR in the driver's log, and drain the instance",
-            _PROGRAM,
+            _PROGRAM_LABELS,
         ),
         Alert(
             "NeuronCoresIdle",
-            f"{_by(_PROGRAM, busiest, 'max')} < {IDLE:g}",
+            f"{_by(_PROGRAM_LABELS, busiest, 'max')} < {IDLE:g}",
             15,
             "ticket",
             f"a program holds cores, and the busiest is used less than {IDLE:.0%}",
             "end the program, or find out what it waits for",
-            _PROGRAM,
+            _PROGRAM_LABELS,
         ),
     )
 
 
 def _exporters() -> tuple[Alert, ...]:
-    gone = f"{_by(_AT, 'max_over_time(instance_info[6h])', 'max')} unless "
+    gone = f"{_by(_HOST_LABELS, 'max_over_time(instance_info[6h])', 'max')} unless "
     return (
         Alert(
             "NeuronExporterGone",
-            gone + _by(_AT, "instance_info", "max"),
+            gone + _by(_HOST_LABELS, "instance_info", "max"),
             5,
             "page",
             "an instance that was scraped in the last 6 hours is scraped no more",
             "look at neuron-monitor-prometheus on the instance; where it was ended on purpose, "
             "silence this for 6 hours",
-            _AT,
+            _HOST_LABELS,
         ),
         Alert(
             "NeuronExporterStale",
             # Used memory changes from one report to the next by itself, if only by a page.
-            f"{_by(_AT, 'changes(system_memory_used_bytes[10m])', 'max')} == 0",
+            f"{_by(_HOST_LABELS, 'changes(system_memory_used_bytes[10m])', 'max')} == 0",
             5,
             "ticket",
             "an instance is scraped, but its figures do not change",
             "look at neuron-monitor, whose reports the exporter repeats",
-            _AT,
+            _HOST_LABELS,
         ),
         Alert(
             "NeuronNothingScraped",

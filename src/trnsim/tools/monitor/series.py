@@ -24,7 +24,7 @@ INSTANCE_LABELS: Final = {
 }
 """Labels that every series has, with their fields in a report's instance_info."""
 
-_VCPU: Final = {
+_VCPU_PARTS: Final = {
     "user": ("user", "nice"),
     "system": ("system", "io_wait", "irq", "soft_irq"),
 }
@@ -79,7 +79,7 @@ class Collected:
         usage = groups.get("vcpu_usage", {})
         if "average_usage" in usage:
             yield gauge("system_vcpu_count", {}, len(usage["usage_data"]))
-            for kind, parts in _VCPU.items():
+            for kind, parts in _VCPU_PARTS.items():
                 percent = min(sum(usage["average_usage"][part] for part in parts), 100)
                 yield gauge("system_vcpu_usage_ratio", {"usage_type": kind}, percent / 100)
         memory = groups.get("memory_info", {})

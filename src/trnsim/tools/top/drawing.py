@@ -11,30 +11,30 @@ from trnsim.tools.top.tree import DEVICE_NAMES, HOST_NAMES, TreeRow
 from trnsim.tools.top.view import ReportInstance, Tab, TabFigures, Vcpus
 
 BAND: Final = "black on cyan"
-_BUSY: Final = "green"
-_SYSTEM: Final = "red"
-_FIGURE: Final = "bold green"
-_CHOSEN: Final = "bold green on black"
+_BUSY_STYLE: Final = "green"
+_SYSTEM_STYLE: Final = "red"
+_FIGURE_STYLE: Final = "bold green"
+_CHOSEN_STYLE: Final = "bold green on black"
 _LEAST_CELL: Final = 4
 """Width of a cell with three digits and a space; the title has the unit."""
 _LEAST_BAR: Final = 8
 """Width of a cell that has room for a bar too."""
-_LABEL: Final = 5
+_LABEL_CHARS: Final = 5
 _TERA: Final = 1e12
-_STEP: Final = 1024
-_COLUMNS: Final = ("Model ID", "Device Memory", "Host Memory")
-_COLUMN: Final = 15
-_INDENT: Final = 4
-_NAME: Final = 18
+_BYTES_STEP: Final = 1024
+_DETAIL_HEADINGS: Final = ("Model ID", "Device Memory", "Host Memory")
+_COLUMN_CHARS: Final = 15
+_INDENT_CHARS: Final = 4
+_NAME_CHARS: Final = 18
 _VCPU_NAMES: Final = ("System vCPU Usage", "Runtime vCPU Usage")
 
 
 def bytes_text(count: float) -> str:
     """Bytes in the largest unit that keeps them above one: "1.7GiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < _STEP:
+        if count < _BYTES_STEP:
             return f"{count:.1f}{unit}"
-        count /= _STEP
+        count /= _BYTES_STEP
     return f"{count:.1f}TiB"
 
 
@@ -62,7 +62,7 @@ def devices_per_row(host: ReportInstance, width: int, most_rows: int) -> int:
 
 
 def _cell_width(host: ReportInstance, width: int, per_row: int) -> int:
-    return (width // per_row - _LABEL) // host.cores_per_device
+    return (width // per_row - _LABEL_CHARS) // host.cores_per_device
 
 
 def cores(
@@ -79,11 +79,11 @@ def cores(
     per_row = devices_per_row(host, width, most_rows)
     cell_width = _cell_width(host, width, per_row)
     heads = "".join(f"NC{index}".center(cell_width) for index in range(host.cores_per_device))
-    lines = [band(text, width), Text((" " * _LABEL + heads) * min(per_row, host.devices))]
+    lines = [band(text, width), Text((" " * _LABEL_CHARS + heads) * min(per_row, host.devices))]
     for first in range(0, host.devices, per_row):
         line = Text()
         for device in range(first, min(first + per_row, host.devices)):
-            line.append(f"ND{device}".ljust(_LABEL))
+            line.append(f"ND{device}".ljust(_LABEL_CHARS))
             for place in range(host.cores_per_device):
                 core = device * host.cores_per_device + place
                 value = figures.flop_per_s.get(core, 0.0) if in_flops else None
@@ -99,12 +99,12 @@ def _cell(percent: float, flop_per_s: float | None, width: int) -> Text:
     else:
         value, unit = flop_per_s / _TERA, "T"
     if width < _LEAST_BAR:
-        return Text(f"{value:.0f} ".rjust(width), _BUSY if percent else "")
+        return Text(f"{value:.0f} ".rjust(width), _BUSY_STYLE if percent else "")
     inner = width - 3
     figure = f"{value:.2f}{unit}"
     if len(figure) > inner // 2:
         figure = f"{value:.0f}{unit}"
-    return _bar([(percent, _BUSY)], figure, inner).append(" ")
+    return _bar([(percent, _BUSY_STYLE)], figure, inner).append(" ")
 
 
 def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
@@ -132,7 +132,7 @@ def vcpus(figures: TabFigures, width: int) -> list[Text]:
 def _vcpu(usage: Vcpus, width: int) -> Text:
     if usage.error:
         return Text(usage.error[:width], "yellow")
-    parts = [(usage.user, _BUSY), (usage.system, _SYSTEM)]
+    parts = [(usage.user, _BUSY_STYLE), (usage.system, _SYSTEM_STYLE)]
     return _bar(parts, f" {usage.user:5.2f}%, {usage.system:5.2f}%", width - 2)
 
 
@@ -152,20 +152,20 @@ def memory(figures: TabFigures, width: int, *, is_whole: bool = True) -> list[Te
 
 
 def _fields(name: str, values: Mapping[str, int], width: int) -> list[Text]:
-    line = Text(name.ljust(_NAME))
+    line = Text(name.ljust(_NAME_CHARS))
     lines = [line]
     for label, count in values.items():
-        cell = Text(f" {label}: ").append(bytes_text(count), _FIGURE)
-        if line.cell_len + cell.cell_len + 1 > width and line.cell_len > _NAME:
-            line = Text(" " * _NAME)
+        cell = Text(f" {label}: ").append(bytes_text(count), _FIGURE_STYLE)
+        if line.cell_len + cell.cell_len + 1 > width and line.cell_len > _NAME_CHARS:
+            line = Text(" " * _NAME_CHARS)
             lines.append(line)
-        line.append(" " if line.cell_len > _NAME else "").append_text(cell)
+        line.append(" " if line.cell_len > _NAME_CHARS else "").append_text(cell)
     return lines
 
 
 def details_head(width: int) -> Text:
     """The title of the tree with the names of its columns."""
-    columns = "".join(column.rjust(_COLUMN) for column in _COLUMNS)
+    columns = "".join(column.rjust(_COLUMN_CHARS) for column in _DETAIL_HEADINGS)
     room = max(width - len(columns), 0)
     return band("Memory Usage Details"[:room].ljust(room) + columns, width)
 
@@ -181,9 +181,9 @@ def details(rows: Sequence[TreeRow], cursor: int, width: int, height: int) -> li
 
 def _detail(row: TreeRow, width: int, *, is_chosen: bool) -> Text:
     mark = {None: "   ", True: "[-]", False: "[+]"}[row.is_open]
-    name = " " * _INDENT * (len(row.path) - 1) + f"{mark} {row.node.name}"
+    name = " " * _INDENT_CHARS * (len(row.path) - 1) + f"{mark} {row.node.name}"
     columns = "".join(
-        cell.rjust(_COLUMN)
+        cell.rjust(_COLUMN_CHARS)
         for cell in ("", bytes_text(row.node.device_bytes), bytes_text(row.node.host_bytes))
     )
     room = max(width - len(columns), 0)
@@ -202,7 +202,7 @@ def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
         room -= len(labels[first]) + 2
     line = Text("Neuron Apps ", BAND)
     for index in range(first, len(labels)):
-        line.append(labels[index], _CHOSEN if index == at else BAND).append("  ", BAND)
+        line.append(labels[index], _CHOSEN_STYLE if index == at else BAND).append("  ", BAND)
     line.truncate(width)
     line.append(" " * max(width - line.cell_len, 0), BAND)
     return line

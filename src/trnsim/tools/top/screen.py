@@ -20,13 +20,13 @@ from trnsim.tools.top.view import ALL, figures, instance, tabs
 
 PERIOD_S: Final = 2.0
 """Time between two reports. Programs write at most once a second, so each report can be new."""
-_TALL: Final = 32
+_TALL_LINES: Final = 32
 """Lines of a terminal from which sections have titles of their own and space between them."""
-_USUAL: Final = 24
+_LEAST_WHOLE_MEMORY_LINES: Final = 24
 """Lines of a terminal below which the summary of memory has a line each for host and devices."""
 _LEAST_TREE: Final = 3
 """Lines of the tree, with its title, that the cores leave."""
-_HEADS: Final = 2
+_CORE_HEAD_LINES: Final = 2
 """Lines above the cores: their title and their numbers."""
 _SIGNALS: Final = ("SIGTERM", "SIGINT", "SIGHUP")
 _KEYS: Final = {
@@ -116,10 +116,10 @@ class Top(App[None]):
     def lines(self, width: int, height: int) -> list[Text]:
         """The page for a terminal of this size."""
         host, tab_figures = instance(self.last), figures(self.last, self.chosen)
-        is_tall = height >= _TALL
+        is_tall = height >= _TALL_LINES
         space = [Text("")] if is_tall else []
         vcpus = drawing.vcpus(tab_figures, width)
-        memory = drawing.memory(tab_figures, width, is_whole=height >= _USUAL)
+        memory = drawing.memory(tab_figures, width, is_whole=height >= _LEAST_WHOLE_MEMORY_LINES)
         below: list[Text] = [
             *space,
             *([drawing.band("vCPU Utilization", width)] if is_tall else []),
@@ -132,12 +132,12 @@ class Top(App[None]):
         end = [drawing.tab_bar(tabs(self.last), self.chosen, width), drawing.keys(width)]
         top = [drawing.title(self.version, host, width), *space]
         room = max(height - len(top) - len(below) - len(end), 0)
-        most = max(room - _HEADS - _LEAST_TREE, 1)
+        most = max(room - _CORE_HEAD_LINES - _LEAST_TREE, 1)
         cores = drawing.cores(tab_figures, host, width, most, in_flops=self.in_flops)
-        left = max(room - min(len(cores), most + _HEADS), 0)
+        left = max(room - min(len(cores), most + _CORE_HEAD_LINES), 0)
         return [
             *top,
-            *_first_lines(cores, most + _HEADS, width),
+            *_first_lines(cores, most + _CORE_HEAD_LINES, width),
             *below,
             *self._details(width, left),
             *end,

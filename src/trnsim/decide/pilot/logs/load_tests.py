@@ -15,9 +15,9 @@ from trnsim.reader import Foreign, SourcePlace, declared, record
 
 _S_PER_MS: Final = 1e-3
 _SUCCESSFUL: Final = "successful"
-_TTFT: Final = ("metrics", "time_to_first_token_ms", _SUCCESSFUL)
-_TPOT: Final = ("metrics", "inter_token_latency_ms", _SUCCESSFUL)
-_RANKS: Final = "percentiles"
+_TTFT_PATH: Final = ("metrics", "time_to_first_token_ms", _SUCCESSFUL)
+_TPOT_PATH: Final = ("metrics", "inter_token_latency_ms", _SUCCESSFUL)
+_PERCENTILES_KEY: Final = "percentiles"
 
 
 def _ms(help_text: str, *inside: str, name: str = "", is_required: bool = False) -> Any:
@@ -66,12 +66,12 @@ class GuidellmFields(Foreign):
         inside=("metrics", "output_tokens_per_second", _SUCCESSFUL),
         alias=("mean",),
     )
-    ttft_p50: float = _ms("time to the first token", *_TTFT, name="median", is_required=True)
-    ttft_p90: float | None = _ms("P90 of it", *_TTFT, _RANKS, name="p90")
-    ttft_p99: float | None = _ms("P99 of it", *_TTFT, _RANKS, name="p99")
-    tpot_p50: float = _ms("time between tokens", *_TPOT, name="median", is_required=True)
-    tpot_p90: float | None = _ms("P90 of it", *_TPOT, _RANKS, name="p90")
-    tpot_p99: float | None = _ms("P99 of it", *_TPOT, _RANKS, name="p99")
+    ttft_p50: float = _ms("time to the first token", *_TTFT_PATH, name="median", is_required=True)
+    ttft_p90: float | None = _ms("P90 of it", *_TTFT_PATH, _PERCENTILES_KEY, name="p90")
+    ttft_p99: float | None = _ms("P99 of it", *_TTFT_PATH, _PERCENTILES_KEY, name="p99")
+    tpot_p50: float = _ms("time between tokens", *_TPOT_PATH, name="median", is_required=True)
+    tpot_p90: float | None = _ms("P90 of it", *_TPOT_PATH, _PERCENTILES_KEY, name="p90")
+    tpot_p99: float | None = _ms("P99 of it", *_TPOT_PATH, _PERCENTILES_KEY, name="p99")
 
 
 def is_vllm(value: Any) -> bool:

@@ -27,7 +27,7 @@ from trnsim.decide.pilot.logs.measured import (
 from trnsim.decide.pilot.logs.measured import load as load_test
 from trnsim.reader import FileRecord, between, declared, fault, load, rows
 
-_MOST: Final = 1e6
+_MOST_AMOUNT: Final = 1e6
 """Seconds or tokens of a step or request above which a number is a slip."""
 
 
@@ -36,9 +36,9 @@ class StepRow(FileRecord):
     """A step of a training run."""
 
     step: int = between("its number", 0, 1e12)
-    loss: float = declared(help="its loss", least=-_MOST)
+    loss: float = declared(help="its loss", least=-_MOST_AMOUNT)
     step_s: float | None = declared(
-        None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST
+        None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST_AMOUNT
     )
     tokens_per_s: float | None = declared(
         None, help="its rate of one accelerator; this or step_s", unit="tokens/s", above=0
@@ -53,10 +53,14 @@ class RequestRow(FileRecord):
 
     sent_s: float | None = between("when it was sent", 0, 1e12, None, unit="s")
     ttft_s: float | None = declared(
-        None, help="time to its first token", unit="s", above=0, most=_MOST
+        None, help="time to its first token", unit="s", above=0, most=_MOST_AMOUNT
     )
-    e2e_s: float | None = declared(None, help="time of all of it", unit="s", above=0, most=_MOST)
-    output_tokens: int | None = declared(None, help="tokens of its answer", above=0, most=_MOST)
+    e2e_s: float | None = declared(
+        None, help="time of all of it", unit="s", above=0, most=_MOST_AMOUNT
+    )
+    output_tokens: int | None = declared(
+        None, help="tokens of its answer", above=0, most=_MOST_AMOUNT
+    )
     model: str | None = declared(None, help="name of the model")
 
 

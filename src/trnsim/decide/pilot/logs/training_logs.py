@@ -16,20 +16,20 @@ from typing import Final
 from trnsim.decide.pilot.logs.measured import LoggedStep, RunLog, training
 from trnsim.reader import fault
 
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-_NUMBER: Final = r"([-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|nan|inf|-inf)"
-_TITAN: Final = re.compile(
-    rf"step:\s*(\d+)\s+.*?loss:\s*{_NUMBER}\b.*?\b(?:tps|tokens/s):\s*{_NUMBER}"
+_COLOUR_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
+_NUMBER_PATTERN: Final = r"([-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|nan|inf|-inf)"
+_TITAN_STEP_PATTERN: Final = re.compile(
+    rf"step:\s*(\d+)\s+.*?loss:\s*{_NUMBER_PATTERN}\b.*?\b(?:tps|tokens/s):\s*{_NUMBER_PATTERN}"
 )
 _NEMO_STEP: Final = re.compile(r"global_step:\s*(\d+)")
-_NEMO_TIME: Final = re.compile(r"train_step_timing in (s|ms):\s*" + _NUMBER)
-_NEMO_LOSS: Final = re.compile(r"reduced_train_loss:\s*" + _NUMBER)
+_NEMO_TIME: Final = re.compile(r"train_step_timing in (s|ms):\s*" + _NUMBER_PATTERN)
+_NEMO_LOSS: Final = re.compile(r"reduced_train_loss:\s*" + _NUMBER_PATTERN)
 _NEMO_BATCH: Final = re.compile(r"global_batch_size:\s*(\d+)")
 
 
 def is_torchtitan(text: str) -> bool:
     """True if a line of `text` is torchtitan's."""
-    return _TITAN.search(_COLOUR.sub("", text)) is not None
+    return _TITAN_STEP_PATTERN.search(_COLOUR_PATTERN.sub("", text)) is not None
 
 
 def torchtitan(path: str, text: str) -> RunLog:
@@ -40,7 +40,7 @@ def torchtitan(path: str, text: str) -> RunLog:
     """
     steps = [
         LoggedStep(int(number), _value(loss), tokens_per_s=_value(rate))
-        for number, loss, rate in _TITAN.findall(_COLOUR.sub("", text))
+        for number, loss, rate in _TITAN_STEP_PATTERN.findall(_COLOUR_PATTERN.sub("", text))
     ]
     return RunLog(path, "torchtitan", training(path, steps))
 
@@ -58,7 +58,7 @@ def nemo(path: str, text: str) -> RunLog:
     """
     steps: list[LoggedStep] = []
     batches: set[int] = set()
-    for line in _COLOUR.sub("", text).splitlines():
+    for line in _COLOUR_PATTERN.sub("", text).splitlines():
         time, number, loss = (regex.search(line) for regex in (_NEMO_TIME, _NEMO_STEP, _NEMO_LOSS))
         if not (time and number and loss):
             continue
