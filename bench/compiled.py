@@ -187,7 +187,7 @@ def main():
             text = f"{name} {' x '.join(map(str, sizes))}"
             print(
                 f"{text:<42}{found.device_time_s * 1e6:>10.1f}{least:>10.1f}  "
-                f"{found.bound.binds:<9}{found.over_bound:>6.2f}",
+                f"{found.bound.binds:<9}{found.bound_ratio:>6.2f}",
                 flush=True,
             )
 

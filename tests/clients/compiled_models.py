@@ -101,14 +101,14 @@ def compiled(one, *, has_values):
         return row | {"end": "fails", "why": f"{type(error).__name__}: {line(error)}"}
     if has_values:
         row |= values_of(one, imported, weights, made)
-    end = "kernels" if made.said else "split" if made.programs > 1 else "one program"
+    end = "kernels" if made.notes else "split" if made.programs > 1 else "one program"
     return row | {
         "end": "split" if imported.missing and end == "one program" else end,
-        "said": [line(said) for said in made.said],
+        "said": [line(said) for said in made.notes],
         "programs": made.programs,
         "instructions": made.instructions,
         "device_time_s": made.device_time_s,
-        "over_bound": made.over_bound if np.isfinite(made.over_bound) else 0,
+        "over_bound": made.bound_ratio if np.isfinite(made.bound_ratio) else 0,
         "seconds": time.process_time() - start,
     }
 
@@ -116,7 +116,7 @@ def compiled(one, *, has_values):
 def values_of(one, imported, weights, made):
     """The difference of a program's values from the reference's, where it is short and whole."""
     arrays = one.arrays(imported)
-    is_short = made.instructions <= MOST and made.programs <= 1 and not made.said
+    is_short = made.instructions <= MOST and made.programs <= 1 and not made.notes
     if not is_short or imported.missing or arrays is None:
         return {}
     if any(node.operation.name == "rng" for node in imported.graph.nodes):

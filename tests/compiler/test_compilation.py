@@ -30,7 +30,7 @@ def test_a_program_takes_longer_than_its_bound_and_less_than_its_kernels(target)
     found = compile_graph(graph, target, weights=weights)
     assert found.bound.seconds < found.device_time_s
     assert found.device_time_s < sum(one.device_time_s for one in costs(graph, target))
-    assert found.over_bound == found.device_time_s / found.bound.seconds
+    assert found.bound_ratio == found.device_time_s / found.bound.seconds
     assert found.programs == 1
 
 
@@ -87,7 +87,7 @@ def test_two_cores_take_little_more_than_half_of_the_time_of_one(target):
     assert two.bound.seconds == pytest.approx(one.bound.seconds / 2)
     assert two.device_time_s > two.bound.seconds
     assert (one.lnc, two.lnc) == (1, 2)
-    assert two.said == ()
+    assert two.notes == ()
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_what_has_no_halves_is_done_by_one_core_and_said():
     graph, weights = mlp(rows=3, width=129, hidden=257)
     one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
     assert two.device_time_s == one.device_time_s
-    (said,) = two.said
+    (said,) = two.notes
     assert said == "one of the two cores does all of: dot_general, gelu, add"
 
 
@@ -111,7 +111,7 @@ def test_one_core_is_taken_where_two_would_be_slower(monkeypatch):
     graph, weights = mlp(rows=8, width=128, hidden=256)
     one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
     assert two.device_time_s == one.device_time_s
-    assert two.said[0].startswith("one of the two cores does all of: ")
+    assert two.notes[0].startswith("one of the two cores does all of: ")
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_what_both_cores_do_alike_is_said():
     short = graph.elementwise("convert", ordered, dtype="bfloat16")
     graph.outputs = [graph.dot_general(short, w, (1, 1))]
     found = compile_graph(graph, lnc=2, weights={w.number})
-    assert found.said == ("both cores do all of: sort",)
+    assert found.notes == ("both cores do all of: sort",)
 
 
 def test_each_piece_between_branches_is_split_for_itself():
@@ -134,7 +134,7 @@ def test_each_piece_between_branches_is_split_for_itself():
     one, two = (compile_graph(graph, lnc=lnc, weights=weights) for lnc in (1, 2))
     assert one.programs == two.programs == 2
     assert two.device_time_s < 0.9 * one.device_time_s
-    assert two.said == ("one of the two cores does all of: if",)
+    assert two.notes == ("one of the two cores does all of: if",)
 
 
 @pytest.mark.parametrize("target", ["trn1", "inf2"])
@@ -188,5 +188,5 @@ def test_what_is_too_large_for_the_chip_is_priced_by_kernels_and_says_so(monkeyp
     graph, weights = mlp()
     found = compile_graph(graph, lnc=lnc, weights=weights)
     waits = "one of the two cores does all of: dot_general, gelu, add"
-    assert found.said == ("not one program: SBUF is full", waits)[:lnc]
+    assert found.notes == ("not one program: SBUF is full", waits)[:lnc]
     assert found.device_time_s == pytest.approx(sum(one.device_time_s for one in costs(graph)))

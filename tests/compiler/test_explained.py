@@ -90,7 +90,9 @@ def test_a_graph_without_patterns_says_so():
 def test_what_the_program_without_a_pattern_says_is_said():
     made = Made("bfloat16")
     found, program = patterns_of(made, spelled(made))
-    other = replace(found["attention"].without, instructions=70, said=("not one program: no room",))
+    other = replace(
+        found["attention"].without, instructions=70, notes=("not one program: no room",)
+    )
     rows = [PatternUse(ATTENTION, 1, other), found["rotation"]]
     lines = pattern_text(rows, program).splitlines()
     assert lines[-1] == "without attention: not one program: no room"

@@ -31,7 +31,7 @@ def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operation
     made = Chance(random)
     graph = made.made(operations)
     program = compile(graph, chip, weights=frozenset(made.weights))
-    assert not program.said
+    assert not program.notes
     assert program.device_time_s >= program.bound.seconds
     found = evaluate_program(graph, made.arrays, chip, frozenset(made.weights))
     with np.errstate(all="ignore"):
@@ -151,5 +151,5 @@ def test_what_has_no_elements_is_left_out_of_a_program():
     assert [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in wanted]
     assert_near(found, wanted, 1e-5)
     program = compile(graph, "trn2")
-    assert (program.programs, program.said) == (1, ())
+    assert (program.programs, program.notes) == (1, ())
     assert program.device_time_s > 0

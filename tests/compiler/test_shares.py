@@ -32,7 +32,7 @@ def layered(count, path="net.blocks.{}.linear", **sizes):
 def test_equal_layers_are_one_row():
     graph, weights = layered(10, width=256)
     found = compile_graph(graph, weights=weights)
-    assert (found.layers, found.compiled) == (10, 4)
+    assert (found.layers, found.compiled_layers) == (10, 4)
     rows = {one.module: one.times for one in found.shares}
     assert rows["net.blocks.*.linear"] == 10
     assert rows["net.tanh"] == 1

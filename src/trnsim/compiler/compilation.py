@@ -1,6 +1,7 @@
 """`compile`: the time of a graph as one optimized program for each NeuronCore.
 
-Of many equal layers a few are compiled, and the time of one more is that of each of the others.
+Of many equal layers only a few are compiled, as two programs of different depth: the difference of
+their times gives that of each layer that is left out.
 Branches, loops and the user's kernels split a graph into several programs.
 """
 
@@ -37,7 +38,7 @@ from trnsim.profile.analysis.whole import Share, Whole
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.measures.parts import PartCost
 
-_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
+_SOURCE: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _NAMED: Final = 4
 """Number of operations that a note on single-core work names."""
 
@@ -55,12 +56,12 @@ class CompiledProgram:
         instructions: number of instructions.
         programs: number of programs into which branches, loops and kernels split it.
         layers: number of equal layers of which a few were compiled; 0 if all operations were.
-        compiled: number of those layers that were compiled.
+        compiled_layers: number of those layers that were compiled.
         shares: work of the operations by modules of the model, in its order.
         bound: the time below which no program can be.
-        said: reasons why parts of it are kernels one after another.
-        exchanges: exchanges between ranks whose time is to be added, as it is not in the program.
-        limit: a sentence on results that do not fit in SBUF; "" where that costs little time.
+        notes: reasons why parts of it are kernels one after another, and work of one core alone.
+        exchanges: exchanges between ranks outside of the program, whose time the caller adds.
+        crowding: a sentence on results that do not fit in SBUF; "" where that costs little time.
     """
 
     target: str
@@ -71,12 +72,12 @@ class CompiledProgram:
     instructions: int
     programs: int
     layers: int
-    compiled: int
+    compiled_layers: int
     shares: tuple[Share, ...]
     bound: Bound
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     exchanges: tuple[GraphExchange, ...] = ()
-    limit: str = ""
+    crowding: str = ""
 
     @property
     def exchanged_s(self) -> float:
@@ -91,10 +92,10 @@ class CompiledProgram:
         return sum(share.part.critical_s.get(name, 0.0) for share in self.shares)
 
     def costs(self) -> tuple[Cost, ...]:
-        """Costs of the program's operations, the dearest first, launched once.
+        """Costs of the program's operations, the dearest first, each with the program's one launch.
 
-        An operation's time is its part of the critical path: they add up to the program's. Flop
-        are distributed by the time on the Tensor Engine.
+        An operation's time is its part of the critical path, so that the times add up to the
+        program's; its flop are a share in proportion to its time on the Tensor Engine.
         """
         work: dict[str, PartCost] = {}
         for share in self.shares:
@@ -115,7 +116,7 @@ class CompiledProgram:
         )
 
     @property
-    def over_bound(self) -> float:
+    def bound_ratio(self) -> float:
         """The program's time divided by the physical bound."""
         return self.device_time_s / self.bound.seconds if self.bound.seconds else float("inf")
 
@@ -125,7 +126,7 @@ class CompiledProgram:
 
         The peak is that of bfloat16, and follows from the Tensor Engine's clock.
         """
-        return self._used(self.bound.flop, peak_flop_per_s(arch.target(self.target).core))
+        return self._utilization(self.bound.flop, peak_flop_per_s(arch.target(self.target).core))
 
     @property
     def mbu(self) -> float:
@@ -133,29 +134,30 @@ class CompiledProgram:
 
         The rate is a core's bandwidth to its HBM stack.
         """
-        return self._used(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
+        return self._utilization(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
 
     def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
         """The estimate of a step with `exchanges_s` of exchanges; `links_s` enters its bound."""
-        least = replace(self.bound, links_s=links_s)
+        limit = replace(self.bound, links_s=links_s)
         return Whole(
             self.launch_s,
             self.device_time_s,
             exchanges_s,
-            least.seconds,
-            least.binds,
-            least.flop,
-            least.hbm_bytes,
+            limit.seconds,
+            limit.binds,
+            limit.flop,
+            limit.hbm_bytes,
             self.mfu,
             self.mbu,
             self.programs,
             self.layers,
-            self.compiled,
+            self.compiled_layers,
             self.shares,
-            (*self.said, *([self.limit] if self.limit else [])),
+            (*self.notes, *([self.crowding] if self.crowding else [])),
         )
 
-    def _used(self, amount: float, rate: float) -> float:
+    def _utilization(self, amount: float, rate: float) -> float:
+        """``amount`` over what the cores do at `rate` each in the program's time."""
         available = rate * self.lnc * self.device_time_s
         return amount / available if available else 0.0
 
@@ -192,13 +194,13 @@ def compile(  # noqa: A001  the name that compilers have
     verify(graph)
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
     total, programs, parts = ProgramFigures(), 0, list[TimedGraph]()
-    added: list[GraphExchange] = []
-    step = prepare_graph(graph, weights, settings)
-    for piece, own_weights in split_programs(step):
+    outside_exchanges: list[GraphExchange] = []
+    hoisted = prepare_graph(graph, weights, settings)
+    for piece, own_weights in split_programs(hoisted):
         parts.append(time_on_cores(piece, own_weights, options))
         total, programs = total.plus(parts[-1].figures), programs + 1
         if not parts[-1].figures.is_linked:
-            added += without_exchanges(piece)[1]
+            outside_exchanges += without_exchanges(piece)[1]
     by_module = [
         share
         for piece in parts
@@ -215,9 +217,9 @@ def compile(  # noqa: A001  the name that compilers have
         max(piece.layers for piece in parts),
         max((count for piece in parts for count in piece.figures.compiled_layers), default=0),
         tuple(by_module),
-        bound(step.step, target, lnc=cores),
+        bound(hoisted.step, target, lnc=cores),
         total.notes,
-        tuple(added),
+        tuple(outside_exchanges),
         crowding_note([piece.figures for piece in parts], target),
     )
 
@@ -233,7 +235,7 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
         raise BadInput(
             f"lnc={lnc} with --logical-nc-config={flagged}; legal: the same number",
             fix="leave one of the two out",
-            source=_LOGICAL,
+            source=_SOURCE,
         )
     cores, chip = lnc or flagged or 1, arch.target(target)
     legal = (1, CORES) if arch.makes_pairs(chip.core) else (1,)
@@ -243,32 +245,32 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
             f"lnc={lnc if lnc is not None else flagged} on {target}; legal: "
             f"{enumerated(list(map(str, legal)), 'or')}, as logical cores of two are of {chips}",
             fix="compile for one core (--lnc 1, NEURON_LOGICAL_NC_CONFIG=1)",
-            source=_LOGICAL,
+            source=_SOURCE,
         )
     return cores
 
 
-def split_programs(step: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int]]]:
-    """The graphs of a step's programs with their weights, cut at operations of `SEPARATE_KINDS`."""
-    whole = step.step
-    cuts = [place for place, node in enumerate(whole.nodes) if node.kind in SEPARATE_KINDS]
+def split_programs(hoisted: HoistedGraph) -> Iterator[tuple[Graph, frozenset[int]]]:
+    """The graph and weights of each program of a step, cut at operations of `SEPARATE_KINDS`."""
+    step = hoisted.step
+    cuts = [place for place, node in enumerate(step.nodes) if node.kind in SEPARATE_KINDS]
     if not cuts:
-        yield whole, step.weights
+        yield step, hoisted.weights
         return
-    ends = sorted({0, len(whole.nodes), *cuts, *(cut + 1 for cut in cuts)})
+    ends = sorted({0, len(step.nodes), *cuts, *(cut + 1 for cut in cuts)})
     for start, end in pairwise(ends):
-        piece = _cut_graph(whole, start, end)
-        yield piece, frozenset(value.number for value in piece.inputs) & step.weights
+        piece = _cut_graph(step, start, end)
+        yield piece, frozenset(value.number for value in piece.inputs) & hoisted.weights
 
 
 def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
     """Nodes `start` to `end` as a graph, whose inputs are the values that they read of others."""
     nodes = graph.nodes[start:end]
-    numbers_made = {value.number for node in nodes for value in node.results}
+    result_numbers = {value.number for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
     later = {value.number for node in graph.nodes[end:] for value in node.values}
     later |= {value.number for value in graph.outputs}
-    inputs = [value for number, value in read.items() if number not in numbers_made]
+    inputs = [value for number, value in read.items() if number not in result_numbers]
     outputs = [v for node in nodes for v in node.results if v.number in later]
     return Graph(inputs, nodes, outputs)
 
@@ -276,7 +278,7 @@ def _cut_graph(graph: Graph, start: int, end: int) -> Graph:
 def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
     """A graph with its time on a logical core.
 
-    Two cores run a half each, unless one core alone is no slower; then the other waits.
+    Two cores run a half each; where one runs the whole graph, the other waits.
     """
     if options.cores == 1:
         return time_graph(graph, weights, options)
@@ -290,17 +292,17 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
         return both
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
     more = " ..." if len(graph.nodes) > _NAMED else ""
-    waits = f"one of the two cores does all of: {names}{more}"
+    note = f"one of the two cores does all of: {names}{more}"
     # Both cores of a logical one are started, whether both work or not.
     launch_s = core.paired_launch_s if alone.figures.launch_s else 0.0
-    notes = (*alone.figures.notes, waits)
+    notes = (*alone.figures.notes, note)
     return replace(alone, figures=replace(alone.figures, launch_s=launch_s, notes=notes))
 
 
 def _time_on_both(
     graph: Graph, weights: frozenset[int], options: CompileOptions, core: arch.NeuronCore
 ) -> TimedGraph | None:
-    """A graph split over two cores, with its time; None if it has no split or no such program."""
+    """A graph split over two cores, with its time; None without a split or a program of it."""
     own_weights = frozenset(value.number for value in graph.inputs) & weights
     half = halve_graph(graph, own_weights, core)
     if not half.is_split:

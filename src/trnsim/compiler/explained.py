@@ -113,8 +113,8 @@ def pattern_blocks(patterns: Collection[PatternUse], program: CompiledProgram) -
     if any(use.without is None for use in patterns):
         notes.append("needed: the chip has no instructions for what the pattern replaces")
     for use in patterns:
-        reasons = use.without.said if use.without is not None else ()
-        new = (reason for reason in reasons if reason not in program.said)
+        reasons = use.without.notes if use.without is not None else ()
+        new = (reason for reason in reasons if reason not in program.notes)
         notes += [f"without {use.pattern.name}: {reason}" for reason in new]
     return [Table(_COLUMNS, rows), *map(Note, notes)]
 

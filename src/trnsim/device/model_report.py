@@ -205,7 +205,7 @@ class ModelReport:
             ("time", f"{self._time()}{self._rate()}"),
             ("parts", self._parts()),
             ("from", "; ".join(self._sources())),
-            *([("limit", self.program.limit)] if self.program.limit else []),
+            *([("limit", self.program.crowding)] if self.program.crowding else []),
             ("bound", self._bound()),
             ("use", self._use()),
             ("program", self._program()),
@@ -214,7 +214,7 @@ class ModelReport:
             ("exchanges", self._exchanged()),
             ("memory", self._memory()),
             ("missing", self._missing()),
-            *(("note", note) for note in self.program.said),
+            *(("note", note) for note in self.program.notes),
         ]
         table = Table(columns(" | ", numbers_from=2), rows, indent=2)
         blocks: list[Block] = [Note(self.title), table]
@@ -315,7 +315,7 @@ class ModelReport:
             "HBM": f"{bytes_text(whole.hbm_bytes)} once over HBM",
             "links": "exchanged bytes over the links",
         }[whole.binds]
-        times = f"{whole.over_bound:.1f}" if whole.bound_s else "many"
+        times = f"{whole.bound_ratio:.1f}" if whole.bound_s else "many"
         return f"{time_text(whole.bound_s)}: {side}; the time is {times} times that"
 
     @property
@@ -339,7 +339,7 @@ class ModelReport:
         )
         several = f"; {program.programs} programs" if program.programs > 1 else ""
         few = (
-            f"; {program.compiled} of {program.layers} equal layers compiled"
+            f"; {program.compiled_layers} of {program.layers} equal layers compiled"
             if program.layers
             else ""
         )

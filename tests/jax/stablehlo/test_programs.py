@@ -107,7 +107,7 @@ def test_a_step_of_a_model(is_remat):
     assert {"0.attention", "0.network", "1.attention", "1.network"} <= modules
     compiled = compiler.compile(found.graph, "trn2")
     assert compiled.programs == 1
-    assert compiled.said == ()
+    assert compiled.notes == ()
     assert compiled.device_time_s > 0
 
 

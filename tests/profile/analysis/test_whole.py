@@ -72,8 +72,8 @@ def test_operations_and_reasons_come_dearest_first():
 
 def test_the_time_has_one_launch_and_the_exchanges():
     assert whole().time_s == pytest.approx(35e-6)
-    assert whole().over_bound == pytest.approx(5)
-    assert whole(bound_s=0.0).over_bound == float("inf")
+    assert whole().bound_ratio == pytest.approx(5)
+    assert whole(bound_s=0.0).bound_ratio == float("inf")
 
 
 def test_the_dearest_modules_in_words():

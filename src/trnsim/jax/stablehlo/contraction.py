@@ -17,7 +17,7 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope
 from trnsim.jax.stablehlo.shapes import reversed_
 
-_ONCE: Final = "a letter for each dimension, once a term"
+_EINSUM_LIMIT: Final = "a letter for each dimension, once a term"
 
 
 @rule("stablehlo.dot_general")
@@ -25,9 +25,9 @@ def dot_general(scope: Scope, op: Op) -> Entry:
     """A product over any dimensions: both sides as batches of matrices."""
     numbers = dialect.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
-    over = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
+    contracted = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
     lhs, rhs = (scope.value(ssa) for ssa in op.operands)
-    return product(scope, scope.result(op), (lhs, rhs), batch, over)
+    return product(scope, scope.result(op), (lhs, rhs), batch, contracted)
 
 
 @rule("stablehlo.dot", composed="dot_general")
@@ -37,17 +37,17 @@ def dot(scope: Scope, op: Op) -> Entry:
     return product(scope, scope.result(op), (lhs, rhs), ([], []), ([len(lhs.shape) - 1], [0]))
 
 
-@rule("stablehlo.einsum", composed="reduce, dot_general, transpose", limits=_ONCE)
+@rule("stablehlo.einsum", composed="reduce, dot_general, transpose", limits=_EINSUM_LIMIT)
 def einsum(scope: Scope, op: Op) -> Entry:
     """A product whose dimensions have letters: those of one side alone are summed first."""
-    left, right, kept = _einsum_terms(op)
+    left, right, output = _einsum_terms(op)
     (x, left), (y, right) = (
-        _summed_side(scope, scope.value(ssa), letters, {*others, *kept})
+        _summed_side(scope, scope.value(ssa), letters, {*others, *output})
         for ssa, letters, others in zip(op.operands, (left, right), (right, left), strict=True)
     )
     both = [letter for letter in left if letter in right]
-    batch = [letter for letter in both if letter in kept]
-    over = [letter for letter in both if letter not in kept]
+    batch = [letter for letter in both if letter in output]
+    contracted = [letter for letter in both if letter not in output]
     free = [letter for letter in (*left, *right) if letter not in both]
     lengths = {**dict(zip(left, x.shape, strict=True)), **dict(zip(right, y.shape, strict=True))}
     order = [*batch, *free]
@@ -55,43 +55,43 @@ def einsum(scope: Scope, op: Op) -> Entry:
     sides = (left, right)
     batches, overs = (
         ([sides[0].index(letter) for letter in part], [sides[1].index(letter) for letter in part])
-        for part in (batch, over)
+        for part in (batch, contracted)
     )
     summed = product(scope, type_, (x, y), batches, overs)
-    return scope.graph.transpose(summed, [order.index(letter) for letter in kept])
+    return scope.graph.transpose(summed, [order.index(letter) for letter in output])
 
 
-@rule("stablehlo.unary_einsum", composed="reduce, transpose", limits=_ONCE)
+@rule("stablehlo.unary_einsum", composed="reduce, transpose", limits=_EINSUM_LIMIT)
 def unary_einsum(scope: Scope, op: Op) -> Entry:
-    """Sums over the letters that the result has not."""
-    letters, kept = _einsum_terms(op)
-    total, remaining = _summed_side(scope, scope.value(op.operands[0]), letters, set(kept))
-    return scope.graph.transpose(total, [remaining.index(letter) for letter in kept])
+    """Sums over the dimensions whose letters the result does not have."""
+    letters, output = _einsum_terms(op)
+    total, remaining = _summed_side(scope, scope.value(op.operands[0]), letters, set(output))
+    return scope.graph.transpose(total, [remaining.index(letter) for letter in output])
 
 
 def _einsum_terms(op: Op) -> list[str]:
-    """The letters of each operand's dimensions, and of the result's.
+    """The letters of each operand's dimensions, then of the result's.
 
     Raises:
         NotModelled: a letter stands twice in a term, or for several dimensions.
     """
     text = mlir.symbol(op, "einsum_config")
-    inputs, _, kept = text.partition("->")
-    terms = [*inputs.split(","), kept]
+    inputs, _, output = text.partition("->")
+    terms = [*inputs.split(","), output]
     if "." in text or any(len(set(term)) != len(term) for term in terms):
         raise NotModelled(
-            f"{op.name} of {text}; legal: {_ONCE}",
+            f"{op.name} of {text}; legal: {_EINSUM_LIMIT}",
             fix="write it with jax.numpy.einsum, which makes products of named dimensions",
             source="StableHLO Specification, dot_general",
         )
     return terms
 
 
-def _summed_side(scope: Scope, value: Value, letters: str, read: set[str]) -> tuple[Value, str]:
-    """A side without the dimensions that nothing else reads, and the letters of the others."""
-    unread = [dim for dim, letter in enumerate(letters) if letter not in read]
-    remaining = "".join(letter for letter in letters if letter in read)
-    return scope.b.reduce("add", value, unread) if unread else value, remaining
+def _summed_side(scope: Scope, value: Value, letters: str, needed: set[str]) -> tuple[Value, str]:
+    """A side summed over the dimensions whose letters are not `needed`, and the letters left."""
+    summed = [dim for dim, letter in enumerate(letters) if letter not in needed]
+    remaining = "".join(letter for letter in letters if letter in needed)
+    return scope.b.reduce("add", value, summed) if summed else value, remaining
 
 
 def product(
@@ -99,96 +99,113 @@ def product(
     type_: TensorType,
     sides: tuple[Value, Value],
     batch: tuple[list[int], list[int]],
-    over: tuple[list[int], list[int]],
+    contracted: tuple[list[int], list[int]],
 ) -> Value:
-    """``[*B, *M, *N]``: batching dimensions, then those that each side has alone."""
+    """``[*B, *M, *N]``: the batching dimensions, then the free ones of the left and right side.
+
+    `batch` and `contracted` have the dimensions of the left side, then those of the right one.
+    """
     graph = scope.graph
     free = [
         [dim for dim in range(len(side.shape)) if dim not in (*b, *c)]
-        for side, b, c in zip(sides, batch, over, strict=True)
+        for side, b, c in zip(sides, batch, contracted, strict=True)
     ]
-    if not prod(sides[0].shape[dim] for dim in over[0]):
+    if not prod(sides[0].shape[dim] for dim in contracted[0]):
         return graph.constant(0.0, type_)
-    left, rows = _as_matrices(scope, sides[0], batch[0], free[0], over[0])
-    right, columns = _as_matrices(scope, sides[1], batch[1], free[1], over[1])
+    left, rows = _as_matrices(scope, sides[0], batch[0], free[0], contracted[0])
+    right, columns = _as_matrices(scope, sides[1], batch[1], free[1], contracted[1])
     rank = len(left.shape)
-    contracting = (rank - 1 if rows else rank - 2, rank - 1 if columns else rank - 2)
-    matrices = scope.b.product(left, right, contracting, type_.dtype)
+    matrix_dims = (rank - 1 if rows else rank - 2, rank - 1 if columns else rank - 2)
+    matrices = scope.b.product(left, right, matrix_dims, type_.dtype)
     return graph.reshape(matrices, type_.shape)
 
 
 def _as_matrices(
-    scope: Scope, value: Value, batch: Sequence[int], free: Sequence[int], over: Sequence[int]
+    scope: Scope, value: Value, batch: Sequence[int], free: Sequence[int], contracted: Sequence[int]
 ) -> tuple[Value, bool]:
     """A side as matrices, and whether the contracted dimension is the last.
 
     Of the two orders it takes the one in which the dimensions lie already, if there is one.
     """
-    last, first = [*batch, *free, *over], [*batch, *over, *free]
+    contracted_last, contracted_first = [*batch, *free, *contracted], [*batch, *contracted, *free]
     in_order = list(range(len(value.shape)))
-    is_last = last == in_order or (first != in_order and (not free or _is_innermost(value, over)))
-    groups = (batch, free, over) if is_last else (batch, over, free)
+    is_last = contracted_last == in_order or (
+        contracted_first != in_order and (not free or _is_innermost(value, contracted))
+    )
+    groups = (batch, free, contracted) if is_last else (batch, contracted, free)
     shape = [prod(value.shape[dim] for dim in dims) for dims in groups]
-    kept = [value.shape[dim] for dim in batch]
-    ordered = scope.graph.transpose(value, last if is_last else first)
-    return scope.graph.reshape(ordered, (*kept, *shape[1:])), is_last
+    batch_shape = [value.shape[dim] for dim in batch]
+    ordered = scope.graph.transpose(value, contracted_last if is_last else contracted_first)
+    return scope.graph.reshape(ordered, (*batch_shape, *shape[1:])), is_last
 
 
-def _is_innermost(value: Value, over: Sequence[int]) -> bool:
+def _is_innermost(value: Value, contracted: Sequence[int]) -> bool:
     """True if the last dimension longer than 1 is a contracted one."""
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
-    return bool(long) and long[-1] in over
+    return bool(long) and long[-1] in contracted
 
 
 @rule("stablehlo.convolution")
 def convolution(scope: Scope, op: Op) -> Entry:
-    """A convolution, its dimensions in our order; batches in groups become channels in groups."""
+    """A convolution with the dimensions in our order: batch groups become groups of channels."""
     numbers = dialect.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     lhs, rhs = (scope.value(ssa) for ssa in op.operands)
     spatial = list(numbers.input_spatial_dimensions)
     x = scope.graph.transpose(
         lhs, (numbers.input_batch_dimension, numbers.input_feature_dimension, *spatial)
     )
-    taps = list(numbers.kernel_spatial_dimensions)
+    window_dims = list(numbers.kernel_spatial_dimensions)
     kernels = scope.graph.transpose(
         rhs,
-        (numbers.kernel_output_feature_dimension, numbers.kernel_input_feature_dimension, *taps),
+        (
+            numbers.kernel_output_feature_dimension,
+            numbers.kernel_input_feature_dimension,
+            *window_dims,
+        ),
     )
-    kernels, is_reversed = _ordered_kernels(scope, op, kernels, len(taps))
+    kernels, is_reversed = _ordered_kernels(scope, op, kernels, len(window_dims))
     groups = mlir.number(op, "feature_group_count", 1)
-    split = mlir.number(op, "batch_group_count", 1)
-    if split > 1:
-        x, groups = _by_channels(scope, x, split), split
+    batch_groups = mlir.number(op, "batch_group_count", 1)
+    if batch_groups > 1:
+        x, groups = _batch_groups_in_channels(scope, x, batch_groups), batch_groups
     type_ = scope.result(op)
-    operation = _convolution(op, len(taps), groups, is_reversed=is_reversed)
+    operation = _convolution(op, len(window_dims), groups, is_reversed=is_reversed)
     result = scope.graph.apply(operation, x, kernels, dtype=type_.dtype)
-    places = (
+    output_dims = (
         numbers.output_batch_dimension,
         numbers.output_feature_dimension,
         *numbers.output_spatial_dimensions,
     )
-    return scope.graph.transpose(result, [places.index(dim) for dim in range(len(places))])
+    return scope.graph.transpose(
+        result, [output_dims.index(dim) for dim in range(len(output_dims))]
+    )
 
 
 def _ordered_kernels(scope: Scope, op: Op, kernels: Value, rank: int) -> tuple[Value, bool]:
-    """The kernels, and whether all window dimensions are reversed; some are reversed here."""
+    """The kernels, and whether the convolution has to reverse all window dimensions.
+
+    Where only some dimensions are reversed, the kernels come back with these reversed.
+    """
     name = "window_reversal"
     flags = [bool(bit) for bit in op.attributes[name]] if name in op.attributes else [False] * rank
     if all(flags) and flags:
         return kernels, True
-    return reversed_(scope, kernels, [dim + _SIDES for dim, bit in enumerate(flags) if bit]), False
+    return reversed_(
+        scope, kernels, [dim + _FEATURE_DIMS for dim, bit in enumerate(flags) if bit]
+    ), False
 
 
-_SIDES: Final = 2
+_FEATURE_DIMS: Final = 2
+"""Number of dimensions of kernels before the spatial ones: output and input features."""
 
 
-def _by_channels(scope: Scope, x: Value, split: int) -> Value:
+def _batch_groups_in_channels(scope: Scope, x: Value, groups: int) -> Value:
     """``[N, G * C, *D]`` of ``[G * N, C, *D]``."""
-    batch, channels, *places = x.shape
-    split_batch = scope.graph.reshape(x, (split, batch // split, channels, *places))
-    order = (1, 0, *range(2, len(split_batch.shape)))
-    ordered = scope.graph.transpose(split_batch, order)
-    return scope.graph.reshape(ordered, (batch // split, split * channels, *places))
+    batch, channels, *lengths = x.shape
+    grouped = scope.graph.reshape(x, (groups, batch // groups, channels, *lengths))
+    order = (1, 0, *range(2, len(grouped.shape)))
+    ordered = scope.graph.transpose(grouped, order)
+    return scope.graph.reshape(ordered, (batch // groups, groups * channels, *lengths))
 
 
 def _convolution(op: Op, rank: int, groups: int, *, is_reversed: bool) -> Convolution:

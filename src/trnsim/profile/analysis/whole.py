@@ -88,7 +88,7 @@ class Whole:
         return self.launch_s + self.device_time_s + self.exchanges_s
 
     @property
-    def over_bound(self) -> float:
+    def bound_ratio(self) -> float:
         """Its time over the bound; infinite where the bound is zero."""
         return self.time_s / self.bound_s if self.bound_s else float("inf")
 

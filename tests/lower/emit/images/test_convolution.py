@@ -462,4 +462,4 @@ def test_kernels_that_are_no_weights_may_be_larger_than_sbuf_holds(gaps):
     arrays = [np.rint(2 * one).astype(np.float32) for one in arrays_of(graph)]
     (found,) = evaluate_program(graph, arrays, "trn1", weights)
     np.testing.assert_array_equal(found, graph.reference(arrays)[0])  # whole numbers add up exactly
-    assert not compile(graph, "trn1", weights=weights).said
+    assert not compile(graph, "trn1", weights=weights).notes
