@@ -12,7 +12,7 @@ from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.graph import Graph
 from trnsim.lower import cache
-from trnsim.lower.emit.schedule import FIRST, RING, ROOM, SbufSchedule
+from trnsim.lower.emit.schedule import FIRST_SCHEDULE, RING, ROOM, SbufSchedule
 from trnsim.lower.program import trace
 
 
@@ -46,7 +46,7 @@ def test_levels_try_more_and_more():
     assert not alternative_schedules(2, frozenset({RING}), 100)
     assert alternative_schedules(2, frozenset({ROOM}), 100) == few
     assert 0 < len(few) < len(all_of_them)
-    assert FIRST not in all_of_them
+    assert FIRST_SCHEDULE not in all_of_them
     assert set(few) <= set(all_of_them)
     assert len(set(all_of_them)) == len(all_of_them)
     assert not alternative_schedules(2, both, 10**6)
@@ -62,7 +62,7 @@ def test_the_first_of_the_fastest_is_kept(times, wanted):
     price = dict(zip(tried, times, strict=True))
     first_s = 2.5 if wanted == 1 else 1.0
     assert fastest_schedule(first_s, tried, price.__getitem__, asked) == (
-        FIRST if wanted is None else tried[wanted]
+        FIRST_SCHEDULE if wanted is None else tried[wanted]
     )
     assert told == [
         "schedule 2 of 3: 40 KiB passing, 32 KiB ahead",
@@ -89,7 +89,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
     found = compile_graph(graph, weights=weights, flags=Flags(optlevel=3))
     again = calls[4:]
     assert not set(tried) & set(again)
-    assert {*tried, *again} >= {FIRST, *alternative_schedules(3, frozenset({ROOM}), 0)}
+    assert {*tried, *again} >= {FIRST_SCHEDULE, *alternative_schedules(3, frozenset({ROOM}), 0)}
     monkeypatch.setattr(pricing, "trace", None)
     assert compile_graph(graph, weights=weights, flags=Flags(optlevel=3)) == found
     monkeypatch.setattr(pricing, "trace", whole)
@@ -130,6 +130,6 @@ def test_values_are_those_of_any_schedule(schedule):
     given = [known[v.number] for v in step.step.inputs]
     first, other = (
         trace(graph, given, "trn2", weights, numerics=True, schedule=one).run.outputs
-        for one in (FIRST, schedule)
+        for one in (FIRST_SCHEDULE, schedule)
     )
     np.testing.assert_array_equal(first, other)

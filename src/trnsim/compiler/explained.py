@@ -22,9 +22,10 @@ from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import Pattern, match_node, observe_patterns
 from trnsim.profile.units import time_text
 
-_NEEDED: Final = "needed"
+_NEEDED_CELL: Final = "needed"
+"""The cell of a graph without a pattern that cannot be left out."""
 _COLUMNS: Final = columns("pattern | times | without | with | what it does", numbers_to=4)
-_STAY: Final = tuple(pattern for pattern in PATTERNS if pattern.after is None)
+_IN_PLACE_PATTERNS: Final = tuple(pattern for pattern in PATTERNS if pattern.after is None)
 """Patterns that keep their operations, issued together: counted in the graph that is issued."""
 
 
@@ -89,7 +90,7 @@ def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) ->
                 continue
             whole, _ = legalize_graph(piece, own)
             makers = Makers.in_graph(whole)
-            for pattern in _STAY:
+            for pattern in _IN_PLACE_PATTERNS:
                 matches = (match_node(pattern, node, makers) for node in whole.nodes)
                 times[pattern.name] += sum(match is not None for match in matches)
     return dict(times)
@@ -103,7 +104,7 @@ def pattern_blocks(patterns: Collection[PatternUse], program: CompiledProgram) -
         [
             use.pattern.name,
             f"{use.times:,}",
-            _NEEDED if use.without is None else _figures(use.without),
+            _NEEDED_CELL if use.without is None else _figures(use.without),
             _figures(program),
             use.pattern.meaning,
         ]

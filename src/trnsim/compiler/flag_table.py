@@ -46,7 +46,8 @@ def _spelled(*values: str) -> dict[str, Any]:
     return {value: value for value in values}
 
 
-_ON: Final = {"": True}
+_SWITCH: Final = {"": True}
+"""The values of a flag that takes none."""
 _NO_FILE: Final = "has no effect: no such file is written"
 _NO_BINARY: Final = "has no effect: no binary is made or loaded"
 _NO_CACHE: Final = "has no effect: no binaries are kept; times are, in trnsim's own cache"
@@ -82,7 +83,7 @@ _ROWS: Final = (
     CompilerFlag(
         name="enable-mixed-precision-accumulation",
         sets="mixed_precision_accumulation",
-        values=_ON,
+        values=_SWITCH,
     ),
     CompilerFlag(
         name="disable-mixed-precision-accumulation",
@@ -93,7 +94,7 @@ _ROWS: Final = (
     CompilerFlag(
         name="enable-saturate-infinity",
         sets="saturate_infinity",
-        values=_ON,
+        values=_SWITCH,
         note="has no effect: matmuls that transpose keep infinities here",
     ),
     CompilerFlag(
@@ -105,7 +106,7 @@ _ROWS: Final = (
     CompilerFlag(  # compiler/error-codes/EVRF051.rst
         name="experimental-unsafe-fp8e4m3fn-as-fp8e4m3",
         sets="fp8_e4m3fn_as_e4m3",
-        values=_ON,
+        values=_SWITCH,
     ),
     CompilerFlag(
         name="framework",
@@ -119,10 +120,10 @@ _ROWS: Final = (
     ),
     CompilerFlag(
         name="enable-fast-context-switch",
-        values=_ON,
+        values=_SWITCH,
         note="has no effect: models are not switched on a NeuronCore here",
     ),
-    CompilerFlag(name="enable-fast-loading-neuron-binaries", values=_ON, note=_NO_BINARY),
+    CompilerFlag(name="enable-fast-loading-neuron-binaries", values=_SWITCH, note=_NO_BINARY),
     CompilerFlag(name="logfile", takes="a file", note=_NO_FILE),
     CompilerFlag(name="output", takes="a file", note=_NO_FILE),
     CompilerFlag(
@@ -137,8 +138,8 @@ _ROWS: Final = (
     ),
     # about-neuron/arch/neuron-features/neuron-caching.rst: these are the framework's own
     CompilerFlag(name="cache-dir", takes="a folder or an address", note=_NO_CACHE),
-    CompilerFlag(name="no-cache", values=_ON, note=_NO_CACHE),
-    CompilerFlag(name="retry-failed-compilation", values=_ON, note=_NO_CACHE),
+    CompilerFlag(name="no-cache", values=_SWITCH, note=_NO_CACHE),
+    CompilerFlag(name="retry-failed-compilation", values=_SWITCH, note=_NO_CACHE),
     CompilerFlag(name="log-level", takes="a level", note="has no effect: nothing is logged"),
     # vllm-neuron and nxd guides, tutorials
     CompilerFlag(name="workdir", takes="a folder", note=_NO_FILE),
@@ -150,7 +151,7 @@ _ROWS: Final = (
         note="has no effect: HBM is planned byte by byte",
     ),
     CompilerFlag(
-        name="disable-dge", values=_ON, note="has no effect: no kernel of a graph uses the DGE"
+        name="disable-dge", values=_SWITCH, note="has no effect: no kernel of a graph uses the DGE"
     ),
     CompilerFlag(
         name="tensorizer-options",

@@ -22,8 +22,10 @@ from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 
 VARIABLE: Final = "NEURON_CC_FLAGS"
-_ARGUMENTS: Final = "compiler_args"
-_INTERNAL: Final = "internal-"
+_ARGUMENTS_OPTION: Final = "compiler_args"
+"""The option whose value is a text of flags."""
+_INTERNAL_PREFIX: Final = "internal-"
+"""The beginning of names of flags for a part of AWS's compiler."""
 _SHORT_LEVEL: Final = re.compile(r"-O(?P<level>\d+)")
 _CAST_DTYPE: Final = {"bf16": "bfloat16", "fp16": "float16", "fp8_e4m3": "float8_e4m3"}
 
@@ -143,7 +145,7 @@ def _words(source: Any, where: str) -> list[str]:
 
 def _option(name: str, value: Any) -> list[str]:
     """The words that one option of `torch.compile` stands for."""
-    if name == _ARGUMENTS:
+    if name == _ARGUMENTS_OPTION:
         return _words(value, f"options[{name!r}]")
     word = f"--{_spelling(name)}"
     if value is True:
@@ -191,7 +193,7 @@ def _named(word: str, where: str) -> CompilerFlag:
         )
     if name in FLAGS:
         return FLAGS[name]
-    if name.startswith(_INTERNAL):
+    if name.startswith(_INTERNAL_PREFIX):
         return CompilerFlag(name=name, note="has no effect: it is for a part of AWS's compiler")
     if name in INF1:
         raise BadInput(

@@ -18,12 +18,12 @@ from typing import Final
 from trnsim.graph import Graph, Node, Operation, Value
 from trnsim.graph.graph import Operand
 
-_FEWEST: Final = 3
+_FEWEST_EQUAL_LAYERS: Final = 3
 """Number of equal layers from which on fewer of them are compiled."""
-_TRIED: Final = 24
+_MOST_DISTANCES: Final = 24
 """Number of distances at which repeats are searched."""
-_PAYS: Final = 16
-"""A further run must leave out at least 1 / `_PAYS` of the graph's operations."""
+_LEAST_SAVING_DIVISOR: Final = 16
+"""A further run must leave out at least 1 / `_LEAST_SAVING_DIVISOR` of the graph's operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _best(graph: Graph) -> list[LayerRun]:
     candidates = [run for length in _distances(keys) for run in _runs(keys, length)]
     best: list[LayerRun] = []
     for run in sorted(candidates, key=lambda run: (-run.saved, run.length)):
-        is_worth_it = not best or run.saved * _PAYS >= len(keys)
+        is_worth_it = not best or run.saved * _LEAST_SAVING_DIVISOR >= len(keys)
         if is_worth_it and not any(run.meets(other) for other in best):
             best.append(run)
     return best
@@ -142,10 +142,10 @@ def _distances(keys: list[int]) -> list[int]:
         places.setdefault(key, []).append(place)
     distances: Counter[int] = Counter()
     for at in places.values():
-        if len(at) >= _FEWEST:
+        if len(at) >= _FEWEST_EQUAL_LAYERS:
             for step in (1, 2, 3, 4):
                 distances.update(b - a for a, b in zip(at, at[step:], strict=False))
-    return [distance for distance, _ in distances.most_common(_TRIED)]
+    return [distance for distance, _ in distances.most_common(_MOST_DISTANCES)]
 
 
 def _runs(keys: list[int], length: int) -> list[LayerRun]:
@@ -156,7 +156,7 @@ def _runs(keys: list[int], length: int) -> list[LayerRun]:
         if place < end and keys[place] == keys[place + length]:
             continue
         count = (place - start) // length + 1
-        if count >= _FEWEST:
+        if count >= _FEWEST_EQUAL_LAYERS:
             runs.append(LayerRun(start, length, count))
         start = place + 1
     return runs

@@ -17,10 +17,11 @@ from trnsim.errors import NotModelled, OutOfMemory
 from trnsim.graph import Graph
 from trnsim.lower import Cost, costs
 
-_REMEMBERED = 1 << 14
+_MOST_CACHED_GRAPHS = 1 << 14
+"""Most graphs whose costs are kept."""
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_MOST_CACHED_GRAPHS)
 def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...]:
     """The cost of each kernel of an operator on a device of one or two cores.
 

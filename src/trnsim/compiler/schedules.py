@@ -13,16 +13,18 @@ from itertools import product
 from typing import Final
 
 from trnsim.compiler.links import RankLinks, links_of
-from trnsim.lower.emit.schedule import FIRST, KIB, ROOM, SbufSchedule
+from trnsim.lower.emit.schedule import FIRST_SCHEDULE, KIB, ROOM, SbufSchedule
 
-_LONGEST: Final = 60_000
+_MOST_INSTRUCTIONS_SEARCHED: Final = 60_000
 """Instructions of a program beyond which -O2 does not search: some ten seconds a schedule."""
-_ROOMY: Final = SbufSchedule(40 * KIB)
-_ALL: Final = tuple(
+_LARGE_PASSING: Final = SbufSchedule(40 * KIB)
+"""The schedule tried where results had no room: more of SBUF for tiles that pass."""
+_ALL_SCHEDULES: Final = tuple(
     SbufSchedule(passing * KIB, ring * KIB)
     for passing, ring in product((40, 56, 72, 96, 128), (16, 32, 64))
     if ring < passing
 )
+"""The schedules that -O3 tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,11 @@ def alternative_schedules(
     level: int, lacks: Collection[str], instructions: int
 ) -> Sequence[SbufSchedule]:
     """The schedules to try beside the first, by the resources that its program lacked."""
-    if level == 1 or not lacks or (level == 2 and instructions > _LONGEST):  # noqa: PLR2004  -O2
+    if level == 1 or not lacks or (level == 2 and instructions > _MOST_INSTRUCTIONS_SEARCHED):  # noqa: PLR2004  -O2
         return ()
     if level == 2:  # noqa: PLR2004  -O2
-        return (_ROOMY,) if ROOM in lacks else ()
-    return tuple(schedule for schedule in _ALL if schedule != FIRST)
+        return (_LARGE_PASSING,) if ROOM in lacks else ()
+    return tuple(schedule for schedule in _ALL_SCHEDULES if schedule != FIRST_SCHEDULE)
 
 
 def fastest_schedule(
@@ -67,8 +69,8 @@ def fastest_schedule(
     time_s: Callable[[SbufSchedule], float],
     options: CompileOptions,
 ) -> SbufSchedule:
-    """The schedule of the shortest program; `FIRST` where no alternative is shorter."""
-    best, best_s = FIRST, first_s
+    """The schedule of the shortest program; `FIRST_SCHEDULE` where no alternative is shorter."""
+    best, best_s = FIRST_SCHEDULE, first_s
     for number, schedule in enumerate(alternatives, 2):
         options.tell(f"schedule {number} of {len(alternatives) + 1}: {schedule}")
         schedule_s = time_s(schedule)

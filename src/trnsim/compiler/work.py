@@ -28,7 +28,8 @@ REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermedia
 cache: keys and values that are inputs. spills: results for which SBUF had no room. intermediate:
 results that a kernel reads or writes in HBM, or that are laid out anew there.
 """
-_MOVED: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
+_MOVING: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
+"""Operations that move elements and compute nothing."""
 
 
 def traced_work(traced: TracedProgram, graph: Graph, weights: frozenset[int]) -> Work:
@@ -81,7 +82,7 @@ def caches(graph: Graph, weights: frozenset[int]) -> frozenset[int]:
         node = maker.get(value.number)
         if node is None:
             inputs.add(value.number)
-        elif isinstance(node.operation, _MOVED):
+        elif isinstance(node.operation, _MOVING):
             waiting += node.values
     return frozenset(inputs - weights)
 

@@ -22,7 +22,8 @@ from trnsim.workload.summary import PartSummary
 
 PRODUCTS: Final = "part of the peak that products reach"
 HALF: Final = "half a layer s"
-_EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
+_EIGHT_BIT_PEAKS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
+"""Names of 8-bit floating-point peaks in the catalogue."""
 _LANES: Final = 128
 """Lanes of the Vector Engine: one for each partition (trainium_inferentia2_arch.rst)."""
 _INF2: Final = "inferentia2"
@@ -31,7 +32,8 @@ _INF2: Final = "inferentia2"
 NETWORK: Final = "networks"
 DENOISER: Final = "diffusion"
 """Kinds of model beside the phases: those whose graph is read."""
-_GRAPHS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
+_GRAPH_CONSTANTS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
+"""Constants by kind of model."""
 
 
 class Hardware(Protocol):
@@ -159,8 +161,8 @@ def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[La
     if not machine.lnc:
         return layer_times(machine, Phase.ENCODE, dtype), 0.0
     name = DENOISER if is_denoiser else NETWORK
-    form = _neuron(machine, _GRAPHS[name], dtype, name)
-    return replace(form, is_beside=True, repeats_keys=False), float(_GRAPHS[name].call_s)
+    form = _neuron(machine, _GRAPH_CONSTANTS[name], dtype, name)
+    return replace(form, is_beside=True, repeats_keys=False), float(_GRAPH_CONSTANTS[name].call_s)
 
 
 def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
@@ -196,7 +198,7 @@ def shared_spread(chip: Accelerator, phase: str) -> float:
     """
     if not chip.is_neuron:
         return gpu.FITTED_SPREAD
-    family = _GRAPHS.get(phase) or constants.NEURON[Phase(phase)]
+    family = _GRAPH_CONSTANTS.get(phase) or constants.NEURON[Phase(phase)]
     return family.spread
 
 
@@ -222,7 +224,7 @@ def peak(machine: Hardware, dtype: str) -> float:
         BadInput: the chip has no published peak in the dtype.
     """
     peaks = machine.chip.peak_flop_per_s
-    names = _EIGHT_BITS if dtype == "fp8" else (dtype,)
+    names = _EIGHT_BIT_PEAKS if dtype == "fp8" else (dtype,)
     for name in names:
         if name in peaks:
             return float(peaks[name]) / machine.ranks_per_chip

@@ -15,25 +15,27 @@ from typing import Final
 from trnsim.facts import Rate, assumed, derived, documented, measured
 from trnsim.workload.operators import Phase
 
-_NONE: Final = assumed(0.0, "left out of this family's form")
-_ROWS: Final = "aws-neuron-sdk, about-neuron/benchmarks"
-_ENCODERS: Final = f"fitted to 25 rows of encoders and ViT ({_ROWS}, trn1 and inf2)"
-_STEPS: Final = f"fitted to 56 TPOT rows ({_ROWS}, trn1 and inf2), exchanges taken off"
-_PROMPTS: Final = f"fitted to 56 TTFT rows ({_ROWS}, trn1 and inf2), exchanges taken off"
-_TRAINING: Final = f"fitted to the medians over releases of 28 Trn1 configurations ({_ROWS}/trn1)"
+_LEFT_OUT: Final = assumed(0.0, "left out of this family's form")
+_ROWS_SOURCE: Final = "aws-neuron-sdk, about-neuron/benchmarks"
+_ENCODERS_FIT: Final = f"fitted to 25 rows of encoders and ViT ({_ROWS_SOURCE}, trn1 and inf2)"
+_STEPS_FIT: Final = f"fitted to 56 TPOT rows ({_ROWS_SOURCE}, trn1 and inf2), exchanges taken off"
+_PROMPTS_FIT: Final = f"fitted to 56 TTFT rows ({_ROWS_SOURCE}, trn1 and inf2), exchanges taken off"
+_TRAINING_FIT: Final = (
+    f"fitted to the medians over releases of 28 Trn1 configurations ({_ROWS_SOURCE}/trn1)"
+)
 
 HBM_BYTES_PER_S: Final = measured(
     294e9, "the best of NKIBench's SiLU kernels on Trn1: bytes read and written by one core"
 )
 HOST_BYTES_PER_S: Final = measured(
-    6e9, f"xlm-roberta-base gives 128 MB of scores a sequence at its throughput ({_ROWS})"
+    6e9, f"xlm-roberta-base gives 128 MB of scores a sequence at its throughput ({_ROWS_SOURCE})"
 )
-PRODUCTS: Final = derived(0.690, _ENCODERS)
-INF2_PRODUCTS: Final = derived(0.765, _ENCODERS)
-_ON_INF2: Final = f"({_ROWS}/inf2)"
-_ONCE: Final = assumed(1.0, "each element passes once")
-_SAME: Final = assumed(1.0, "an element of a softmax takes what others do")
-_LONGER: Final = documented(
+PRODUCTS: Final = derived(0.690, _ENCODERS_FIT)
+INF2_PRODUCTS: Final = derived(0.765, _ENCODERS_FIT)
+_ON_INF2: Final = f"({_ROWS_SOURCE}/inf2)"
+_ONE_PASS: Final = assumed(1.0, "each element passes once")
+_PLAIN_SOFTMAX_WEIGHT: Final = assumed(1.0, "an element of a softmax takes what others do")
+_LONGER_SOFTMAX_WEIGHT: Final = documented(
     2.0,
     "two tensors of FP32, in which training takes a softmax, are combined at half the rate of two "
     "of BF16 (tensor_tensor, ISA of SDK 2.26)",
@@ -72,54 +74,54 @@ class FamilyConstants:
     products: Rate = PRODUCTS
     inf2_products: Rate = INF2_PRODUCTS
     bytes_per_s: Rate = HBM_BYTES_PER_S
-    cache_passes: Rate = _NONE
-    inf2_half_s: Rate = _NONE
-    sequence_s: Rate = _NONE
-    score_s: Rate = _NONE
-    element_passes: Rate = _ONCE
-    softmax_weight: Rate = _SAME
-    host_bytes_per_s: Rate = _NONE
-    call_s: Rate = _NONE
-    kernel_passes: Rate = _NONE
+    cache_passes: Rate = _LEFT_OUT
+    inf2_half_s: Rate = _LEFT_OUT
+    sequence_s: Rate = _LEFT_OUT
+    score_s: Rate = _LEFT_OUT
+    element_passes: Rate = _ONE_PASS
+    softmax_weight: Rate = _PLAIN_SOFTMAX_WEIGHT
+    host_bytes_per_s: Rate = _LEFT_OUT
+    call_s: Rate = _LEFT_OUT
+    kernel_passes: Rate = _LEFT_OUT
 
 
 NEURON: Final = {
     Phase.DECODE: FamilyConstants(
-        half_s=derived(33.3e-6, _STEPS),
-        cache_passes=derived(1.17, _STEPS),
+        half_s=derived(33.3e-6, _STEPS_FIT),
+        cache_passes=derived(1.17, _STEPS_FIT),
         spread=0.07,
         rows="57 TPOT rows of 4 architectures",
     ),
     Phase.PREFILL: FamilyConstants(
-        half_s=derived(50.8e-6, _PROMPTS),
-        inf2_half_s=derived(168e-6, _PROMPTS),
-        sequence_s=derived(44e-6, _PROMPTS),
-        score_s=derived(164e-12, _PROMPTS),
+        half_s=derived(50.8e-6, _PROMPTS_FIT),
+        inf2_half_s=derived(168e-6, _PROMPTS_FIT),
+        sequence_s=derived(44e-6, _PROMPTS_FIT),
+        score_s=derived(164e-12, _PROMPTS_FIT),
         spread=0.37,
         rows="57 TTFT rows of 4 architectures",
     ),
     Phase.ENCODE: FamilyConstants(
-        half_s=derived(5.8e-6, _ENCODERS),
+        half_s=derived(5.8e-6, _ENCODERS_FIT),
         host_bytes_per_s=HOST_BYTES_PER_S,
         spread=0.07,
         rows="25 rows of encoders and ViT, 3 architectures",
     ),
     Phase.TRAIN: FamilyConstants(
-        half_s=derived(5.8e-6, _ENCODERS),
-        element_passes=derived(3.96, _TRAINING),
-        softmax_weight=_LONGER,
+        half_s=derived(5.8e-6, _ENCODERS_FIT),
+        element_passes=derived(3.96, _TRAINING_FIT),
+        softmax_weight=_LONGER_SOFTMAX_WEIGHT,
         spread=0.14,
         rows="28 training configurations of 8 architectures",
     ),
 }
 """Constants on NeuronCore-v2 by phase."""
-_HALVES: Final = (
+_HALVES_FIT: Final = (
     "fitted to 79 halves of prompts: nki-library's MLP and attention on Trn2, limits of its "
     "regression tests (docs/generated/accuracy-halves.md); NxD Inference takes these kernels for "
     "prompts"
 )
 KERNEL_PROMPTS: Final = FamilyConstants(
-    half_s=derived(58.2e-6, _HALVES),
+    half_s=derived(58.2e-6, _HALVES_FIT),
     kernel_passes=assumed(2.0, "a softmax's exponential and what it scales, as elements count"),
     spread=0.41,
     rows="57 TTFT rows of 4 architectures, and 79 halves of prompts on Trn2",
@@ -130,7 +132,7 @@ spread adds that of TTFT in squares.
 Halves of a hidden x intermediate, or of queries x keys, left out in turn have a sigma of 0.17.
 """
 NETWORKS: Final = FamilyConstants(
-    half_s=_NONE,
+    half_s=_LEFT_OUT,
     products=derived(0.359, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
     call_s=derived(0.46e-3, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
@@ -140,7 +142,7 @@ NETWORKS: Final = FamilyConstants(
 """Constants of models of the transformers library that have no formula, so that their graph is
 read."""
 DIFFUSION: Final = FamilyConstants(
-    half_s=_NONE,
+    half_s=_LEFT_OUT,
     products=derived(0.218, f"fitted to 8 rows of diffusion {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
     call_s=derived(0.78e-3, f"fitted to 8 rows of diffusion {_ON_INF2}"),

@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.workload.operators import Pass, Product
 from trnsim.workload.summary import PartSummary
 
-_ORDER: Final = ("", "expert ", "router", "shared ")
+_PREFIX_ORDER: Final = ("", "expert ", "router", "shared ")
 """Prefixes of the names of products, in the order of a layer's sizes; "" for all others."""
 
 
@@ -99,7 +99,9 @@ def signature(summary: PartSummary, model_pass: Pass) -> str:
 
 def _order_key(product: Product) -> int:
     """The rank of a product: a router after experts, shared ones last, as in tables of users."""
-    return _ORDER.index(next((word for word in _ORDER[1:] if product.name.startswith(word)), ""))
+    return _PREFIX_ORDER.index(
+        next((word for word in _PREFIX_ORDER[1:] if product.name.startswith(word)), "")
+    )
 
 
 def length_of(model_pass: Pass) -> int:

@@ -25,17 +25,22 @@ from trnsim.estimate.times import LayerTime
 from trnsim.workload.operators import Pass, Phase, Product
 from trnsim.workload.summary import PartSummary
 
-_HALVES: Final = 2
-_MET: Final = ("scores", "values")
-_ABSORBED: Final = "keys absorbed"
-_LAST: Final = "head"
-_POOLER: Final = "dense"
+_HALVES_OF_LAYER: Final = 2
+_ATTENTION_PRODUCTS: Final = ("scores", "values")
+"""Names of attention's two products."""
+_ABSORBED_PRODUCT: Final = "keys absorbed"
+"""Name of the product that latent attention has where all heads read one latent vector."""
+_HEAD_PART: Final = "head"
+"""Name of the part behind the layers."""
+_POOLER_PRODUCT: Final = "dense"
+"""Name of an encoder's product on the first token, whose few results are not counted."""
 _RESULT_BYTES: Final = 4
 """Bytes of an element of a result, which is float32."""
 _WEIGHT_PASSES: Final = 2
 """Passes of weights over HBM in a backward pass: they are read, their gradients written."""
-_GRADIENTS: Final = 2
-_SOFTMAX: Final = "softmax"
+_GRADIENT_PRODUCTS: Final = 2
+"""Products of a backward pass for each of the forward pass."""
+_SOFTMAX_NAME: Final = "softmax"
 
 
 @dataclass(frozen=True)
@@ -95,11 +100,13 @@ class FewConstants:
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         weights = _WEIGHT_PASSES * summary.weight_bytes
-        return self._time(summary, model_pass, _GRADIENTS * summary.flop, weights, 0.0, _GRADIENTS)
+        return self._time(
+            summary, model_pass, _GRADIENT_PRODUCTS * summary.flop, weights, 0.0, _GRADIENT_PRODUCTS
+        )
 
     def _elements_s(self, summary: PartSummary, model_pass: Pass) -> float:
         """Seconds of norms, residuals, softmax and activations."""
-        scored = sum(op.elements for op in summary.elementwise if op.name == _SOFTMAX)
+        scored = sum(op.elements for op in summary.elementwise if op.name == _SOFTMAX_NAME)
         if self.kernel_score_s:
             return (elements(summary) - scored) * self.element_s
         usual_s = self.softmax_weight * self.element_s
@@ -118,10 +125,10 @@ class FewConstants:
         cache: float,
         passes: int = 1,
     ) -> LayerTime:
-        half_s = self.fixed_s / _HALVES + model_pass.batch * self.sequence_s
+        half_s = self.fixed_s / _HALVES_OF_LAYER + model_pass.batch * self.sequence_s
         if self.kernel_score_s:
             flop -= passes * sum(
-                product.flop for product in summary.products if product.name in _MET
+                product.flop for product in summary.products if product.name in _ATTENTION_PRODUCTS
             )
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
         elements_s = passes * self._elements_s(summary, model_pass)
@@ -160,7 +167,7 @@ class ByPhase:
 def halves(summary: PartSummary) -> int:
     """Attentions and MLPs of a part."""
     names = [op.name for op in summary.elementwise]
-    return sum(name == _SOFTMAX or name.endswith("activation") for name in names)
+    return sum(name == _SOFTMAX_NAME or name.endswith("activation") for name in names)
 
 
 def elements(summary: PartSummary) -> float:
@@ -173,9 +180,9 @@ def returned(summary: PartSummary) -> float:
 
     A dense product on the first token adds its results, which are few.
     """
-    if summary.name != _LAST:
+    if summary.name != _HEAD_PART:
         return 0.0
-    if summary.products and summary.products[-1].name != _POOLER:
+    if summary.products and summary.products[-1].name != _POOLER_PRODUCT:
         return summary.products[-1].m * summary.products[-1].n
     return elements(summary) / 2  # a norm reads and writes
 
@@ -200,9 +207,9 @@ def repeats(summary: PartSummary, model_pass: Pass) -> float:
 
     Latents are kept once for all heads, and count once.
     """
-    if any(product.name == _ABSORBED for product in summary.products):
+    if any(product.name == _ABSORBED_PRODUCT for product in summary.products):
         return 1.0
-    products = [product for product in summary.products if product.name in _MET]
+    products = [product for product in summary.products if product.name in _ATTENTION_PRODUCTS]
     read_once = sum(_kv_elements(product) for product in products)
     per_head = sum(_kv_elements(product) * product.m / model_pass.tokens for product in products)
     return per_head / read_once if read_once else 1.0

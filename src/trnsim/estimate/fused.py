@@ -16,7 +16,8 @@ from typing import Final
 
 from trnsim.workload.summary import CAST, PartSummary
 
-_FOLDED: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
+_FOLDED_NORMS: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm", "cudnn_batch_norm")
+"""Beginnings of names of norms that are folded into a convolution."""
 
 
 def fused(summary: PartSummary) -> PartSummary:
@@ -25,6 +26,6 @@ def fused(summary: PartSummary) -> PartSummary:
     kept = tuple(
         op
         for op in summary.elementwise
-        if op.name not in products and not op.name.startswith((*_FOLDED, CAST))
+        if op.name not in products and not op.name.startswith((*_FOLDED_NORMS, CAST))
     )
     return replace(summary, elementwise=kept)

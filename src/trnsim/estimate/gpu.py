@@ -50,10 +50,11 @@ _TILES: Final = (
 """Rows and columns of cuBLAS's tiles, in descending order of efficiency."""
 _MOST_PARTS: Final = 16
 """Most parts that a sum is cut in."""
-_FLOAT: Final = 32
-_HALF: Final = 16
-_BYTE: Final = 8
-_EIGHT_BITS: Final = ("fp8", "fp8_e4", "mxfp8")
+_FLOAT_BITS: Final = 32
+_HALF_BITS: Final = 16
+_BYTE_BITS: Final = 8
+_EIGHT_BIT_PEAKS: Final = ("fp8", "fp8_e4", "mxfp8")
+"""Names of 8-bit floating-point peaks in the catalogue."""
 
 
 def _sms(value: int, document: str) -> Count:
@@ -78,19 +79,20 @@ SMS: Final = {
 
 _AMPERE: Final = derived(0.76, "fitted to eight steps of GPTs (Korthikanti et al., table 5)")
 _BLACKWELL: Final = derived(0.46, "fitted to twelve steps of Llama-3-70B's layers (SimuMax 1.2)")
-_BETWEEN: Final = assumed(
+_HOPPER: Final = assumed(
     0.61, "the mean of A100's and B200's: peaks have grown faster than what feeds them"
 )
-_CARRIED: Final = assumed(_AMPERE, "carried over from A100, as an older or smaller chip")
+"""Part of the peak that products reach on H100 and H200."""
+_CARRIED_OVER: Final = assumed(_AMPERE, "carried over from A100, as an older or smaller chip")
 BASES: Final = {
-    "t4": _CARRIED,
-    "a10g": _CARRIED,
+    "t4": _CARRIED_OVER,
+    "a10g": _CARRIED_OVER,
     "a100-40": _AMPERE,
     "a100-80": _AMPERE,
-    "l4": _CARRIED,
-    "l40s": _CARRIED,
-    "h100": _BETWEEN,
-    "h200": _BETWEEN,
+    "l4": _CARRIED_OVER,
+    "l40s": _CARRIED_OVER,
+    "h100": _HOPPER,
+    "h200": _HOPPER,
     "b200": _BLACKWELL,
     **dict.fromkeys(("gb200", "b300", "gb300"), assumed(_BLACKWELL, "carried over from B200")),
 }
@@ -103,9 +105,9 @@ FITTED_SPREAD: Final = 0.08
 """One sigma of the logarithm of (true / estimate) of steps whose model was left out of the fit."""
 OTHER_SPREAD: Final = 0.30
 """The same for other GPUs and other passes."""
-_SHORT_FLOAT: Final = 2
+_TF32_TIME_RATIO: Final = 2
 """Time of a product in FP32, as TF32, over that in 16 bits (datasheets of A100 to B200)."""
-_TURING_FLOAT: Final = 8
+_TURING_FP32_TIME_RATIO: Final = 8
 """The same on T4, which has no TF32: 8.1 of 65 TFLOPS (its datasheet)."""
 
 
@@ -153,7 +155,7 @@ class GpuTimes:
         """
         is_met = is_attention(product)
         flop = product.useful_flop if is_met and self.is_fused else product.flop
-        rate = self.flop_per_s.get(int(product.bits), self.flop_per_s[_HALF])
+        rate = self.flop_per_s.get(int(product.bits), self.flop_per_s[_HALF_BITS])
         part = part_of_peak(
             math.ceil(product.m), product.k, math.ceil(product.n), product.times, self.sms
         )
@@ -182,7 +184,7 @@ class GpuTimes:
         )
         cache_s = max(cache_bytes / self.bytes_per_s - met_s, 0.0)  # read while it is multiplied
         operators = [op for op in summary.elementwise if self._is_kernel(op)]
-        nbytes = sum(bytes_of(op.elements, _HALF) + op.weight_bytes for op in operators)
+        nbytes = sum(bytes_of(op.elements, _HALF_BITS) + op.weight_bytes for op in operators)
         kernels = len(summary.products) + len(operators)
         parts = {
             "products": sum(compute_s for compute_s, _ in times),
@@ -262,14 +264,14 @@ def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
     peaks = dict(chip.peak_flop_per_s)
     if "bf16" in peaks:  # tensor cores that multiply BF16 multiply FP16 as fast
         peaks.setdefault("fp16", peaks["bf16"])
-    short = next((float(peaks[name]) for name in _EIGHT_BITS if name in peaks), 0.0)
+    short = next((float(peaks[name]) for name in _EIGHT_BIT_PEAKS if name in peaks), 0.0)
     if dtype == "fp8" and short:
-        return {_FLOAT: short, _HALF: short, _BYTE: short}
+        return {_FLOAT_BITS: short, _HALF_BITS: short, _BYTE_BITS: short}
     if dtype not in peaks:
         raise BadInput(
             f"{chip.name} has no published peak in {dtype}; legal: {', '.join(peaks)}",
             fix=f"for example --dtype {next(iter(peaks))}",
         )
     usual = float(peaks[dtype])
-    floats = _SHORT_FLOAT if "bf16" in peaks else _TURING_FLOAT
-    return {_FLOAT: usual / floats, _HALF: usual, _BYTE: short or usual}
+    floats = _TF32_TIME_RATIO if "bf16" in peaks else _TURING_FP32_TIME_RATIO
+    return {_FLOAT_BITS: usual / floats, _HALF_BITS: usual, _BYTE_BITS: short or usual}

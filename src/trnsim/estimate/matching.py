@@ -20,10 +20,12 @@ from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
-_GRADIENTS: Final = 2
-_MICROS: Final = 1e6
-_SHOWN: Final = 4
-_FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
+_GRADIENT_PRODUCTS: Final = 2
+"""Products of a backward pass for each of the forward pass."""
+_US_PER_S: Final = 1e6
+_MOST_SHOWN: Final = 4
+"""Most shapes or sizes that an error lists."""
+_COLUMNS_REMEDY: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 
 
 class MachineProperties(Protocol):
@@ -62,7 +64,9 @@ def check(
     if not rows:
         kinds = enumerated(list(dict.fromkeys(str(row.phase) for row in table.rows)), "and")
         plan = enumerated([str(phase) for phase in phases], "or")
-        raise BadInput(f"{table.file} has rows of {kinds}; this plan has {plan} alone", fix=_FIX)
+        raise BadInput(
+            f"{table.file} has rows of {kinds}; this plan has {plan} alone", fix=_COLUMNS_REMEDY
+        )
     cases = list(models)
     names = enumerated(list(dict.fromkeys(model.name for model, _ in cases)), "and")
     for row in rows:
@@ -85,7 +89,7 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
     shapes = sorted(
         {f"{row.phase} of {row.batch} x {row.tokens} + {row.past} tokens" for row in table.rows}
     )
-    shown = ", ".join(shapes[:_SHOWN]) + (", ..." if len(shapes) > _SHOWN else "")
+    shown = ", ".join(shapes[:_MOST_SHOWN]) + (", ..." if len(shapes) > _MOST_SHOWN else "")
     raise BadInput(
         f"no row of {table.file} is met: this plan asks for {asked}; the file has {shown}",
         fix="times lie between rows, never beyond: measure at least the smallest and the largest",
@@ -111,7 +115,7 @@ def _check_row(
     fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
     if not fits:
-        shown = " | ".join(sizes[:_SHOWN]) + (" | ..." if len(sizes) > _SHOWN else "")
+        shown = " | ".join(sizes[:_MOST_SHOWN]) + (" | ..." if len(sizes) > _MOST_SHOWN else "")
         raise row.refused(
             "layer",
             f"no {row.part} of {names}; legal: {shown}",
@@ -121,20 +125,21 @@ def _check_row(
         raise row.refused(
             "layer",
             f"this plan has {len(fits)} kinds of {row.part}; "
-            f"legal: {' | '.join(sizes[:_SHOWN])}" + (" | ..." if len(sizes) > _SHOWN else ""),
+            f"legal: {' | '.join(sizes[:_MOST_SHOWN])}"
+            + (" | ..." if len(sizes) > _MOST_SHOWN else ""),
             "name the sizes, or set the ranks of the layout",
         )
     products_s = min(_products_s(part, machine) for part in fits.values())
     weights_s = min(_weights_s(part, machine) for part in fits.values())
     _check_time(row, "time_us", row.forward_s, max(products_s, weights_s), machine)
     if row.backward_s is not None:
-        _check_time(row, "backward_us", row.backward_s, _GRADIENTS * products_s, machine)
+        _check_time(row, "backward_us", row.backward_s, _GRADIENT_PRODUCTS * products_s, machine)
 
 
 def _check_time(
     row: Row, column: str, time_s: float, least_s: float, machine: MachineProperties
 ) -> None:
-    given, least = time_s * _MICROS, least_s * _MICROS
+    given, least = time_s * _US_PER_S, least_s * _US_PER_S
     if given < least:
         raise row.refused(
             column,

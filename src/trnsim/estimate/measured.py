@@ -20,8 +20,8 @@ from trnsim.reader import FileRecord, declared, fault, read_rows
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.summary import PartSummary
 
-_FIX: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
-_MICRO: Final = 1e-6
+_COLUMNS_REMEDY: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
+_S_PER_US: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +50,12 @@ class Row(FileRecord):
     @property
     def forward_s(self) -> float:
         """Seconds forward."""
-        return self.time_us * _MICRO
+        return self.time_us * _S_PER_US
 
     @property
     def backward_s(self) -> float | None:
         """Seconds of both gradients, or None."""
-        return None if self.backward_us is None else self.backward_us * _MICRO
+        return None if self.backward_us is None else self.backward_us * _S_PER_US
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def read(path: str | Path) -> Measured:
     Raises:
         BadInput: the file cannot be read, or has an illegal value, with its line.
     """
-    rows = tuple(read_rows(Row, path, _FIX))
+    rows = tuple(read_rows(Row, path, _COLUMNS_REMEDY))
     if not rows:
-        raise fault(path, "no rows of times", _FIX)
+        raise fault(path, "no rows of times", _COLUMNS_REMEDY)
     _check_once(rows)
     points: dict[tuple[str, str, str, str], list[MeasuredPoint]] = {}
     for row in rows:

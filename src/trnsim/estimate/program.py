@@ -17,7 +17,7 @@ from trnsim.estimate.estimate import Estimate
 
 PROGRAM: Final = "program"
 """Key of the source of a time by instructions in `Estimate.sources`."""
-_AT_LEAST: Final = "what no program can be faster than"
+_BOUND_PART: Final = "what no program can be faster than"
 
 
 def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
@@ -42,6 +42,6 @@ def bounded(estimate: Estimate, least_s: float) -> Estimate:
         return estimate
     more_s = least_s - estimate.time_s
     return replace(
-        estimate.plus(_AT_LEAST, more_s),
-        conditions=(*estimate.conditions, f"raised to {_AT_LEAST}"),
+        estimate.plus(_BOUND_PART, more_s),
+        conditions=(*estimate.conditions, f"raised to {_BOUND_PART}"),
     )

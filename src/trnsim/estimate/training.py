@@ -12,7 +12,7 @@ from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
 
 AGAIN: Final = "computed again"
-_FIXED: Final = "fixed"
+_FIXED_PART: Final = "fixed"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def layer_passes(
     again = _recomputed_part(summary, layer, recompute)
     again_s = times.of(again, model_pass).time_s if again.products else 0.0
     if recompute is not Recompute.FULL:
-        again_s = max(again_s - ahead.parts_s.get(_FIXED, 0.0), 0.0)  # no launch of its own
+        again_s = max(again_s - ahead.parts_s.get(_FIXED_PART, 0.0), 0.0)  # no launch of its own
     causes_s = dict(ahead.parts_s)
     for name, time_s in back.parts_s.items():
         causes_s[name] = causes_s.get(name, 0.0) + time_s

@@ -421,9 +421,14 @@ def _precise(operand: Array | float, *, is_real: bool) -> Array:
     array = widen(np.asarray(operand))
     if is_real:
         return array.astype(np.float64) if array.dtype == np.int64 else array
-    if isinstance(operand, int | float) and float(operand).is_integer() and abs(operand) < _LARGEST:
+    if (
+        isinstance(operand, int | float)
+        and float(operand).is_integer()
+        and abs(operand) < _INT64_END
+    ):
         return array.astype(np.int64)
     return array
 
 
-_LARGEST: Final = 2.0**63
+_INT64_END: Final = 2.0**63
+"""The magnitude from which a number is no 64-bit integer."""

@@ -61,7 +61,8 @@ OPERATIONS: Final[dict[str, type[Operation]]] = {}
 """Every operation by its name."""
 
 
-_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""The boundary of two words of a class name."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -105,7 +106,7 @@ class Operation:
             cls.kind = kind
         dataclass(frozen=True)(cls)
         if not abstract:
-            cls.name = _WORD.sub("_", cls.__name__).lower()
+            cls.name = _WORD_BOUNDARY.sub("_", cls.__name__).lower()
             cls.source = source or f"StableHLO Specification, {cls.name}"
             OPERATIONS[cls.name] = cls
 

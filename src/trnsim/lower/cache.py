@@ -24,8 +24,9 @@ from trnsim.errors import BadInput
 
 VARIABLE: Final = "TRNSIM_CACHE"
 _ROOT: Final = Path(__file__).parents[1]
-_DIGITS: Final = 32
-_DECIDE: Final = (
+_HASH_DIGITS: Final = 32
+"""Hexadecimal digits of a hash."""
+_HASHED_ROOMS: Final = (
     *(
         "arch",
         "dtypes",
@@ -78,16 +79,16 @@ def _file(key: Hashable) -> Path | None:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
 
 
 @cache
 def version() -> str:
     """A digest of the sources that decide a time."""
     digest = hashlib.sha256()
-    for room in _DECIDE:
+    for room in _HASHED_ROOMS:
         named = _ROOT / room
         for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
             if file.suffix in (".py", ".json"):
                 digest.update(file.read_bytes())
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:_HASH_DIGITS]

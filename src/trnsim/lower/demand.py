@@ -41,7 +41,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Box: TypeAlias = tuple[Mask, ...]
 """A mask for each dimension: the needed elements are all combinations of the masks' indices."""
 
-_FLAT_MOST: Final = 1 << 26
+_MOST_MASK_ELEMENTS: Final = 1 << 26
 """Most elements of a reshape whose masks are combined element by element."""
 
 
@@ -385,7 +385,7 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
     if [len(mask) for mask in masks if len(mask) > 1] == long:
         remaining = iter([mask for mask in masks if len(mask) > 1])
         return tuple(next(remaining) if length > 1 else np.ones(1, np.bool_) for length in shape)
-    if prod(shape) > _FLAT_MOST:
+    if prod(shape) > _MOST_MASK_ELEMENTS:
         return _leading_box(shape, share(masks, [len(mask) for mask in masks]))
     flat: Any = reduce(np.logical_and.outer, masks)
     return _inner_box(flat.reshape(shape))

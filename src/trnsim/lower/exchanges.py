@@ -78,14 +78,14 @@ def between_exchanges(graph: Graph) -> tuple[Graph, ...]:
     for node in graph.nodes:
         is_exchange = node.kind is Kind.COLLECTIVE
         for value in node.values:
-            readers[value.number].add(_OUTSIDE if is_exchange else place)
+            readers[value.number].add(_OUTSIDE_PARTS if is_exchange else place)
         place += is_exchange
     for value in graph.outputs:
-        readers[value.number].add(_OUTSIDE)
+        readers[value.number].add(_OUTSIDE_PARTS)
     return tuple(_part(nodes, n, readers) for n, nodes in enumerate(parts))
 
 
-_OUTSIDE: Final = -1
+_OUTSIDE_PARTS: Final = -1
 """The part number of readers outside all parts: exchanges, and the caller."""
 
 

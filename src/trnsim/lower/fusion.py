@@ -14,7 +14,8 @@ from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import Shape
 
-_LONGEST = 48
+_MOST_FUSED_NODES = 48
+"""Most nodes of a fused kernel."""
 
 
 @dataclass
@@ -153,7 +154,7 @@ def _trailing_dims(node: Node) -> int:
 
 def _try_join(node: Node, group: FusionGroup) -> bool:
     """Add `node` to a fused group if its shape suits the group's space; True if it was added."""
-    if not group.is_fused or len(group.nodes) >= _LONGEST:
+    if not group.is_fused or len(group.nodes) >= _MOST_FUSED_NODES:
         return False
     rows = group.shape[: len(group.shape) - group.columns]
     if node.kind is Kind.REDUCTION:

@@ -18,9 +18,9 @@ from trnsim.graph.ops.layout import DynamicSlice
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.types import BOOL, INTEGERS, Array, TensorType
 
-_MOST: Final = 1 << 20
+_MOST_ELEMENTS: Final = 1 << 20
 """Most elements of a tensor whose values are computed."""
-_SIMPLE: Final = (
+_COMPUTED_KINDS: Final = (
     Kind.ALIAS,
     Kind.ELEMENTWISE,
     Kind.KERNEL,
@@ -28,6 +28,7 @@ _SIMPLE: Final = (
     Kind.REDUCTION,
     Kind.VIEW,
 )
+"""Kinds of operations whose values are computed."""
 
 
 def known_indices(graph: Graph) -> dict[int, Array]:
@@ -46,7 +47,7 @@ def known_indices(graph: Graph) -> dict[int, Array]:
     arrays = {
         value.number: _tokens(value.type, sought.get(value.number))
         for value in graph.inputs
-        if value.dtype in (*INTEGERS, BOOL) and value.type.elements <= _MOST
+        if value.dtype in (*INTEGERS, BOOL) and value.type.elements <= _MOST_ELEMENTS
     }
     for node in above:
         if _is_simple(node) and all(value.number in arrays for value in node.values):
@@ -67,7 +68,9 @@ def _nodes_above(graph: Graph, wanted: set[int]) -> list[Node]:
 
 
 def _is_simple(node: Node) -> bool:
-    return node.kind in _SIMPLE and all(value.type.elements <= _MOST for value in node.results)
+    return node.kind in _COMPUTED_KINDS and all(
+        value.type.elements <= _MOST_ELEMENTS for value in node.results
+    )
 
 
 def _searched(nodes: list[Node]) -> dict[int, float]:

@@ -124,7 +124,7 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
     key = (graph.key(), target, is_mirrored)
     kernels = _costs.get(key)
     if kernels is None:
-        if len(_costs) >= _REMEMBERED:  # its keys hold numbers, such as a learning rate
+        if len(_costs) >= _MOST_CACHED_COSTS:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
         kernels = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
@@ -132,7 +132,8 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
     return kernels
 
 
-_REMEMBERED: Final = 1 << 14
+_MOST_CACHED_COSTS: Final = 1 << 14
+"""Most graphs whose costs are kept."""
 _costs: dict[Hashable, tuple[Cost, ...]] = {}
 _cost_of: dict[Hashable, Cost] = {}
 

@@ -22,7 +22,8 @@ from trnsim.lower.fusion import groups
 from trnsim.lower.legalize import legalize
 from trnsim.profile.units import bytes_text
 
-_ROWS: Final = 12
+_TABLE_ROWS: Final = 12
+"""Most rows of the table of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,9 @@ class MemoryPlan:
         lines = [f"{'bytes':>12} {'tensors':>8}  type, and what wrote it"]
         lines += [
             f"{bytes_text(nbytes):>12} {number:>8}  {kind}  {what}"
-            for (kind, what), (number, nbytes) in rows[:_ROWS]
+            for (kind, what), (number, nbytes) in rows[:_TABLE_ROWS]
         ]
-        rest = rows[_ROWS:]
+        rest = rows[_TABLE_ROWS:]
         if rest:
             total = sum(nbytes for _, (_, nbytes) in rest)
             number = sum(number for _, (number, _) in rest)

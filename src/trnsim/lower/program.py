@@ -20,7 +20,7 @@ from trnsim.lower.emit.images import convolution, pooling
 from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.naming import NamedStretch
 from trnsim.lower.emit.places.walk import Frame
-from trnsim.lower.emit.schedule import FIRST, RING, ROOM, SbufSchedule
+from trnsim.lower.emit.schedule import FIRST_SCHEDULE, RING, ROOM, SbufSchedule
 from trnsim.lower.exchanges import ExchangeIssuer
 from trnsim.lower.kernels import indexing, movement, rows
 from trnsim.lower.kernels.tiles import Tensor, dtype_of
@@ -152,7 +152,7 @@ def trace(
     *,
     numerics: bool,
     lnc: int = 1,
-    schedule: SbufSchedule = FIRST,
+    schedule: SbufSchedule = FIRST_SCHEDULE,
     links: ExchangeIssuer | None = None,
     name: str = "graph",
 ) -> TracedProgram:

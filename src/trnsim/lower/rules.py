@@ -62,7 +62,7 @@ def kernel(*operations: type[Operation]) -> Callable[[Rule], Rule]:
     return declare
 
 
-_WAITING: Final = (Kind.ELEMENTWISE, Kind.LEAF, Kind.VIEW, Kind.ALIAS)
+_DEFERRED_KINDS: Final = (Kind.ELEMENTWISE, Kind.LEAF, Kind.VIEW, Kind.ALIAS)
 """Kinds of operations that their readers compute."""
 
 
@@ -78,7 +78,7 @@ def check(node: Node) -> None:
             "lowered for one",
             fix="take it out of the graph, and call the framework's collective between graphs",
         )
-    if node.kind not in _WAITING and type(node.operation) not in {*EMITTERS, Transpose}:
+    if node.kind not in _DEFERRED_KINDS and type(node.operation) not in {*EMITTERS, Transpose}:
         names = sorted(operation.name for operation in EMITTERS)
         raise NotModelled(
             f"{node.name} has no kernel yet; there are kernels for chains of elementwise "

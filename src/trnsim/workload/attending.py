@@ -26,9 +26,11 @@ from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.places import bias, rotated_heads
 from trnsim.workload.rank_graph import RankGraph
 
-_CACHING: Final = (Phase.DECODE, Phase.PREFILL)
+_CACHING_PHASES: Final = (Phase.DECODE, Phase.PREFILL)
+"""Phases that write keys and values to a cache."""
 _NO_NORM: Final = HeadNorm(Norm(), "")
-_KEPT: Final = 256
+_MOST_CACHED_FORMS: Final = 256
+"""Most forms of attention whose sizes are kept."""
 
 
 def attention(
@@ -43,7 +45,7 @@ def attention(
     return form(rank, model, setting, rows, wiring).result()
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MOST_CACHED_FORMS)
 def _sizes_of(form: Attention | LatentAttention) -> Attention | LatentAttention:
     """The attention with sizes alone, without wiring."""
     if isinstance(form, LatentAttention):
@@ -170,7 +172,7 @@ class _RankAttention:
 
     def _with_past(self, new: Value) -> Value:
         rank, model_pass = self.rank, self.model_pass
-        if model_pass.phase not in _CACHING or not self.form.is_causal:
+        if model_pass.phase not in _CACHING_PHASES or not self.form.is_causal:
             return new
         rank.write_cache(new, self.model.kv_bits)
         before = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
@@ -266,7 +268,7 @@ class _Grouped(_RankAttention):
             key, value = (rank.cached_input((*shape, width), bits) for width in widths)
             return key, value
         key, value = self._pair(rank.input(batch * self.keys, self.rows.shape[1], name="source"))
-        if self.model_pass.phase in _CACHING:
+        if self.model_pass.phase in _CACHING_PHASES:
             rank.write_cache(key, bits)
             rank.write_cache(value, bits)
         return key, value

@@ -25,10 +25,12 @@ from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import Bits, bits_of
 from trnsim.workload.summary import PartSummary, captured_summaries
 
-_CLASS: Final = "_class_name"
-_EXTRA: Final = "pip install 'trnsim[torch,models]'"
+_CLASS_KEY: Final = "_class_name"
+"""The key by which diffusers' configurations name a class."""
+_INSTALL_COMMAND: Final = "pip install 'trnsim[torch,models]'"
 _DTYPES: Final = {32: "float32", 16: "bfloat16"}
-_KEPT: Final = 64
+_MOST_CACHED_MODELS: Final = 64
+"""Most models, each with its pass and split, whose parts are kept."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class CapturedModel:
     @property
     def is_of_diffusers(self) -> bool:
         """True if diffusers builds it."""
-        return _CLASS in self.values
+        return _CLASS_KEY in self.values
 
     @property
     def max_positions(self) -> int:
@@ -125,8 +127,8 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
     Raises:
         BadInput: as `workload`.
     """
-    if _CLASS in config:
-        name = ConfigKeys(config, file).text(_CLASS)
+    if _CLASS_KEY in config:
+        name = ConfigKeys(config, file).text(_CLASS_KEY)
         return CapturedModel(model_name(file), name, json.dumps(dict(config)), file)
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type in FAMILIES or config.get("auto_map"):
@@ -161,12 +163,12 @@ def _models(model: CapturedModel) -> Any:
             f"{model.file}: no formula is known for {model.model_type!r}, so its model is built "
             f"and read, which needs {' and '.join(missing)}; formulas: "
             + ", ".join(sorted(FAMILIES)),
-            fix=_EXTRA + (" diffusers" if "diffusers" in missing else ""),
+            fix=_INSTALL_COMMAND + (" diffusers" if "diffusers" in missing else ""),
         )
     return import_module("trnsim.torch.models")
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MOST_CACHED_MODELS)
 def _blocks(model: CapturedModel, model_pass: Pass, split: Split) -> tuple[PartSummary, ...]:
     capture = _graph(model, model_pass, split)
     return captured_summaries(
@@ -200,7 +202,7 @@ def _config(model: CapturedModel, image: int = 0) -> Any:
     return of({**model.values, **({"image_size": image} if image else {})}, model.file)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MOST_CACHED_MODELS)
 def _parameters(model: CapturedModel) -> int:
     models = _models(model)
     if model.is_of_diffusers:

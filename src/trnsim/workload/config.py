@@ -39,7 +39,7 @@ _POSITIONS: Final = (
     "n_ctx",
 )
 """Keys of the longest sequence."""
-_MOST: Final = 1e6
+_STRETCH_FACTOR_END: Final = 1e6
 """Factor of stretched positions from which a file is refused."""
 
 
@@ -138,7 +138,11 @@ def _stretched(keys: ConfigKeys) -> int:
     factor = scaling.config.get("factor")
     if not original or factor is None:
         return 0
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < _MOST:
+    if (
+        isinstance(factor, bool)
+        or not isinstance(factor, int | float)
+        or not 0 < factor < _STRETCH_FACTOR_END
+    ):
         raise scaling.refuse("factor", factor, "a positive number", "it stretches places")
     return int(original * factor)
 

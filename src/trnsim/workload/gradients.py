@@ -22,12 +22,13 @@ from trnsim.workload.architecture import (
 from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, Split, bytes_of
 from trnsim.workload.summary import PartSummary
 
-_CORE: Final = ("scores", "values")
-_REVERSED: Final = {
+_ATTENTION_PRODUCTS: Final = ("scores", "values")
+"""Names of attention's two products."""
+_BACKWARD_KINDS: Final = {
     "all_gather": "reduce_scatter",
     "reduce_scatter": "all_gather",
 }
-"""The exchange of gradients for each exchange of values; other kinds are their own reverse."""
+"""The exchange of a gradient, by the exchange of the forward pass."""
 
 
 class Recompute(StrEnum):
@@ -75,7 +76,7 @@ def gradient_exchanges(exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
     return tuple(
         replace(exchange, times=2 * exchange.times)
         if exchange.axis is Axis.CONTEXT and exchange.kind == "all_gather"
-        else replace(exchange, kind=_REVERSED.get(exchange.kind, exchange.kind))
+        else replace(exchange, kind=_BACKWARD_KINDS.get(exchange.kind, exchange.kind))
         for exchange in exchanges
     )
 
@@ -103,7 +104,9 @@ def recomputation(summary: PartSummary, how: Recompute) -> PartSummary:
     products: tuple[Product, ...] = ()
     elementwise: tuple[Elementwise, ...] = ()
     if how is Recompute.SELECTIVE:
-        products = tuple(product for product in summary.products if product.name in _CORE)
+        products = tuple(
+            product for product in summary.products if product.name in _ATTENTION_PRODUCTS
+        )
         elementwise = tuple(part for part in summary.elementwise if part.name == "softmax")
     return PartSummary(summary.name, summary.times, products, elementwise)
 
@@ -219,11 +222,11 @@ class Optimizer:
         return 2 * self.state_bytes + gradient_bytes + weight_bytes + read
 
 
-_ZERO = "ZeRO (arXiv:1910.02054), section 3.1: a copy and two moments in float32, K = 12"
+_ZERO_SOURCE = "ZeRO (arXiv:1910.02054), section 3.1: a copy and two moments in float32, K = 12"
 OPTIMIZERS: Final = {
     optimizer.name: optimizer
     for optimizer in (
-        Optimizer("adamw", 4, 8, 14, _ZERO),
+        Optimizer("adamw", 4, 8, 14, _ZERO_SOURCE),
         Optimizer(
             "adamw-bf16", 0, 4, 14, "moments as short as weights, rounded by chance: no copy"
         ),

@@ -28,15 +28,27 @@ __all__ = ["ShippedModel", "config_file", "displayed", "hub_id", "model_name", "
 __all__ += ["shipped"]
 
 FOLDER: Final = Path(__file__).parent / "models"
-_CONFIG: Final = "config.json"
-_PIPELINE: Final = "model_index.json"
-_PREFIX: Final = "models--"
-_PART: Final = r"[\w.-]+"
-_NAME: Final = re.compile(rf"({_PART}/)?{_PART}", re.ASCII)
-_FILES: Final = (".json", ".py", ".pt2", ".jax", ".mlir", ".mlirbc", ".stablehlo", ".yaml", ".yml")
+_CONFIG_FILE: Final = "config.json"
+_PIPELINE_FILE: Final = "model_index.json"
+_FOLDER_PREFIX: Final = "models--"
+"""The beginning of the names of folders in the cache of Hugging Face's hub."""
+_NAME_PART: Final = r"[\w.-]+"
+_NAME: Final = re.compile(rf"({_NAME_PART}/)?{_NAME_PART}", re.ASCII)
+_FILE_ENDINGS: Final = (
+    ".json",
+    ".py",
+    ".pt2",
+    ".jax",
+    ".mlir",
+    ".mlirbc",
+    ".stablehlo",
+    ".yaml",
+    ".yml",
+)
 """Endings of paths, which no model's name has."""
-_NEAR: Final = 3
-_SHOWN: Final = 100
+_MOST_SIMILAR_NAMES: Final = 3
+"""Most similar names that an error lists."""
+_COMPARED_CHARS: Final = 100
 """Characters of a name that is compared with known ones."""
 
 
@@ -95,11 +107,15 @@ def config_file(stated: str) -> Path:
     """
     path = Path(stated)
     if _exists(path):
-        return path / _CONFIG if _is_folder_of_model(path) else path
+        return path / _CONFIG_FILE if _is_folder_of_model(path) else path
     file = named_file(stated)
     if file is not None:
         return file
-    if path.suffix.lower() in _FILES or not _NAME.fullmatch(stated) or stated.startswith("."):
+    if (
+        path.suffix.lower() in _FILE_ENDINGS
+        or not _NAME.fullmatch(stated)
+        or stated.startswith(".")
+    ):
         return path
     raise BadInput(
         f"{stated}: no such file, and no model of this name ships or lies in Hugging Face's cache",
@@ -128,9 +144,9 @@ def hub_id(file: Path) -> str:
         model = _by_name().get(file.stem.casefold())
         return model.id if model else ""
     folders = file.parts[-4:-2]
-    if len(folders) < 2 or folders[1] != "snapshots" or not folders[0].startswith(_PREFIX):  # noqa: PLR2004  the model's, and that of its revisions
+    if len(folders) < 2 or folders[1] != "snapshots" or not folders[0].startswith(_FOLDER_PREFIX):  # noqa: PLR2004  the model's, and that of its revisions
         return ""
-    return folders[0].removeprefix(_PREFIX).replace("--", "/")
+    return folders[0].removeprefix(_FOLDER_PREFIX).replace("--", "/")
 
 
 def displayed(file: Path) -> str:
@@ -146,7 +162,9 @@ def _exists(path: Path) -> bool:
 
 
 def _is_folder_of_model(path: Path) -> bool:
-    return path.is_dir() and (path / _CONFIG).is_file() and not (path / _PIPELINE).is_file()
+    return (
+        path.is_dir() and (path / _CONFIG_FILE).is_file() and not (path / _PIPELINE_FILE).is_file()
+    )
 
 
 def _hub() -> Path:
@@ -160,10 +178,13 @@ def _hub() -> Path:
 def _downloaded() -> Mapping[str, Path]:
     """Folders of the models in the cache, by id in lower case."""
     try:
-        folders = [folder for folder in _hub().iterdir() if folder.name.startswith(_PREFIX)]
+        folders = [folder for folder in _hub().iterdir() if folder.name.startswith(_FOLDER_PREFIX)]
     except OSError:
         return {}
-    return {folder.name[len(_PREFIX) :].replace("--", "/").casefold(): folder for folder in folders}
+    return {
+        folder.name[len(_FOLDER_PREFIX) :].replace("--", "/").casefold(): folder
+        for folder in folders
+    }
 
 
 def _cached(identity: str) -> Path | None:
@@ -172,7 +193,7 @@ def _cached(identity: str) -> Path | None:
     if folder is None:
         return None
     snapshot = _snapshot(folder)
-    names = (_CONFIG, _PIPELINE)
+    names = (_CONFIG_FILE, _PIPELINE_FILE)
     return next((snapshot / name for name in names if (snapshot / name).is_file()), None)
 
 
@@ -181,7 +202,7 @@ def _snapshot(folder: Path) -> Path:
     revisions = folder / "snapshots"
     if main.is_file():
         revision = files.read_text(main).strip()
-        if re.fullmatch(_PART, revision, re.ASCII) and revision not in (".", ".."):
+        if re.fullmatch(_NAME_PART, revision, re.ASCII) and revision not in (".", ".."):
             return revisions / revision
     known = sorted(revisions.iterdir()) if revisions.is_dir() else []
     return known[0] if len(known) == 1 else revisions
@@ -191,5 +212,5 @@ def _near(stated: str) -> str:
     """Clause of an error with known names that resemble another; "" without."""
     known = {name.casefold(): name for model in shipped() for name in (model.name, *model.names)}
     known |= {name: name for name in _downloaded()}
-    near = get_close_matches(stated[:_SHOWN].casefold(), known, _NEAR)
+    near = get_close_matches(stated[:_COMPARED_CHARS].casefold(), known, _MOST_SIMILAR_NAMES)
     return f"perhaps {' or '.join(known[name] for name in near)}; " if near else ""

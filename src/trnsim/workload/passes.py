@@ -38,7 +38,7 @@ from trnsim.workload.summary import PartSummary, graph_summary
 if TYPE_CHECKING:
     Half = Attention | LatentAttention | Mlp | Experts
 
-_PLAIN = Wiring(Norm())
+_PLAIN_WIRING = Wiring(Norm())
 
 
 def summaries(
@@ -222,7 +222,7 @@ class RankTower:
         """Graph of the head: the last norm, projections behind the layers, and the logits."""
         rank, tower = self._rank(), self.tower
         x = rank.input(self.rows, tower.hidden, name="hidden")
-        wiring = self.wiring or _PLAIN
+        wiring = self.wiring or _PLAIN_WIRING
         hidden = rank.norm(x, wiring.norm) if wiring.has_last_norm else x
         rank.shared.add(hidden.number)
         rank.passed = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
@@ -253,7 +253,7 @@ class RankTower:
         if tower.is_tied and split.tensor == 1:
             rank.named_inputs["table"] = words
         last = rank.first_rows(last, batch if is_prompt else self.rows, tower.width)
-        wiring = self.wiring or _PLAIN
+        wiring = self.wiring or _PLAIN_WIRING
         is_biased = wiring.has_score_bias
         scores = rank.product("scores of words", last, words, is_biased=is_biased, is_turned=True)
         scores = rank.times("scale", scores, wiring.scored)

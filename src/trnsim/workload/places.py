@@ -15,8 +15,8 @@ from trnsim.graph import Value
 from trnsim.workload.architecture import Rotary, Tower
 from trnsim.workload.rank_graph import RankGraph
 
-_FLOAT: Final = "float32"
-_HIDDEN: Final = -3.0e38
+_FLOAT_DTYPE: Final = "float32"
+_PADDING_SCORE: Final = -3.0e38
 """Term added to the score of a padding token."""
 
 
@@ -30,9 +30,9 @@ def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
     """Add cosines and sines [rows, width] of the angles of each position."""
     rank.operator("rotation")
     graph, half = rank.graph, rotary.width // 2
-    frequencies = rank.input(half, name=f"frequencies{rotary.table}", dtype=_FLOAT)
+    frequencies = rank.input(half, name=f"frequencies{rotary.table}", dtype=_FLOAT_DTYPE)
     numbers = rank.input(rows, name="places", dtype="int32")
-    wide = graph.elementwise("convert", numbers, dtype=_FLOAT)
+    wide = graph.elementwise("convert", numbers, dtype=_FLOAT_DTYPE)
     turned = graph.elementwise(
         "multiply",
         graph.broadcast_in_dim(wide, (rows, half), (0,)),
@@ -108,8 +108,8 @@ def slopes(rank: RankGraph, heads: int, keys: int) -> None:
     """Add ALiBi's bias of scores: the slope of the head times the position of the key."""
     rank.operator("slopes")
     graph, shape = rank.graph, (heads, keys)
-    own = rank.input(heads, name="slopes", dtype=_FLOAT)
-    numbers = graph.elementwise("convert", graph.iota(shape, 1), dtype=_FLOAT)
+    own = rank.input(heads, name="slopes", dtype=_FLOAT_DTYPE)
+    numbers = graph.elementwise("convert", graph.iota(shape, 1), dtype=_FLOAT_DTYPE)
     values = graph.elementwise("multiply", numbers, graph.broadcast_in_dim(own, shape, (0,)))
     rank.named_outputs["bias"] = rank.cast(values, rank.bits)
 
@@ -120,7 +120,7 @@ def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
     rank.operator("mask")
     wide = rank.graph.elementwise("convert", there, dtype=rank.kind(rank.bits))
     rank.named_outputs["bias"] = rank.graph.elementwise(
-        "multiply", rank.graph.elementwise("subtract", 1.0, wide), _HIDDEN
+        "multiply", rank.graph.elementwise("subtract", 1.0, wide), _PADDING_SCORE
     )
 
 

@@ -19,17 +19,25 @@ from trnsim.workload.families.keys import ConfigKeys
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""
-_USUAL: Final = 16
-_SCALE: Final = 16
-_FLOAT: Final = 32
-_BYTE: Final = 8
+_USUAL_BITS: Final = 16
+"""Bits of an element that is not quantized."""
+_SCALE_BITS: Final = 16
+"""Bits of a scale, where the configuration does not say."""
+_FLOAT_BITS: Final = 32
+_BYTE_BITS: Final = 8
 _MX_BLOCK: Final = 32
 _NV_BLOCK: Final = 16
 _BNB_BLOCK: Final = 64
 _BNB_NESTED: Final = 256
-_SKIPPED: Final = ("modules_to_not_convert", "ignore", "llm_int8_skip_modules", "ignored_layers")
-_MLP: Final = re.compile(r"(mlp|feed_forward|experts)(\W*|.*(up|down|gate)_proj.*)$")
-_ATTENTION: Final = re.compile(r"attn|attention")
+_SKIPPED_KEYS: Final = (
+    "modules_to_not_convert",
+    "ignore",
+    "llm_int8_skip_modules",
+    "ignored_layers",
+)
+"""Keys of the names of modules that are not quantized."""
+_MLP_NAME: Final = re.compile(r"(mlp|feed_forward|experts)(\W*|.*(up|down|gate)_proj.*)$")
+_ATTENTION_NAME: Final = re.compile(r"attn|attention")
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class _Method:
     """A quantization: bits of a weight, of a product's operands, and of keys and values."""
 
     weight: float
-    product: float = _USUAL
+    product: float = _USUAL_BITS
     kv: float = 0
     is_mlp_alone: bool = False
 
@@ -83,7 +91,7 @@ def _dtype_bits(keys: ConfigKeys) -> float:
     name = keys.first(("dtype", "torch_dtype"))
     dtype = keys.text(name).removeprefix("torch.") if name else "auto"
     if dtype == "auto":
-        return _USUAL
+        return _USUAL_BITS
     if dtype not in DTYPES:
         legal = ", ".join((*DTYPES, "auto"))
         raise keys.refuse(name or "", dtype, legal, "a checkpoint's dtype")
@@ -98,8 +106,10 @@ def _old_name(config: ConfigKeys) -> str:
 
 def _unconverted(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
     """True for each of attention and MLPs that no layer quantizes."""
-    names = [module for key in _SKIPPED for module in config.items(key, str, "names of modules")]
-    return _all_named(names, _ATTENTION, layers), _all_named(names, _MLP, layers)
+    names = [
+        module for key in _SKIPPED_KEYS for module in config.items(key, str, "names of modules")
+    ]
+    return _all_named(names, _ATTENTION_NAME, layers), _all_named(names, _MLP_NAME, layers)
 
 
 def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> bool:
@@ -120,8 +130,8 @@ def _fp8(config: ConfigKeys) -> _Method:
     Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.2.
     """
     block = config.items("weight_block_size", int, "rows and columns")
-    scale = _FLOAT / (block[0] * block[1]) if len(block) == 2 and min(block) > 0 else 0.0  # noqa: PLR2004  rows, columns
-    return _Method(_BYTE + scale, product=_BYTE)
+    scale = _FLOAT_BITS / (block[0] * block[1]) if len(block) == 2 and min(block) > 0 else 0.0  # noqa: PLR2004  rows, columns
+    return _Method(_BYTE_BITS + scale, product=_BYTE_BITS)
 
 
 def _integers(config: ConfigKeys) -> _Method:
@@ -131,9 +141,9 @@ def _integers(config: ConfigKeys) -> _Method:
     """
     name = "bits" if config.first(("bits",)) else "w_bit"
     bits = config.whole(name, default=4)
-    if bits > _BYTE:
-        raise config.refuse(name, bits, f"1 to {_BYTE}", "bits of a weight")
-    return _Method(_grouped(config, bits, _SCALE + bits))
+    if bits > _BYTE_BITS:
+        raise config.refuse(name, bits, f"1 to {_BYTE_BITS}", "bits of a weight")
+    return _Method(_grouped(config, bits, _SCALE_BITS + bits))
 
 
 def _bitsandbytes(config: ConfigKeys) -> _Method:
@@ -142,10 +152,10 @@ def _bitsandbytes(config: ConfigKeys) -> _Method:
     Source: LLM.int8() (arXiv:2208.07339), section 3; QLoRA (arXiv:2305.14314), section 3.
     """
     if not config.flag("load_in_4bit"):
-        return _Method(_BYTE, product=_BYTE)
-    scale: float = _FLOAT
+        return _Method(_BYTE_BITS, product=_BYTE_BITS)
+    scale: float = _FLOAT_BITS
     if config.flag("bnb_4bit_use_double_quant"):
-        scale = _BYTE + _FLOAT / _BNB_NESTED
+        scale = _BYTE_BITS + _FLOAT_BITS / _BNB_NESTED
     return _Method(4 + scale / _BNB_BLOCK)
 
 
@@ -159,9 +169,9 @@ def _compressed(config: ConfigKeys) -> _Method:
     group = groups.nested(first)
     weights = group.nested("weights")
     bits = weights.whole("num_bits")
-    of_scale = _BYTE if weights.text("type") == "float" and bits < _BYTE else _SCALE
+    of_scale = _BYTE_BITS if weights.text("type") == "float" and bits < _BYTE_BITS else _SCALE_BITS
     activations: Any = group.config.get("input_activations")
-    multiplied = group.nested("input_activations").whole("num_bits") if activations else _USUAL
+    multiplied = group.nested("input_activations").whole("num_bits") if activations else _USUAL_BITS
     cache: Any = config.config.get("kv_cache_scheme")
     kv = config.nested("kv_cache_scheme").whole("num_bits") if cache else 0
     return _Method(_grouped(weights, bits, of_scale), multiplied, kv)
@@ -173,7 +183,7 @@ def _mxfp4(config: ConfigKeys) -> _Method:
     Source: OCP Microscaling Formats (MX) Specification 1.0, table 1.
     """
     del config
-    return _Method(4 + _BYTE / _MX_BLOCK, is_mlp_alone=True)
+    return _Method(4 + _BYTE_BITS / _MX_BLOCK, is_mlp_alone=True)
 
 
 def _modelopt(config: ConfigKeys) -> _Method:
@@ -182,7 +192,10 @@ def _modelopt(config: ConfigKeys) -> _Method:
     Source: NVIDIA, TensorRT Model Optimizer, formats of config.json.
     """
     algorithm = config.text("quant_algo", "FP8")
-    kinds = {"FP8": _Method(_BYTE, _BYTE), "NVFP4": _Method(4 + _BYTE / _NV_BLOCK, 4)}
+    kinds = {
+        "FP8": _Method(_BYTE_BITS, _BYTE_BITS),
+        "NVFP4": _Method(4 + _BYTE_BITS / _NV_BLOCK, 4),
+    }
     if algorithm not in kinds:
         raise config.refuse("quant_algo", algorithm, ", ".join(kinds), "bits of others are unknown")
     return kinds[algorithm]

@@ -19,9 +19,9 @@ from trnsim.workload.architecture import Norm
 from trnsim.workload.operators import ACTIVATIONS, Axis
 
 _ELEMENT_TYPES: Final = {8: "float8_e4m3", 16: "bfloat16", 32: "float32"}
-_WIDE: Final = 32
-_PLAIN: Final = Norm()
-_QUICK: Final = 1.702
+_FLOAT_BITS: Final = 32
+_PLAIN_NORM: Final = Norm()
+_QUICK_GELU_FACTOR: Final = 1.702
 """Source: transformers 5.23, activations.py, QuickGELUActivation."""
 
 
@@ -135,7 +135,7 @@ class RankGraph:
 
     def table(self, elements: int, name: str) -> Value:
         """Constants in float32 that are no parameters."""
-        value = self.graph.input((elements,), self.kind(_WIDE))
+        value = self.graph.input((elements,), self.kind(_FLOAT_BITS))
         self.names[value.number] = f"{self.half}.{name}" if self.half else name
         return value
 
@@ -162,7 +162,7 @@ class RankGraph:
         self.operator(name)
         lhs = self.cast(rows, self.weights[weight.number].multiplied)
         contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_turned
-        kind = self.kind(_WIDE if is_biased else self.bits)
+        kind = self.kind(_FLOAT_BITS if is_biased else self.bits)
         product = self.graph.dot_general(lhs, weight, contracting, kind)
         if not is_biased:
             return product
@@ -183,11 +183,11 @@ class RankGraph:
             return value
         return self.graph.elementwise("convert", value, dtype=kind)
 
-    def norm(self, x: Value, norm: Norm = _PLAIN, name: str = "norm", heads: int = 0) -> Value:
+    def norm(self, x: Value, norm: Norm = _PLAIN_NORM, name: str = "norm", heads: int = 0) -> Value:
         """A norm over the last dimension; with `heads`, each of [*, H, T, D] has own weights."""
         self.operator(name)
         graph, last = self.graph, len(x.shape) - 1
-        wide = self.cast(x, _WIDE)
+        wide = self.cast(x, _FLOAT_BITS)
         if norm.is_centered:
             mean = graph.elementwise(
                 "multiply", graph.reduce("add", wide, (last,)), 1 / x.shape[-1]
@@ -209,7 +209,7 @@ class RankGraph:
             shape = (heads, 1, width) if heads else (width,)
             vector = self.vector(math.prod(shape), f"{name} {part}", *shape)
             if norm.offset and part == "weight":
-                wide = self.cast(vector, _WIDE)
+                wide = self.cast(vector, _FLOAT_BITS)
                 vector = self.graph.elementwise("add", wide, norm.offset)
             x = self._by_head(x, operation, vector) if heads else self.along(x, operation, vector)
         return self.cast(x, self.bits)
@@ -223,7 +223,7 @@ class RankGraph:
         """An activation of each element, by its name in transformers."""
         for operation in ACTIVATIONS[name]:
             if operation == "quick_gelu":
-                turned = self.graph.elementwise("multiply", x, _QUICK)
+                turned = self.graph.elementwise("multiply", x, _QUICK_GELU_FACTOR)
                 x = self.graph.elementwise(
                     "multiply", x, self.graph.elementwise("logistic", turned)
                 )

@@ -10,10 +10,11 @@ from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
-_KEPT: Final = 256
+_MOST_CACHED_MODELS: Final = 256
+"""Most models, each with its split, whose layers are kept."""
 
 
-@lru_cache(_KEPT)
+@lru_cache(_MOST_CACHED_MODELS)
 def _layers(model: Architecture, split: Split) -> tuple[PartSummary, ...]:
     """Summaries of all towers on one rank; lengths do not matter for parameters."""
     return summaries(model, Pass(Phase.TRAIN, 1, 1), split)

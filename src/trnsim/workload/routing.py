@@ -15,8 +15,8 @@ from trnsim.graph import TensorType, Value
 from trnsim.workload.architecture import Experts
 from trnsim.workload.rank_graph import RankGraph
 
-_FLOAT: Final = "float32"
-_LEAST: Final = 1e-20
+_FLOAT_DTYPE: Final = "float32"
+_WEIGHT_SUM_EPSILON: Final = 1e-20
 """Term added to the sum of weights before the division (DeepSeek-V3)."""
 
 
@@ -79,7 +79,7 @@ class ExpertRows:
             weights = self._function(weights, "softmax") if is_late else weights
         if routing.is_normed:
             total = graph.reduce("add", weights, (1,))
-            total = graph.elementwise("add", total, _LEAST)
+            total = graph.elementwise("add", total, _WEIGHT_SUM_EPSILON)
             weights = self._by_row(weights, "divide", total)
         return places, self.rank.times("routing", weights, routing.factor)
 
@@ -116,7 +116,7 @@ class ExpertRows:
         shape = tokens, routing.kept, routing.groups
         numbers = graph.broadcast_in_dim(best_groups, shape, (0, 1))
         same = graph.elementwise(
-            "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT, direction="EQ"
+            "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT_DTYPE, direction="EQ"
         )
         is_kept = graph.reduce("add", same, (1,))
         wide = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
@@ -127,14 +127,14 @@ class ExpertRows:
         """The choice with rows sorted by expert."""
         graph, (count,) = self.graph, experts.shape
         self.rank.operator("order of experts")
-        numbers = graph.elementwise("convert", experts, dtype=_FLOAT)
+        numbers = graph.elementwise("convert", experts, dtype=_FLOAT_DTYPE)
         order = graph.top_k(graph.elementwise("negate", numbers), count)
         shape = count, self.mlp.count
         same = graph.elementwise(
             "compare",
             graph.broadcast_in_dim(experts, shape, (0,)),
             graph.iota(shape, 1),
-            dtype=_FLOAT,
+            dtype=_FLOAT_DTYPE,
             direction="EQ",
         )
         lengths = graph.reshape(graph.reduce("add", same, (0,)), (1, self.mlp.count))
@@ -146,7 +146,7 @@ class ExpertRows:
         """Each token repeated for each of its experts: [rows x experts of a token, hidden]."""
         graph, (count, hidden) = self.graph, rows.shape
         if self.choice.order is not None:
-            numbers = graph.elementwise("convert", self.choice.order, dtype=_FLOAT)
+            numbers = graph.elementwise("convert", self.choice.order, dtype=_FLOAT_DTYPE)
             middle = graph.elementwise("add", numbers, 0.5)
             tokens = graph.elementwise("multiply", middle, 1 / self.per_token)
             tokens = graph.elementwise("floor", tokens)

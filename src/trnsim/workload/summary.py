@@ -27,19 +27,23 @@ from trnsim.graph.ops.rounding import Convert
 from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, bytes_of
 from trnsim.workload.rank_graph import RankGraph, Use, Weight
 
-_OF_LAYER: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
-_MOVED: Final = (Kind.ALIAS, Kind.VIEW)
+_LAYER_NAME: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
+"""The path of a module up to the number of its layer."""
+_MOVING_KINDS: Final = (Kind.ALIAS, Kind.VIEW)
+"""Kinds of operations that compute nothing."""
 _CACHED_RANK: Final = 4
+"""Number of dimensions of a cache of keys or values: [B, H, T, D]."""
 _STACKED_RANK: Final = 3
 """Number of dimensions of a weight that holds a matrix for each expert."""
 _GRADIENT_PRODUCTS: Final = 2.5
 """Products of attention's gradients for each of its own: five for two."""
-_FLOP: Final = 2
-_IN_AND_OUT: Final = 2
+_FLOP_OF_MULTIPLY_ADD: Final = 2
+_PASSES_OF_ELEMENT: Final = 2
+"""Passes of an element that is read and written."""
 CAST: Final = "cast"
 """Name of conversions of type, whatever operator they are part of."""
 _NORMS: Final = "norms and residuals"
-_COUNTED: Final = {
+_COUNTED_OPERATORS: Final = {
     "lookup": "lookup",
     "places": "lookup",
     "norm": _NORMS,
@@ -135,7 +139,7 @@ def _parts(nodes: Iterable[Node]) -> list[tuple[str, list[Node]]]:
     parts: dict[str, list[Node]] = {}
     last = ""
     for node in nodes:
-        experts_used = _OF_LAYER.match(node.origin.module if node.origin else "")
+        experts_used = _LAYER_NAME.match(node.origin.module if node.origin else "")
         last = experts_used[1] if experts_used else last
         key = experts_used[1] if experts_used else f"\0{last}"
         parts.setdefault(key, []).append(node)
@@ -164,7 +168,7 @@ class _Reader:
             self._follow(node)
 
     def _follow(self, node: Node) -> None:
-        is_moved = node.kind in _MOVED or isinstance(node.operation, Transpose | Reshape)
+        is_moved = node.kind in _MOVING_KINDS or isinstance(node.operation, Transpose | Reshape)
         is_cast = node.kind is Kind.ELEMENTWISE and len(node.operands) == 1
         source = self.origin.get(node.values[0].number) if node.values else None
         if source is None:
@@ -230,7 +234,7 @@ class _Reader:
         image, taps = node.values
         k, n = math.prod(taps.shape[1:]), taps.shape[0] // operation.groups
         flop = operation.flop(*node.operand_types)
-        m = flop / (_FLOP * k * n * operation.groups)
+        m = flop / (_FLOP_OF_MULTIPLY_ADD * k * n * operation.groups)
         weight = self.origin.get(taps.number)
         bits = _bits(weight) if weight else 0
         return Product(_operator(node), m, k, n, operation.groups, bits, bits=_bits(image))
@@ -253,13 +257,14 @@ class _Reader:
     def _once(self, value: Value) -> int:
         """Elements of a value before it was repeated."""
         least, maker = value.type.elements, self.rank.graph.maker(value)
-        while maker is not None and isinstance(maker.operation, _REPEATING):
+        while maker is not None and isinstance(maker.operation, _REPEATING_OPERATIONS):
             value = maker.values[0]
             least, maker = min(least, value.type.elements), self.rank.graph.maker(value)
         return least
 
 
-_REPEATING: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)
+_REPEATING_OPERATIONS: Final = (BroadcastInDim, Reshape, Slice, Transpose, Convert)
+"""Operations that a value passes unchanged, or repeated, or in part."""
 
 
 class _BuiltReader(_Reader):
@@ -275,9 +280,9 @@ class _BuiltReader(_Reader):
             multiplied = [product for node in group for product in self.products(node)]
             products += multiplied
             exchanges += [exchange for node in group for exchange in _exchanges(node)]
-            if operator in _COUNTED:
-                passed = _IN_AND_OUT * group[-1].result.type.elements
-                elementwise.append(Elementwise(_COUNTED[operator], passed))
+            if operator in _COUNTED_OPERATORS:
+                passed = _PASSES_OF_ELEMENT * group[-1].result.type.elements
+                elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], passed))
             elementwise += [_softmax(product) for product in multiplied if product.name == "scores"]
         cache = Cache(self._bytes(rank.cached), self._bytes(rank.kept))
         return PartSummary(
@@ -361,7 +366,7 @@ def _is_choice(node: Node) -> bool:
 
 def _softmax(scores: Product) -> Elementwise:
     """The softmax of unmasked scores, each read and written."""
-    elements = _IN_AND_OUT * scores.m * scores.n * scores.times * scores.causal
+    elements = _PASSES_OF_ELEMENT * scores.m * scores.n * scores.times * scores.causal
     return Elementwise("softmax", elements)
 
 

@@ -18,9 +18,9 @@ from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import towers
 from trnsim.workload.rank_graph import RankGraph
 
-_NORMED: Final = ("before", "around")
+_PRECEDING_NORMS: Final = ("before", "around")
 """Positions of norms (`Wiring.placed`) that precede the shared products."""
-_WORDS: Final = ("words", "places", "kinds", "mask", "labels")
+_INPUT_NAMES: Final = ("words", "places", "kinds", "mask", "labels")
 """Names of the inputs of a pass, in order."""
 
 
@@ -83,7 +83,9 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
 def _training_graph(model: Architecture, joined: _Joined, split: Split) -> WholeGraph:
     """The loss, and its gradient by every parameter."""
     loss, ranks = joined.flows.get("loss"), split.tensor
-    is_shared = all(tower.wiring and tower.wiring.placed in _NORMED for tower in model.towers)
+    is_shared = all(
+        tower.wiring and tower.wiring.placed in _PRECEDING_NORMS for tower in model.towers
+    )
     if loss is None or (ranks > 1 and not is_shared):
         raise NotModelled(f"a step of {model.model_type} over {ranks} tensor ranks")
     exchange = AllReduce((tuple(range(ranks)),))
@@ -145,7 +147,7 @@ class _Joined:
             if own:
                 self.own[f"{path}{own}"] = outer
             is_weight = value.number in rank.weights or value.number in rank.names
-            if is_weight or (name and name not in _WORDS):
+            if is_weight or (name and name not in _INPUT_NAMES):
                 self.weights.add(outer.number)
             if value.number in rank.weights:
                 self.trained.add(outer.number)

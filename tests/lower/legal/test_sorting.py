@@ -73,7 +73,7 @@ def test_along_either_end(agree, shape, dim):
 @pytest.mark.parametrize("is_descending", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint32, bfloat16])
 def test_long_rows_are_ordered_by_counting(values, dtype, is_descending, monkeypatch):
-    monkeypatch.setattr(sorting, "_LONGEST", 8)
+    monkeypatch.setattr(sorting, "_LONGEST_ROW", 8)
     numbers = FLOATS if dtype != np.uint32 else [5, 2**32 - 1, 0]
     with np.errstate(over="ignore"):
         keys = np.resize(np.array(numbers), (3, 27)).astype(dtype)
@@ -86,5 +86,5 @@ def test_long_rows_are_ordered_by_counting(values, dtype, is_descending, monkeyp
 
 @pytest.mark.slow
 def test_the_longest_rows_of_both_kinds(agree):
-    for length in (sorting._LONGEST, sorting._LONGEST + 1):
+    for length in (sorting._LONGEST_ROW, sorting._LONGEST_ROW + 1):
         agree(Sort(0), np.random.default_rng(0).integers(0, 99, length).astype(np.int8))

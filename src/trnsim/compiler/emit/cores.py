@@ -31,9 +31,9 @@ from trnsim.nki import language as nl
 
 _PIECE_BYTES: Final = 2048
 """Bytes of a partition in one transfer: 256 KiB in all, about as long as its fixed cost."""
-_SHORT: Final = 256
+_MOST_SENDRECV_ELEMENTS: Final = 256
 """Most elements of a partition that the GpSimd Engine's own DMA sends (nki.isa.sendrecv)."""
-_SENDS: Final = 4
+_MOST_SENDRECVS: Final = 4
 """Most transfers of the GpSimd Engine in one exchange."""
 _LOADED_BYTES: Final = 8 * 1024
 """Bytes of a partition that are loaded from HBM at a time."""
@@ -70,7 +70,7 @@ def _summed(tile: Tensor) -> Tensor:
 def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     """Slices of a tile for one transfer each: neighbouring blocks, or some columns of a block."""
     rows, blocks, columns = tile.shape
-    most = _SHORT if _is_short(tile) else _PIECE_BYTES // tile.dtype.itemsize
+    most = _MOST_SENDRECV_ELEMENTS if _is_short(tile) else _PIECE_BYTES // tile.dtype.itemsize
     for block, count in tiles.pieces(blocks, max(1, most // columns)):
         for at, width in tiles.pieces(columns, most):
             yield slice(0, rows), slice(block, block + count), slice(at, at + width)
@@ -78,7 +78,7 @@ def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
 
 def _is_short(tile: Tensor) -> bool:
     """True if a tile goes by the GpSimd Engine's own DMA, past weights that wait to be loaded."""
-    return bool(tile.shape[1] * tile.shape[2] <= _SHORT * _SENDS)
+    return bool(tile.shape[1] * tile.shape[2] <= _MOST_SENDRECV_ELEMENTS * _MOST_SENDRECVS)
 
 
 def _swap(tile: Tensor, received: Tensor, part: tuple[slice, slice, slice]) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 
 from trnsim.compiler.ncc.calls import CompileTarget, FrameworkCall
 
-_WIDE: Final = ("int32", "int64")
-_SHORT: Final = ("int8", "int16", "uint8", "bool")
+_WIDE_INTEGERS: Final = ("int32", "int64")
+_SHORT_INTEGERS: Final = ("int8", "int16", "uint8", "bool")
 _PRODUCTS: Final = frozenset(
     {
         *("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear"),
@@ -72,7 +72,7 @@ def _is_dilated_twice(call: FrameworkCall, _: CompileTarget) -> bool:
 
 
 def _is_topk_of_integers(call: FrameworkCall, _: CompileTarget) -> bool:
-    return call.name == "topk" and call.tensors[0].dtype in _WIDE
+    return call.name == "topk" and call.tensors[0].dtype in _WIDE_INTEGERS
 
 
 def _combines(call: FrameworkCall) -> bool:
@@ -86,15 +86,15 @@ def _combines(call: FrameworkCall) -> bool:
 
 def _reduces_integers(call: FrameworkCall, _: CompileTarget) -> bool:
     if call.name == "scatter_reduce":
-        return any(tensor.dtype in (*_WIDE, *_SHORT) for tensor in call.results)
-    return _combines(call) and any(tensor.dtype in _SHORT for tensor in call.results)
+        return any(tensor.dtype in (*_WIDE_INTEGERS, *_SHORT_INTEGERS) for tensor in call.results)
+    return _combines(call) and any(tensor.dtype in _SHORT_INTEGERS for tensor in call.results)
 
 
 def _scatters_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     return (
         "scatter" not in target.flags.implicit_integer_downcast
         and _combines(call)
-        and any(tensor.dtype in _WIDE for tensor in call.results)
+        and any(tensor.dtype in _WIDE_INTEGERS for tensor in call.results)
     )
 
 
@@ -111,7 +111,7 @@ def _multiplies_integers(call: FrameworkCall, target: CompileTarget) -> bool:
     """True for products of wide integers; Trn1 multiplies 32-bit integers, with a warning."""
     if call.name not in _PRODUCTS or "dot" in target.flags.implicit_integer_downcast:
         return False
-    refused = ("int64",) if target.chip.core.features.int32_matmul else _WIDE
+    refused = ("int64",) if target.chip.core.features.int32_matmul else _WIDE_INTEGERS
     return any(tensor.dtype in refused for tensor in call.tensors)
 
 
@@ -124,7 +124,7 @@ def _adds_over_cores(name: str, flag: str) -> Check:
         return (
             is_collective
             and not is_permitted
-            and any(tensor.dtype in _WIDE for tensor in call.tensors)
+            and any(tensor.dtype in _WIDE_INTEGERS for tensor in call.tensors)
         )
 
     return check

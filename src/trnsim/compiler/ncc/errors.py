@@ -36,8 +36,8 @@ class NccError:
         return f"{_PAGES}/{self.code.removeprefix('NCC_')}.rst"
 
 
-_SHARD: Final = "split the model over more NeuronCores: tensor or pipeline parallelism"
-_SMALLER: Final = "a smaller batch or shorter sequences, or tensor or pipeline parallelism"
+_SHARD_REMEDY: Final = "split the model over more NeuronCores: tensor or pipeline parallelism"
+_SMALLER_REMEDY: Final = "a smaller batch or shorter sequences, or tensor or pipeline parallelism"
 _LIMIT: Final = (
     "No page gives the limit. 5,000,000 is the number that neuronx-cc prints in a public report "
     "(aws-neuron-sdk issue 819, XTP002)."
@@ -51,7 +51,7 @@ _DEFAULT: Final = (
     "The page says that the default refuses; the reference of --implicit-integer-downcast says "
     "that it permits, and so do the release notes of Neuron 2.32. The latter hold here."
 )
-_CAST: Final = "cast the operands to a floating-point type first"
+_CAST_REMEDY: Final = "cast the operands to a floating-point type first"
 
 _ROWS: Final = (
     NccError(
@@ -70,7 +70,7 @@ _ROWS: Final = (
     NccError(
         "NCC_EOOM001",
         "the graph's tensors do not fit in HBM together",
-        _SMALLER,
+        _SMALLER_REMEDY,
         reading=_MEMORY,
         is_final=True,
     ),
@@ -112,11 +112,11 @@ _ROWS: Final = (
         "F8E4M3FNUZ, F8E4M3B11FNUZ and F8E5M2FNUZ are not supported",
         "cast it, for example to float16",
     ),
-    NccError("NCC_EVRF007", "the program has too many instructions", _SHARD, reading=_LIMIT),
+    NccError("NCC_EVRF007", "the program has too many instructions", _SHARD_REMEDY, reading=_LIMIT),
     NccError(
         "NCC_EVRF009",
         "the graph's inputs and outputs do not fit in HBM",
-        _SMALLER,
+        _SMALLER_REMEDY,
         reading=_MEMORY,
         is_final=True,
     ),
@@ -160,7 +160,7 @@ _ROWS: Final = (
     NccError(
         "NCC_EVRF035",
         "the Tensor Engine multiplies no integers of 32 or 64 bits",
-        f"{_CAST}, or --implicit-integer-downcast=dot, which multiplies in float32",
+        f"{_CAST_REMEDY}, or --implicit-integer-downcast=dot, which multiplies in float32",
         reading=_DEFAULT,
     ),
     NccError(
@@ -177,13 +177,13 @@ _ROWS: Final = (
     NccError(
         "NCC_EVRF060",
         "a scatter combines integers of 32 or 64 bits in float32 alone",
-        f"{_CAST}, or --implicit-integer-downcast=scatter",
+        f"{_CAST_REMEDY}, or --implicit-integer-downcast=scatter",
         reading=_DEFAULT,
     ),
     NccError(
         "NCC_EVRF061",
         "an all-reduce adds integers of 32 or 64 bits in float32 alone",
-        f"{_CAST}, or --implicit-integer-downcast=all_reduce",
+        f"{_CAST_REMEDY}, or --implicit-integer-downcast=all_reduce",
         reading=_DEFAULT,
     ),
     NccError(
@@ -195,13 +195,13 @@ _ROWS: Final = (
     NccError(
         "NCC_EVRF063",
         "a reduce-scatter adds integers of 32 or 64 bits in float32 alone",
-        f"{_CAST}, or --implicit-integer-downcast=reduce_scatter",
+        f"{_CAST_REMEDY}, or --implicit-integer-downcast=reduce_scatter",
         reading=_DEFAULT,
     ),
     NccError(
         "NCC_EXSP001",
         "what the graph keeps between operations does not fit in HBM",
-        _SMALLER,
+        _SMALLER_REMEDY,
         reading=_MEMORY,
         is_final=True,
     ),

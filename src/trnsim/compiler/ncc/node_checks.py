@@ -22,11 +22,13 @@ from trnsim.graph.ops.reductions import ReduceWindow, TopK
 from trnsim.graph.types import Array
 from trnsim.lower.control import graphs
 
-_WIDE: Final = ("int32", "uint32")
-_SHORT: Final = ("int16", "int8", "uint8", "bool")
-_OF_TYPES: Final = "NCC_EVRF051"
+_WIDE_INTEGERS: Final = ("int32", "uint32")
+_SHORT_INTEGERS: Final = ("int16", "int8", "uint8", "bool")
+_E4M3FN_CODE: Final = "NCC_EVRF051"
+"""The code of elements of float8_e4m3fn, which is reported once."""
 _E4M3FN: Final = "float8_e4m3fn"
-_UNKNOWN: Final = (Kind.CONTROL, Kind.COLLECTIVE, Kind.CALL, Kind.CONTRACTION)
+_UNCOMPUTED_KINDS: Final = (Kind.CONTROL, Kind.COLLECTIVE, Kind.CALL, Kind.CONTRACTION)
+"""Kinds of operations whose results a check does not compute."""
 _PLACES_MAX: Final = 1 << 18
 """Most elements of an index tensor whose values are computed for a check of bounds."""
 
@@ -43,8 +45,8 @@ def nodes_refused(
     for node in graph.nodes:
         number = node.result.number
         for code, check in (_OF_ANY if number in called else _OF_GRAPHS).items():
-            if check(node, target) and not (code == _OF_TYPES and is_said):
-                is_said = is_said or code == _OF_TYPES
+            if check(node, target) and not (code == _E4M3FN_CODE and is_said):
+                is_said = is_said or code == _E4M3FN_CODE
                 yield code, _text(node), number
         for code, reach in places.past_the_end(node):
             yield code, f"{_text(node)}: {reach}", number
@@ -73,7 +75,7 @@ def _above(steps: tuple[int, ...]) -> bool:
 
 
 def _is_topk_of_integers(node: Node, _: CompileTarget) -> bool:
-    return isinstance(node.operation, TopK) and node.operand_types[0].dtype in _WIDE
+    return isinstance(node.operation, TopK) and node.operand_types[0].dtype in _WIDE_INTEGERS
 
 
 def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
@@ -82,13 +84,16 @@ def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
 
 def _shifts_short(node: Node, _: CompileTarget) -> bool:
     return (
-        isinstance(node.operation, ShiftRightArithmetic) and node.operand_types[0].dtype in _SHORT
+        isinstance(node.operation, ShiftRightArithmetic)
+        and node.operand_types[0].dtype in _SHORT_INTEGERS
     )
 
 
 def _combines(dtypes: tuple[str, ...]) -> Callable[[Node, CompileTarget], bool]:
     def check(node: Node, target: CompileTarget) -> bool:
-        is_permitted = dtypes is _WIDE and "scatter" in target.flags.implicit_integer_downcast
+        is_permitted = (
+            dtypes is _WIDE_INTEGERS and "scatter" in target.flags.implicit_integer_downcast
+        )
         op = node.operation
         is_combining = isinstance(op, Scatter) and op.op != "assign"
         return is_combining and not is_permitted and node.result.dtype in dtypes
@@ -100,7 +105,7 @@ def _adds_integers(kind: Any, flag: str) -> Callable[[Node, CompileTarget], bool
     def check(node: Node, target: CompileTarget) -> bool:
         is_permitted = flag in target.flags.implicit_integer_downcast
         is_reduction = isinstance(node.operation, kind)
-        return is_reduction and not is_permitted and node.operand_types[0].dtype in _WIDE
+        return is_reduction and not is_permitted and node.operand_types[0].dtype in _WIDE_INTEGERS
 
     return check
 
@@ -113,17 +118,17 @@ def _is_of_e4m3fn(node: Node, target: CompileTarget) -> bool:
 
 
 _OF_ANY: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
-    _OF_TYPES: _is_of_e4m3fn,
+    _E4M3FN_CODE: _is_of_e4m3fn,
 }
 _OF_GRAPHS: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
     **_OF_ANY,
     "NCC_EVRF010": _has_gaps_twice,
     "NCC_EVRF011": _has_gaps_and_strides,
     "NCC_EVRF013": _is_topk_of_integers,
-    "NCC_EVRF016": _combines(_SHORT),
+    "NCC_EVRF016": _combines(_SHORT_INTEGERS),
     "NCC_EVRF018": _has_dilated_windows,
     "NCC_EVRF022": _shifts_short,
-    "NCC_EVRF060": _combines(_WIDE),
+    "NCC_EVRF060": _combines(_WIDE_INTEGERS),
     "NCC_EVRF061": _adds_integers(AllReduce, "all_reduce"),
     "NCC_EVRF063": _adds_integers(ReduceScatter, "reduce_scatter"),
 }
@@ -161,7 +166,7 @@ class _Places:
         """Record a node whose operands are computed of iotas and constants alone."""
         op = node.operation
         is_first = isinstance(op, Iota | Constant)
-        if node.kind in _UNKNOWN or node.result.type.elements > _PLACES_MAX:
+        if node.kind in _UNCOMPUTED_KINDS or node.result.type.elements > _PLACES_MAX:
             return
         if is_first or (node.values and all(v.number in self._maker for v in node.values)):
             self._maker.update({value.number: node for value in node.results})

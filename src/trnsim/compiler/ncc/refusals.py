@@ -53,7 +53,7 @@ class Refusal:
 
     def error(self) -> EmulatorError:
         """The refusal as an error to raise."""
-        kind = OutOfMemory if self.code in _OF_MEMORY else CompilerRefusal
+        kind = OutOfMemory if self.code in _MEMORY_CODES else CompilerRefusal
         page = self.documented
         return kind(self.reason, fix=page.fix, source=page.source, line=self.line)
 
@@ -62,7 +62,8 @@ class Refusal:
         return f"{self.reason}\n  fix: {self.documented.fix}{at}"
 
 
-_OF_MEMORY = ("NCC_EOOM001", "NCC_EXSP001", "NCC_EVRF009")
+_MEMORY_CODES = ("NCC_EOOM001", "NCC_EXSP001", "NCC_EVRF009")
+"""Codes of programs that do not fit in memory."""
 
 
 def refusals(

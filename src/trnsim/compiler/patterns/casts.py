@@ -26,8 +26,10 @@ from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.rounding import BitcastConvert, Convert
 
 _F32: Final = "float32"
-_OF_BITS: Final = (Reinterpret, BitcastConvert)
-_LOGS: Final = AttentionBackward.operands.index("logs")
+_BIT_CASTS: Final = (Reinterpret, BitcastConvert)
+"""Operations that read the bits of their operand."""
+_LOGS_OPERAND: Final = AttentionBackward.operands.index("logs")
+"""Position of the operand of logarithms, which stays float32."""
 
 
 def apply_casts(graph: Graph, flags: Flags) -> Graph:
@@ -121,7 +123,7 @@ class _Casting:
             operand
             if not isinstance(operand, Value)
             else self.as_before(operand)
-            if is_backward and place == _LOGS
+            if is_backward and place == _LOGS_OPERAND
             else way(operand)
             for place, operand in enumerate(node.operands)
         ]
@@ -148,7 +150,7 @@ class _Casting:
 
 def _has_own_types(node: Node) -> bool:
     """True if a node needs its types: it runs the user's code, or reads bits."""
-    return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, _OF_BITS)
+    return node.kind in (Kind.CONTROL, Kind.CALL) or isinstance(node.operation, _BIT_CASTS)
 
 
 def _retyped(operation: Operation, dtype: str) -> Operation:

@@ -13,7 +13,8 @@ from typing import Final
 from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
-_AHEAD: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDUCTION)
+_HOISTED_KINDS: Final = (Kind.ELEMENTWISE, Kind.ALIAS, Kind.VIEW, Kind.KERNEL, Kind.REDUCTION)
+"""Kinds of operations that are computed ahead of time where they read weights alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,11 @@ def _bytes_of_weights(graph: Graph, weights: frozenset[int]) -> dict[int, int]:
     nbytes = {v.number: v.type.nbytes for v in graph.inputs if v.number in weights}
     for node in graph.nodes:
         values = node.values
-        if values and node.kind in _AHEAD and all(value.number in nbytes for value in values):
+        if (
+            values
+            and node.kind in _HOISTED_KINDS
+            and all(value.number in nbytes for value in values)
+        ):
             weight_bytes = sum(nbytes[value.number] for value in values)
             nbytes |= {v.number: min(v.type.nbytes, weight_bytes) for v in node.results}
     return nbytes

@@ -11,13 +11,13 @@ from trnsim.graph import Kind
 from trnsim.graph.ops.leaves import Rng
 from trnsim.graph.rewriting import ANY, Match, Pattern
 
-_ANEW: Final = (Kind.COLLECTIVE, Kind.CONTROL, Kind.CALL)
+_UNMERGED_KINDS: Final = (Kind.COLLECTIVE, Kind.CONTROL, Kind.CALL)
 """Kinds of operations that run each time that they are written."""
 
 
 def _is_second(match: Match) -> bool:
     node = match.node
-    is_anew = node.kind in _ANEW or isinstance(node.operation, Rng)
+    is_anew = node.kind in _UNMERGED_KINDS or isinstance(node.operation, Rng)
     return not is_anew and match.twin() is not None
 
 

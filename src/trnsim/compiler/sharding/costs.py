@@ -22,7 +22,7 @@ from trnsim.profile.measures.metrics import peak_flop_per_s
 _MOVING_LEAST: Final = 64
 """Fewest moving columns that a product is priced with (trainium_inferentia2_arch.rst: MM)."""
 
-_AT_ONCE: Final = 4
+_CONCURRENT_OPERATIONS: Final = 4
 """Elementwise operations that run at the same time: two an instruction, on two engines."""
 _SLICE_S: Final = 1e-9
 """Time to slice a whole value: about nothing, but enough to decide between equal costs."""
@@ -57,7 +57,9 @@ class SplitCosts:
         elements = max(tensor.elements for tensor in (*results, *operands))
         if node.kind is Kind.CONTRACTION:
             elements = results[0].elements
-        lanes_s = elements / (self.core.partitions * self.core.vector_clock_hz * _AT_ONCE)
+        lanes_s = elements / (
+            self.core.partitions * self.core.vector_clock_hz * _CONCURRENT_OPERATIONS
+        )
         return max(self._products_s(node, rule, operands), self._moved_s(far_bytes)) + lanes_s
 
     def move_s(self, tensor: TensorType, before: Split, after: Split) -> float:

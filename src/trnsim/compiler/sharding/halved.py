@@ -27,7 +27,8 @@ _RULES = (moves, sums)
 """Importing them fills the table of ways."""
 _REPORTED_SHARE = 0.01
 """Share of a core's time from which on an operation that both cores repeat is reported."""
-_SHAPED = (Reshape, BroadcastInDim, Slice, DynamicSlice, Constant, Iota)
+_OF_STATED_SHAPE = (Reshape, BroadcastInDim, Slice, DynamicSlice, Constant, Iota)
+"""Operations whose attribute `shape` is that of their result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def _local(node: Node, rule: SplitRule) -> Operation:
     """A node's operation on one core's part of its operands."""
     operation: Any = node.operation
     gives = rule.gives[0]
-    if isinstance(operation, _SHAPED):
+    if isinstance(operation, _OF_STATED_SHAPE):
         return replace(operation, shape=local_shape(node.result.shape, gives))
     if isinstance(operation, Gather) and rule.takes[0] >= 0:
         table = node.values[0].shape

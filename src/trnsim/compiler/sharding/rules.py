@@ -30,14 +30,15 @@ class SplitRule:
 
 
 SplitRules = Callable[[Node], Iterator[SplitRule]]
-_WAYS: Final[dict[type[Operation], SplitRules]] = {}
+_SPLIT_RULES: Final[dict[type[Operation], SplitRules]] = {}
+"""Functions that list the rules of a node, by its operation."""
 
 
 def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], SplitRules]:
     """Declare the function that lists the splits of operations of these classes."""
 
     def declare(list_rules: SplitRules) -> SplitRules:
-        _WAYS.update(dict.fromkeys(operations, list_rules))
+        _SPLIT_RULES.update(dict.fromkeys(operations, list_rules))
         return list_rules
 
     return declare
@@ -46,7 +47,7 @@ def declares_splits(*operations: type[Operation]) -> Callable[[SplitRules], Spli
 def split_rules(node: Node) -> tuple[SplitRule, ...]:
     """All rules by which a node can be split; the first leaves it whole."""
     rules = [SplitRule((WHOLE,) * len(node.values), (WHOLE,) * len(node.results))]
-    list_rules = _WAYS.get(type(node.operation), _elementwise)
+    list_rules = _SPLIT_RULES.get(type(node.operation), _elementwise)
     if list_rules is not _elementwise or node.kind is Kind.ELEMENTWISE:
         rules += [rule for rule in list_rules(node) if _fits(node, rule)]
     return tuple(dict.fromkeys(rules))
@@ -61,8 +62,10 @@ def _fits(node: Node, rule: SplitRule) -> bool:
     )
 
 
-_LINEAR: Final = ("add", "subtract")
-_SCALED: Final = ("multiply", "divide", "negate", "convert")
+_LINEAR_IN_ALL: Final = ("add", "subtract")
+"""Operations that are linear in all operands together."""
+_LINEAR_IN_FIRST: Final = ("multiply", "divide", "negate", "convert")
+"""Operations that are linear in the first operand."""
 
 
 def _elementwise(node: Node) -> Iterator[SplitRule]:
@@ -81,9 +84,11 @@ def _is_linear(node: Node) -> bool:
         return False
     if ITEM_BYTES[node.result.dtype] < max(sizes):
         return False
-    if node.name in _LINEAR:
+    if node.name in _LINEAR_IN_ALL:
         return len(operands) == len(node.operands)
-    return node.name in _SCALED and len(operands) == 1 and isinstance(node.operands[0], Value)
+    return (
+        node.name in _LINEAR_IN_FIRST and len(operands) == 1 and isinstance(node.operands[0], Value)
+    )
 
 
 def equal_splits(node: Node, dims: Iterator[Split]) -> Iterator[SplitRule]:

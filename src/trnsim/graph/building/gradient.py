@@ -44,9 +44,10 @@ from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
 
-_ROOT: Final = math.sqrt(2 / math.pi)
-_CUBE: Final = 0.044715
-"""Of the approximation of GELU (arXiv:1606.08415), section 2."""
+_GELU_ROOT: Final = math.sqrt(2 / math.pi)
+"""The factor of the argument in the approximation of GELU."""
+_GELU_CUBE: Final = 0.044715
+"""The factor of x ** 3 in the approximation of GELU (arXiv:1606.08415, section 2)."""
 Gradients = Sequence[Value | None]
 GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
 
@@ -206,11 +207,11 @@ def _gelu_tanh(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradien
     del operation
     (x,) = node.values
     square = graph.elementwise("square", x)
-    cubed = graph.elementwise("add", graph.elementwise("multiply", square, _CUBE), 1.0)
-    inner = graph.elementwise("multiply", graph.elementwise("multiply", x, cubed), _ROOT)
+    cubed = graph.elementwise("add", graph.elementwise("multiply", square, _GELU_CUBE), 1.0)
+    inner = graph.elementwise("multiply", graph.elementwise("multiply", x, cubed), _GELU_ROOT)
     bent = graph.elementwise("tanh", inner)
-    slope = graph.elementwise("add", graph.elementwise("multiply", square, 3 * _CUBE), 1.0)
-    slope = graph.elementwise("multiply", graph.elementwise("multiply", x, slope), _ROOT)
+    slope = graph.elementwise("add", graph.elementwise("multiply", square, 3 * _GELU_CUBE), 1.0)
+    slope = graph.elementwise("multiply", graph.elementwise("multiply", x, slope), _GELU_ROOT)
     second = graph.elementwise("multiply", _below_one(graph, bent), slope)
     first = graph.elementwise("add", bent, 1.0)
     derivative = graph.elementwise("multiply", graph.elementwise("add", first, second), 0.5)

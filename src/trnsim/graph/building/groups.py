@@ -13,7 +13,8 @@ from typing import Final
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
 
-_ROWS: Final = 128  # partitions of the Tensor Engine's result
+_BLOCK_ROWS: Final = 128
+"""Rows of a block: the partitions of a result of the Tensor Engine."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class _Blocks:
 
 def _cut(b: Build, ends: Value, count: int) -> _Blocks:
     """Blocks of `count` rows whose groups end at `ends`."""
-    groups, size = ends.shape[0], min(_ROWS, count)
+    groups, size = ends.shape[0], min(_BLOCK_ROWS, count)
     number = count // size + groups
     shape = (number, groups)
     end = b.convert(ends, "float32")

@@ -13,7 +13,7 @@ from trnsim.graph.types import BOOL, FLOATS, NUMBERS, Array
 
 _LARGEST_QUOTIENT = 2.0**36
 """The largest quotient of floating point whose remainder kernels compute."""
-_SIGNED = (*FLOATS, "int32", "int16", "int8")
+_SIGNED_DTYPES = (*FLOATS, "int32", "int16", "int8")
 
 
 class Add(Binary, alu="add"):
@@ -147,7 +147,7 @@ class Abs(Unary, activation="abs"):
 class Sign(Unary, activation="sign"):
     """-1, 0 or 1; NaN for NaN, -0 for -0."""
 
-    legal = (_SIGNED,)
+    legal = (_SIGNED_DTYPES,)
 
     def reference(self, operand: Array) -> Array:
         """The sign."""

@@ -10,13 +10,13 @@ from trnsim.graph.operation import Example, Operation
 from trnsim.graph.ops.elementwise import Binary, Unary
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES, Array, TensorType
 
-_LOGICAL = ((*INTEGERS, BOOL),)
+_LOGICAL_DTYPES = ((*INTEGERS, BOOL),)
 
 
 class And(Binary):
     """``lhs and rhs``; of integers bit by bit."""
 
-    legal = _LOGICAL
+    legal = _LOGICAL_DTYPES
     tolerance = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
@@ -27,7 +27,7 @@ class And(Binary):
 class Or(Binary):
     """``lhs or rhs``; of integers bit by bit."""
 
-    legal = _LOGICAL
+    legal = _LOGICAL_DTYPES
     tolerance = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
@@ -38,7 +38,7 @@ class Or(Binary):
 class Xor(Binary):
     """Exclusive or: ``lhs != rhs``; of integers bit by bit."""
 
-    legal = _LOGICAL
+    legal = _LOGICAL_DTYPES
     tolerance = 0.0
 
     def reference(self, lhs: Array, rhs: Array) -> Array:
@@ -49,7 +49,7 @@ class Xor(Binary):
 class Not(Unary):
     """``not operand``; of integers bit by bit."""
 
-    legal = _LOGICAL
+    legal = _LOGICAL_DTYPES
     tolerance = 0.0
 
     def reference(self, operand: Array) -> Array:

@@ -45,8 +45,8 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
         return tensor.shape[dim] // self.size
 
 
-_GROUP: Final = ((0, 1, 2, 3),)
-_OPERANDS: Final = (TensorType((8, 6), "float32"),)
+_EXAMPLE_GROUPS: Final = ((0, 1, 2, 3),)
+_EXAMPLE_OPERANDS: Final = (TensorType((8, 6), "float32"),)
 
 
 class AllReduce(Collective):
@@ -67,7 +67,9 @@ class AllReduce(Collective):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """An example of each body."""
-        return tuple(Example(cls(_GROUP, op), _OPERANDS, ("small",)) for op in BODIES)
+        return tuple(
+            Example(cls(_EXAMPLE_GROUPS, op), _EXAMPLE_OPERANDS, ("small",)) for op in BODIES
+        )
 
 
 class AllGather(Collective):
@@ -92,7 +94,9 @@ class AllGather(Collective):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Along each dimension."""
-        return tuple(Example(cls(_GROUP, dim), _OPERANDS, ("small",)) for dim in (0, 1))
+        return tuple(
+            Example(cls(_EXAMPLE_GROUPS, dim), _EXAMPLE_OPERANDS, ("small",)) for dim in (0, 1)
+        )
 
 
 class ReduceScatter(Collective):
@@ -115,7 +119,7 @@ class ReduceScatter(Collective):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """Along the first dimension."""
-        return (Example(cls(_GROUP), _OPERANDS, ("small",)),)
+        return (Example(cls(_EXAMPLE_GROUPS), _EXAMPLE_OPERANDS, ("small",)),)
 
 
 class AllToAll(Collective):
@@ -143,7 +147,9 @@ class AllToAll(Collective):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """The same dimension, and another."""
-        return tuple(Example(cls(_GROUP, 0, dim), _OPERANDS, ("small",)) for dim in (0, 1))
+        return tuple(
+            Example(cls(_EXAMPLE_GROUPS, 0, dim), _EXAMPLE_OPERANDS, ("small",)) for dim in (0, 1)
+        )
 
 
 def _check_body(operation: Operation, op: str) -> None:
@@ -178,4 +184,4 @@ class CollectivePermute(Operation, kind=Kind.COLLECTIVE):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         """An open chain."""
-        return (Example(cls(((0, 1), (1, 2), (2, 3))), _OPERANDS, ("small",)),)
+        return (Example(cls(((0, 1), (1, 2), (2, 3))), _EXAMPLE_OPERANDS, ("small",)),)

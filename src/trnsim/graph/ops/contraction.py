@@ -13,7 +13,8 @@ from trnsim.graph.ops.layout import Pad, padded_length
 from trnsim.graph.types import FLOATS, Array, Shape, TensorType
 
 _F32 = "float32"
-_SIDES = 2
+_OUTER_DIMS = 2
+"""Dimensions of an image beside the spatial ones, and of a matrix."""
 
 
 class DotGeneral(Operation, kind=Kind.CONTRACTION):
@@ -35,7 +36,7 @@ class DotGeneral(Operation, kind=Kind.CONTRACTION):
         lhs, rhs = tensors
         rank, batch = len(lhs.shape), lhs.shape[:-2]
         places = [dim - rank for dim in self.contracting]
-        if rank < _SIDES or len(rhs.shape) != rank or rhs.shape[:-2] != batch:
+        if rank < _OUTER_DIMS or len(rhs.shape) != rank or rhs.shape[:-2] != batch:
             self.refuse(f"of {lhs} and {rhs}; legal: batching dimensions that agree")
         if any(place not in (-1, -2) for place in places):
             self.refuse(f"over {self.contracting}; legal: the last two dimensions")
@@ -102,10 +103,10 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """An element for each image, kernel and window."""
         lhs, rhs = tensors
-        if len(lhs.shape) != len(rhs.shape) or len(lhs.shape) < _SIDES:
+        if len(lhs.shape) != len(rhs.shape) or len(lhs.shape) < _OUTER_DIMS:
             self.refuse(f"of {lhs} and {rhs}; legal: [N, C, *D] and [O, C / groups, *W]")
         options = (self.strides, self.low, self.high, self.gaps, self.dilations)
-        if any(len(option) != len(lhs.shape) - _SIDES for option in options):
+        if any(len(option) != len(lhs.shape) - _OUTER_DIMS for option in options):
             self.refuse(f"of {lhs} by {self.strides}; legal: a number for each dimension of *D")
         if lhs.shape[1] != rhs.shape[1] * self.groups or rhs.shape[0] % self.groups:
             self.refuse(f"of {lhs} and {rhs} in {self.groups} groups; legal: channels that agree")
@@ -132,7 +133,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         sides = (*unpadded, *self.low), (*unpadded, *self.high), (*unpadded, *self.gaps)
         wide = Pad(*sides).reference(lhs)
         inputs, outputs = rhs.shape[1], rhs.shape[0] // self.groups
-        kernels = np.flip(rhs, tuple(range(_SIDES, rhs.ndim))) if self.is_reversed else rhs
+        kernels = np.flip(rhs, tuple(range(_OUTER_DIMS, rhs.ndim))) if self.is_reversed else rhs
         sums = np.zeros(shape)
         for at in np.ndindex(*rhs.shape[2:]):
             window = tuple(
@@ -237,10 +238,10 @@ class AttentionBase(Operation, abstract=True):
         return 2.0 * heads * self.visible_pairs(L, S) * (query.shape[-1] + value.shape[-1])
 
 
-_METHOD = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:2205.14135"
+_ATTENTION_SOURCE = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al., arXiv:2205.14135"
 
 
-class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
+class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
     """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L].
 
     Attributes:
@@ -302,7 +303,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
         )
 
 
-class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_METHOD):
+class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
     """Gradients of Q, K and V from that of the result [*B, L, V].
 
     The result and its logarithms [*B, L] come as the forward pass gave them.

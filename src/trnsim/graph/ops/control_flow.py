@@ -71,7 +71,8 @@ class Case(Branching):
         )
 
 
-_SIDES: Final = 2
+_IF_BRANCHES: Final = 2
+"""Graphs of an `If`: taken, and not taken."""
 
 
 class If(Branching):
@@ -83,7 +84,7 @@ class If(Branching):
     def check(self, tensors: tuple[TensorType, ...]) -> None:
         """Check that there are two graphs."""
         super().check(tensors)
-        if len(self.branches) != _SIDES:
+        if len(self.branches) != _IF_BRANCHES:
             self.refuse(f"of {len(self.branches)} graphs; legal: two graphs")
 
     def reference(self, pred: Array, *inputs: Array) -> Any:

@@ -13,7 +13,7 @@ from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType
 
 _F32: Final = "float32"
-_INDEX: Final = "int32"
+_INDEX_DTYPE: Final = "int32"
 
 
 class Gather(Operation, kind=Kind.KERNEL):
@@ -111,7 +111,7 @@ class Gather(Operation, kind=Kind.KERNEL):
     def examples(cls) -> tuple[Example, ...]:
         """Rows of a table, of each type; within rows; windows of two dimensions."""
         values = ("distinct", "places")
-        places = TensorType((2, 5), _INDEX)
+        places = TensorType((2, 5), _INDEX_DTYPE)
         wide = cls((1, 2), (), (), (), (0, 1), 1, (2, 3), is_in_bounds=False)
         return (
             *(
@@ -124,7 +124,7 @@ class Gather(Operation, kind=Kind.KERNEL):
                 for kind in ("float32", "bfloat16", "int32")
             ),
             Example(cls.in_rows((2, 7)), (TensorType((2, 7), _F32), places), values, 7),
-            Example(wide, (TensorType((6, 8), _F32), TensorType((4, 2), _INDEX)), values, 9),
+            Example(wide, (TensorType((6, 8), _F32), TensorType((4, 2), _INDEX_DTYPE)), values, 9),
         )
 
 
@@ -165,8 +165,8 @@ class Scatter(Operation, kind=Kind.KERNEL):
         """The operand's type."""
         updates, indices, *operand = tensors
         table = operand[0] if operand else self.type
-        if self.op not in _UPDATE:
-            self.refuse(f"by {self.op}; legal: {', '.join(_UPDATE)}")
+        if self.op not in _UPDATE_FUNCTIONS:
+            self.refuse(f"by {self.op}; legal: {', '.join(_UPDATE_FUNCTIONS)}")
         if table is None:
             self.refuse("into no operand; legal: one, or a type of zeros")
         _check_vectors(self, indices, self.start_index_map)
@@ -183,7 +183,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
         batch = [dim for dim in range(updates.ndim) if dim not in self.update_window_dims]
         first = np.moveaxis(updates, [*batch, *self.update_window_dims], range(updates.ndim))
         gone = sorted({*self.inserted_window_dims, *self.operand_batching_dims})
-        update = _UPDATE[self.op]
+        update = _UPDATE_FUNCTIONS[self.op]
         for place in np.ndindex(*vectors.shape[:-1]):
             part = np.expand_dims(first[place], gone)
             start = _start(self, vectors[place], place, result.ndim)
@@ -199,7 +199,7 @@ class Scatter(Operation, kind=Kind.KERNEL):
     def examples(cls) -> tuple[Example, ...]:
         """Rows, some of them twice, by each operator; into zeros; windows."""
         rows, table = TensorType((5, 6), _F32), TensorType((4, 6), _F32)
-        places = TensorType((5,), _INDEX)
+        places = TensorType((5,), _INDEX_DTYPE)
         wide = cls(None, "add", (1, 2), (), (), (), (0, 1), 1, is_in_bounds=False)
         return (
             *(
@@ -209,12 +209,16 @@ class Scatter(Operation, kind=Kind.KERNEL):
                     ("small", "places", "small"),
                     4,
                 )
-                for op in _UPDATE
+                for op in _UPDATE_FUNCTIONS
             ),
             Example(cls.rows((4, 6), (5,), "add", table), (rows, places), ("small", "places"), 4),
             Example(
                 wide,
-                (TensorType((4, 2, 3), _F32), TensorType((4, 2), _INDEX), TensorType((6, 8), _F32)),
+                (
+                    TensorType((4, 2, 3), _F32),
+                    TensorType((4, 2), _INDEX_DTYPE),
+                    TensorType((6, 8), _F32),
+                ),
                 ("small", "places", "small"),
                 7,
             ),
@@ -227,13 +231,14 @@ def _newest(old: Array, new: Array) -> Array:
     return new
 
 
-_UPDATE: Final[dict[str, Any]] = {
+_UPDATE_FUNCTIONS: Final[dict[str, Any]] = {
     "add": np.add,
     "multiply": np.multiply,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "assign": _newest,
 }
+"""Functions of an element of the table and its update, by name."""
 
 
 def _check_vectors(where: Gather | Scatter, indices: TensorType, dims: Shape) -> None:

@@ -19,6 +19,7 @@ BODIES: Final[dict[str, Any]] = {
 }
 """The functions of two elements by which reductions combine."""
 _EXTREMES: Final = ("maximum", "minimum")
+"""Reductions that choose one of the elements."""
 
 _F32: Final = "float32"
 

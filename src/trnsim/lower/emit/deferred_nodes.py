@@ -14,7 +14,7 @@ from trnsim.lower.patterns.contractions import PANEL_BYTES, panel_bytes
 
 _PANELS_BYTES: Final = 2 * PANEL_BYTES
 """Bytes of a partition for the moving operands of products that are computed together."""
-_DEEPEST: Final = 64
+_LONGEST_CHAIN: Final = 64
 """Longest chain of deferred nodes, as Python's stack is finite."""
 
 
@@ -46,7 +46,7 @@ class DeferredNodes:
         waiting = [self._depths.get(v.number, 0) for v in node.values if v.number not in places]
         depth = 1 + max(waiting, default=0)
         self._make_room(node)
-        if depth > _DEEPEST:
+        if depth > _LONGEST_CHAIN:
             self._materialize(node.result)
             depth = 0
         self._depths[node.result.number] = depth

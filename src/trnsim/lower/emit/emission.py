@@ -31,7 +31,7 @@ from trnsim.lower.kernels.movement import concatenate
 from trnsim.lower.kernels.tiles import Tensor
 from trnsim.lower.rules import EMITTERS, check
 
-_CONVERTING: Final = 2
+_MOST_CONVERTING_READERS: Final = 2
 """Readers of a wide value in HBM beyond which one narrow copy moves fewer bytes."""
 
 
@@ -146,7 +146,7 @@ class Emission:
             return None
         (source,) = node.values
         is_alone = source.number not in self.places and self.facts.uses.get(source.number, 0) <= 1
-        is_long = self.facts.uses.get(value.number, 0) > _CONVERTING
+        is_long = self.facts.uses.get(value.number, 0) > _MOST_CONVERTING_READERS
         if is_alone or is_long or not source.type.is_floating:
             return None
         places = self.find_places(source)

@@ -15,7 +15,7 @@ from trnsim.lower.emit.places.framing import channel_vectors
 from trnsim.lower.emit.places.paths import Path, is_view, is_widening
 from trnsim.lower.kernels.tiles import P
 
-TURNED_BYTES: Final = 24 * 1024
+MOST_TRANSPOSED_BYTES: Final = 24 * 1024
 """Most bytes of a partition of a value that is transposed to be reduced along its columns."""
 
 
@@ -146,7 +146,7 @@ def long_row_values(graph: Graph) -> set[int]:
         if isinstance(operation, Reduce) and operation.op in ("maximum", "minimum"):
             (value,) = node.values
             nbytes = ceil(value.type.nbytes / P)
-            if operation.dims == (len(value.shape) - 1,) and nbytes > TURNED_BYTES:
+            if operation.dims == (len(value.shape) - 1,) and nbytes > MOST_TRANSPOSED_BYTES:
                 sizes.add((value.type.elements, value.shape[-1]))
     values = [value for node in graph.nodes for value in node.results]
     return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from trnsim.graph import Value
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
-from trnsim.lower.emit.schedule import FIRST
+from trnsim.lower.emit.schedule import FIRST_SCHEDULE
 from trnsim.lower.kernels.tiles import P, Tensor, new
 
 
@@ -25,7 +25,7 @@ class ProgramInputs:
         self,
         weights: frozenset[int],
         prepare: Callable[..., Tensor],
-        ring_bytes: int = FIRST.ring_bytes,
+        ring_bytes: int = FIRST_SCHEDULE.ring_bytes,
     ) -> None:
         """Inputs, with `ring_bytes` of a partition as a ring buffer for weights that pass."""
         self.weights, self.prepare = weights, prepare

@@ -19,7 +19,7 @@ from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import P, Tensor, dtype_of
 from trnsim.nki import language as nl
 
-_TURNED_BYTES: Final = 64 * 1024
+_TRANSPOSED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are transposed at once on their way to HBM."""
 
 
@@ -74,10 +74,12 @@ class Residents:
             return transposing.copy_in_frame(place, frame)
         result = self.allocate_in_hbm(frame, dtype)
         full, rest = divmod(frame.rows, frame.block)
-        most = max(_TURNED_BYTES // dtype.itemsize // P, 1)
+        most = max(_TRANSPOSED_BYTES // dtype.itemsize // P, 1)
         groups = [(*piece, frame.block) for piece in tiles.pieces(full, most)]
         groups += [(full, 1, rest)] if rest else []
-        for start, columns in tiles.pieces(frame.columns, max(_TURNED_BYTES // size // P, 1) * P):
+        for start, columns in tiles.pieces(
+            frame.columns, max(_TRANSPOSED_BYTES // size // P, 1) * P
+        ):
             for block, blocks, rows in groups:
                 span = TileSpan(block, blocks, rows, start, columns)
                 write_span(result, frame, span, transposing.load_part(place, frame, span))

@@ -25,7 +25,7 @@ class SbufSchedule:
         return f"{self.passing_bytes // KIB} KiB passing, {self.ring_bytes // KIB} KiB ahead"
 
 
-FIRST: Final = SbufSchedule()
+FIRST_SCHEDULE: Final = SbufSchedule()
 ROOM: Final = "room"
 """Reported where a result had no room in SBUF."""
 RING: Final = "ring"

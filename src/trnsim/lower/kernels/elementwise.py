@@ -25,10 +25,11 @@ from trnsim.nki.language.math import rint
 Into = Callable[[tuple[int, ...]], Tensor]
 """Returns the tile of a shape for a result."""
 
-_UPPER_HALF: Final = np.int32(-(2**12))
-_LARGEST: Final = np.finfo(np.float32).max
+_UPPER_HALF_MASK: Final = np.int32(-(2**12))
+"""Bits of the upper half of a float32's significand, with its sign and exponent."""
+_LARGEST_FLOAT32: Final = np.finfo(np.float32).max
 
-_LANGUAGE: Final[dict[type[Operation], Any]] = {
+_NKI_FUNCTIONS: Final[dict[type[Operation], Any]] = {
     rounding.Floor: nl.floor,
     rounding.Ceil: nl.ceil,
     rounding.Trunc: nl.trunc,
@@ -37,8 +38,9 @@ _LANGUAGE: Final[dict[type[Operation], Any]] = {
     functions.Cosine: nl.cos,
     functions.Tan: nl.tan,
 }
+"""Functions of nki.language that compute an operation in float32."""
 
-_RECIPROCAL: Final = 8.0
+_RECIPROCAL_CYCLES: Final = 8.0
 """Cycles of the Vector Engine's reciprocal per element (nki.api.shared.rst, engine selection)."""
 _SHORT: Final = (
     *(arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square, arithmetic.Power),
@@ -237,7 +239,7 @@ def _clip(tile: Tensor, low: float, high: float) -> Tensor:
 
 def _inverse(tile: Tensor, into: Into = new) -> Tensor:
     result = into(tile.shape)
-    balance.record(Engine.vector, result, _RECIPROCAL)
+    balance.record(Engine.vector, result, _RECIPROCAL_CYCLES)
     nisa.reciprocal(dst=result, data=tile)
     return result
 
@@ -323,11 +325,11 @@ def _logic(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     return alu(_LOGICAL[type(node.operation)], left, right, into)
 
 
-@on_tiles(*_LANGUAGE)
+@on_tiles(*_NKI_FUNCTIONS)
 def _call_language(node: Node, into: Into, tile: Tensor) -> Tensor:
     """A function of `nki.language` that takes several instructions."""
     del into
-    return _LANGUAGE[type(node.operation)](_float32(tile))
+    return _NKI_FUNCTIONS[type(node.operation)](_float32(tile))
 
 
 def _rest(left: Operand, right: Operand) -> Tensor:
@@ -360,24 +362,24 @@ def _halves(value: Operand) -> tuple[Operand, Operand]:
     Infinity counts as the largest finite number, whose quotient with a finite one is 0.
     """
     if is_number(value):
-        clipped = np.clip(np.float32(value), -_LARGEST, _LARGEST)
-        upper_number = (clipped.view(np.int32) & _UPPER_HALF).view(np.float32)
+        clipped = np.clip(np.float32(value), -_LARGEST_FLOAT32, _LARGEST_FLOAT32)
+        upper_number = (clipped.view(np.int32) & _UPPER_HALF_MASK).view(np.float32)
         return float(upper_number), float(clipped - upper_number)
     clipped_tile = new(value.shape)
     nisa.tensor_scalar(
         dst=clipped_tile,
         data=value,
         op0=nl.minimum,
-        operand0=float(_LARGEST),
+        operand0=float(_LARGEST_FLOAT32),
         op1=nl.maximum,
-        operand1=-float(_LARGEST),
+        operand1=-float(_LARGEST_FLOAT32),
     )
     upper = new(clipped_tile.shape)
     nisa.tensor_scalar(
         dst=upper.view(nl.int32),
         data=clipped_tile.view(nl.int32),
         op0=nl.bitwise_and,
-        operand0=int(_UPPER_HALF),
+        operand0=int(_UPPER_HALF_MASK),
     )
     return upper, alu(nl.subtract, clipped_tile, upper)
 

@@ -78,8 +78,8 @@ def scatter(
         )
     width, count = _row(shape), node.values[1].type.elements
     is_assigned = op == "assign"
-    op = _OF_TRUTH.get(op, op) if dtype == BOOL else op
-    kind = tiles.dtype_of(dtype) if is_assigned else _KINDS.get(dtype, nl.float32)
+    op = _TRUTH_OPERATORS.get(op, op) if dtype == BOOL else op
+    kind = tiles.dtype_of(dtype) if is_assigned else _COMBINING_DTYPES.get(dtype, nl.float32)
     table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
     _initialise(table, operands, shape[0] * width)
     for start, rows in tiles.pieces(count, P):
@@ -87,7 +87,7 @@ def scatter(
         view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
         rows_tile = tiles.load(view, kind)
         if not is_assigned:
-            equal = _equal(index, rows, is_long=shape[0] > _EXACT)
+            equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
             total = _combine(equal, rows_tile, rows, width, op)
             before = _rows_at(table, index, rows, width)
             rows_tile = new((rows, width), kind)
@@ -108,11 +108,11 @@ def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     return out
 
 
-_EXACT: Final = 2**24
+_MOST_EXACT_ROWS: Final = 2**24
 """Rows of a table whose indices float32 represents exactly."""
-_KINDS: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
+_COMBINING_DTYPES: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
 """The format in which rows are combined: 32-bit integers, else float32 for repeated additions."""
-_OF_TRUTH: Final = {"add": "maximum", "multiply": "minimum"}
+_TRUTH_OPERATORS: Final = {"add": "maximum", "multiply": "minimum"}
 """Sums and products of truth values: true if any is, true if all are."""
 _OPERATORS: Final = {
     "add": nl.add,

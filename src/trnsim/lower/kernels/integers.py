@@ -21,9 +21,10 @@ from trnsim.nki import language as nl
 
 Rule = Callable[..., Tensor]
 
-_WHOLE_BYTES: Final = 4
-_EXACT: Final = 2**24
-"""Up to here float32 has every integer."""
+_WORD_BYTES: Final = 4
+"""Bytes of an integer that instructions compute as it is."""
+_EXACT_BELOW: Final = 2**24
+"""The magnitude below which float32 represents every integer."""
 
 
 def is_exact(node: Node) -> bool:
@@ -42,8 +43,10 @@ def _compares_large(node: Node) -> bool:
     It does not beside a small number, nor beside an infinity or NaN.
     """
     numbers = [number for number in node.operands if isinstance(number, int | float)]
-    small = [number for number in numbers if abs(number) < _EXACT or not math.isfinite(number)]
-    large = [value for value in node.values if ITEM_BYTES[value.dtype] == _WHOLE_BYTES]
+    small = [
+        number for number in numbers if abs(number) < _EXACT_BELOW or not math.isfinite(number)
+    ]
+    large = [value for value in node.values if ITEM_BYTES[value.dtype] == _WORD_BYTES]
     return bool(large) and not small
 
 
@@ -52,8 +55,8 @@ def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]],
     wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
     shape = shape_of(operands)
     entered = [_integer_tile(operand, shape, wide) for operand in operands]
-    op = _AT_ONCE.get(type(node.operation))
-    if op is not None and ITEM_BYTES[node.result.dtype] == _WHOLE_BYTES:
+    op = _IN_ONE_INSTRUCTION.get(type(node.operation))
+    if op is not None and ITEM_BYTES[node.result.dtype] == _WORD_BYTES:
         result = into(shape)
         nisa.tensor_tensor(dst=result, data1=entered[0], data2=entered[1], op=op)
         return result
@@ -87,9 +90,9 @@ def as_int32(number: int) -> int:
 
 def low_bytes(tile: Tensor, dtype: str) -> Tensor:
     """The low bytes of 32-bit integers, where the type has fewer."""
-    if dtype == BOOL or ITEM_BYTES[dtype] == _WHOLE_BYTES:
+    if dtype == BOOL or ITEM_BYTES[dtype] == _WORD_BYTES:
         return tile
-    step = _WHOLE_BYTES // ITEM_BYTES[dtype]
+    step = _WORD_BYTES // ITEM_BYTES[dtype]
     contiguous = tile if tile.is_contiguous() else _copy(tile)
     result = new(tile.shape, nl.int32)
     nisa.tensor_copy(dst=result, src=contiguous.view(dtype_of(dtype))[..., ::step])
@@ -98,7 +101,7 @@ def low_bytes(tile: Tensor, dtype: str) -> Tensor:
 
 def wrap(tile: Tensor, dtype: str) -> Tensor:
     """Whole numbers in float32 modulo 2**bits of a short integer type; other types unchanged."""
-    if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WHOLE_BYTES:
+    if dtype not in INTEGERS or ITEM_BYTES[dtype] == _WORD_BYTES:
         return tile
     integers = new(tile.shape, nl.int32)
     nisa.tensor_copy(dst=integers, src=tile)
@@ -342,7 +345,7 @@ _DIRECTIONS: Final = {
     "LT": nl.less,
     "LE": nl.less_equal,
 }
-_AT_ONCE: Final[dict[type[Operation], Any]] = {
+_IN_ONE_INSTRUCTION: Final[dict[type[Operation], Any]] = {
     arithmetic.Add: nl.add,
     arithmetic.Subtract: nl.subtract,
     arithmetic.Multiply: nl.multiply,
@@ -352,9 +355,9 @@ _AT_ONCE: Final[dict[type[Operation], Any]] = {
     bits.Or: nl.bitwise_or,
     bits.Xor: nl.bitwise_xor,
 }
-"""Operations of one instruction."""
+"""Instructions of the operations that need one each."""
 _RULES: Final[dict[type[Operation], Rule]] = {
-    **{operation: _binary(op) for operation, op in _AT_ONCE.items()},
+    **{operation: _binary(op) for operation, op in _IN_ONE_INSTRUCTION.items()},
     arithmetic.Divide: _divide,
     arithmetic.Remainder: _remainder,
     arithmetic.FloorRemainder: _floor_remainder,

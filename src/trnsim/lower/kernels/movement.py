@@ -18,7 +18,7 @@ from trnsim.nki import isa as nisa
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
-PIECE: Final = 2048
+PIECE_ELEMENTS: Final = 2048
 """Elements of a partition that are joined at once."""
 
 
@@ -41,7 +41,7 @@ def concatenate(op: Concatenate, node: Node, *operands: Tensor) -> Tensor:
         for tensor, value in zip(operands, node.values, strict=True)
     ]
     longest = max(width for _, width in parts) * out.dtype.itemsize
-    if rows > 1 and longest < _SHORT_BYTES and total_width <= PIECE:
+    if rows > 1 and longest < _SHORT_BYTES and total_width <= PIECE_ELEMENTS:
         _interleave(parts, out, rows, total_width)
         return out
     place = 0
@@ -61,7 +61,7 @@ _SHORT_BYTES: Final = 512
 
 def _interleave(parts: list[tuple[Tensor, int]], out: Tensor, rows: int, total_width: int) -> None:
     """Join rows on the chip, from and to long runs of HBM."""
-    for start, count, rows_each in tiles.spread(rows, PIECE // total_width):
+    for start, count, rows_each in tiles.spread(rows, PIECE_ELEMENTS // total_width):
         joined = tiles.new((count, rows_each, total_width), out.dtype)
         place = 0
         for tensor, width in parts:

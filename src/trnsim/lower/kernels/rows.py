@@ -16,12 +16,15 @@ from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_PIECE: Final = 2048
+_SCAN_COLUMNS: Final = 2048
 """Columns of a tile in one scan."""
-_LONGEST: Final = 16384
+_MAX8_ELEMENTS: Final = 16384
 """Most elements of a partition that max8 reads (nki.isa.max8)."""
-_EIGHT: Final = 8  # nki.isa.max8
-_LOWEST: Final = -3.4028235e38  # float32's; an infinity marks elements that were found before
+_MAX8_RESULTS: Final = 8
+"""Elements that max8 finds at once (nki.isa.max8)."""
+_LOWEST_FLOAT32: Final = (
+    -3.4028235e38
+)  # float32's; an infinity marks elements that were found before
 
 
 @kernel(Scan)
@@ -30,8 +33,8 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     op, length = operation.op, node.result.shape[-1]
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.result.type.elements // length, P):
-        before: Tensor = _START[op]
-        for column, columns in tiles.pieces(length, _PIECE):
+        before: Tensor = _NEUTRAL[op]
+        for column, columns in tiles.pieces(length, _SCAN_COLUMNS):
             pattern = [(length, rows), (1, columns)]
             place = start * length + column
             tile = tiles.load(tiles.strided(source, pattern, place))
@@ -41,7 +44,8 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     return out
 
 
-_START: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
+_NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
+"""The element that a scan begins with, by its operation."""
 
 
 def _scan_tile(op: str, tile: Tensor, before: Tensor) -> Tensor:
@@ -63,11 +67,11 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     A row that is longer than one search is searched in parts, then their largest together.
     """
     length, k = node.values[0].shape[-1], op.k
-    parts = list(tiles.pieces(length, _LONGEST))
-    width = -(-min(k, _LONGEST) // _EIGHT) * _EIGHT
-    if len(parts) * width > _LONGEST and len(parts) > 1:
+    parts = list(tiles.pieces(length, _MAX8_ELEMENTS))
+    width = -(-min(k, _MAX8_ELEMENTS) // _MAX8_RESULTS) * _MAX8_RESULTS
+    if len(parts) * width > _MAX8_ELEMENTS and len(parts) > 1:
         raise NotModelled(
-            f"the {k} largest of {length} elements; a search reads {_LONGEST} elements",
+            f"the {k} largest of {length} elements; a search reads {_MAX8_ELEMENTS} elements",
             fix="ask for fewer, or sort on the CPU",
         )
     out = tiles.output(node.result.shape, node.result.dtype)
@@ -97,11 +101,11 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
 def _load_row(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor:
     """A part of each row, finite, and at least eight long."""
     (_, rows), (_, columns) = view
-    tile = new((rows, max(columns, _EIGHT)))
-    if columns < _EIGHT:
+    tile = new((rows, max(columns, _MAX8_RESULTS)))
+    if columns < _MAX8_RESULTS:
         nisa.memset(dst=tile, value=float("-inf"))
     loaded = tiles.load(tiles.strided(source, view, place), nl.float32)
-    nisa.tensor_scalar(dst=tile[:, :columns], data=loaded, op0=nl.maximum, operand0=_LOWEST)
+    nisa.tensor_scalar(dst=tile[:, :columns], data=loaded, op0=nl.maximum, operand0=_LOWEST_FLOAT32)
     return tile
 
 
@@ -109,8 +113,8 @@ def _find_largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest elements of each row and their indices; they become -inf in the tile."""
     rows = tile.shape[0]
     values, places = new((rows, count)), new((rows, count), nl.uint32)
-    for first in range(0, count, _EIGHT):
-        here = slice(first, first + _EIGHT)
+    for first in range(0, count, _MAX8_RESULTS):
+        here = slice(first, first + _MAX8_RESULTS)
         nisa.max8(dst=values[:, here], src=tile)
         nisa.nc_find_index8(dst=places[:, here], data=tile, vals=values[:, here])
         nisa.nc_match_replace8(dst=tile, data=tile, vals=values[:, here], imm=float("-inf"))

@@ -61,21 +61,21 @@ def spread(length: int, longest: int) -> Iterator[tuple[int, int, int]]:
 
 def copy_run(target: Tensor, goal: int, source: Tensor, start: int, elements: int) -> None:
     """Copy contiguous elements within HBM, in parts that all DMA engines share."""
-    longest = max(-(-elements // _ENGINES), _LEAST_PART)
+    longest = max(-(-elements // _DMA_ENGINES), _LEAST_PART_ELEMENTS)
     for at, length in pieces(elements, longest):
         run = [(length, 1), (1, length)]
         nisa.dma_copy(dst=strided(target, run, goal + at), src=strided(source, run, start + at))
 
 
-_ENGINES: Final = 16
+_DMA_ENGINES: Final = 16
 """DMA engines of a core, each of which takes one descriptor (nki-dma-overview.rst)."""
-_LEAST_PART: Final = 16384
+_LEAST_PART_ELEMENTS: Final = 16384
 """Elements that one engine moves in little more than the fixed cost of a transfer."""
 
 
 def fill(tensor: Tensor, elements: int, number: float) -> None:
     """Write a number to every element of a dense HBM tensor."""
-    widest = min(elements, _FILLED)
+    widest = min(elements, _FILL_COLUMNS)
     tile = new((P, widest), tensor.dtype)
     if "float" in tensor.dtype.name:
         nisa.memset(dst=tile, value=number)
@@ -92,7 +92,7 @@ def fill(tensor: Tensor, elements: int, number: float) -> None:
         nisa.dma_copy(dst=view, src=tile[:1, : elements - rest])
 
 
-_FILLED: Final = 2048
+_FILL_COLUMNS: Final = 2048
 """Columns of the tile of a fill: long enough to hide the fixed cost of a transfer."""
 
 

@@ -18,7 +18,7 @@ from trnsim.graph.ops.contraction import Attention, AttentionBackward, Attention
 from trnsim.lower.rules import legal
 
 _Attending = TypeVar("_Attending", bound=AttentionBase)
-_HIDDEN: Final = -3.0e38
+_MASKED_SCORE: Final = -3.0e38
 """A score whose exponential is 0 beside any other."""
 
 
@@ -91,7 +91,7 @@ def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Val
     hidden = b.filled(0.0, after.type)
     for direction, limit in limits:
         is_hidden = b.ew("compare", after, limit, dtype="bool", direction=direction)
-        hidden = b.ew("select", is_hidden, _HIDDEN, hidden, dtype="float32")
+        hidden = b.ew("select", is_hidden, _MASKED_SCORE, hidden, dtype="float32")
     wide = b.spread(hidden, (*query.shape[:-1], shape[1]))
     return b.ew("add", wide, *bias, dtype="float32") if bias else wide
 

@@ -14,7 +14,16 @@ from trnsim.graph.patterns import of
 from trnsim.graph.rewriting import ANY, Pattern
 from trnsim.lower.rules import legal_pattern
 
-_LEFT: Final = (Concatenate, Convolution, DotGeneral, DynamicUpdateSlice, Pad, Reduce, Scatter)
+_WITH_REMAINDER: Final = (
+    Concatenate,
+    Convolution,
+    DotGeneral,
+    DynamicUpdateSlice,
+    Pad,
+    Reduce,
+    Scatter,
+)
+"""Operations that may have elements in their results though an operand has none."""
 
 
 def _gives_nothing(node: Node) -> bool:
@@ -53,6 +62,8 @@ def _remainder(b: Build, op: Any, *operands: Value) -> Value:
 
 EMPTINESS: Final[tuple[Pattern, ...]] = (
     legal_pattern("gives nothing", ANY, _empty_results, lambda match: _gives_nothing(match.node)),
-    legal_pattern("reads nothing", of(_LEFT), _remainder, lambda match: _reads_nothing(match.node)),
+    legal_pattern(
+        "reads nothing", of(_WITH_REMAINDER), _remainder, lambda match: _reads_nothing(match.node)
+    ),
 )
 """They come before all others."""

@@ -25,11 +25,11 @@ from trnsim.lower.rules import legal
 Starts = Sequence[Value | None]
 """For each dimension of the operand, where the slices start, [B] of int32; None for 0."""
 
-_WIDEST: Final = 4096
+_ROW_ELEMENTS: Final = 4096
 """Elements of a row: long enough to hide the fixed cost of a transfer, and few for a partition."""
 _ROW_BYTES: Final = 64 * 1024
 """Bytes of a partition that a row may take from which elements are gathered: a third of SBUF."""
-_DESCRIPTORS: Final = ("int32", "uint32")
+_DMA_INDEX_DTYPES: Final = ("int32", "uint32")
 """Indices that a transfer takes (nki-dge.rst, Indirect addressing)."""
 
 
@@ -55,7 +55,7 @@ class _Rows:
     def width(self) -> int:
         """Elements of a row: all that lie together, or a divisor of them if they are many."""
         together = prod(self.shape[self.outer :])
-        return max(n for n in range(1, min(together, _WIDEST) + 1) if together % n == 0)
+        return max(n for n in range(1, min(together, _ROW_ELEMENTS) + 1) if together % n == 0)
 
     @property
     def parts(self) -> int:
@@ -132,7 +132,7 @@ def _gathers_by_kernel(node: Node) -> bool:
     """True if a gather reads rows, or elements of rows that a partition holds."""
     (table, indices), op = node.operand_types, node.operation
     if op == Gather.rows(table.shape, indices.shape):
-        return indices.dtype in _DESCRIPTORS
+        return indices.dtype in _DMA_INDEX_DTYPES
     is_short = bool(table.shape) and table.shape[-1] * ITEM_BYTES[table.dtype] <= _ROW_BYTES
     return is_short and op == Gather.in_rows(table.shape)
 
@@ -205,7 +205,7 @@ def dynamic_update_slice(
 def _scatters_by_kernel(node: Node) -> bool:
     """True if a scatter writes rows that are in bounds."""
     op, indices = node.operation, node.operand_types[1]
-    if not isinstance(op, Scatter) or indices.dtype not in _DESCRIPTORS:
+    if not isinstance(op, Scatter) or indices.dtype not in _DMA_INDEX_DTYPES:
         return False
     return op == Scatter.rows(node.result.shape, indices.shape, op.op, op.type)
 

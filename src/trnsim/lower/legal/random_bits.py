@@ -13,7 +13,8 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.ops.leaves import RngBitGenerator, Threefry
 from trnsim.lower.rules import legal
 
-_WORD = "uint32"
+_WORD_DTYPE = "uint32"
+"""The dtype of a word of random bits."""
 
 
 @legal(RngBitGenerator)
@@ -23,11 +24,11 @@ def rng_bit_generator(b: Build, op: RngBitGenerator, state: Value) -> tuple[Valu
     blocks = -(-elements // 2)
     words = [b.graph.slice(state, (place,), (1,)) for place in range(4)]
     key, count = words[:2], words[2:]
-    number = b.convert(b.graph.iota((blocks,), 0), _WORD)
+    number = b.convert(b.graph.iota((blocks,), 0), _WORD_DTYPE)
     counters = _advance(b, [_wide(b, word, blocks) for word in count], number)
     first, second = _threefry(b, [_wide(b, word, blocks) for word in key], counters)
     bits = b.graph.slice(b.graph.concatenate([first, second], 0), (0,), (elements,))
-    after = _advance(b, count, b.filled(blocks, TensorType((1,), _WORD)))
+    after = _advance(b, count, b.filled(blocks, TensorType((1,), _WORD_DTYPE)))
     return b.graph.concatenate([*key, *after], 0), b.graph.reshape(bits, op.shape)
 
 
@@ -38,7 +39,7 @@ def _wide(b: Build, word: Value, blocks: int) -> Value:
 def _advance(b: Build, count: list[Value], more: Value) -> list[Value]:
     """A 64-bit counter, low word first, advanced by `more`."""
     low = b.ew("add", count[0], more)
-    carry = b.convert(b.ew("compare", low, more, direction="LT", dtype="bool"), _WORD)
+    carry = b.convert(b.ew("compare", low, more, direction="LT", dtype="bool"), _WORD_DTYPE)
     return [low, b.ew("add", count[1], carry)]
 
 

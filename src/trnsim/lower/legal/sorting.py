@@ -18,10 +18,11 @@ from trnsim.graph.ops.reductions import Sort
 from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.lower.rules import legal
 
-_LONGEST: Final = 8192
+_LONGEST_ROW: Final = 8192
 """Elements of a row whose digits, order and places lie in a partition together."""
-_SIGNED: Final = {1: "int8", 2: "int16", 4: "int32"}
-_DIGIT: Final = 16
+_SIGNED_DTYPE_BY_BYTES: Final = {1: "int8", 2: "int16", 4: "int32"}
+"""The signed integers of each size."""
+_DIGIT_BITS: Final = 16
 """Bits of a digit."""
 
 
@@ -33,7 +34,7 @@ def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
     if length == 1:
         return operands
     digits = _digits(b, move_dim(b, operands[0], op.dim, -1))
-    ordered = _sort_by_search if length <= _LONGEST else _sort_by_count
+    ordered = _sort_by_search if length <= _LONGEST_ROW else _sort_by_count
     places = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
         move_dim(b, along_rows(b, move_dim(b, operand, op.dim, -1), places), -1, op.dim)
@@ -87,9 +88,9 @@ def _digits(b: Build, x: Value) -> list[Value]:
     integers = _as_integers(b, x) if x.type.is_floating else x
     if integers.dtype == BOOL or ITEM_BYTES[integers.dtype] < ITEM_BYTES["int32"]:
         return [b.convert(integers, "float32")]
-    low = b.ew("and", integers, float(2**_DIGIT - 1))
+    low = b.ew("and", integers, float(2**_DIGIT_BITS - 1))
     shift = "shift_right_logical" if integers.dtype == "uint32" else "shift_right_arithmetic"
-    high = b.ew(shift, integers, float(_DIGIT), bits=32)
+    high = b.ew(shift, integers, float(_DIGIT_BITS), bits=32)
     return [b.convert(low, "float32"), b.convert(high, "float32")]
 
 
@@ -99,7 +100,7 @@ def _as_integers(b: Build, x: Value) -> Value:
     Below 0 all bits but the sign are inverted. Source: IEEE 754-2019, section 5.10, totalOrder.
     """
     size = ITEM_BYTES[x.dtype]
-    bits, last = _SIGNED[size], 8 * size - 1
+    bits, last = _SIGNED_DTYPE_BY_BYTES[size], 8 * size - 1
     largest = float(2**last - 1)
     pattern = b.ew("bitcast_convert", x, dtype=bits, to=bits)
     sign = b.ew("shift_right_arithmetic", pattern, float(last), bits=8 * size)

@@ -20,7 +20,7 @@ from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, neutral
 from trnsim.lower.rules import legal
 
-_FEW: Final = 8
+_FEW_TAPS: Final = 8
 """Taps along a dimension up to which each is read from HBM for itself."""
 
 
@@ -54,7 +54,7 @@ def _along(
     def view(value: Value, first: int) -> Value:
         return b.sliced(value, dim, first, count, stride)
 
-    if length <= _FEW:
+    if length <= _FEW_TAPS:
         taps = [view(x, place * dilation) for place in range(length)]
         return reduce(partial(b.ew, op), taps)
     half = length // 2

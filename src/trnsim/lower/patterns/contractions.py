@@ -18,7 +18,8 @@ from trnsim.lower.kernels.tiles import BANK, P
 
 PANEL_BYTES: Final = 64 * 1024
 """Bytes of a partition for the moving operand of a product: a third of SBUF."""
-_SUM: Final = "float32"
+_SUM_DTYPE: Final = "float32"
+"""The dtype in which products of parts are added up."""
 
 
 def panel_bytes(node: Node) -> int:
@@ -50,14 +51,14 @@ def _sum(match: Match) -> Value:
     def part(start: int, length: int) -> Value:
         sides = zip(node.values, operation.contracting, strict=True)
         cut = (_cut(graph, value, dim, start, length) for value, dim in sides)
-        return graph.apply(operation, *cut, dtype=_SUM)
+        return graph.apply(operation, *cut, dtype=_SUM_DTYPE)
 
     first, *others = _lengths(node)
     total, start = part(0, first), first
     for length in others:
         total = graph.elementwise("add", total, part(start, length))
         start += length
-    is_sum = node.result.dtype == _SUM
+    is_sum = node.result.dtype == _SUM_DTYPE
     return total if is_sum else graph.elementwise("convert", total, dtype=node.result.dtype)
 
 

@@ -12,11 +12,11 @@ from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.patterns import TensorForm, of
 from trnsim.graph.rewriting import Match, Pattern
 
-_IMAGES: Final = 4
+_IMAGE_RANK: Final = 4
 """Rank of images: batch, channels, height, width."""
-_COPIED: Final = 6
+_COPIED_RANK: Final = 6
 """The rank with a dimension of copies after the rows, and after the columns."""
-_DIMS: Final = (0, 1, 2, 4)
+_IMAGE_DIMS: Final = (0, 1, 2, 4)
 """The images' own dimensions among these."""
 
 
@@ -30,7 +30,7 @@ def _are_copies(match: Match) -> bool:
     shape, wide = match["images"].shape, match["wide"].shape
     operation: Any = match.operation("wide")
     ranks = len(wide), len(match.node.result.shape)
-    if ranks != (_COPIED, _IMAGES) or tuple(operation.dims) != _DIMS:
+    if ranks != (_COPIED_RANK, _IMAGE_RANK) or tuple(operation.dims) != _IMAGE_DIMS:
         return False
     pairs = zip(shape[2:], repeat_counts(match), match.node.result.shape[2:], strict=True)
     return shape == (*wide[:3], wide[4]) and all(n * k == m for n, k, m in pairs)

@@ -18,13 +18,14 @@ from trnsim.workload.families.decoder_rows import Decoder
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.operators import ACTIVATIONS
 
-_EPSILONS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
-_FUNCTIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
-_SCALINGS: Final = ("rope_parameters", "rope_scaling")
-_OFF: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
+_EPSILON_KEYS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
+_FUNCTION_KEYS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
+_SCALING_KEYS: Final = ("rope_parameters", "rope_scaling")
+_UNMODELLED_KEYS: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
 """Keys of features that are not modelled when they are set."""
 _PAIR: Final = 2
-_LOCAL: Final = "local "
+"""Rotary embeddings turn pairs of elements."""
+_LOCAL_PREFIX: Final = "local "
 """The table of frequencies of layers with a window, where they have their own."""
 
 
@@ -68,15 +69,17 @@ class Traits:
     routing: Routing = _SOFTMAX
 
 
-_PLAIN: Final = Traits()
-_LAYER: Final = Traits(1e-5, is_centered=True, function="gelu_new")
-_UNTURNED: Final = replace(_LAYER, has_turns=False)
+_PLAIN_TRAITS: Final = Traits()
+_LAYER_NORMED: Final = Traits(1e-5, is_centered=True, function="gelu_new")
+"""Traits of GPT-2's successors, whose norms are centered (LayerNorm)."""
+_UNROTATED: Final = replace(_LAYER_NORMED, has_turns=False)
+"""The same without rotary embeddings."""
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
 _SIGMOID: Final = Routing("logistic", is_corrected=True)
 TRAITS: Final[dict[str, Traits]] = {
-    **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN),
-    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", "granitemoe"), _PLAIN),
+    **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS),
+    **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", "granitemoe"), _PLAIN_TRAITS),
     "helium": Traits(1e-8, is_paired=True),
     "smollm3": Traits(turned="n-th"),
     "arcee": Traits(1e-5, function="relu2"),
@@ -94,19 +97,19 @@ TRAITS: Final[dict[str, Traits]] = {
     "olmo": Traits(1e-5, is_centered=True),
     "olmo2": Traits(1e-5, placed="after"),
     "olmo3": Traits(1e-5, placed="after", has_local_table=True),
-    "starcoder2": replace(_LAYER, function="gelu_pytorch_tanh"),
-    "gpt2": _UNTURNED,
-    "gpt_bigcode": replace(_UNTURNED, function="gelu_pytorch_tanh"),
-    "gpt_neo": replace(_UNTURNED, is_scaled=False),
-    "gpt_neox": replace(_LAYER, function="gelu", part=0.25),
-    **dict.fromkeys(("gptj", "codegen"), replace(_LAYER, is_paired=True)),
-    "opt": replace(_UNTURNED, function="relu"),
-    "biogpt": replace(_UNTURNED, epsilon=1e-12, function="gelu", is_root_embedded=True),
-    "phi": replace(_LAYER, part=0.5),
-    "persimmon": replace(_LAYER, function="relu2", part=0.5),
-    "bloom": replace(_UNTURNED, has_slopes=True),
-    "mpt": replace(_UNTURNED, function="gelu", has_slopes=True),
-    "falcon": replace(_LAYER, function="gelu"),
+    "starcoder2": replace(_LAYER_NORMED, function="gelu_pytorch_tanh"),
+    "gpt2": _UNROTATED,
+    "gpt_bigcode": replace(_UNROTATED, function="gelu_pytorch_tanh"),
+    "gpt_neo": replace(_UNROTATED, is_scaled=False),
+    "gpt_neox": replace(_LAYER_NORMED, function="gelu", part=0.25),
+    **dict.fromkeys(("gptj", "codegen"), replace(_LAYER_NORMED, is_paired=True)),
+    "opt": replace(_UNROTATED, function="relu"),
+    "biogpt": replace(_UNROTATED, epsilon=1e-12, function="gelu", is_root_embedded=True),
+    "phi": replace(_LAYER_NORMED, part=0.5),
+    "persimmon": replace(_LAYER_NORMED, function="relu2", part=0.5),
+    "bloom": replace(_UNROTATED, has_slopes=True),
+    "mpt": replace(_UNROTATED, function="gelu", has_slopes=True),
+    "falcon": replace(_LAYER_NORMED, function="gelu"),
     "mixtral": Traits(1e-5),
     "olmoe": Traits(1e-5),
     "glm4_moe": Traits(1e-5, part=0.5, routing=_SIGMOID),
@@ -137,7 +140,7 @@ class DecoderConfig:
     def _is_usual(self) -> bool:
         """True if no key sets a feature that is not modelled."""
         keys = self.keys
-        if any(keys.config.get(name) for name in _OFF):
+        if any(keys.config.get(name) for name in _UNMODELLED_KEYS):
             return False
         if keys.config.get("alibi", self.model_type == "mpt") != (self.model_type == "mpt"):
             return False
@@ -149,17 +152,17 @@ class DecoderConfig:
     @property
     def function(self) -> str:
         """Activation of an MLP, by transformers' name."""
-        traits = TRAITS.get(self.model_type, _PLAIN)
+        traits = TRAITS.get(self.model_type, _PLAIN_TRAITS)
         if self.model_type in ("bloom", "mpt"):  # which name none
             return traits.function
-        name = self.keys.first(_FUNCTIONS)
+        name = self.keys.first(_FUNCTION_KEYS)
         return self.keys.text(name, traits.function) if name else traits.function
 
     @property
     def norm(self) -> Norm:
         """The norm of layers and ends."""
-        traits = self.traits or _PLAIN
-        name = self.keys.first(_EPSILONS)
+        traits = self.traits or _PLAIN_TRAITS
+        name = self.keys.first(_EPSILON_KEYS)
         is_stated = name is not None and self.model_type not in ("olmo", "opt")
         epsilon = _number(self.keys, name or "", traits.epsilon) if is_stated else traits.epsilon
         return Norm(self.row.norm, epsilon, traits.is_centered, traits.offset)
@@ -167,7 +170,7 @@ class DecoderConfig:
     @property
     def turned_config(self) -> ConfigKeys | None:
         """The nested configuration of rotary positions, if there is one."""
-        name = self.keys.first(_SCALINGS)
+        name = self.keys.first(_SCALING_KEYS)
         if name is None or not isinstance(self.keys.config[name], dict):
             return None
         scaling = self.keys.nested(name)
@@ -179,7 +182,7 @@ class DecoderConfig:
         traits = self.traits
         if traits is None or not traits.has_turns or not self._is_turned(place, has_window):
             return None
-        table = _LOCAL if traits.has_local_table and has_window else ""
+        table = _LOCAL_PREFIX if traits.has_local_table and has_window else ""
         factor = 1.0 if table else _factor(self.keys, self.turned_config)
         return Rotary(self._width(dim, traits.part), traits.is_paired, table, factor)
 
@@ -207,7 +210,7 @@ class DecoderConfig:
         return width
 
     def _is_turned(self, place: int, has_window: bool) -> bool:
-        traits = self.traits or _PLAIN
+        traits = self.traits or _PLAIN_TRAITS
         if traits.turned == "window":
             return has_window or (
                 self.model_type == "exaone4" and not self.keys.config.get("sliding_window")
@@ -259,7 +262,7 @@ class DecoderConfig:
         Raises:
             BadInput: groups do not divide them, or a token uses more groups than there are.
         """
-        keys, traits = self.keys, self.traits or _PLAIN
+        keys, traits = self.keys, self.traits or _PLAIN_TRAITS
         if self.model_type == "granitemoe":
             return Routing("chosen", is_normed=False)
         groups, used, factor = _DEFAULTS.get(self.model_type, (1, 1, 1.0))

@@ -10,7 +10,7 @@ from trnsim.workload.families.sizes import MOST_LAYERS
 
 NORMS: Final = "_norms"
 """A key of our own: norms of a layer."""
-_RATIO: Final = 4
+_DEFAULT_MLP_RATIO: Final = 4
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _dbrx(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _mpt(keys: ConfigKeys) -> dict[str, Any]:
-    ratio = keys.whole("expansion_ratio", default=_RATIO)
+    ratio = keys.whole("expansion_ratio", default=_DEFAULT_MLP_RATIO)
     return {"ffn_hidden_size": ratio * keys.whole("d_model")}
 
 

@@ -26,8 +26,8 @@ from trnsim.workload.families.sizes import (
 from trnsim.workload.operators import ACTIVATIONS
 
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
-_EPSILON: Final = 1e-12
-_ANSWER_ENDS: Final = 2
+_DEFAULT_EPSILON: Final = 1e-12
+_ANSWER_COLUMNS: Final = 2
 """Columns of the head that finds the first and last word of an answer."""
 
 
@@ -166,7 +166,7 @@ def _epsilon(keys: ConfigKeys) -> float:
     Raises:
         BadInput: it is no number.
     """
-    epsilon = keys.config.get("layer_norm_eps", _EPSILON)
+    epsilon = keys.config.get("layer_norm_eps", _DEFAULT_EPSILON)
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
         raise keys.refuse("layer_norm_eps", epsilon, "a small number", "norms add it")
     return float(epsilon)
@@ -269,7 +269,7 @@ def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
     if kind == "SequenceClassification":
         return _Behind((dense, _classes(hidden, labels, is_each_token=False)), norm)
     if kind in ("TokenClassification", "QuestionAnswering"):
-        columns = _ANSWER_ENDS if kind == "QuestionAnswering" else labels
+        columns = _ANSWER_COLUMNS if kind == "QuestionAnswering" else labels
         first = (
             (Projection("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
         )

@@ -14,7 +14,7 @@ from trnsim.workload.architecture import Attention, Layer, Projection, Tower
 from trnsim.workload.families.keys import ConfigKeys, Rule
 from trnsim.workload.families.sizes import PLAIN_NAMES, heads_of, mlp_of
 
-_BASE: Final[Mapping[str, Any]] = {
+_VIT_SIZES: Final[Mapping[str, Any]] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -24,19 +24,20 @@ _BASE: Final[Mapping[str, Any]] = {
     "num_channels": 3,
 }
 """Default sizes of most towers: those of ViT-B/16."""
-_LLAMA4: Final[Mapping[str, Any]] = {
-    **_BASE,
+_LLAMA4_SIZES: Final[Mapping[str, Any]] = {
+    **_VIT_SIZES,
     "num_hidden_layers": 34,
     "num_attention_heads": 16,
     "intermediate_size": 5632,
     "image_size": 448,
     "patch_size": 14,
 }
-_ADAPTED: Final = 4096
+"""Default sizes of Llama 4's image encoder."""
+_ADAPTER_WIDTH: Final = 4096
 """Default width of Llama 4's adapter and of its two results."""
-_SHUFFLED: Final = 0.5
+_SHUFFLE_RATIO: Final = 0.5
 """Default ratio of Llama 4's tokens to patches, along rows and along columns."""
-_TEXT: Final[Mapping[str, Any]] = {
+_CLIP_TEXT_SIZES: Final[Mapping[str, Any]] = {
     "hidden_size": 512,
     "num_hidden_layers": 12,
     "num_attention_heads": 8,
@@ -44,8 +45,10 @@ _TEXT: Final[Mapping[str, Any]] = {
     "vocab_size": 49408,
     "max_position_embeddings": 77,
 }
-_PROJECTED: Final = 512
-_ACROSS_PARTS: Final = 2
+"""Default sizes of CLIP's text encoder."""
+_PROJECTION_WIDTH: Final = 512
+"""Default width to which CLIP projects images and texts."""
+_DINO_CLASSIFIER_VECTORS: Final = 2
 """Vectors that a classifier of DINOv2 reads: the class token and the mean of all others."""
 
 
@@ -70,7 +73,7 @@ class ImageEncoder:
         parts: hidden vectors that a classifier reads.
     """
 
-    defaults: Mapping[str, Any] = field(default_factory=lambda: _BASE)
+    defaults: Mapping[str, Any] = field(default_factory=lambda: _VIT_SIZES)
     tokens: int = 1
     placed: int = 1
     lost: int = 0
@@ -88,17 +91,24 @@ class ImageEncoder:
 ROWS: Final[dict[str, ImageEncoder]] = {
     "vit": ImageEncoder(has_pooler=True),
     "deit": ImageEncoder(tokens=2, placed=2, has_pooler=True),
-    "dinov2": ImageEncoder(lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS),
+    "dinov2": ImageEncoder(lost=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS),
     "dinov2_with_registers": ImageEncoder(
-        lost=1, has_scales=True, has_ratio=True, parts=_ACROSS_PARTS
+        lost=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS
     ),
     "ijepa": ImageEncoder(tokens=0, placed=0),
     "clip_vision_model": ImageEncoder(
-        defaults={**_BASE, "patch_size": 32}, patch_bias=False, biases=True, is_normed_first=True
+        defaults={**_VIT_SIZES, "patch_size": 32},
+        patch_bias=False,
+        biases=True,
+        is_normed_first=True,
     ),
     "siglip_vision_model": ImageEncoder(tokens=0, placed=0, biases=True, has_probe=True),
     "llama4_vision_model": ImageEncoder(
-        defaults=_LLAMA4, patch_bias=False, biases=True, is_normed_first=True, has_adapter=True
+        defaults=_LLAMA4_SIZES,
+        patch_bias=False,
+        biases=True,
+        is_normed_first=True,
+        has_adapter=True,
     ),
 }
 PAIRS: Final = ("clip", "siglip")
@@ -176,7 +186,7 @@ def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projectio
         labels = keys.labels()
         return (Projection("classes", row.parts * hidden, labels, labels, is_each_token=False),)
     if named and named[0].endswith("WithProjection"):
-        width = keys.whole("projection_dim", default=_PROJECTED)
+        width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
         return (Projection("projection", hidden, width, is_each_token=False),)
     if row.has_pooler:
         return (Projection("pooler", hidden, hidden, hidden, is_each_token=False),)
@@ -195,8 +205,8 @@ def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projectio
 def _adapter(keys: ConfigKeys) -> tuple[Projection, ...]:
     """Llama 4's MLP on joined neighbouring patches, without the class token."""
     joined = keys.whole(*PLAIN_NAMES.intermediate)
-    width = keys.whole("projector_input_dim", default=_ADAPTED)
-    result = keys.whole("projector_output_dim", default=_ADAPTED)
+    width = keys.whole("projector_input_dim", default=_ADAPTER_WIDTH)
+    result = keys.whole("projector_output_dim", default=_ADAPTER_WIDTH)
     share = joined_share(keys)
     return (
         Projection("adapter's first", joined, width, rows=share),
@@ -206,9 +216,9 @@ def _adapter(keys: ConfigKeys) -> tuple[Projection, ...]:
 
 def joined_share(keys: ConfigKeys) -> float:
     """Ratio of the tokens that Llama 4's decoder reads to those of its image encoder."""
-    keys = ConfigKeys({**_LLAMA4, **keys.config}, keys.file, keys.inside)
+    keys = ConfigKeys({**_LLAMA4_SIZES, **keys.config}, keys.file, keys.inside)
     patches, _ = _patches(keys)
-    ratio = keys.config.get("pixel_shuffle_ratio", _SHUFFLED)
+    ratio = keys.config.get("pixel_shuffle_ratio", _SHUFFLE_RATIO)
     if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
         raise keys.refuse("pixel_shuffle_ratio", ratio, "above 0, up to 1", "it joins patches")
     return float(ratio**2 * patches / (patches + 1))
@@ -235,7 +245,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
     named = keys.items("architectures", str, "names of classes")
     behind: tuple[Projection, ...] = ()
     if named and named[0].endswith("WithProjection"):
-        width = keys.whole("projection_dim", default=_PROJECTED)
+        width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
         behind = (Projection("projection", hidden, width, is_each_token=False),)
     if not is_clip:
         width = keys.whole("projection_size", default=hidden)
@@ -258,7 +268,11 @@ def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
 
 def _texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     is_clip = model_type.startswith("clip")
-    base = _TEXT if is_clip else {**_BASE, "vocab_size": 32000, "max_position_embeddings": 64}
+    base = (
+        _CLIP_TEXT_SIZES
+        if is_clip
+        else {**_VIT_SIZES, "vocab_size": 32000, "max_position_embeddings": 64}
+    )
     return ConfigKeys({**base, **keys.config}, keys.file, keys.inside)
 
 
@@ -268,7 +282,7 @@ def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     texts = text(keys.nested("text_config"), f"{model_type}_text_model")
     if model_type == "siglip":
         return images, _with(texts, texts.behind, 2)
-    width = keys.whole("projection_dim", default=_PROJECTED)
+    width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
     ends = [
         (Projection("projection", tower.hidden, width, is_each_token=False),)
         for tower in (images, texts)

@@ -17,7 +17,7 @@ from trnsim.workload.families import decoders, images
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.keys import ConfigKeys
 
-_GEMMA: Final[Mapping[str, Any]] = {
+_GEMMA_TEXT: Final[Mapping[str, Any]] = {
     "model_type": "gemma3_text",
     "hidden_size": 2304,
     "intermediate_size": 9216,
@@ -27,7 +27,7 @@ _GEMMA: Final[Mapping[str, Any]] = {
     "sliding_window": 4096,
     "max_position_embeddings": 131072,
 }
-_LLAMA: Final[Mapping[str, Any]] = {
+_LLAVA_TEXT: Final[Mapping[str, Any]] = {
     "model_type": "llama",
     "hidden_size": 4096,
     "intermediate_size": 11008,
@@ -36,7 +36,7 @@ _LLAMA: Final[Mapping[str, Any]] = {
     "vocab_size": 32000,
     "max_position_embeddings": 2048,
 }
-_LLAMA4: Final[Mapping[str, Any]] = {
+_LLAMA4_TEXT: Final[Mapping[str, Any]] = {
     "model_type": "llama4_text",
     "hidden_size": 5120,
     "intermediate_size": 8192,
@@ -52,13 +52,13 @@ _LLAMA4: Final[Mapping[str, Any]] = {
     "max_position_embeddings": 131072,
 }
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "gemma3": _GEMMA,
-    "llama4": _LLAMA4,
-    "llava": _LLAMA,
+    "gemma3": _GEMMA_TEXT,
+    "llama4": _LLAMA4_TEXT,
+    "llava": _LLAVA_TEXT,
 }
 """Default sizes of the text configuration, by ``model_type``."""
 NAMES: Final = tuple(TEXTS)
-_IMAGES: Final = {
+_IMAGE_ENCODERS: Final = {
     "gemma3": "siglip_vision_model",
     "llama4": "llama4_vision_model",
     "llava": "clip_vision_model",
@@ -74,7 +74,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: a configuration is missing, or names an unknown model.
     """
-    seeing = _typed(keys.nested("vision_config"), _IMAGES[model_type], images.ROWS)
+    seeing = _typed(keys.nested("vision_config"), _IMAGE_ENCODERS[model_type], images.ROWS)
     tower = images.image(*seeing)
     texts, kind = _typed(texts_of(keys, model_type), TEXTS[model_type]["model_type"], ROWS)
     (read,) = decoders.towers(texts, kind)

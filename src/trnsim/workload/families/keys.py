@@ -13,8 +13,9 @@ from trnsim.reader import line_in
 Rule = bool | tuple[str, bool]
 """Presence of a feature: always, never, or by a boolean key with its default."""
 
-_LARGEST: Final = 2**40
-_SHOWN: Final = 60
+_LARGEST_INTEGER: Final = 2**40
+"""The largest whole number that a configuration may state."""
+_SHOWN_CHARS: Final = 60
 """Characters of a value in an error."""
 
 
@@ -33,7 +34,7 @@ class ConfigKeys:
         self.inside = inside
 
     def whole(
-        self, *names: str, default: int | None = None, least: int = 1, most: int = _LARGEST
+        self, *names: str, default: int | None = None, least: int = 1, most: int = _LARGEST_INTEGER
     ) -> int:
         """The whole number under the first of `names` that is present.
 
@@ -53,7 +54,7 @@ class ConfigKeys:
             legal += f", at most {most:,}" if is_whole and value > most else ""
             raise self._error(
                 name,
-                f"{self.inside}{name} is {clipped(repr(value), _SHOWN)}, it must be {legal}",
+                f"{self.inside}{name} is {clipped(repr(value), _SHOWN_CHARS)}, it must be {legal}",
                 f'write "{name}": <whole number> in {self.file}',
             )
         return int(value)
@@ -131,7 +132,7 @@ class ConfigKeys:
 
     def refuse(self, name: str, value: object, legal: str, why: str) -> BadInput:
         """The error for a key with an illegal value."""
-        shown = clipped(repr(value), _SHOWN)
+        shown = clipped(repr(value), _SHOWN_CHARS)
         return self._error(
             name,
             f"{self.inside}{name} is {shown}; legal: {legal}: {why}",

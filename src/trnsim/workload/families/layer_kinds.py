@@ -11,7 +11,9 @@ from trnsim.workload.families.keys import ConfigKeys
 
 FULL: Final = "full_attention"
 SHORT: Final = ("sliding_attention", "chunked_attention", "local_attention")
-_SPARSE: Final = "sparse"
+"""Kinds of attention to a limited range of tokens."""
+_SPARSE_KIND: Final = "sparse"
+"""The kind of an MLP with experts."""
 
 Kind = TypeVar("Kind")
 
@@ -62,9 +64,9 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     named = keys.items("moe_layers", int, "numbers of layers")
     if named:
         return [place in named for place in places]
-    kinds = keys.items("mlp_layer_types", str, f"{layers} of {_SPARSE}, dense")
+    kinds = keys.items("mlp_layer_types", str, f"{layers} of {_SPARSE_KIND}, dense")
     if len(kinds) == layers:
-        return [kind == _SPARSE for kind in kinds]
+        return [kind == _SPARSE_KIND for kind in kinds]
     first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
     last = keys.whole("moe_layer_end_index", default=layers - 1, least=-1)
     last = layers - 1 if last == -1 else last

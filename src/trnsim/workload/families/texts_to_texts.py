@@ -15,8 +15,8 @@ from trnsim.workload.families.sizes import Spelling, has_scores, heads_of, mlp_o
 
 _T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
 _T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))
-_BUCKETS: Final = 32
-_WIDTH_OF_HEAD: Final = 64
+_DEFAULT_BUCKETS: Final = 32
+_DEFAULT_HEAD_WIDTH: Final = 64
 _TAPS: Final = 3
 """Taps of a convolution over sound."""
 
@@ -30,7 +30,7 @@ def _side(name: str) -> Spelling:
     )
 
 
-_SIDES: Final = {name: _side(name) for name in ("encoder", "decoder")}
+_NAMES_OF_SIDES: Final = {name: _side(name) for name in ("encoder", "decoder")}
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,13 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
     """T5 and models with its table of relative position biases, one a stack or one a layer."""
     hidden, words = keys.whole("d_model"), keys.whole("vocab_size")
-    table = keys.whole("relative_attention_num_buckets", default=_BUCKETS) * keys.whole("num_heads")
+    table = keys.whole("relative_attention_num_buckets", default=_DEFAULT_BUCKETS) * keys.whole(
+        "num_heads"
+    )
 
     def layers(names: Spelling, crossed: int) -> tuple[Layer, ...]:
         heads = keys.whole(*names.heads)
-        dim = keys.whole("d_kv", default=_WIDTH_OF_HEAD)
+        dim = keys.whole("d_kv", default=_DEFAULT_HEAD_WIDTH)
         own = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
         cross = replace(own, is_causal=False, is_cross=True)
         is_gated = keys.text("feed_forward_proj", "relu").startswith("gated")
@@ -112,7 +114,7 @@ def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
 
 def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
     """One side of BART or of a model like it."""
-    names, is_decoder = _SIDES[side], side == "decoder"
+    names, is_decoder = _NAMES_OF_SIDES[side], side == "decoder"
     hidden, words = keys.whole(*names.hidden), keys.whole("vocab_size")
     norm = 2 * hidden
     tower = Tower(

@@ -34,11 +34,11 @@ from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_BIASES: Final = 8
+_RESIDENT_BIAS_STRETCHES: Final = 8
 """Stretches of a bias that stay in SBUF for the next head."""
-_SHORT: Final = 256
+_SHORT_KEYS: Final = 256
 """Keys up to which several heads are computed together."""
-_HIDDEN: Final = -3.0e38
+_MASKED_SCORE: Final = -3.0e38
 """The score of a key that is masked for a query: finite, so that differences are."""
 
 
@@ -88,7 +88,7 @@ class AttentionEmitter(Operands):
 
     def _heads_at_once(self) -> int:
         """The count of heads whose scores, transposed weights and results each fit in a bank."""
-        if self.S > _SHORT or self.L > P or len(self.parts) > 1:
+        if self.S > _SHORT_KEYS or self.L > P or len(self.parts) > 1:
             return 1
         return min(BANK // self.S, BANK // self.V, BANK // (-(-self.S // P) * self.L))
 
@@ -163,9 +163,9 @@ class AttentionEmitter(Operands):
             stored = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
             bias_rows = rows_of(here, columns, 0, here.shape[0], stored.dtype)
             tile = new(bias_rows.shape, bias_rows.dtype)
-            lowest = _HIDDEN * self.scale
+            lowest = _MASKED_SCORE * self.scale
             nisa.tensor_scalar(dst=tile, data=bias_rows, op0=nl.maximum, operand0=lowest)
-            if len(self._constants) > _BIASES:
+            if len(self._constants) > _RESIDENT_BIAS_STRETCHES:
                 self._constants.clear()
             self._constants[key] = tile
         tile = self._constants[key]
@@ -222,7 +222,7 @@ class AttentionEmitter(Operands):
                 offset=offset,
                 channel_multiplier=1,
                 on_true_tile=zeros,
-                on_false_value=_HIDDEN,
+                on_false_value=_MASKED_SCORE,
                 cmp_op=nl.greater_equal,
             )
             self._masks[key] = mask

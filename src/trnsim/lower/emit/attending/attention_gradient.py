@@ -39,7 +39,7 @@ from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_BANKS: Final = 4
+_GRADIENT_BANKS: Final = 4
 """Banks of PSUM for the gradients of a stretch of keys and values: half of them."""
 Index = tuple[int, ...]
 
@@ -93,7 +93,7 @@ class AttentionGradient(AttentionEmitter):
         self._loaded_rows: dict[Any, Tensor] = {}
         self.is_in_rows = False
         widths = [-(-width // P) for width in (self.E, self.V)]
-        self.stretch = max(min(BANK, _BANKS * BANK // sum(widths) // P * P), P)
+        self.stretch = max(min(BANK, _GRADIENT_BANKS * BANK // sum(widths) // P * P), P)
 
     def run(self) -> None:
         """Emit every head, as many side by side as fit in a bank."""

@@ -22,13 +22,13 @@ from trnsim.nki import language as nl
 if TYPE_CHECKING:
     from trnsim.lower.emit.attending.attention import AttentionEmitter
 
-_FEW: Final = 32
+_FEW_QUERIES: Final = 32
 """Queries of a group of heads up to which groups share the partitions."""
-_BANKS: Final = 4
+_SCORE_BANKS: Final = 4
 """Banks of PSUM for scores; a last short stretch takes one more."""
 _PASS_BYTES: Final = 64 * 1024
 """Bytes of a partition for the keys and values of all heads in one pass."""
-_AHEAD: Final = 2
+_PASSES_IN_SBUF: Final = 2
 """Passes whose keys are in SBUF: one is read while the next comes."""
 
 Head = tuple[int, ...]
@@ -53,7 +53,7 @@ class _Member:
 
 def pack_groups(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
     """Groups of heads in packs of up to 128 queries; None if a group has many queries."""
-    if len(groups) == 1 or any(len(heads) * L > _FEW for heads in groups):
+    if len(groups) == 1 or any(len(heads) * L > _FEW_QUERIES for heads in groups):
         return None
     full_packs: list[list[list[Head]]] = [[]]
     rows = 0
@@ -97,7 +97,7 @@ class DecodingAttention:
         passes = self._passes()
         self.is_single_pass = len(passes) == 1
         for number, stretches in enumerate(passes):
-            self._pass(stretches, number % _AHEAD)
+            self._pass(stretches, number % _PASSES_IN_SBUF)
         inverse = new((self.n, 1))
         nisa.reciprocal(dst=inverse, data=self.total)
         done = new((self.attending.V, self.n), self.attending.dtype)
@@ -113,7 +113,7 @@ class DecodingAttention:
         """Stretches of keys whose scores are in PSUM at once; a short last one joins another."""
         attending = self.attending
         key_bytes = attending.dtype.itemsize * (1 + -(-attending.V // P)) * len(self.members)
-        banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _BANKS)
+        banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _SCORE_BANKS)
         passes = [[stretch] for stretch in attending.stretches(banks * BANK)]
         if len(passes) > 1 and passes[-1][0].count <= BANK:
             last = passes.pop()

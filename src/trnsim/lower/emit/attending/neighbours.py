@@ -16,10 +16,10 @@ from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_BYTES: Final = 4096
+_TRANSFER_BYTES: Final = 4096
 """Bytes of a partition in one transfer."""
 
-_NARROW: Final = (32, 64)
+_NARROW_WIDTHS: Final = (32, 64)
 """Widths of which several heads share the partitions, at starts that engines accept."""
 
 Index = tuple[int, ...]
@@ -67,7 +67,7 @@ class Neighbours:
         length, width = matrix.shape
         if not lies_in_rows(matrix, width) or (length > P and length % P):
             return -1
-        if width not in _NARROW or length > _blocks_per_transfer(matrix) * P:
+        if width not in _NARROW_WIDTHS or length > _blocks_per_transfer(matrix) * P:
             return -1
         return self._group(place, matrix).index(matrix.offset[0]) % (P // width) * width
 
@@ -114,7 +114,7 @@ class Neighbours:
 
 def _blocks_per_transfer(matrix: TensorPlace) -> int:
     """Blocks of a head's rows in one transfer."""
-    return int(max(1, _BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
+    return int(max(1, _TRANSFER_BYTES // (matrix.shape[1] * matrix.storage.dtype.itemsize)))
 
 
 def _group_evenly(starts: list[int], most: int) -> list[list[int]]:

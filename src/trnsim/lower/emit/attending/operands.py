@@ -25,13 +25,13 @@ from trnsim.lower.kernels.tiles import P, Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_STRETCH: Final = 2048
+_STRETCH_KEYS: Final = 2048
 """Keys whose scores are in PSUM at once: half of its banks."""
-_BLOCKS: Final = 4
+_TRANSPOSED_BLOCKS: Final = 4
 """Blocks of 128 keys that are transposed in one bank of PSUM, in any format."""
-_FEW: Final = 512
+_FEW_KEYS: Final = 512
 """Keys of a head up to which one transfer loads several heads."""
-_RUN: Final = 16
+_RUN_KEYS: Final = 16
 """Neighbouring keys on a partition in one transfer."""
 
 
@@ -210,7 +210,7 @@ class Operands:
 
     def share_partitions(self, index: tuple[int, ...]) -> bool:
         """True if a head's queries and keys are transposed with neighbours, to equal partitions."""
-        is_few = len(self.parts) == 1 and self.S <= _FEW and self.is_turned_together
+        is_few = len(self.parts) == 1 and self.S <= _FEW_KEYS and self.is_turned_together
         places = [self.neighbours.place(side, index) for side in (self.query, self.parts[0][0])]
         return is_few and places[0] == places[1] >= 0
 
@@ -234,7 +234,7 @@ class Operands:
             self._loaded.clear()
         stretches = [
             KeyStretch(at.first, at.count, self.keys_at(heads, at), self.values_at(heads, at))
-            for at in self.stretches(_STRETCH)
+            for at in self.stretches(_STRETCH_KEYS)
         ]
         self._loaded[name] = stretches
         return stretches
@@ -268,7 +268,7 @@ class Operands:
         for start, parts in self._lines(key, self.E, at, slot, is_free=is_free):
             rows, total_blocks, _ = parts.shape
             pieces = product(
-                zip(keys, self.slices, strict=True), tiles.pieces(total_blocks, _BLOCKS)
+                zip(keys, self.slices, strict=True), tiles.pieces(total_blocks, _TRANSPOSED_BLOCKS)
             )
             for (key_part, (begin, width)), (first, blocks) in pieces:
                 flipped = new((width, blocks, rows), self.dtype, nl.psum)
@@ -309,7 +309,9 @@ class Operands:
 
     def _near_head(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, loaded with its neighbours; a longer one in its own place."""
-        return self.neighbours.near(place, index)[0] if length <= _FEW else head_of(place, index)
+        return (
+            self.neighbours.near(place, index)[0] if length <= _FEW_KEYS else head_of(place, index)
+        )
 
     def _with_ones(self, values: Tensor) -> Tensor:
         """Values [keys, V] with a column of ones: its weighted sum is the sum of the weights."""
@@ -326,7 +328,9 @@ class Operands:
         Where the order of keys is free, a partition has neighbouring keys, in one long run.
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
-        for at, many in tiles.pieces(count // P * P, (_RUN if is_free else _BLOCKS) * P):
+        for at, many in tiles.pieces(
+            count // P * P, (_RUN_KEYS if is_free else _TRANSPOSED_BLOCKS) * P
+        ):
             blocks = many // P
             view = (
                 [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]

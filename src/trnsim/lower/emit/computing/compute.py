@@ -29,9 +29,9 @@ from trnsim.lower.rules import ON_TILES
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_TWO_TENSORS: Final = 2.0
+_CYCLES_OF_TWO_TENSORS: Final = 2.0
 """Cycles for each element of scalar_tensor_tensor."""
-_ON_THREE = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
+_ON_THREE_DIMS = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
 """Operations of several instructions that accept tiles of three dimensions."""
 
 
@@ -50,7 +50,7 @@ def is_binary(node: Node) -> bool:
     """True if one instruction of the Vector Engine computes a node of two operands."""
     operation = node.operation
     is_alu = isinstance(operation, Elementwise) and bool(operation.alu) and not operation.activation
-    return _is_plain(node) and is_alu and type(operation) not in _ON_THREE
+    return _is_plain(node) and is_alu and type(operation) not in _ON_THREE_DIMS
 
 
 def is_activation(node: Node) -> bool:
@@ -160,7 +160,7 @@ def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
     wide = new(data.shape)
     pairs = balance.with_tensor(wide, other)
     firsts = balance.with_number(data, wide) if op in ON_SCALAR else {}
-    fused = ((Engine.vector, balance.seconds(Engine.vector, data, _TWO_TENSORS)),)
+    fused = ((Engine.vector, balance.seconds(Engine.vector, data, _CYCLES_OF_TWO_TENSORS)),)
     ways = [(first, second) for first in firsts.items() for second in pairs.items()]
     if balance.lightest(fused, *ways):
         return True
@@ -275,7 +275,7 @@ def _is_plain(node: Node) -> bool:
     for value in node.values:
         if not value.type.is_floating:
             return False
-    if isinstance(operation, (*_ON_THREE, rounding.Convert)):
+    if isinstance(operation, (*_ON_THREE_DIMS, rounding.Convert)):
         return True
     if type(operation) in ON_TILES or not isinstance(operation, Elementwise):
         return False

@@ -27,9 +27,9 @@ from trnsim.lower.emit.places.walk import (
 from trnsim.lower.kernels import tiles
 from trnsim.nki import isa as nisa
 
-_RANKS: Final = (3, 4)
+_IMAGE_RANKS: Final = (3, 4)
 """Ranks of sequences and of images, with batch and channels."""
-_MOVED: Final = 1 << 14
+_TRANSFER_ELEMENTS: Final = 1 << 14
 """Elements of a partition in one transfer."""
 
 
@@ -37,7 +37,7 @@ def emit_image_concatenation(emission: Emission, node: Node) -> bool:
     """Emit a concatenation of images along channels; False if it is no such."""
     operation: Any = node.operation
     shape = node.result.shape
-    if operation.dim != 1 or len(shape) not in _RANKS or not node.result.type.is_floating:
+    if operation.dim != 1 or len(shape) not in _IMAGE_RANKS or not node.result.type.is_floating:
         return False
     if not all(node.result.shape) or not _is_of_images(emission, node):
         return False
@@ -96,7 +96,7 @@ def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> Non
     if _try_compute_in_place(emission, value, target, frame):
         return
     source = _source(emission, value, frame)
-    for span in spans(frame, 0, frame.columns, 1, _MOVED):
+    for span in spans(frame, 0, frame.columns, 1, _TRANSFER_ELEMENTS):
         if source.is_on_chip:
             _copy_from_chip(source, target, frame, span)
         else:

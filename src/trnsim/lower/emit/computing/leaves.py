@@ -13,7 +13,7 @@ from trnsim.lower.emit.places.paths import Path, follow, invert_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import is_straight
 from trnsim.lower.emit.places.walk import (
-    MANY,
+    MANY_TRANSFERS,
     Frame,
     TileSpan,
     count_transfers,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
 
-_CHUNK: Final = 2048
+_CHUNK_COLUMNS: Final = 2048
 """Columns of one load where spans are shorter: rows of 4 KiB of 16-bit elements."""
-NEAR: Final = 16
+NEAR_STRIDE: Final = 16
 """Largest stride of elements that are loaded with those between them."""
-_REACH_BYTES: Final = 16 * 1024
+_STRIDED_LOAD_BYTES: Final = 16 * 1024
 """Most bytes of a partition of such a load."""
 _CHUNKS_BYTES: Final = 32 * 1024
 """Most bytes of a partition for chunks of all blocks."""
@@ -109,7 +109,7 @@ class Leaves:
         is_movable_across = has_no_repeats(place) and is_movable(place, self.frame.flipped())
         if not is_movable(place, self.frame) and not is_movable_across:
             return self._dense_leaf(*key)
-        if is_misaligned(place, self.frame) or count_transfers(place, self.frame) > MANY:
+        if is_misaligned(place, self.frame) or count_transfers(place, self.frame) > MANY_TRANSFERS:
             return self._dense_leaf(*key)
         if not has_no_repeats(place) or is_straight(place, self.frame):
             return place
@@ -164,9 +164,9 @@ class Leaves:
         self, key: tuple[int, Path], place: TensorPlace, span: TileSpan
     ) -> Tensor | None:
         """Columns of a longer chunk that is loaded at once; None if the span does not suit."""
-        start = span.start // _CHUNK * _CHUNK
-        count = min(_CHUNK, self.frame.columns - start)
-        nbytes = self.frame.blocks * _CHUNK * place.storage.dtype.itemsize
+        start = span.start // _CHUNK_COLUMNS * _CHUNK_COLUMNS
+        count = min(_CHUNK_COLUMNS, self.frame.columns - start)
+        nbytes = self.frame.blocks * _CHUNK_COLUMNS * place.storage.dtype.itemsize
         is_part = span.blocks == 1 and span.columns < count and nbytes <= _CHUNKS_BYTES
         if not is_part or span.start + span.columns > start + count:
             return None
@@ -204,7 +204,7 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
         return repeated.reshape((*shape, span.columns))
     step = dims_along[0][1][0] if len(dims_along) == 1 else 1
     reach = (span.columns - 1) * step + 1
-    if not 1 < step <= NEAR or reach * dtype.itemsize > _REACH_BYTES:
+    if not 1 < step <= NEAR_STRIDE or reach * dtype.itemsize > _STRIDED_LOAD_BYTES:
         return load_tile(place, frame, span, dtype)
     wide, frame_wide = _select_dims(place, frame, frame.p_dims, frame.columns * step)
     near = load_tile(wide, frame_wide, replace(span, start=span.start * step, columns=reach), dtype)

@@ -25,13 +25,13 @@ from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_FEWEST: Final = 64
+_FEWEST_COLUMNS: Final = 64
 """Columns whose time fewer columns take as well (trainium_inferentia2_arch.rst: ``max(N, 64)``)."""
-_HELD_BYTES: Final = 32 * 1024
+_STATIONARY_PANEL_BYTES: Final = 32 * 1024
 """Bytes of a partition for a panel of the stationary operand."""
-_RUN_BYTES: Final = 2048
+_SHORT_ROW_BYTES: Final = 2048
 """Bytes of a row below which panels are larger, as transfers of short rows are slow."""
-_PANEL_BYTES: Final = 16 * 1024
+_WEIGHT_PANEL_BYTES: Final = 16 * 1024
 """Bytes of a partition for a panel of a weight, whose layout in HBM suits transfers."""
 
 
@@ -74,8 +74,8 @@ def _lies_in_rows(emission: Emission, node: Node) -> bool:
     M, N = node.result.shape[-2:]
     K = node.values[0].shape[operation.contracting[0]]
     rows, columns, blocks = (ceil(length / P) for length in (M, N, K))
-    along = rows * blocks * max(N, _FEWEST)
-    across = columns * blocks * max(M, _FEWEST) + columns * rows * P
+    along = rows * blocks * max(N, _FEWEST_COLUMNS)
+    across = columns * blocks * max(M, _FEWEST_COLUMNS) + columns * rows * P
     return along <= across or M > BANK
 
 
@@ -331,10 +331,10 @@ class _ProductOperand:
     def _panel_bytes(self) -> int:
         """Bytes of a partition for a panel: more where rows would be short."""
         if self._weight() is not None:
-            return _PANEL_BYTES
-        is_long = _HELD_BYTES // self.blocks >= _RUN_BYTES
+            return _WEIGHT_PANEL_BYTES
+        is_long = _STATIONARY_PANEL_BYTES // self.blocks >= _SHORT_ROW_BYTES
         if is_long or not is_straight(self.emission.materialize(self.value)[0], self.frame):
-            return _HELD_BYTES
+            return _STATIONARY_PANEL_BYTES
         return PANEL_BYTES + self.spare_bytes
 
     def _weight(self) -> tuple[int, Frame] | None:

@@ -10,11 +10,11 @@ from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.computing.compute import OPERATORS, reduce_rows
-from trnsim.lower.emit.computing.evaluation import PIECE, Evaluation
+from trnsim.lower.emit.computing.evaluation import PIECE_ELEMENTS, Evaluation
 from trnsim.lower.emit.computing.groups import emit_group_sums
 from trnsim.lower.emit.computing.rows import should_defer_reduction
 from trnsim.lower.emit.emission import Emission
-from trnsim.lower.emit.graph_facts import TURNED_BYTES
+from trnsim.lower.emit.graph_facts import MOST_TRANSPOSED_BYTES
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, row_major_frame, span_elements, spans
@@ -27,7 +27,7 @@ from trnsim.lower.rules import emitter
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
-_LONGEST: Final = 8192
+_MOST_ELEMENTS_REDUCED: Final = 8192
 """Elements of a partition that are reduced at once."""
 
 
@@ -99,7 +99,7 @@ def _transpose_operand(emission: Emission, value: Value, frame: Frame) -> bool:
     Later readers, such as the rest of a softmax, use it too.
     """
     across = Frame(frame.shape, frame.f_dims, frame.p_dims)
-    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > TURNED_BYTES:
+    if across.blocks * across.columns * ITEM_BYTES[value.dtype] > MOST_TRANSPOSED_BYTES:
         return False
     emission.materialize(value)
     emission.places[value.number].insert(0, load_in_frame(emission, value, across))
@@ -155,7 +155,7 @@ def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims
     p_dims, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, p_dims, f_dims, frame.block, frame.is_replicated)
     place = result.matrix(nl.float32)
-    if inner > _LONGEST:
+    if inner > _MOST_ELEMENTS_REDUCED:
         with balanced():
             _reduce_pieces(evaluation, operation.op, inner, place)
     else:
@@ -169,7 +169,7 @@ def _reduce_columns(emission: Emission, node: Node, evaluation: Evaluation, dims
 def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reduce groups of `inner` neighbouring columns, several groups by one instruction."""
     frame = evaluation.frame
-    most = max(_LONGEST // 4 // inner, 1) * inner
+    most = max(_MOST_ELEMENTS_REDUCED // 4 // inner, 1) * inner
     longest = span_elements(frame, most) if evaluation.is_in_hbm() else most
     for span in spans(frame, 0, frame.columns, longest, most):
         shape = (span.partitions, span.blocks, span.columns)
@@ -199,11 +199,11 @@ def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
 def _reduce_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPlace) -> None:
     """Reduce long runs of columns: pieces of them, then the results of the pieces."""
     frame, result = evaluation.frame, place.storage.tile
-    parts = -(-inner // PIECE)
+    parts = -(-inner // PIECE_ELEMENTS)
     for group, start in enumerate(range(0, frame.columns, inner)):
         for rows in spans(frame, start, inner, 1, inner):
             partials = new((rows.partitions, 1, parts))
-            for number, (at, count) in enumerate(pieces(inner, PIECE)):
+            for number, (at, count) in enumerate(pieces(inner, PIECE_ELEMENTS)):
                 tile = evaluation.tile(replace(rows, start=start + at, columns=count))
                 piece = widened(tile, (rows.partitions, 1, count))
                 reduce_rows(piece, op, partials[:, :, number : number + 1])

@@ -22,9 +22,9 @@ from trnsim.lower.emit.places.walk import Frame
 if TYPE_CHECKING:
     from trnsim.lower.emit.emission import Emission
 
-_FEWEST: Final = 32
+_FEWEST_ROWS: Final = 32
 """Rows below which another dimension on the partitions uses the engines better."""
-_LONGEST: Final = 4096
+_LONGEST_ROW: Final = 4096
 """Longest row: its tiles in float32 lie in SBUF together with those of the next row."""
 
 
@@ -35,7 +35,7 @@ def should_defer_reduction(emission: Emission, node: Node) -> bool:
     outer = len(value.shape) - len(operation.dims)
     is_last = tuple(sorted(operation.dims)) == tuple(range(outer, len(value.shape)))
     rows, width = prod(value.shape[:outer]), prod(value.shape[outer:])
-    if not is_last or rows < _FEWEST or not 1 < width <= _LONGEST:
+    if not is_last or rows < _FEWEST_ROWS or not 1 < width <= _LONGEST_ROW:
         return False
     return _is_repeated(emission, node.result, value.shape, outer) and _is_streamed(emission, value)
 

@@ -32,8 +32,10 @@ _PANELS_BYTES: Final = 32 * 1024
 """Bytes of a partition for kernels that stay in SBUF while bands pass."""
 _FP32_PASSES: Final = 4
 """Passes of the array for a product in float32 (trainium_inferentia2_arch.rst)."""
-_KINDS: Final = ("float32", "bfloat16", "float16")
-_RANKS: Final = (3, 4)
+_DTYPES: Final = ("float32", "bfloat16", "float16")
+"""Dtypes of images and kernels."""
+_IMAGE_RANKS: Final = (3, 4)
+"""Ranks of sequences and of images, with batch and channels."""
 
 
 def is_emitted(node: Node, weights: frozenset[int]) -> bool:
@@ -46,11 +48,13 @@ def is_emitted(node: Node, weights: frozenset[int]) -> bool:
         return False
     image, kernel = node.values
     sizes = (*node.result.shape, *image.shape, *kernel.shape)
-    if len(image.shape) not in _RANKS or not all(sizes) or image.dtype != kernel.dtype:
+    if len(image.shape) not in _IMAGE_RANKS or not all(sizes) or image.dtype != kernel.dtype:
         return False
     largest = max(kernel.shape[1], kernel.shape[0] // operation.groups)
     is_grouped = operation.groups > 1
-    return image.dtype in _KINDS and (not is_grouped or (kernel.number in weights and largest <= P))
+    return image.dtype in _DTYPES and (
+        not is_grouped or (kernel.number in weights and largest <= P)
+    )
 
 
 @emitter(Convolution)

@@ -13,10 +13,10 @@ from trnsim.graph.types import Shape
 from trnsim.lower.emit.places.walk import Frame
 from trnsim.lower.kernels.tiles import P
 
-_LINE: Final = 3
+_SEQUENCE_RANK: Final = 3
 """Rank of the kernels of a convolution over sequences."""
 Array = np.ndarray[Any, Any]
-_MOVED_BYTES: Final = 97
+_DMA_BYTES_PER_COLUMN: Final = 97
 """Bytes that transfers move while one column passes the array: 272 GB/s at 2.8 GHz.
 
 Source: nki-dma-overview.rst; trainium_inferentia2_arch.rst, of NeuronCore-v2.
@@ -68,7 +68,7 @@ def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_by
         if high * wide * channels > P or (high > 1 and kernel[1] % wide):
             continue
         taps = Taps(kernel, box)
-        copied = (high * wide - 1) * moved_bytes / _MOVED_BYTES
+        copied = (high * wide - 1) * moved_bytes / _DMA_BYTES_PER_COLUMN
         cost = max(len(taps.boxes) * columns, copied) + copied / P
         if cost < least:
             best, least = taps, cost
@@ -154,7 +154,7 @@ class Kernels(Frame):
 def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:
     """The matrix of kernels of a shape, one tap to a block: as many groups to a block as fit."""
     outputs, inputs = shape[0] // groups, shape[1]
-    taps = Taps((shape[2] if len(shape) > _LINE else 1, shape[-1]))
+    taps = Taps((shape[2] if len(shape) > _SEQUENCE_RANK else 1, shape[-1]))
     if groups == 1:
         channels = min(P, inputs)
         return Kernels(

@@ -23,8 +23,10 @@ from trnsim.nki import language as nl
 
 _BAND_BYTES: Final = 16 * 1024
 """Bytes of a partition for a band of the padded images."""
-_RANKS: Final = (3, 4)
-_OUTER: Final = 2
+_IMAGE_RANKS: Final = (3, 4)
+"""Ranks of sequences and of images, with batch and channels."""
+_OUTER_DIMS: Final = 2
+"""Dimensions before the spatial ones: batch and channels."""
 
 
 def is_emitted(node: Node) -> bool:
@@ -33,10 +35,10 @@ def is_emitted(node: Node) -> bool:
     if not isinstance(operation, ReduceWindow):
         return False
     (value,) = node.values
-    outer = slice(0, _OUTER)
+    outer = slice(0, _OUTER_DIMS)
     still = (operation.lengths, operation.strides, operation.dilations or (1, 1))
     return (
-        len(value.shape) in _RANKS
+        len(value.shape) in _IMAGE_RANKS
         and value.dtype in ("float32", "bfloat16")
         and all(pairs[outer] == (1, 1) for pairs in still)
         and not any((*operation.low[outer], *operation.high[outer]))
@@ -87,7 +89,7 @@ def window_grid(node: Node) -> WindowGrid:
     shape = node.values[0].shape
 
     def pair(numbers: tuple[int, ...], default: int) -> tuple[int, int]:
-        first, second = (default, *numbers[_OUTER:])[-2:]
+        first, second = (default, *numbers[_OUTER_DIMS:])[-2:]
         return first, second
 
     return WindowGrid(

@@ -13,7 +13,7 @@ from trnsim.graph import Value
 from trnsim.graph.types import dense
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, Step, TensorPlace, in_hbm, merge_axes
 from trnsim.lower.emit.places.walk import (
-    MANY,
+    MANY_TRANSFERS,
     Frame,
     TileSpan,
     count_transfers,
@@ -43,7 +43,7 @@ _LINE_BYTES: Final = 8 * 1024
 """Bytes of a partition that are transposed at once on their way to HBM."""
 _LOADED_BYTES: Final = 64 * 1024
 """Bytes of a partition that are loaded at once to be transposed."""
-_WRITTEN: Final = 4096
+_WRITTEN_ELEMENTS: Final = 4096
 """Elements of a partition in one write to HBM."""
 
 
@@ -192,7 +192,7 @@ def is_fragmented(place: TensorPlace, value: Value) -> bool:
         return False
     frame = frame_of(place, value.shape)
     target = TensorPlace(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
-    return max(count_transfers(place, frame), count_transfers(target, frame)) > MANY
+    return max(count_transfers(place, frame), count_transfers(target, frame)) > MANY_TRANSFERS
 
 
 def write_dense(place: TensorPlace, value: Value) -> Tensor:
@@ -216,7 +216,7 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
         return
     if frame.columns == 1 and place.is_on_chip and _write_as_line(place, frame, target):
         return
-    for span in spans(frame, 0, frame.columns, 1, _WRITTEN):
+    for span in spans(frame, 0, frame.columns, 1, _WRITTEN_ELEMENTS):
         tile = slice_of(place, frame, span) if is_aligned(place, frame) else None
         if tile is None:
             tile = load_tile(place, frame, span, dtype_of(value.dtype))

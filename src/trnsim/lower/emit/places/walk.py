@@ -144,13 +144,13 @@ def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> It
                 yield TileSpan(first + block, blocks, partitions, start + at, length)
 
 
-_TURNS: Final = 16
+_FEWEST_HBM_SPANS: Final = 16
 """Fewest spans of operands from HBM, so that one is loaded while another is computed."""
 
 
 def span_elements(frame: Frame, longest: int) -> int:
-    """Elements of a partition in a span: `longest`, or fewer so that `_TURNS` spans remain."""
-    return min(longest, max(frame.blocks // _TURNS, 1) * frame.columns)
+    """Elements of a partition in a span: at most `longest`, and few enough for several spans."""
+    return min(longest, max(frame.blocks // _FEWEST_HBM_SPANS, 1) * frame.columns)
 
 
 def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
@@ -201,7 +201,7 @@ def runs(
 
 _LOADED_BYTES: Final = 2048
 """Most bytes of a partition in one transfer of several blocks and runs."""
-MANY: Final = 1024
+MANY_TRANSFERS: Final = 1024
 """Transfers beyond which a row-major copy of the tensor is faster."""
 
 
