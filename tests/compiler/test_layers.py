@@ -1,9 +1,9 @@
-"""Equal layers: found, shortened, and timed by a few of them."""
+"""Equal layers: found, shorten_graph, and timed by a few of them."""
 
 import pytest
 
 from trnsim import arch
-from trnsim.compiler.layers import LayerRun, Stack, Tie, shortened, stacks_of
+from trnsim.compiler.layers import LayerRun, Stack, Tie, shorten_graph, stacks_of
 from trnsim.compiler.program_times import (
     ProgramFigures,
     TimedGraph,
@@ -45,7 +45,7 @@ def test_two_layers_are_too_few():
 
 def test_a_shorter_graph_is_that_of_fewer_layers():
     graph, _ = stack(5)
-    found = shortened(graph, [(one, 2) for one in stacks_of(graph)])
+    found = shorten_graph(graph, [(one, 2) for one in stacks_of(graph)])
     other, _ = stack(2)
     assert [node.operation for node in found.nodes] == [node.operation for node in other.nodes]
     assert [value.type for value in found.inputs] == [value.type for value in other.inputs]
@@ -53,15 +53,15 @@ def test_a_shorter_graph_is_that_of_fewer_layers():
 
 def test_what_each_layer_returns_goes_with_it():
     graph, _ = stack(5, collects=True)
-    found = shortened(graph, [(one, 2) for one in stacks_of(graph)])
+    found = shorten_graph(graph, [(one, 2) for one in stacks_of(graph)])
     assert len(found.outputs) == 3
 
 
 def test_a_layer_that_is_read_after_all_layers_is_not_left_out():
     graph, _ = stack(6, skips=True)
     (layers,) = stacks_of(graph)
-    assert shortened(graph, [(layers, 1)]) is None
-    assert shortened(graph, [(layers, 3)]) is not None
+    assert shorten_graph(graph, [(layers, 1)]) is None
+    assert shorten_graph(graph, [(layers, 3)]) is not None
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_layers_of_a_backward_pass_belong_to_those_whose_values_they_read():
 @pytest.mark.parametrize("updates", [False, True])
 def test_forward_and_backward_layers_go_together(count, updates):
     graph, _ = trained(9, updates=updates)
-    found = shortened(graph, [(one, count) for one in stacks_of(graph)])
+    found = shorten_graph(graph, [(one, count) for one in stacks_of(graph)])
     assert drawn(found) == drawn(trained(count, updates=updates)[0])
 
 
@@ -140,7 +140,7 @@ def test_runs_that_do_not_read_each_other_are_shortened_apart():
     graph.outputs = [x]
     stacks = stacks_of(graph)
     assert [one.count for one in stacks] == [5, 7]
-    found = shortened(graph, list(zip(stacks, (2, 3), strict=True)))
+    found = shorten_graph(graph, list(zip(stacks, (2, 3), strict=True)))
     assert len(found.nodes) == len(graph.nodes) - 3 * 3 - 4 * 2
 
 

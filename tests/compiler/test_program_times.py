@@ -27,7 +27,7 @@ def test_figures_are_stored_and_restored():
         SbufSchedule(1024, 512),
         frozenset({"room"}),
     )
-    assert ProgramFigures.restored(json.loads(json.dumps(figures.stored()))) == figures
+    assert ProgramFigures.from_json(json.loads(json.dumps(figures.as_json()))) == figures
 
 
 def test_figures_of_two_programs_add_up_and_are_launched_once():

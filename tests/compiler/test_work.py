@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_layers import stack
 
-from trnsim.compiler.layers import LayerRun, Stack, shortened, stacks_of
+from trnsim.compiler.layers import LayerRun, Stack, shorten_graph, stacks_of
 from trnsim.compiler.work import caches, from_rows, scale_work, sum_work, to_rows, traced_work
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
@@ -108,7 +108,7 @@ def test_layers_that_take_no_time_stand_for_none():
 def test_a_shorter_graph_has_the_work_of_all_layers():
     graph, weights = stack(8, width=256)
     (layers,) = stacks_of(graph)
-    short = shortened(graph, [(layers, 4)])
+    short = shorten_graph(graph, [(layers, 4)])
     work = traced_work(traced(short, weights), short, weights)
     whole = traced(graph, weights).run.timeline
     places = [0, *range(1, 1 + 4 * layers.runs[0].length), len(graph.nodes) - 1]

@@ -8,7 +8,7 @@ from trnsim.estimate.few import (
     FewConstants,
     halves,
     repeats,
-    returned,
+    returned_elements,
     scores,
     unmasked_scores,
 )
@@ -116,7 +116,7 @@ def test_a_dense_product_on_the_first_token_is_not_all_that_is_given():
     given = Pass(Phase.ENCODE, 3, 128)
     *_, head = summaries(LLAMA, given)
     pooled = replace(head, products=(replace(head.products[0], name="dense", m=3, n=4096),))
-    assert returned(pooled) == 3 * 128 * 4096
+    assert returned_elements(pooled) == 3 * 128 * 4096
 
 
 def test_an_element_of_a_softmax_may_take_longer_and_in_one_kernel_another_time():

@@ -1,4 +1,4 @@
-from trnsim.estimate.fused import fused
+from trnsim.estimate.fused import fuse_operators
 from trnsim.workload.operators import Elementwise, Product
 from trnsim.workload.summary import CAST, PartSummary
 
@@ -14,6 +14,6 @@ def test_biases_batch_norms_and_casts_are_done_on_the_way():
         ),
         resident_bytes=5,
     )
-    found = fused(block)
+    found = fuse_operators(block)
     assert [one.name for one in found.elementwise] == ["relu", "native_layer_norm"]
     assert (found.products, found.times, found.resident_bytes) == (block.products, 2, 5)

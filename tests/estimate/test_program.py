@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.arch import target
-from trnsim.estimate.program import PROGRAM, bounded, of_program
+from trnsim.estimate.program import PROGRAM, of_program, raise_to_bound
 
 PARTS = {"tensor": 3e-3, "launch": 1e-3}
 
@@ -21,6 +21,6 @@ def test_a_chip_without_rows_errs_more_and_says_so():
 
 @pytest.mark.parametrize(("least_s", "is_raised"), [(3e-3, False), (4e-3, False), (5e-3, True)])
 def test_no_time_is_below_its_bound(least_s, is_raised):
-    found = bounded(of_program(target("trn1"), PARTS), least_s)
+    found = raise_to_bound(of_program(target("trn1"), PARTS), least_s)
     assert found.time_s == pytest.approx(max(4e-3, least_s))
     assert bool(found.conditions) == is_raised

@@ -38,7 +38,7 @@ def test_training_takes_more_than_twice_its_forward_pass():
     where = machine("trn1.32xlarge")
     trained = answer(Question(LLAMA, PASSES[3], where))
     ahead = Question(LLAMA, PASSES[3], where)
-    forward = ahead.rank.of(ahead.summaries, PASSES[3])
+    forward = ahead.rank.pass_estimate(ahead.summaries, PASSES[3])
     assert 2.5 * forward.time_s < trained.time_s < 3.5 * forward.time_s
 
 

@@ -39,7 +39,7 @@ def rank(has_exchanges=True, **more):
 
 def test_a_pass_is_all_layers_and_what_ranks_exchange():
     made = summaries(LLAMA, STEP, Split(8))
-    found = rank().of(made, STEP)
+    found = rank().pass_estimate(made, STEP)
     count = sum(block.times for block in made)
     one = next(block for block in made if block.name == "layer").exchanges[0]
     assert found.parts_s["products"] == pytest.approx(count * 2e-3)
@@ -50,13 +50,16 @@ def test_a_pass_is_all_layers_and_what_ranks_exchange():
 
 def test_one_rank_exchanges_nothing():
     made = summaries(LLAMA, STEP)
-    found = Rank(TRN1, Each(has_exchanges=True)).of(made, STEP)
+    found = Rank(TRN1, Each(has_exchanges=True)).pass_estimate(made, STEP)
     assert found.parts_s[EXCHANGES] == 0.0
 
 
 def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
     made = summaries(LLAMA, STEP, Split(8))
-    together, apart = rank().of(made, STEP), rank(has_exchanges=False).of(made, STEP)
+    together, apart = (
+        rank().pass_estimate(made, STEP),
+        rank(has_exchanges=False).pass_estimate(made, STEP),
+    )
     assert together.time_s == apart.time_s
     assert together.errors_s == {"each": pytest.approx(0.1 * together.time_s)}
     assert set(apart.errors_s) == {"each", EXCHANGES}
@@ -65,31 +68,31 @@ def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
 
 def test_a_call_errs_as_what_it_calls():
     made = summaries(LLAMA, STEP, Split(8))
-    plain, called = rank().of(made, STEP), rank(call_s=0.5).of(made, STEP)
+    plain, called = rank().pass_estimate(made, STEP), rank(call_s=0.5).pass_estimate(made, STEP)
     assert called.parts_s[CALL] == 0.5
     assert called.sigma == pytest.approx(plain.sigma)
 
 
 def test_a_further_spread_is_added_in_squares():
     made = summaries(LLAMA, STEP, Split(8))
-    assert rank(more_spread=0.4).of(made, STEP).sigma == pytest.approx(0.17**0.5)
+    assert rank(more_spread=0.4).pass_estimate(made, STEP).sigma == pytest.approx(0.17**0.5)
 
 
 def test_training_passes_forward_and_takes_both_gradients():
     given = Pass(Phase.TRAIN, 1, 64)
     made = summaries(LLAMA, given, Split(8))
     layers = [None, *LLAMA.decoder.layers, None]
-    found = rank().trained(zip(made, layers, strict=True), given)
+    found = rank().micro_batch_estimate(zip(made, layers, strict=True), given)
     count = sum(block.times for block in made)
     assert found.parts_s["products"] == pytest.approx(count * 7e-3)
     assert found.parts_s[AGAIN] == pytest.approx(LLAMA.decoder.depth * 2e-3)  # scores
-    forward = rank().of(made, given)
+    forward = rank().pass_estimate(made, given)
     assert found.parts_s[EXCHANGES] > forward.parts_s[EXCHANGES]
 
 
 def test_what_was_seen_is_told_by_phase():
     one = Rank(TRN1, layer_times(TRN1))
-    one.of(summaries(LLAMA, STEP), STEP)
+    one.pass_estimate(summaries(LLAMA, STEP), STEP)
     given = Pass(Phase.PREFILL, 1, 16)
-    one.of(summaries(LLAMA, given), given)
+    one.pass_estimate(summaries(LLAMA, given), given)
     assert set(one.sources.words()) == {"decode", "prefill"}

@@ -4,7 +4,7 @@ import pytest
 from layer_sizes import LLAMA
 
 from trnsim.estimate.question import Question, answer
-from trnsim.estimate.reach import ROWS, beyond
+from trnsim.estimate.reach import ROWS, list_extrapolations
 from trnsim.place.machine import machine
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase
@@ -12,11 +12,11 @@ from trnsim.workload.operators import Pass, Phase
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_a_pass_among_the_rows_is_not_beyond_them(batch):
-    assert beyond(LLAMA, Pass(Phase.DECODE, batch, 1, 16383), 1) == ()
+    assert list_extrapolations(LLAMA, Pass(Phase.DECODE, batch, 1, 16383), 1) == ()
 
 
 def test_each_size_beyond_the_rows_is_told():
-    found = beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 2)
+    found = list_extrapolations(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 2)
     assert found == (
         "batch 9, where rows go from 1 to 8",
         "tokens of a sequence 16,385, where rows go from 256 to 16,384",
@@ -26,7 +26,7 @@ def test_each_size_beyond_the_rows_is_told():
 def test_a_model_of_another_width_is_told():
     (tower,) = LLAMA.towers
     small = replace(LLAMA, towers=(replace(tower, hidden=2048),))
-    assert "hidden size 2,048" in beyond(small, Pass(Phase.PREFILL, 1, 512), 1)[0]
+    assert "hidden size 2,048" in list_extrapolations(small, Pass(Phase.PREFILL, 1, 512), 1)[0]
 
 
 def test_an_answer_says_it():
@@ -39,7 +39,7 @@ def test_every_phase_has_rows():
 
 
 def test_a_gpu_has_no_rows_by_family():
-    assert beyond(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 0) == ()
+    assert list_extrapolations(LLAMA, Pass(Phase.DECODE, 9, 1, 16384), 0) == ()
 
 
 CLIP = from_config(
@@ -64,5 +64,5 @@ def test_a_pair_has_rows_of_its_own(tokens, is_beyond):
     assert CLIP.is_pair
     assert not CLIP.is_of_images
     assert not LLAMA.is_pair
-    found = beyond(CLIP, Pass(Phase.ENCODE, 1, tokens), 1)
+    found = list_extrapolations(CLIP, Pass(Phase.ENCODE, 1, tokens), 1)
     assert found == (("tokens of a sequence 77, where rows have 9",) if is_beyond else ())

@@ -127,7 +127,7 @@ def test_the_largest_branch_needs_its_own_memory():
     assert inside > 0
     for branches in ((small, large), (large, small)):
         plan = memory_plan(graph_of(If(branches), FLAG, ROW))
-        (own,) = [one for one in plan.held if one.label.startswith("inside if")]
+        (own,) = [one for one in plan.lifetimes if one.label.startswith("inside if")]
         assert (own.type.nbytes, own.first, own.last) == (inside, 0, 0)
         assert plan.peak_bytes == 1 + 2 * ROW_BYTES + inside
 

@@ -90,7 +90,7 @@ def test_inputs_keep_their_names_in_the_memory_plan():
     second = graph.input((), "int32")
     graph.outputs = [graph.apply(DynamicSlice((3, 2)), other, second, second)]
     plan = memory_plan(graph, {first.number: "x", second.number: "start"})
-    assert [one.label for one in plan.held[:2]] == ["x", "start"]
+    assert [one.label for one in plan.lifetimes[:2]] == ["x", "start"]
 
 
 def test_nothing_sorted_is_nothing():

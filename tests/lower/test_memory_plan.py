@@ -19,7 +19,7 @@ def test_a_tensor_lives_from_its_kernel_to_its_last_reader():
     second = product(g, first)
     g.outputs = [product(g, second)]
     plan = memory_plan(g, {x.number: "x"})
-    lives = [(one.label, one.first, one.last) for one in plan.held]
+    lives = [(one.label, one.first, one.last) for one in plan.lifetimes]
     assert lives == [
         ("x", -1, 2),
         ("dot_general", 0, 1),
@@ -54,7 +54,7 @@ def test_a_reshape_holds_what_it_is_of():
     flat = g.reshape(product(g, x), (256,))
     product(g, x)
     g.outputs = [g.elementwise("abs", flat)]
-    made = memory_plan(g).held[1]
+    made = memory_plan(g).lifetimes[1]
     assert made.last > made.first
 
 
@@ -85,8 +85,8 @@ def test_what_dies_inside_shares_an_arena_and_what_the_caller_has_does_not():
     kept = g.reshape(chain[1], (256,))
     g.outputs = [kept, chain[-1]]
     plan = memory_plan(g)
-    assert [one.is_returned for one in plan.held] == [False, False, True, False, False, True]
-    assert [(one.first, one.last) for one in plan.inside] == [(0, 1), (2, 3), (3, 4)]
+    assert [one.is_returned for one in plan.lifetimes] == [False, False, True, False, False, True]
+    assert [(one.first, one.last) for one in plan.inner_tensors] == [(0, 1), (2, 3), (3, 4)]
     assert plan.arena.offsets_bytes == (0, 0, KIB)
     assert (plan.arena.nbytes, plan.arena.least_bytes) == (2 * KIB, 2 * KIB)
     words = "2 KiB for 3 tensors that die inside; at least 2 KiB wherever they lie"

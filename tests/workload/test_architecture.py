@@ -9,9 +9,9 @@ from trnsim.workload.architecture import Experts, Mlp
 
 
 def test_elements_of_keys_and_values():
-    assert GROUPED.cached == 16
-    assert replace(GROUPED, value_dim=6).cached == 20
-    assert LATENT.cached == 15
+    assert GROUPED.cached_elements == 16
+    assert replace(GROUPED, value_dim=6).cached_elements == 20
+    assert LATENT.cached_elements == 15
 
 
 @pytest.mark.parametrize("per_token", [0, 5])

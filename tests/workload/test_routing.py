@@ -73,7 +73,7 @@ def test_a_correction_decides_and_does_not_weigh():
 
 
 def test_experts_of_the_best_groups_are_left():
-    routing = Routing("logistic", is_normed=False, groups=3, kept=1, counted=1)
+    routing = Routing("logistic", is_normed=False, groups=3, groups_per_token=1, scores_per_group=1)
     experts, _, _ = found(routing, is_whole=False)
     best = logistic(SCORES).reshape(TOKENS, 3, 2).max(-1).argmax(-1)
     assert (experts.reshape(TOKENS, EACH) // 2 == best[:, None]).all()

@@ -168,7 +168,7 @@ def _settings(words: Iterable[str], where: str) -> Iterator[tuple[CompilerFlag, 
     for word in left:
         short = _SHORT_LEVEL.fullmatch(word)
         name, equals, value = ("-O", "=", short["level"]) if short else word.partition("=")
-        flag = _named(name, where)
+        flag = _flag_of_word(name, where)
         if flag.takes_value and not equals:
             value = next(left, "")
             if not value or value.startswith("-"):
@@ -180,7 +180,7 @@ def _settings(words: Iterable[str], where: str) -> Iterator[tuple[CompilerFlag, 
         yield flag, value
 
 
-def _named(word: str, where: str) -> CompilerFlag:
+def _flag_of_word(word: str, where: str) -> CompilerFlag:
     """The flag that a word names.
 
     Raises:

@@ -3,7 +3,7 @@
 A run of layers is a stretch of the graph in which the same operations on the same types repeat:
 each layer reads the one before it, values from before all layers, and inputs of its own. Runs form
 a stack where one reads the other layer by layer, as a backward pass reads results of the forward
-pass; layers are removed from all runs of a stack together. `shortened` returns the graph with
+pass; layers are removed from all runs of a stack together. `shorten_graph` returns the graph with
 fewer layers of its stacks.
 """
 
@@ -95,9 +95,9 @@ def stacks_of(graph: Graph) -> list[Stack]:
     """The stacks of at least three equal layers, by the operations that they save, most first."""
     stacks: list[Stack] = []
     makers = _makers(graph)
-    for run in sorted(_best(graph), key=lambda run: run.start):
+    for run in sorted(_best_runs(graph), key=lambda run: run.start):
         for number, stack in enumerate(stacks):
-            tie = _tied(graph, makers, stack, run)
+            tie = _tie_of(graph, makers, stack, run)
             if tie is not None:
                 stacks[number] = Stack((*stack.runs, run), (*stack.ties, tie))
                 break
@@ -106,9 +106,9 @@ def stacks_of(graph: Graph) -> list[Stack]:
     return sorted(stacks, key=lambda stack: -sum(run.saved for run in stack.runs))
 
 
-def _best(graph: Graph) -> list[LayerRun]:
+def _best_runs(graph: Graph) -> list[LayerRun]:
     """Disjoint runs: the one that saves most, and others that save a good part of the graph."""
-    keys = _numbered(graph.nodes)
+    keys = _operation_numbers(graph.nodes)
     candidates = [run for length in _distances(keys) for run in _runs(keys, length)]
     best: list[LayerRun] = []
     for run in sorted(candidates, key=lambda run: (-run.saved, run.length)):
@@ -123,7 +123,7 @@ def _makers(graph: Graph) -> dict[int, int]:
     return {value.number: at for at, node in enumerate(graph.nodes) for value in node.results}
 
 
-def _numbered(nodes: list[Node]) -> list[int]:
+def _operation_numbers(nodes: list[Node]) -> list[int]:
     """A number for each node, equal for the same operation on the same types."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(_key(node), len(numbers)) for node in nodes]
@@ -162,10 +162,10 @@ def _runs(keys: list[int], length: int) -> list[LayerRun]:
     return runs
 
 
-def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
+def _tie_of(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> Tie | None:
     """The tie of a run whose layers read those of a stack one by one; None if they do not."""
     for earlier, tie in zip(stack.runs, stack.ties, strict=True):
-        pairs = set(_read(graph, makers, earlier, run))
+        pairs = set(_layers_read(graph, makers, earlier, run))
         ties = Counter(Tie(sign, at - sign * mine) for mine, at in pairs for sign in (-1, 1))
         (closest, times), *_ = ties.most_common(1) or [(tie, 0)]
         if 2 * times >= min(run.count, earlier.count):
@@ -173,7 +173,7 @@ def _tied(graph: Graph, makers: dict[int, int], stack: Stack, run: LayerRun) -> 
     return None
 
 
-def _read(
+def _layers_read(
     graph: Graph, makers: dict[int, int], earlier: LayerRun, run: LayerRun
 ) -> Iterator[tuple[int, int]]:
     """Pairs of a layer of `run` and a layer of the other run that it reads."""
@@ -193,41 +193,43 @@ class _Cut:
 
     Attributes:
         run: the run.
-        first: the first layer that is removed.
-        many: number of layers removed.
+        first_layer: the first layer that is removed.
+        count: number of layers removed.
         stack: the number of the run's stack.
         sign: sign of the run's tie.
     """
 
     run: LayerRun
-    first: int
-    many: int
+    first_layer: int
+    count: int
     stack: int
     sign: int
 
-    def drops(self, layer: int | None) -> bool:
+    def removes(self, layer: int | None) -> bool:
         """True if a layer is removed."""
-        return layer is not None and self.first <= layer < self.first + self.many
+        return layer is not None and self.first_layer <= layer < self.first_layer + self.count
 
-    def instead(self, layer: int, reader: tuple[_Cut, int] | None) -> int | None:
+    def substitute_layer(self, layer: int, reader: tuple[_Cut, int] | None) -> int | None:
         """The layer that a reader reads instead of a removed one; None if there is none.
 
         `reader` is the reader's cut run and its layer there, or None outside of runs. A layer of
         the same run reads the layer before the removed ones; a layer of another run in the stack
         reads the layer that now has its partner's place. Others may read the last layer alone.
         """
-        shift = -self.many
+        shift = -self.count
         if reader is not None and reader[0].run != self.run and reader[0].stack == self.stack:
             reader_cut, at = reader
-            if (at < reader_cut.first) != (self.sign != reader_cut.sign):
-                shift = self.many
+            if (at < reader_cut.first_layer) != (self.sign != reader_cut.sign):
+                shift = self.count
         elif (reader is None or reader[0].run != self.run) and layer != self.run.count - 1:
             return None
         neighbour = layer + shift
-        return neighbour if 0 <= neighbour < self.run.count and not self.drops(neighbour) else None
+        return (
+            neighbour if 0 <= neighbour < self.run.count and not self.removes(neighbour) else None
+        )
 
 
-def shortened(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | None:
+def shorten_graph(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | None:
     """The graph with `counts` layers of each stack; None if other operations read removed layers.
 
     Outputs of the removed layers, such as keys of a cache, are removed with them.
@@ -261,7 +263,7 @@ class _Shortening:
         self.whole, self.cuts = graph, cuts
         self.makers = _makers(graph)
 
-    def _at(self, place: int) -> tuple[_Cut, int] | None:
+    def _layer_at(self, place: int) -> tuple[_Cut, int] | None:
         """The cut of the run that an operation is in, and its layer; None outside of cut runs."""
         for cut in self.cuts:
             layer = cut.run.layer(place)
@@ -269,18 +271,18 @@ class _Shortening:
                 return cut, layer
         return None
 
-    def _goes(self, place: int) -> bool:
-        position = self._at(place)
-        return position is not None and position[0].drops(position[1])
+    def _is_removed(self, place: int) -> bool:
+        position = self._layer_at(place)
+        return position is not None and position[0].removes(position[1])
 
-    def _instead(self, value: Value, reader: tuple[_Cut, int] | None) -> Value | None:
+    def _substitute(self, value: Value, reader: tuple[_Cut, int] | None) -> Value | None:
         """The value to read for a value: itself, that of another layer, or None if removed."""
         place = self.makers.get(value.number, -1)
-        position = self._at(place)
-        if position is None or not position[0].drops(position[1]):
+        position = self._layer_at(place)
+        if position is None or not position[0].removes(position[1]):
             return value
         cut, layer = position
-        substitute = cut.instead(layer, reader)
+        substitute = cut.substitute_layer(layer, reader)
         if substitute is None:
             return None
         results = self.whole.nodes[place].results
@@ -291,13 +293,13 @@ class _Shortening:
         """The shorter graph; None where an operation reads a removed value."""
         nodes: list[Node] = []
         for place, node in enumerate(self.whole.nodes):
-            if self._goes(place):
+            if self._is_removed(place):
                 continue
-            copied = self._renamed(node, self._at(place))
+            copied = self._renamed(node, self._layer_at(place))
             if copied is None:
                 return None
             nodes.append(copied)
-        outputs = [self._instead(value, None) for value in self.whole.outputs]
+        outputs = [self._substitute(value, None) for value in self.whole.outputs]
         left = list({value.number: value for value in outputs if value is not None}.values())
         read = {value.number for node in nodes for value in node.values}
         read |= {value.number for value in left}
@@ -306,7 +308,7 @@ class _Shortening:
     def _renamed(self, node: Node, reader: tuple[_Cut, int] | None) -> Node | None:
         operands: list[Operand] = []
         for operand in node.operands:
-            source = self._instead(operand, reader) if isinstance(operand, Value) else operand
+            source = self._substitute(operand, reader) if isinstance(operand, Value) else operand
             if source is None:
                 return None
             operands.append(source)

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from trnsim.compiler.layers import Stack, shortened, stacks_of
+from trnsim.compiler.layers import Stack, shorten_graph, stacks_of
 from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.compiler.work import Work, from_rows, scale_work, sum_work, to_rows, traced_work
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
-from trnsim.graph.rewriting import omitted
+from trnsim.graph.rewriting import omitted_patterns
 from trnsim.lower import cache, costs, without_exchanges
-from trnsim.lower.emit.schedule import FIRST, SbufSchedule
+from trnsim.lower.emit.schedule import FIRST_SCHEDULE, SbufSchedule
 from trnsim.lower.program import trace
 from trnsim.profile.measures.parts import PartCost
 
@@ -58,19 +58,19 @@ class ProgramFigures:
     work: Work = field(default_factory=dict[tuple[str, int], PartCost])
     notes: tuple[str, ...] = ()
     compiled_layers: tuple[int, ...] = ()
-    schedule: SbufSchedule = FIRST
+    schedule: SbufSchedule = FIRST_SCHEDULE
     lacks: frozenset[str] = frozenset()
     is_linked: bool = False
     wanted_bytes: int = 0
 
-    def stored(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The figures as JSON."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         schedule = (self.schedule.passing_bytes, self.schedule.ring_bytes)
         return {**values, "work": to_rows(self.work), "schedule": schedule, "lacks": [*self.lacks]}
 
     @classmethod
-    def restored(cls, values: dict[str, Any]) -> ProgramFigures:
+    def from_json(cls, values: dict[str, Any]) -> ProgramFigures:
         """The figures that `stored` gave as JSON."""
         tuples = {name: tuple(values[name]) for name in ("notes", "compiled_layers")}
         return cls(
@@ -120,7 +120,7 @@ class TimedGraph:
     def compiled(self) -> Graph:
         """The graph of the program that was compiled."""
         layers = list(zip(self.stacks, self.figures.compiled_layers, strict=True))
-        return shortened(self.graph, layers) or self.graph
+        return shorten_graph(self.graph, layers) or self.graph
 
 
 def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
@@ -129,19 +129,24 @@ def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -
     if any(node.kind in SEPARATE_KINDS for node in graph.nodes):
         return TimedGraph(graph, own_weights, _kernel_figures(graph, options.target, 0))
     base = graph.key(), tuple(sorted(own_weights)), options.target, options.cores, options.level
-    key = ("model", *base, options.links() if has_exchanges(graph) else None, *sorted(omitted()))
+    key = (
+        "model",
+        *base,
+        options.links() if has_exchanges(graph) else None,
+        *sorted(omitted_patterns()),
+    )
     cached = cache.read(key)
     graph, own_weights = legalize_graph(graph, own_weights)
     if cached is not None:
         numbers = cached.pop("stacks")
         stacks = stacks_of(graph) if numbers else []
         cached_stacks = tuple(stacks[number] for number in numbers)
-        figures = ProgramFigures.restored(cached)
+        figures = ProgramFigures.from_json(cached)
         return TimedGraph(graph, own_weights, figures, cached_stacks, options.cores)
     compiled = _compile_graph(graph, own_weights, options)
     stacks = stacks_of(graph) if compiled.stacks else []
     numbers = [stacks.index(stack) for stack in compiled.stacks]
-    cache.write(key, {**compiled.figures.stored(), "stacks": numbers})
+    cache.write(key, {**compiled.figures.as_json(), "stacks": numbers})
     return compiled
 
 
@@ -167,7 +172,7 @@ def _try_schedules(
         return program_figures(graph, weights, options, schedule).device_time_s
 
     fastest = fastest_schedule(first.device_time_s, alternatives, time_s, options)
-    return program_figures(graph, weights, options, fastest) if fastest != FIRST else first
+    return program_figures(graph, weights, options, fastest) if fastest != FIRST_SCHEDULE else first
 
 
 def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | None:
@@ -237,11 +242,14 @@ def _shorten(
     counts = {stack: min(count, stack.count) for stack in whole.stacks}
     counts |= dict([exempt] if exempt else [])
     layers = [(stack, number) for stack, number in counts.items() if number < stack.count]
-    return shortened(whole.graph, layers)
+    return shorten_graph(whole.graph, layers)
 
 
 def program_figures(
-    graph: Graph, weights: frozenset[int], options: CompileOptions, schedule: SbufSchedule = FIRST
+    graph: Graph,
+    weights: frozenset[int],
+    options: CompileOptions,
+    schedule: SbufSchedule = FIRST_SCHEDULE,
 ) -> ProgramFigures:
     """The figures of a graph's program in a schedule, with all of its operations compiled.
 
@@ -250,10 +258,10 @@ def program_figures(
     """
     links = options.links() if has_exchanges(graph) else None
     base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
-    key = ("program", *base, links, *sorted(omitted()))
+    key = ("program", *base, links, *sorted(omitted_patterns()))
     cached = cache.read(key)
     if cached is not None:
-        return ProgramFigures.restored(cached)
+        return ProgramFigures.from_json(cached)
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
     tracing: dict[str, Any] = {"numerics": False, "lnc": options.cores, "schedule": schedule}
     tracing["links"] = links
@@ -280,7 +288,7 @@ def program_figures(
             is_linked=links is not None,
             wanted_bytes=traced.wanted_bytes,
         )
-    cache.write(key, figures.stored())
+    cache.write(key, figures.as_json())
     return figures
 
 

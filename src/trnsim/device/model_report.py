@@ -30,7 +30,7 @@ from trnsim.document.answer import Block, Note, Preformatted, Table, columns
 from trnsim.document.text import WIDTH, section_text
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import EXCHANGES, QUANTILES, Estimate
-from trnsim.estimate.program import bounded, of_program
+from trnsim.estimate.program import of_program, raise_to_bound
 from trnsim.estimate.question import Question
 from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
@@ -144,7 +144,7 @@ class ModelReport:
         """The estimated time, with P10 and P90."""
         alone = self.alone
         if self.planned is not None:
-            return bounded(self.planned, alone.bound_s)
+            return raise_to_bound(self.planned, alone.bound_s)
         parts: dict[str, float] = {}
         for share in alone.shares:
             for name, time_s in share.part.critical_s.items():

@@ -54,11 +54,11 @@ class TimeCurve:
         curves = {batch: _monotonic(times.items()) for batch, times in sorted(rows.items())}
         object.__setattr__(self, "_rows", curves)
 
-    def at(self, batch: float, length: float) -> float | None:
+    def interpolate(self, batch: float, length: float) -> float | None:
         """Seconds at a batch and a length; None beyond the points."""
-        candidates = [(size, _interpolated(row, length)) for size, row in self._rows.items()]
+        candidates = [(size, _interpolate(row, length)) for size, row in self._rows.items()]
         times_at_length = [(size, time_s) for size, time_s in candidates if time_s is not None]
-        return _interpolated(_monotonic(times_at_length), batch)
+        return _interpolate(_monotonic(times_at_length), batch)
 
 
 def _monotonic(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -69,7 +69,7 @@ def _monotonic(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]
     return rows
 
 
-def _interpolated(rows: list[tuple[float, float]], size: float) -> float | None:
+def _interpolate(rows: list[tuple[float, float]], size: float) -> float | None:
     """The seconds at a size on the straight lines between logarithms."""
     for known_size, time_s in rows:
         if known_size == size:

@@ -91,7 +91,7 @@ class Estimate:
         return Estimate(
             _sum(self.parts_s, other.parts_s),
             _sum(self.errors_s, other.errors_s),
-            _joined(self.sources, other.sources),
+            _join_sources(self.sources, other.sources),
             tuple(dict.fromkeys((*self.conditions, *other.conditions))),
             tuple(dict.fromkeys((*self.extrapolations, *other.extrapolations))),
         )
@@ -101,7 +101,7 @@ def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in dict.fromkeys((*a, *b))}
 
 
-def _joined(first: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
+def _join_sources(first: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
     """The sources of both, joined by phase or model."""
     sources = dict(first)
     for name, source in later.items():

@@ -91,9 +91,9 @@ class FewConstants:
             cache *= repeats(summary, model_pass)
         cache += summary.cache.written_bytes
         layer_time = self._time(summary, model_pass, summary.flop, summary.weight_bytes, cache)
-        if not self.host_bytes_per_s or not returned(summary):
+        if not self.host_bytes_per_s or not returned_elements(summary):
             return layer_time
-        host_s = _RESULT_BYTES * returned(summary) / self.host_bytes_per_s
+        host_s = _RESULT_BYTES * returned_elements(summary) / self.host_bytes_per_s
         parts = {**layer_time.parts_s, "host": host_s}
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
@@ -175,7 +175,7 @@ def elements(summary: PartSummary) -> float:
     return sum(op.elements for op in summary.elementwise)
 
 
-def returned(summary: PartSummary) -> float:
+def returned_elements(summary: PartSummary) -> float:
     """Elements that a pass returns: the last product's results, or each token's hidden state.
 
     A dense product on the first token adds its results, which are few.

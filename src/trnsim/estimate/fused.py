@@ -20,7 +20,7 @@ _FOLDED_NORMS: Final = ("native_batch_norm", "_native_batch_norm", "batch_norm",
 """Beginnings of names of norms that are folded into a convolution."""
 
 
-def fused(summary: PartSummary) -> PartSummary:
+def fuse_operators(summary: PartSummary) -> PartSummary:
     """The part without the elementwise operators that are fused into others."""
     products = {product.name for product in summary.products}
     kept = tuple(

@@ -74,16 +74,18 @@ class Measured:
 
     def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
         """The forward time of one layer of a summary; None if the file has none."""
-        return self._at("forward", summary, model_pass)
+        return self._layer_time("forward", summary, model_pass)
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
         """The time of both gradients of one layer of a summary; None if the file has none."""
-        return self._at("backward", summary, model_pass)
+        return self._layer_time("backward", summary, model_pass)
 
-    def _at(self, direction: str, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
+    def _layer_time(
+        self, direction: str, summary: PartSummary, model_pass: Pass
+    ) -> LayerTime | None:
         for layer in (signature(summary, model_pass), ""):
             curve = self.curves.get((direction, str(model_pass.phase), summary.name, layer))
-            time_s = curve.at(model_pass.batch, length_of(model_pass)) if curve else None
+            time_s = curve.interpolate(model_pass.batch, length_of(model_pass)) if curve else None
             if time_s is not None:
                 spread = Evidence.MEASURED.spread
                 return LayerTime(time_s, {"measured": time_s}, spread, f"measured: {self.file}")

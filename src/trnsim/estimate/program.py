@@ -36,7 +36,7 @@ def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
     return Estimate(dict(parts_s), {source: spread * total_s}, {PROGRAM: source})
 
 
-def bounded(estimate: Estimate, least_s: float) -> Estimate:
+def raise_to_bound(estimate: Estimate, least_s: float) -> Estimate:
     """The estimate, raised to `least_s`, below which no program can be."""
     if estimate.time_s >= least_s:
         return estimate

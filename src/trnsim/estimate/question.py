@@ -8,10 +8,10 @@ from typing import Final
 
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
 from trnsim.estimate.estimate import Estimate
-from trnsim.estimate.fused import fused
+from trnsim.estimate.fused import fuse_operators
 from trnsim.estimate.measured import Measured
 from trnsim.estimate.rank import Rank
-from trnsim.estimate.reach import beyond
+from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes
 from trnsim.facts import derived
 from trnsim.place.machine import Machine
@@ -55,10 +55,10 @@ class Question:
             BadInput: the model cannot be built, or has no such pass.
         """
         parts = summaries_of(self.model, self.model_pass, self.split)
-        return tuple(map(fused, parts)) if self.is_captured else parts
+        return tuple(map(fuse_operators, parts)) if self.is_captured else parts
 
     @property
-    def layered(self) -> list[tuple[PartSummary, Layer | None]]:
+    def parts_with_layers(self) -> list[tuple[PartSummary, Layer | None]]:
         """The same, each with its layer; None before and behind the layers, and in a graph."""
         if isinstance(self.model, CapturedModel):
             return [(summary, None) for summary in self.summaries]
@@ -102,9 +102,14 @@ def answer(question: Question) -> Estimate:
         BadInput: the model cannot be built, has no such pass, or the chip no such dtype.
     """
     if question.model_pass.phase is Phase.TRAIN:
-        estimate = question.rank.trained(question.layered, question.model_pass)
+        estimate = question.rank.micro_batch_estimate(
+            question.parts_with_layers, question.model_pass
+        )
     else:
-        estimate = question.rank.of(question.summaries, question.model_pass)
+        estimate = question.rank.pass_estimate(question.summaries, question.model_pass)
     return replace(
-        estimate, extrapolations=beyond(question.model, question.model_pass, question.machine.lnc)
+        estimate,
+        extrapolations=list_extrapolations(
+            question.model, question.model_pass, question.machine.lnc
+        ),
     )

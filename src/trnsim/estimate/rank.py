@@ -44,7 +44,7 @@ class Rank:
     more_spread: float = 0.0
     sources: Sources = field(default_factory=Sources, compare=False, repr=False)
 
-    def of(self, parts: Iterable[PartSummary], model_pass: Pass) -> Estimate:
+    def pass_estimate(self, parts: Iterable[PartSummary], model_pass: Pass) -> Estimate:
         """The time of a pass through these parts, one after another."""
         total = Sum(self, model_pass)
         for summary in parts:
@@ -52,7 +52,7 @@ class Rank:
             total.add(summary, layer, layer.time_s, summary.exchanges)
         return total.estimate()
 
-    def trained(
+    def micro_batch_estimate(
         self, parts: Iterable[tuple[PartSummary, Layer | None]], model_pass: Pass
     ) -> Estimate:
         """The time of a micro batch, forward and both gradients; one kernel's scores run twice."""

@@ -38,7 +38,7 @@ PAIRS: Final = Reach((512, 768), (1, 64), (9, 9))
 """The range of pairs of an image and texts."""
 
 
-def beyond(model: Workload, model_pass: Pass, lnc: int) -> tuple[str, ...]:
+def list_extrapolations(model: Workload, model_pass: Pass, lnc: int) -> tuple[str, ...]:
     """The quantities of a pass that lie outside its family's rows, in words.
 
     Args:

@@ -1,6 +1,6 @@
 """Forms: a language that describes groups of operations in a graph.
 
-    of(Negate, of(Negate, TensorForm("x")))
+    form_of(Negate, form_of(Negate, TensorForm("x")))
 
 is the form of ``-(-x)``. A form goes from a result to its operands; values that it names are
 captured. `trnsim.graph.rewriting` replaces operations that match a form.
@@ -29,11 +29,11 @@ class Makers:
     """The node that makes each value of a graph, and the number of its readers.
 
     Attributes:
-        of: nodes by the numbers of their results.
+        nodes: nodes by the numbers of their results.
         uses: number of operands and outputs that are a value, by its number.
     """
 
-    of: Mapping[int, Node]
+    nodes: Mapping[int, Node]
     uses: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @classmethod
@@ -101,7 +101,7 @@ class Number(Form):
     ) -> Captures | None:
         """`captures` without additions, if the operand is a number."""
         del readers
-        return None if number_of(makers.of, operand) is None else captures
+        return None if number_of(makers.nodes, operand) is None else captures
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ class Op(Form):
             return None
         value, most = operand, readers or self.readers
         while not most or makers.uses.get(value.number, 0) <= most:
-            node = makers.of.get(value.number)
+            node = makers.nodes.get(value.number)
             if node is None or not self.past(node):
-                return None if node is None else self.at(node, makers, captures, operand)
+                return None if node is None else self.captures_of(node, makers, captures, operand)
             value, most = node.values[0], 1
         return None
 
-    def at(
+    def captures_of(
         self,
         node: Node,
         makers: Makers,
@@ -169,7 +169,7 @@ def _match_all(
     return captured
 
 
-def of(operations: Any, *operands: Form, **options: Any) -> Op:
+def form_of(operations: Any, *operands: Form, **options: Any) -> Op:
     """The form of an operation, or of one of several, and of its operands."""
     several = operations if isinstance(operations, tuple) else (operations,)
     return Op(several, operands, **options)
@@ -211,5 +211,5 @@ class Chain(Form):
         step = replace(self.step, name=self.name)
         while (captured := step.match(operand, makers, {}, readers)) is not None:
             values = (*values, captured[self.name])
-            operand, readers = makers.of[values[-1].number].operands[0], 0
+            operand, readers = makers.nodes[values[-1].number].operands[0], 0
         return self.base.match(operand, makers, {**captures, self.name: values}, readers)

@@ -88,11 +88,11 @@ class Match:
 
     def __getitem__(self, name: str) -> Value:
         """A captured tensor, in the new graph."""
-        return self.walk.renamed(self.captured[name])
+        return self.walk.new_value(self.captured[name])
 
     def operation(self, name: str) -> Any:
         """The operation that makes a captured tensor."""
-        return self.makers.of[self.captured[name].number].operation
+        return self.makers.nodes[self.captured[name].number].operation
 
     def twin(self) -> tuple[Value, ...] | None:
         """The results of the first equal operation on the same operands; None if this is the first.
@@ -102,7 +102,7 @@ class Match:
         node = self.node
         key = node.operation, node.operands, tuple(value.type for value in node.results)
         first = self.walk.twins.setdefault(key, node)
-        return None if first is node else tuple(map(self.walk.renamed, first.results))
+        return None if first is node else tuple(map(self.walk.new_value, first.results))
 
 
 def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
@@ -117,14 +117,14 @@ def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) 
     for place, node in enumerate(graph.nodes):
         pattern_match = walk.first_match(node)
         if pattern_match is not None:
-            walk.put(place, *pattern_match)
+            walk.replace_node(place, *pattern_match)
     if not walk.counts:
         return graph
     watch = _watch.get()
     if watch is not None:
         watch.counts.update(walk.counts)
-    new_graph = walk.until(len(graph.nodes))
-    new_graph.outputs = [walk.renamed(value) for value in graph.outputs]
+    new_graph = walk.graph_until(len(graph.nodes))
+    new_graph.outputs = [walk.new_value(value) for value in graph.outputs]
     verify(new_graph, set(map(id, graph.nodes)))
     return new_graph
 
@@ -151,7 +151,7 @@ class _Walk:
         self.counts: Counter[str] = Counter()
         self.names: dict[int, Value] = {}
         self.twins: dict[Hashable, Node] = {}
-        self._graph, self._makers, self._moved = graph, makers, 0
+        self._graph, self._makers, self._node_count = graph, makers, 0
         self._patterns = patterns
         self._by_operation: dict[type[Operation], list[Pattern]] = {}
 
@@ -162,23 +162,23 @@ class _Walk:
             self._makers = Makers.in_graph(self._graph)
         return self._makers
 
-    def renamed(self, value: Value) -> Value:
+    def new_value(self, value: Value) -> Value:
         """A value of the old graph in the new one."""
         return self.names.get(value.number, value)
 
-    def moved(self, node: Node) -> Node:
+    def new_node(self, node: Node) -> Node:
         """A node of the old graph in the new one."""
         names = self.names
         if not names or not any(getattr(o, "number", -1) in names for o in node.operands):
             return node
-        renamed = (self.renamed(o) if isinstance(o, Value) else o for o in node.operands)
+        renamed = (self.new_value(o) if isinstance(o, Value) else o for o in node.operands)
         return replace(node, operands=tuple(renamed))
 
-    def until(self, place: int) -> Graph:
+    def graph_until(self, place: int) -> Graph:
         """The new graph with all nodes of the old one up to a place."""
-        for node in self._graph.nodes[self._moved : place]:
-            self.new_graph.append(self.moved(node))
-        self._moved = place
+        for node in self._graph.nodes[self._node_count : place]:
+            self.new_graph.append(self.new_node(node))
+        self._node_count = place
         return self.new_graph
 
     def first_match(self, node: Node) -> tuple[Pattern, Match] | None:
@@ -192,17 +192,17 @@ class _Walk:
         for pattern in self._by_operation[kind]:
             # Whole graphs are walked for patterns of any operation, which ask for no makers.
             makers = self.makers if pattern.before.operands else _NO_MAKERS
-            captured = pattern.before.at(node, makers)
+            captured = pattern.before.captures_of(node, makers)
             if captured is not None:
-                match = Match(self.moved(node), captured, self)
+                match = Match(self.new_node(node), captured, self)
                 if pattern.when(match):
                     return pattern, match
         return None
 
-    def put(self, place: int, pattern: Pattern, match: Match) -> None:
+    def replace_node(self, place: int, pattern: Pattern, match: Match) -> None:
         """Add a pattern's replacement of the node at a place."""
-        self.until(place).came_from = match.node.origin
-        self._moved = place + 1
+        self.graph_until(place).came_from = match.node.origin
+        self._node_count = place + 1
         replacement = pattern.after(match) if pattern.after is not None else match.node.results
         results = replacement if isinstance(replacement, tuple) else (replacement,)
         if [result.type for result in results] != [result.type for result in match.node.results]:
@@ -227,7 +227,7 @@ _watch: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 @contextmanager
 def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
     """Context that omits patterns by name, and counts the applications of the others."""
-    watch = _Watch(frozenset(names) | omitted())
+    watch = _Watch(frozenset(names) | omitted_patterns())
     token = _watch.set(watch)
     try:
         yield watch.counts
@@ -237,16 +237,16 @@ def observe_patterns(names: Collection[str] = ()) -> Generator[Counter[str]]:
 
 def match_node(pattern: Pattern, node: Node, makers: Makers) -> Match | None:
     """The match of a pattern whose operations stay and are issued together; None without match."""
-    captured = None if _is_omitted(pattern) else pattern.before.at(node, makers)
+    captured = None if _is_omitted(pattern) else pattern.before.captures_of(node, makers)
     match = Match(node, captured or {}, _Walk(Graph(), makers=makers))
     return match if captured is not None and pattern.when(match) else None
 
 
-def omitted() -> frozenset[str]:
+def omitted_patterns() -> frozenset[str]:
     """Names of the patterns that are omitted in this context."""
     watch = _watch.get()
     return watch.left_out if watch is not None else frozenset()
 
 
 def _is_omitted(pattern: Pattern) -> bool:
-    return not pattern.is_needed and pattern.name in omitted()
+    return not pattern.is_needed and pattern.name in omitted_patterns()

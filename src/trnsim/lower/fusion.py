@@ -61,28 +61,30 @@ def groups(graph: Graph) -> list[FusionGroup]:
     running them in order is always right. Reshapes move nothing and belong to no group.
     """
     fused: list[FusionGroup] = []
-    home: dict[int, int] = {}
+    group_numbers: dict[int, int] = {}
     leaves: dict[int, Node] = {}
     returned = {value.number for value in graph.outputs}
     for node in graph.nodes:
         if _is_brought(node, leaves) and node.result.number not in returned:
             leaves[node.result.number] = node
             # A slice reads HBM, so the group of its operand must have ended.
-            ended = max((home.get(value.number, -1) + 1 for value in node.values), default=-1)
-            home[node.result.number] = ended
+            ended = max(
+                (group_numbers.get(value.number, -1) + 1 for value in node.values), default=-1
+            )
+            group_numbers[node.result.number] = ended
             continue
         for value in _values_needed_in_hbm(node, leaves):
-            home[value.number] = len(fused)
-            fused.append(alone(leaves.pop(value.number)))
-        latest = max((home.get(value.number, -1) for value in node.values), default=-1)
+            group_numbers[value.number] = len(fused)
+            fused.append(single_node_group(leaves.pop(value.number)))
+        latest = max((group_numbers.get(value.number, -1) for value in node.values), default=-1)
         if node.kind is Kind.ALIAS:
             # Its readers read HBM, so its group must have ended.
-            home[node.result.number] = latest + 1
+            group_numbers[node.result.number] = latest + 1
             continue
-        place = _place(node, fused, latest)
+        place = _group_number(node, fused, latest)
         if place == len(fused):
-            fused.append(alone(node))
-        home.update({value.number: place for value in node.results})
+            fused.append(single_node_group(node))
+        group_numbers.update({value.number: place for value in node.results})
         _add_leaves(leaves, node, fused[place])
     _mark_outputs(graph, fused)
     return fused
@@ -101,7 +103,7 @@ def _is_slice(node: Node) -> bool:
 def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     """The operands of `node` that must be in HBM and are not yet."""
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
-    if not alone(node).is_fused:
+    if not single_node_group(node).is_fused:
         return read
     # A broadcast is a view already, and a slice of other shape does not suit the space. An
     # iota or random tensor that a broadcast repeats is generated once.
@@ -113,7 +115,7 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     ]
 
 
-def _place(node: Node, fused: list[FusionGroup], latest: int) -> int:
+def _group_number(node: Node, fused: list[FusionGroup], latest: int) -> int:
     """The index of the group that `node` joins: the newest, else its operands', else a new one."""
     for place in dict.fromkeys((len(fused) - 1, latest)):
         if max(latest, 0) <= place < len(fused) and _try_join(node, fused[place]):
@@ -130,7 +132,7 @@ def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None
             results.add(value.number)
 
 
-def alone(node: Node) -> FusionGroup:
+def single_node_group(node: Node) -> FusionGroup:
     """A group of one node."""
     if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _is_repeat(node):
         return FusionGroup([node], node.result.shape, is_fused=True)

@@ -55,23 +55,23 @@ class MemoryPlan:
     """The tensors of a graph in HBM, by lifetime.
 
     Attributes:
-        held: the lifetimes of all tensors.
+        lifetimes: the lifetimes of all tensors.
         kernels: the names of the graph's kernels, in order.
     """
 
-    held: tuple[TensorLifetime, ...]
+    lifetimes: tuple[TensorLifetime, ...]
     kernels: tuple[str, ...]
 
     @cached_property
     def input_bytes(self) -> int:
         """The bytes of the inputs."""
-        return sum(life.type.nbytes for life in self.held if life.first < 0)
+        return sum(life.type.nbytes for life in self.lifetimes if life.first < 0)
 
     @cached_property
     def in_use_bytes(self) -> list[int]:
         """The bytes in use during each kernel."""
         change = [0] * (len(self.kernels) + 1)
-        for life in self.held:
+        for life in self.lifetimes:
             change[max(life.first, 0)] += life.type.nbytes
             change[life.last + 1] -= life.type.nbytes
         return list(accumulate(change))[: len(self.kernels)]
@@ -86,7 +86,9 @@ class MemoryPlan:
     def at_peak(self) -> list[TensorLifetime]:
         """The tensors in use at the peak, the largest first."""
         place = self.peak_at
-        alive = [life for life in self.held if life.first <= place <= life.last or not self.kernels]
+        alive = [
+            life for life in self.lifetimes if life.first <= place <= life.last or not self.kernels
+        ]
         return sorted(alive, key=lambda life: -life.type.nbytes)
 
     @cached_property
@@ -100,19 +102,22 @@ class MemoryPlan:
         return self.peak_bytes - self.input_bytes
 
     @cached_property
-    def inside(self) -> tuple[TensorLifetime, ...]:
+    def inner_tensors(self) -> tuple[TensorLifetime, ...]:
         """The tensors that are neither inputs nor outputs, in the order of the arena's offsets."""
-        return tuple(life for life in self.held if life.is_inside)
+        return tuple(life for life in self.lifetimes if life.is_inside)
 
     @cached_property
     def arena(self) -> Arena:
-        """The offset of each tensor of `inside` in one arena."""
-        return arena([Block(life.type.nbytes, life.first, life.last) for life in self.inside])
+        """The offset of each tensor of `inner_tensors` in one arena."""
+        return arena(
+            [Block(life.type.nbytes, life.first, life.last) for life in self.inner_tensors]
+        )
 
     def arena_text(self) -> str:
         """The arena's size, and the least size of any arena, in words."""
+        inner = len(self.inner_tensors)
         return (
-            f"{bytes_text(self.arena.nbytes)} for {len(self.inside)} tensors that die inside; "
+            f"{bytes_text(self.arena.nbytes)} for {inner} tensors that die inside; "
             f"at least {bytes_text(self.arena.least_bytes)} wherever they lie"
         )
 
@@ -155,7 +160,7 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
     last |= {origin(value.number): end for value in graph.outputs}
     returned = {origin(value.number) for value in graph.outputs}
     named = names or {}
-    held = [
+    lifetimes = [
         TensorLifetime(named.get(value.number, f"input {place}"), value.type, -1, end)
         for place, value in enumerate(graph.inputs)
     ]
@@ -163,14 +168,16 @@ def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryP
         for value in group.outputs:
             number = origin(value.number)
             died = last.get(number, place)
-            held.append(TensorLifetime(group.name, value.type, place, died, number in returned))
-        held += [
+            lifetimes.append(
+                TensorLifetime(group.name, value.type, place, died, number in returned)
+            )
+        lifetimes += [
             TensorLifetime(f"inside {group.name}", TensorType((nbytes,), "uint8"), place, place)
             for node in group.nodes
             for nbytes in (_inner_graph_bytes(node),)
             if nbytes
         ]
-    return MemoryPlan(tuple(held), tuple(group.name for group in kernels))
+    return MemoryPlan(tuple(lifetimes), tuple(group.name for group in kernels))
 
 
 def _inner_graph_bytes(node: Node) -> int:

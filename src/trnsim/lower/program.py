@@ -128,7 +128,7 @@ class TracedProgram:
         spills = np.array([instruction.is_spill for instruction in program.checked], np.bool_)
         is_issued = ~spills[np.array(program.which, np.int64)]
         issued = np.minimum(np.cumsum(is_issued) - is_issued, is_issued.sum() - 1)
-        firsts = np.array([stretch.first for stretch in self.names], np.int64)
+        firsts = np.array([stretch.first_instruction for stretch in self.names], np.int64)
         return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
 
 

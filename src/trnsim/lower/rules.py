@@ -25,7 +25,7 @@ from trnsim.errors import NotModelled
 from trnsim.graph import Kind, Node, Operation
 from trnsim.graph.building.build import Build
 from trnsim.graph.ops.layout import Transpose
-from trnsim.graph.patterns import Op, of
+from trnsim.graph.patterns import Op, form_of
 from trnsim.graph.rewriting import Match, Pattern
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ def legal(
 
     def declare(rule: Rule) -> Rule:
         for operation in operations:
-            LEGAL[operation] = legal_pattern(name or operation.name, of(operation), rule, has_none)
+            LEGAL[operation] = legal_pattern(
+                name or operation.name, form_of(operation), rule, has_none
+            )
         return rule
 
     return declare

@@ -109,7 +109,7 @@ class Attention:
     has_sinks: bool = False
 
     @property
-    def cached(self) -> int:
+    def cached_elements(self) -> int:
         """Elements of a token's keys and values."""
         return self.kv_heads * (self.head_dim + self.value_dim)
 
@@ -153,7 +153,7 @@ class LatentAttention:
     has_sinks: Final = False
 
     @property
-    def cached(self) -> int:
+    def cached_elements(self) -> int:
         """Elements of a token's latent vector and of its shared key."""
         return self.kv_rank + self.rotary_dim
 
@@ -187,8 +187,8 @@ class Routing:
         is_corrected: whether a correction for each expert is added to the scores for the choice
             alone; else a bias of the router is part of its scores.
         groups: groups of experts, of which each token uses some.
-        kept: groups that a token uses.
-        counted: number of a group's best scores whose sum ranks it.
+        groups_per_token: groups that a token uses.
+        scores_per_group: number of a group's best scores whose sum ranks it.
 
     Source: of groups, DeepSeek-V3 (arXiv:2412.19437), section 2.1.2.
     """
@@ -198,8 +198,8 @@ class Routing:
     factor: float = 1.0
     is_corrected: bool = False
     groups: int = 1
-    kept: int = 1
-    counted: int = 2
+    groups_per_token: int = 1
+    scores_per_group: int = 2
 
 
 @dataclass(frozen=True)
@@ -237,11 +237,11 @@ class Wiring:
 
     Attributes:
         norm: the norm of its layers and ends.
-        placed: position of norms: "before" a half of a layer (attention or MLP), "after" it,
+        norm_position: position of norms: "before" a half of a layer (attention or MLP), "after" it,
             "around" it, or of the "sum" with its input.
-        embedded: factor of the embeddings.
-        added: factor of the output of a half of a layer.
-        scored: factor of the logits.
+        embedding_factor: factor of the embeddings.
+        residual_factor: factor of the output of a half of a layer.
+        score_factor: factor of the logits.
         cap: bound of the logits, by a tanh; 0 for none.
         has_score_bias: whether the logits have a bias.
         has_last_norm: whether a norm follows the layers.
@@ -254,10 +254,10 @@ class Wiring:
     """
 
     norm: Norm
-    placed: str = "before"
-    embedded: float = 1.0
-    added: float = 1.0
-    scored: float = 1.0
+    norm_position: str = "before"
+    embedding_factor: float = 1.0
+    residual_factor: float = 1.0
+    score_factor: float = 1.0
     cap: float = 0.0
     has_score_bias: bool = False
     has_last_norm: bool = True

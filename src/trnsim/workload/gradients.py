@@ -170,7 +170,7 @@ def _attention_bytes(form: Attention | LatentAttention, sequence: int, policy: K
         elements = form.heads * (queries + keys + 2 * form.value_dim)
         elements += form.query_rank + form.kv_rank + form.rotary_dim
     else:
-        elements = form.heads * (form.head_dim + form.value_dim) + form.cached
+        elements = form.heads * (form.head_dim + form.value_dim) + form.cached_elements
     nbytes = bytes_of(elements, policy.bits)
     if policy.recompute is Recompute.NONE:
         of_score = bytes_of(2 if policy.has_dropout else 1, policy.bits) + policy.has_dropout

@@ -119,7 +119,8 @@ def config_file(stated: str) -> Path:
         return path
     raise BadInput(
         f"{stated}: no such file, and no model of this name ships or lies in Hugging Face's cache",
-        fix=f"{_near(stated)}trnsim models lists the names; else give the path of a config.json",
+        fix=f"{_similar_names(stated)}trnsim models lists the names; "
+        "else give the path of a config.json",
     )
 
 
@@ -128,7 +129,7 @@ def named_file(stated: str) -> Path | None:
     if not _NAME.fullmatch(stated):
         return None
     model = _by_name().get(stated.casefold())
-    return _cached(stated) or (None if model is None else model.file)
+    return _cached_config(stated) or (None if model is None else model.file)
 
 
 def model_name(file: str | Path) -> str:
@@ -175,7 +176,7 @@ def _hub() -> Path:
     return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
 
 
-def _downloaded() -> Mapping[str, Path]:
+def _downloaded_models() -> Mapping[str, Path]:
     """Folders of the models in the cache, by id in lower case."""
     try:
         folders = [folder for folder in _hub().iterdir() if folder.name.startswith(_FOLDER_PREFIX)]
@@ -187,9 +188,9 @@ def _downloaded() -> Mapping[str, Path]:
     }
 
 
-def _cached(identity: str) -> Path | None:
+def _cached_config(identity: str) -> Path | None:
     """The file of a model in the cache: of the branch main, or of its only revision."""
-    folder = _downloaded().get(identity.casefold())
+    folder = _downloaded_models().get(identity.casefold())
     if folder is None:
         return None
     snapshot = _snapshot(folder)
@@ -208,9 +209,9 @@ def _snapshot(folder: Path) -> Path:
     return known[0] if len(known) == 1 else revisions
 
 
-def _near(stated: str) -> str:
+def _similar_names(stated: str) -> str:
     """Clause of an error with known names that resemble another; "" without."""
     known = {name.casefold(): name for model in shipped() for name in (model.name, *model.names)}
-    known |= {name: name for name in _downloaded()}
+    known |= {name: name for name in _downloaded_models()}
     near = get_close_matches(stated[:_COMPARED_CHARS].casefold(), known, _MOST_SIMILAR_NAMES)
     return f"perhaps {' or '.join(known[name] for name in near)}; " if near else ""

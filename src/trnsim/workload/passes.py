@@ -171,7 +171,7 @@ class RankTower:
             x = rank.input(self.rows, width)
             for matrix in tower.before:
                 x = self._projection(rank, matrix, x)
-            x = rank.added(
+            x = rank.add(
                 "places", rank.first_rows(x, self.rows, width), rank.input(self.rows, width)
             )
             if tensor > 1 and tower.before:
@@ -189,7 +189,7 @@ class RankTower:
                     rank.weight((elements,), bits, use=use)
             rank.named_outputs["hidden"] = x
             return
-        x = rank.times("scale", x, wiring.embedded)
+        x = rank.scale("scale", x, wiring.embedding_factor)
         if tower.positions:
             table = rank.weight(places, bits, use=use, name="learned places")
             x = with_learned_places(rank, x, table, wiring.first_place)
@@ -256,7 +256,7 @@ class RankTower:
         wiring = self.wiring or _PLAIN_WIRING
         is_biased = wiring.has_score_bias
         scores = rank.product("scores of words", last, words, is_biased=is_biased, is_turned=True)
-        scores = rank.times("scale", scores, wiring.scored)
+        scores = rank.scale("scale", scores, wiring.score_factor)
         rank.named_outputs["scores"] = rank.soft_capped("cap", scores, wiring.cap)
         if is_training:
             self._loss(rank, rank.named_outputs["scores"])
@@ -340,12 +340,12 @@ class RankTower:
             read = self._all_rows(rank, normed)
         output = self._mlp_output(rank, layer, read)
         for part in beside:
-            output = rank.added("sum", part, output)
+            output = rank.add("sum", part, output)
         output = self._rank_sum(rank, output)
         for half in (layer.mlp, *layer.attentions):
             output = self._with_bias(rank, output, half)
             rank.half = "attention"
-        return rank.added("residual", x, output)
+        return rank.add("residual", x, output)
 
     def _attention(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
         setting, before = (form, self.model_pass, self.split), rank.small
@@ -363,7 +363,7 @@ class RankTower:
         wiring = self.wiring
         if wiring is None:
             return self._all_rows(rank, rank.norm(x))
-        if wiring.placed not in ("before", "around"):
+        if wiring.norm_position not in ("before", "around"):
             return self._all_rows(rank, x)
         normed = rank.norm(x, wiring.norm)
         rank.shared.add(normed.number)
@@ -382,14 +382,14 @@ class RankTower:
         """A half's input plus its output, normed if norms follow it."""
         wiring, output = self.wiring, self._rank_sum(rank, output)
         if wiring is None:
-            return rank.added("residual", x, output)
+            return rank.add("residual", x, output)
         output = self._with_bias(rank, output, half)
-        if wiring.placed in ("after", "around"):
-            name = "norm" if wiring.placed == "after" else "outer norm"
+        if wiring.norm_position in ("after", "around"):
+            name = "norm" if wiring.norm_position == "after" else "outer norm"
             output = rank.norm(output, wiring.norm, name)
-        output = rank.times("scale", output, wiring.added)
-        total = rank.added("residual", x, output)
-        return rank.norm(total, wiring.norm) if wiring.placed == "sum" else total
+        output = rank.scale("scale", output, wiring.residual_factor)
+        total = rank.add("residual", x, output)
+        return rank.norm(total, wiring.norm) if wiring.norm_position == "sum" else total
 
     def _all_rows(self, rank: RankGraph, x: Value) -> Value:
         """All rows, gathered from the tensor ranks that share norms."""

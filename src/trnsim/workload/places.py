@@ -44,7 +44,7 @@ def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
     else:
         turned = graph.concatenate((turned, turned), 1)
     for name in ("cosine", "sine"):
-        values = rank.times("rotation", graph.elementwise(name, turned), rotary.factor)
+        values = rank.scale("rotation", graph.elementwise(name, turned), rotary.factor)
         rank.named_outputs[f"{name}{rotary.table}"] = rank.cast(values, rank.bits)
 
 

@@ -76,7 +76,7 @@ def bits_of(keys: ConfigKeys, layers: int) -> Bits:
         legal = ", ".join(METHODS)
         raise config.refuse("quant_method", name, legal, "bits of others are not known")
     method = METHODS[name](config)
-    attention_kept, mlp_kept = _unconverted(config, layers)
+    attention_kept, mlp_kept = _skipped_halves(config, layers)
     return Bits(
         weight_bits=plain if attention_kept or method.is_mlp_alone else method.weight,
         other_bits=plain,
@@ -104,7 +104,7 @@ def _old_name(config: ConfigKeys) -> str:
     return "bitsandbytes" if is_known else ""
 
 
-def _unconverted(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
+def _skipped_halves(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
     """True for each of attention and MLPs that no layer quantizes."""
     names = [
         module for key in _SKIPPED_KEYS for module in config.items(key, str, "names of modules")
@@ -118,7 +118,7 @@ def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> b
     return len(numbers) >= layers or any(not re.search(r"\d", name) for name in matches)
 
 
-def _grouped(config: ConfigKeys, bits: float, scale: float) -> float:
+def _bits_with_scales(config: ConfigKeys, bits: float, scale: float) -> float:
     """Bits of a weight with a scale for each group; for -1, a whole row, the scale is neglected."""
     size = config.whole("group_size", default=0, least=-1)
     return bits + scale / size if size > 0 else bits
@@ -143,7 +143,7 @@ def _integers(config: ConfigKeys) -> _Method:
     bits = config.whole(name, default=4)
     if bits > _BYTE_BITS:
         raise config.refuse(name, bits, f"1 to {_BYTE_BITS}", "bits of a weight")
-    return _Method(_grouped(config, bits, _SCALE_BITS + bits))
+    return _Method(_bits_with_scales(config, bits, _SCALE_BITS + bits))
 
 
 def _bitsandbytes(config: ConfigKeys) -> _Method:
@@ -159,7 +159,7 @@ def _bitsandbytes(config: ConfigKeys) -> _Method:
     return _Method(4 + scale / _BNB_BLOCK)
 
 
-def _compressed(config: ConfigKeys) -> _Method:
+def _compressed_tensors(config: ConfigKeys) -> _Method:
     """The quantization of the first group's weights and activations.
 
     Source: compressed-tensors, quantization/quant_args.py.
@@ -174,7 +174,7 @@ def _compressed(config: ConfigKeys) -> _Method:
     multiplied = group.nested("input_activations").whole("num_bits") if activations else _USUAL_BITS
     cache: Any = config.config.get("kv_cache_scheme")
     kv = config.nested("kv_cache_scheme").whole("num_bits") if cache else 0
-    return _Method(_grouped(weights, bits, of_scale), multiplied, kv)
+    return _Method(_bits_with_scales(weights, bits, of_scale), multiplied, kv)
 
 
 def _mxfp4(config: ConfigKeys) -> _Method:
@@ -207,7 +207,7 @@ METHODS: Final[dict[str, Callable[[ConfigKeys], _Method]]] = {
     "awq": _integers,
     "gptq": _integers,
     "bitsandbytes": _bitsandbytes,
-    "compressed-tensors": _compressed,
+    "compressed-tensors": _compressed_tensors,
     "mxfp4": _mxfp4,
     "modelopt": _modelopt,
 }

@@ -231,7 +231,7 @@ class RankGraph:
                 x = self.graph.elementwise(operation, x)
         return x
 
-    def times(self, name: str, x: Value, factor: float) -> Value:
+    def scale(self, name: str, x: Value, factor: float) -> Value:
         """``factor x``."""
         if factor == 1:
             return x
@@ -246,7 +246,7 @@ class RankGraph:
         bent = self.graph.elementwise("tanh", self.graph.elementwise("multiply", x, 1 / cap))
         return self.graph.elementwise("multiply", bent, cap)
 
-    def added(self, name: str, x: Value, y: Value) -> Value:
+    def add(self, name: str, x: Value, y: Value) -> Value:
         """``x + y``."""
         self.operator(name)
         return self.graph.elementwise("add", x, y)

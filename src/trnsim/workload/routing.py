@@ -81,7 +81,7 @@ class ExpertRows:
             total = graph.reduce("add", weights, (1,))
             total = graph.elementwise("add", total, _WEIGHT_SUM_EPSILON)
             weights = self._by_row(weights, "divide", total)
-        return places, self.rank.times("routing", weights, routing.factor)
+        return places, self.rank.scale("routing", weights, routing.factor)
 
     def _correction(self) -> Value:
         """The correction of each expert's score; no parameter if training sets it by a rule."""
@@ -105,15 +105,15 @@ class ExpertRows:
     def _limited_scores(self, scores: Value) -> Value:
         """Scores of the experts in a token's best groups; 0 for the others."""
         graph, routing, (tokens, count) = self.graph, self.mlp.routing, scores.shape
-        if routing.groups == routing.kept:
+        if routing.groups == routing.groups_per_token:
             return scores
         self.rank.operator("groups of experts")
         size = count // routing.groups
         apart = graph.reshape(scores, (tokens * routing.groups, size))
-        best = graph.gather_in_rows(apart, graph.top_k(apart, routing.counted))
+        best = graph.gather_in_rows(apart, graph.top_k(apart, routing.scores_per_group))
         sums = graph.reshape(graph.reduce("add", best, (1,)), (tokens, routing.groups))
-        best_groups = graph.top_k(sums, routing.kept)
-        shape = tokens, routing.kept, routing.groups
+        best_groups = graph.top_k(sums, routing.groups_per_token)
+        shape = tokens, routing.groups_per_token, routing.groups
         numbers = graph.broadcast_in_dim(best_groups, shape, (0, 1))
         same = graph.elementwise(
             "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT_DTYPE, direction="EQ"

@@ -19,7 +19,7 @@ from trnsim.workload.passes import towers
 from trnsim.workload.rank_graph import RankGraph
 
 _PRECEDING_NORMS: Final = ("before", "around")
-"""Positions of norms (`Wiring.placed`) that precede the shared products."""
+"""Positions of norms (`Wiring.norm_position`) that precede the shared products."""
 _INPUT_NAMES: Final = ("words", "places", "kinds", "mask", "labels")
 """Names of the inputs of a pass, in order."""
 
@@ -84,7 +84,7 @@ def _training_graph(model: Architecture, joined: _Joined, split: Split) -> Whole
     """The loss, and its gradient by every parameter."""
     loss, ranks = joined.flows.get("loss"), split.tensor
     is_shared = all(
-        tower.wiring and tower.wiring.placed in _PRECEDING_NORMS for tower in model.towers
+        tower.wiring and tower.wiring.norm_position in _PRECEDING_NORMS for tower in model.towers
     )
     if loss is None or (ranks > 1 and not is_shared):
         raise NotModelled(f"a step of {model.model_type} over {ranks} tensor ranks")

@@ -87,7 +87,7 @@ def test_its_time_grows_with_the_graph_and_not_with_its_paths():
                 return super().node_s(node, rule)
 
         work = split_costs(graph, CORE)
-        SplitChoice(graph, Counting(work.core, work.far))
+        SplitChoice(graph, Counting(work.core, work.hbm_values))
         return len(seen)
 
     counts = [steps(count) for count in (10, 20, 40)]

@@ -30,7 +30,7 @@ def test_taps_are_the_elements_of_all_windows(random, windows):
     x = random((2, 3, 9, 11))
     b = Build()
     places = windows.places(x.shape[2:])
-    padded = windows.padded(b, b.graph.input(x.shape, "float32"), places)
+    padded = windows.pad_to_windows(b, b.graph.input(x.shape, "float32"), places)
     b.graph.outputs = windows.taps(b, padded, places)
     found = np.stack(b.graph.reference([x]), -1).reshape(2, 3, *places, *windows.kernel)
     np.testing.assert_array_equal(found, windowed(x, windows, places))

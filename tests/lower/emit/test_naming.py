@@ -41,7 +41,7 @@ def test_a_program_says_from_which_instruction_on_it_computes_what():
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in g.inputs]
     found = trace(g, inputs, "trn2", frozenset({g.inputs[1].number}), numerics=False)
     assert found.names[0] == NamedStretch(0, "")
-    firsts = [one.first for one in found.names]
+    firsts = [one.first_instruction for one in found.names]
     assert firsts == sorted(firsts)
     named = {one.name: one.node for one in found.names}
     assert named["dot_general+gelu+convert"].result == product

@@ -14,7 +14,7 @@ def found(shape, wide, dims, result):
     value = made.graph.broadcast_in_dim(images, wide, dims)
     value = made.graph.reshape(value, result)
     makers = Makers.in_graph(made.graph)
-    match = match_node(ENLARGING, makers.of[value.number], makers)
+    match = match_node(ENLARGING, makers.nodes[value.number], makers)
     return match and (match["images"] == images, repeat_counts(match))
 
 

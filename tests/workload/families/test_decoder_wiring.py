@@ -101,7 +101,7 @@ GROUPED = {
 
 def test_experts_of_groups_are_chosen_as_the_file_says():
     found = tower("deepseek_v3", n_group=4, topk_group=2, **GROUPED).layers[0].mlp.routing
-    wanted = Routing("logistic", factor=2.5, is_corrected=True, groups=4, kept=2)
+    wanted = Routing("logistic", factor=2.5, is_corrected=True, groups=4, groups_per_token=2)
     assert found == wanted
     with pytest.raises(BadInput, match=r"^mine.json: n_group is 3; legal: divisors of 8 experts"):
         tower("deepseek_v3", n_group=3, topk_group=2, **GROUPED)

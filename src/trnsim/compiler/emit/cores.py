@@ -46,7 +46,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
     """Each core sends its sums to the other and adds those that it receives, in any layout."""
     place = emission.materialize(node.values[0])[0]
     if place.is_on_chip:
-        matrix = replace(place.storage, tile=_summed(place.storage.tile))
+        matrix = replace(place.storage, tile=_sum_with_peer(place.storage.tile))
         emission.add_place(node.result, replace(place, storage=matrix))
         return
     frame = frame_in_hbm(place, place.shape)
@@ -54,20 +54,20 @@ def all_reduce(emission: Emission, node: Node) -> None:
     most = _LOADED_BYTES // place.storage.dtype.itemsize
     for span in spans(frame, 0, frame.columns, most, most):
         chunk = load_tile(place, frame, span, place.storage.dtype)
-        write_span(result, frame, span, _summed(chunk))
+        write_span(result, frame, span, _sum_with_peer(chunk))
     emission.places[node.result.number] = [result]
 
 
-def _summed(tile: Tensor) -> Tensor:
+def _sum_with_peer(tile: Tensor) -> Tensor:
     """The sum of a tile of SBUF and its counterpart on the other core."""
     received, total = new(tile.shape, tile.dtype), new(tile.shape, tile.dtype)
-    for part in _parts(tile):
+    for part in _transfer_slices(tile):
         _swap(tile, received, part)
         nisa.tensor_tensor(dst=total[part], data1=tile[part], data2=received[part], op=nl.add)
     return total
 
 
-def _parts(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+def _transfer_slices(tile: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     """Slices of a tile for one transfer each: neighbouring blocks, or some columns of a block."""
     rows, blocks, columns = tile.shape
     most = _MOST_SENDRECV_ELEMENTS if _is_short(tile) else _PIECE_BYTES // tile.dtype.itemsize
@@ -139,7 +139,7 @@ def _side_by_side(half: Tensor, whole: Tensor, axis: int) -> None:
         whole[(slice(None),) * axis + (slice(at * length, (at + 1) * length),)]
         for at in (rank, 1 - rank)
     )
-    for part in _parts(half):
+    for part in _transfer_slices(half):
         _swap(half, peer_half, part)
         nisa.tensor_copy(dst=own[part], src=half[part])
 

@@ -19,7 +19,7 @@ Source: aws-neuron-sdk issue 819, XTP002.
 def memory_refused(plan: MemoryPlan, hbm_bytes: int) -> Iterator[tuple[str, str]]:
     """The code, and the memory that is needed, if a graph's tensors exceed a device's HBM."""
     returned = sum(
-        tensor.type.nbytes for tensor in plan.held if tensor.first >= 0 and tensor.is_returned
+        tensor.type.nbytes for tensor in plan.lifetimes if tensor.first >= 0 and tensor.is_returned
     )
     kept_bytes = plan.input_bytes + returned
     for code, contents, nbytes in (

@@ -16,7 +16,7 @@ from trnsim.graph.ops.functions import Exponential
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
-from trnsim.graph.patterns import Chain, Either, Form, Number, Op, TensorForm, number_of, of
+from trnsim.graph.patterns import Chain, Either, Form, Number, Op, TensorForm, form_of, number_of
 from trnsim.graph.rewriting import Match, Pattern
 
 
@@ -49,13 +49,13 @@ def _is_of_one_format(node: Node, read: Value) -> bool:
     return len({value.dtype for value in node.values}) == 1
 
 
-_alone = partial(of, readers=1, past=_leaves_rows)
+_alone = partial(form_of, readers=1, past=_leaves_rows)
 """The form of an operation with one reader, past nodes that leave its rows as they are."""
 
 
 def _reduced(op: str, form: Form) -> Op:
     """The reduction of each row, repeated along it."""
-    return of(Reduce, form, readers=1, past=_repeats, where=partial(_of_rows, op))
+    return form_of(Reduce, form, readers=1, past=_repeats, where=partial(_of_rows, op))
 
 
 _PRODUCTS = _alone(DotGeneral, TensorForm("query"), TensorForm("key"), name="products")
@@ -90,8 +90,8 @@ def _scale(match: Match) -> float:
     """The factor of the products of query and key."""
     scale = 1.0
     for value in reversed(match.captured["scaled"]):
-        step = match.makers.of[value.number]
-        number = number_of(match.makers.of, step.operands[1]) or 0.0
+        step = match.makers.nodes[value.number]
+        number = number_of(match.makers.nodes, step.operands[1]) or 0.0
         scale *= number if isinstance(step.operation, Multiply) or not number else 1 / number
     return scale
 
@@ -133,7 +133,7 @@ def _attention(match: Match) -> Value:
 ATTENTION = Pattern(
     "attention",
     "products, a softmax and products are one operation",
-    before=of(DotGeneral, TensorForm(form=_SOFTMAX), TensorForm("value")),
+    before=form_of(DotGeneral, TensorForm(form=_SOFTMAX), TensorForm("value")),
     when=_is_attention,
     after=_attention,
 )

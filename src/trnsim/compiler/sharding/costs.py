@@ -34,12 +34,12 @@ class SplitCosts:
 
     Attributes:
         core: the hardware of one of the two.
-        far: numbers of values that lie in HBM: inputs and views of them.
+        hbm_values: numbers of values that lie in HBM: inputs and views of them.
         may_exchange: whether the cores may exchange values at all.
     """
 
     core: NeuronCore
-    far: frozenset[int]
+    hbm_values: frozenset[int]
     may_exchange: bool = True
 
     def node_s(self, node: Node, rule: SplitRule) -> float:
@@ -49,18 +49,20 @@ class SplitCosts:
         operands = [local(v.type, split) for v, split in zip(node.values, rule.takes, strict=True)]
         results = [local(v.type, split) for v, split in zip(node.results, rule.gives, strict=True)]
         pairs = zip(node.values, operands, strict=True)
-        far_bytes = sum(operand.nbytes for value, operand in pairs if value.number in self.far)
+        hbm_bytes = sum(
+            operand.nbytes for value, operand in pairs if value.number in self.hbm_values
+        )
         if isinstance(node.operation, Gather):
-            far_bytes = results[0].nbytes
+            hbm_bytes = results[0].nbytes
         elif node.kind is Kind.KERNEL:
-            far_bytes = sum(tensor.nbytes for tensor in (*operands, *results))
+            hbm_bytes = sum(tensor.nbytes for tensor in (*operands, *results))
         elements = max(tensor.elements for tensor in (*results, *operands))
         if node.kind is Kind.CONTRACTION:
             elements = results[0].elements
         lanes_s = elements / (
             self.core.partitions * self.core.vector_clock_hz * _CONCURRENT_OPERATIONS
         )
-        return max(self._products_s(node, rule, operands), self._moved_s(far_bytes)) + lanes_s
+        return max(self._products_s(node, rule, operands), self._dma_s(hbm_bytes)) + lanes_s
 
     def move_s(self, tensor: TensorType, before: Split, after: Split) -> float:
         """Time to bring a value from the split `before` to the split `after`."""
@@ -71,18 +73,18 @@ class SplitCosts:
         if after == SUM or not self.may_exchange:
             return float("inf")
         core = self.core
-        met_s = sum(
+        exchange_start_s = sum(
             (
                 *(core.dma_issue_s, core.dma_start_s, core.dma_stagger_s, core.dma_end_s),
                 *(core.core_barrier_s, core.engine_semaphore_s, core.engine_semaphore_s),
             )
         )
         if before == SUM:
-            added_s = tensor.elements / (core.partitions * core.vector_clock_hz)
-            return met_s + self._moved_s(tensor.nbytes) + added_s
-        return 2 * met_s + self._moved_s(tensor.nbytes * (1 + 1 / CORES))
+            sum_s = tensor.elements / (core.partitions * core.vector_clock_hz)
+            return exchange_start_s + self._dma_s(tensor.nbytes) + sum_s
+        return 2 * exchange_start_s + self._dma_s(tensor.nbytes * (1 + 1 / CORES))
 
-    def _moved_s(self, nbytes: float) -> float:
+    def _dma_s(self, nbytes: float) -> float:
         return nbytes / self.core.dma_bytes_per_s
 
     def _products_s(self, node: Node, rule: SplitRule, operands: list[TensorType]) -> float:
@@ -115,11 +117,11 @@ def is_view(node: Node) -> bool:
 
 def split_costs(graph: Graph, core: NeuronCore, *, may_exchange: bool = True) -> SplitCosts:
     """The rough times of a graph's operations."""
-    far: set[Any] = {value.number for value in graph.inputs}
+    hbm_values: set[Any] = {value.number for value in graph.inputs}
     for node in graph.nodes:
-        if is_view(node) and node.values and node.values[0].number in far:
-            far.add(node.result.number)
-    return SplitCosts(core, frozenset(far), may_exchange)
+        if is_view(node) and node.values and node.values[0].number in hbm_values:
+            hbm_values.add(node.result.number)
+    return SplitCosts(core, frozenset(hbm_values), may_exchange)
 
 
 __all__ = ["SplitCosts", "is_view", "split_costs"]

@@ -74,12 +74,12 @@ def halve_graph(
         rank: the core's number, 0 or 1.
         may_exchange: whether the cores may exchange values.
     """
-    work = split_costs(graph, core, may_exchange=may_exchange)
-    rules = SplitChoice(graph, work).rules
+    costs = split_costs(graph, core, may_exchange=may_exchange)
+    rules = SplitChoice(graph, costs).rules
     whole: dict[str, float] = {}
     total_s = 0.0
     for node, rule in zip(graph.nodes, rules, strict=True):
-        time_s = work.node_s(node, rule)
+        time_s = costs.node_s(node, rule)
         total_s += time_s
         if time_s and set(rule.takes) | set(rule.gives) == {WHOLE}:
             whole[node.name] = whole.get(node.name, 0.0) + time_s
@@ -92,7 +92,7 @@ def halve_by_rules(
     graph: Graph, weights: Collection[int], rules: Sequence[SplitRule], rank: int = 0
 ) -> HalvedGraph:
     """The graph of core `rank` of two, each operation split by a rule of its own."""
-    return _GraphHalving(rank).of(graph, frozenset(weights), rules)
+    return _GraphHalving(rank).halve(graph, frozenset(weights), rules)
 
 
 class _GraphHalving:
@@ -105,7 +105,9 @@ class _GraphHalving:
         self._by_split: dict[tuple[int, Split], Value] = {}
         self._inputs: dict[int, tuple[int, Split]] = {}
 
-    def of(self, graph: Graph, weights: frozenset[int], rules: Sequence[SplitRule]) -> HalvedGraph:
+    def halve(
+        self, graph: Graph, weights: frozenset[int], rules: Sequence[SplitRule]
+    ) -> HalvedGraph:
         for node, rule in zip(graph.nodes, rules, strict=True):
             self._node(node, rule)
         outputs = [self._output(value) for value in graph.outputs]

@@ -63,7 +63,7 @@ def gradients(
         NotModelled: for an operation between them that has no rule.
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
-    needed = _needed(graph, {value.number for value in wanted})
+    needed = _dependent_values(graph, {value.number for value in wanted})
     for node in reversed(list(graph.nodes)):
         if node.result.number in grads and node.result.number in needed:
             graph.came_from = node.origin
@@ -73,7 +73,7 @@ def gradients(
     return [grads[value.number] for value in wanted if value.number in grads]
 
 
-def _needed(graph: Graph, wanted: Collection[int]) -> set[int]:
+def _dependent_values(graph: Graph, wanted: Collection[int]) -> set[int]:
     """The numbers of values that depend on any of these."""
     numbers = set(wanted)
     for node in graph.nodes:
@@ -182,12 +182,12 @@ def _of_result(form: Callable[[Graph, Value], Value]) -> GradientRule:
     return rule
 
 
-def _below_one(graph: Graph, y: Value) -> Value:
+def _one_minus_square(graph: Graph, y: Value) -> Value:
     """``1 - y^2``."""
     return graph.elementwise("subtract", 1.0, graph.elementwise("square", y))
 
 
-def _between(graph: Graph, y: Value) -> Value:
+def _logistic_slope(graph: Graph, y: Value) -> Value:
     """``y (1 - y)``."""
     return graph.elementwise("multiply", y, graph.elementwise("subtract", 1.0, y))
 
@@ -212,7 +212,7 @@ def _gelu_tanh(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradien
     bent = graph.elementwise("tanh", inner)
     slope = graph.elementwise("add", graph.elementwise("multiply", square, 3 * _GELU_CUBE), 1.0)
     slope = graph.elementwise("multiply", graph.elementwise("multiply", x, slope), _GELU_ROOT)
-    second = graph.elementwise("multiply", _below_one(graph, bent), slope)
+    second = graph.elementwise("multiply", _one_minus_square(graph, bent), slope)
     first = graph.elementwise("add", bent, 1.0)
     derivative = graph.elementwise("multiply", graph.elementwise("add", first, second), 0.5)
     return (graph.elementwise("multiply", grad, derivative),)
@@ -239,11 +239,11 @@ def _broadcast(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradien
     (x,) = node.values
     own = {dim for place, dim in enumerate(operation.dims) if x.shape[place] == grad.shape[dim]}
     gone = [dim for dim in range(len(grad.shape)) if dim not in own]
-    total = _summed(graph, grad, gone)
+    total = _sum_over(graph, grad, gone)
     return (graph.reshape(total, x.shape),)
 
 
-def _summed(graph: Graph, value: Value, dims: Sequence[int]) -> Value:
+def _sum_over(graph: Graph, value: Value, dims: Sequence[int]) -> Value:
     """The sum over some dimensions in float32."""
     if not dims:
         return value
@@ -343,8 +343,8 @@ RULES: Final[dict[type[Operation], GradientRule]] = {
     Rsqrt: _rsqrt,
     Exponential: _exponential,
     Log: _log,
-    Tanh: _of_result(_below_one),
-    Logistic: _of_result(_between),
+    Tanh: _of_result(_one_minus_square),
+    Logistic: _of_result(_logistic_slope),
     Silu: _by_derivative("silu_dx"),
     Gelu: _by_derivative("gelu_dx"),
     GeluTanh: _gelu_tanh,

@@ -22,20 +22,20 @@ class _Blocks:
     """Blocks of rows.
 
     Attributes:
-        number: number of blocks.
+        count: number of blocks.
         size: rows of a block.
         groups: the group of each block, int32 [number].
         rows: the source row of each row of the blocks, int32 [number * size]; padding has the
             index after the last row.
     """
 
-    number: int
+    count: int
     size: int
     groups: Value
     rows: Value
 
 
-def _cut(b: Build, ends: Value, count: int) -> _Blocks:
+def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
     """Blocks of `count` rows whose groups end at `ends`."""
     groups, size = ends.shape[0], min(_BLOCK_ROWS, count)
     number = count // size + groups
@@ -71,34 +71,34 @@ def _cut(b: Build, ends: Value, count: int) -> _Blocks:
     return _Blocks(number, size, b.convert(group, "int32"), flat)
 
 
-def _gathered(b: Build, x: Value, blocks: _Blocks) -> Value:
+def _gather_rows(b: Build, x: Value, blocks: _Blocks) -> Value:
     """The rows of x [T, D] in blocks: [number, size, D], zero where there is no row."""
     rows = b.graph.gather(b.graph.pad(x, [0, 0], [1, 0]), blocks.rows)
-    return b.graph.reshape(rows, (blocks.number, blocks.size, x.shape[1]))
+    return b.graph.reshape(rows, (blocks.count, blocks.size, x.shape[1]))
 
 
 def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
     """The rows of each block's matrix among those of all groups: int32 [number * height]."""
-    shape = (blocks.number, height)
+    shape = (blocks.count, height)
     first = b.ew("multiply", blocks.groups, float(height), dtype="int32")
     first = b.graph.broadcast_in_dim(first, shape, (0,))
     rows = b.ew("add", first, b.graph.iota(shape, 1), dtype="int32")
-    return b.graph.reshape(rows, (blocks.number * height,))
+    return b.graph.reshape(rows, (blocks.count * height,))
 
 
 def by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
     """Groups of the rows of x [T, K], each times its matrix of [G, K, N]: [T, N]."""
-    blocks = _cut(b, ends, x.shape[0])
+    blocks = _cut_into_blocks(b, ends, x.shape[0])
     source, order = b.graph.origin(matrices)
     is_flipped = order == (0, 2, 1)
     table = source if is_flipped else matrices
     height, width = table.shape[1:]
     flat = b.graph.reshape(table, (table.shape[0] * height, width))
     chosen = b.graph.gather(flat, _rows_of_group(b, blocks, height))
-    chosen = b.graph.reshape(chosen, (blocks.number, height, width))
-    products = b.graph.dot_general(_gathered(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
+    chosen = b.graph.reshape(chosen, (blocks.count, height, width))
+    products = b.graph.dot_general(_gather_rows(b, x, blocks), chosen, (2, 2 if is_flipped else 1))
     columns = matrices.shape[2]
-    rows = b.graph.reshape(products, (blocks.number * blocks.size, columns))
+    rows = b.graph.reshape(products, (blocks.count * blocks.size, columns))
     type_ = TensorType((x.shape[0] + 1, columns), x.dtype)
     placed = b.graph.scatter(type_, blocks.rows, rows, "assign")
     return b.graph.slice(placed, (0, 0), (x.shape[0], columns))
@@ -107,10 +107,10 @@ def by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
 def by_columns(b: Build, x: Value, y: Value, ends: Value) -> Value:
     """Groups of the columns of x [M, T] times those rows of y [T, N]: [G, M, N]."""
     height, width, groups = x.shape[0], y.shape[1], ends.shape[0]
-    blocks = _cut(b, ends, x.shape[1])
-    left = _gathered(b, b.graph.transpose(x, (1, 0)), blocks)
-    parts = b.graph.dot_general(left, _gathered(b, y, blocks), (1, 1), "float32")
-    rows = b.graph.reshape(parts, (blocks.number * height, width))
+    blocks = _cut_into_blocks(b, ends, x.shape[1])
+    left = _gather_rows(b, b.graph.transpose(x, (1, 0)), blocks)
+    parts = b.graph.dot_general(left, _gather_rows(b, y, blocks), (1, 1), "float32")
+    rows = b.graph.reshape(parts, (blocks.count * height, width))
     sums = TensorType((groups * height, width), "float32")
     products = b.graph.scatter(sums, _rows_of_group(b, blocks, height), rows)
     return b.graph.reshape(products, (groups, height, width))

@@ -52,7 +52,7 @@ class Windows:
             )
         )
 
-    def beyond(self, lengths: Sizes, places: Sizes) -> tuple[int, ...]:
+    def overhang(self, lengths: Sizes, places: Sizes) -> tuple[int, ...]:
         """The distance by which the last windows reach beyond the end of each dimension."""
         return tuple(
             (count - 1) * step + (size - 1) * gap + 1 - pad - n
@@ -67,10 +67,10 @@ class Windows:
             )
         )
 
-    def padded(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
+    def pad_to_windows(self, b: Build, x: Value, places: Sizes, number: float = 0.0) -> Value:
         """`x` padded to the extent of the windows."""
         outer = [0] * (len(x.shape) - self.rank)
-        high = self.beyond(x.shape[len(outer) :], places)
+        high = self.overhang(x.shape[len(outer) :], places)
         return b.graph.pad(x, [*outer, *self.padding], [*outer, *high], number=number)
 
     def reduction(self, op: str, shape: Sizes, places: Sizes) -> ReduceWindow:
@@ -81,7 +81,7 @@ class Windows:
             lengths=(*ones, *self.kernel),
             strides=(*ones, *self.stride),
             low=(*zeros, *self.padding),
-            high=(*zeros, *self.beyond(shape[outer:], places)),
+            high=(*zeros, *self.overhang(shape[outer:], places)),
             op=op,
             dilations=(*ones, *self.dilation),
         )

@@ -13,7 +13,7 @@ from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Concatenate, Pad, Reverse, Transpose
 from trnsim.graph.ops.leaves import Rng
-from trnsim.graph.patterns import TensorForm, of
+from trnsim.graph.patterns import TensorForm, form_of
 from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
 _MOVED: Final = (Kind.ALIAS, Kind.VIEW, Kind.LEAF)
@@ -41,7 +41,7 @@ def _swaps_rows_and_columns(match: Match) -> bool:
 
 def _swapped_product(match: Match) -> Value:
     """The product with its sides swapped, which keeps the origin of the product."""
-    product = match.makers.of[match.captured["product"].number]
+    product = match.makers.nodes[match.captured["product"].number]
     operation: Any = product.operation
     match.graph.came_from = product.origin
     turned = DotGeneral(operation.contracting[::-1])
@@ -58,8 +58,9 @@ MOVED_AGAIN = Pattern(
 TURNED = Pattern(
     "turned",
     "a product that is turned is the product of its turned sides",
-    before=of(
-        Transpose, of(DotGeneral, TensorForm("lhs"), TensorForm("rhs"), name="product", readers=1)
+    before=form_of(
+        Transpose,
+        form_of(DotGeneral, TensorForm("lhs"), TensorForm("rhs"), name="product", readers=1),
     ),
     when=_swaps_rows_and_columns,
     after=_swapped_product,

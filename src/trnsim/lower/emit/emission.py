@@ -75,7 +75,7 @@ class Emission:
                 self.deferred.add(node)
             else:
                 self._emit(node)
-        with self.names.within("results to HBM"):
+        with self.names.stretch("results to HBM"):
             # Outputs that nodes read too are computed together with those nodes.
             outputs = sorted(
                 self.facts.graph.outputs, key=lambda value: bool(self.facts.readers(value))
@@ -84,7 +84,7 @@ class Emission:
             return tuple(tensors[value.number] for value in self.facts.graph.outputs)
 
     def _emit(self, node: Node) -> None:
-        with self.names.within(node.name, node):
+        with self.names.stretch(node.name, node):
             if type(node.operation) not in EMITTERS:
                 check(node)
             EMITTERS[type(node.operation)](self, node)

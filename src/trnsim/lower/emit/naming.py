@@ -15,12 +15,12 @@ class NamedStretch(NamedTuple):
     """A stretch of instructions, from one instruction to the next stretch, and its name.
 
     Attributes:
-        first: the number of its first instruction.
+        first_instruction: the number of its first instruction.
         name: the operations, in words; "" for none.
         node: the node that stands for it: the first product of a chain, else the last node.
     """
 
-    first: int
+    first_instruction: int
     name: str
     node: Node | None = None
 
@@ -36,14 +36,14 @@ class StretchNames:
         self.stretches = [NamedStretch(0, "")]
 
     @contextmanager
-    def within(self, name: str, node: Node | None = None) -> Generator[None]:
+    def stretch(self, name: str, node: Node | None = None) -> Generator[None]:
         """Attribute the instructions issued in this context to an operation of that name."""
         outside = self.stretches[-1]
         self.stretches.append(NamedStretch(len(current_core().program), name, node))
         try:
             yield
         finally:
-            self.stretches.append(outside._replace(first=len(current_core().program)))
+            self.stretches.append(outside._replace(first_instruction=len(current_core().program)))
 
 
 def chain_name(

@@ -10,7 +10,7 @@ from trnsim.graph.ops.contraction import Convolution, DotGeneral
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.lookup import Scatter
 from trnsim.graph.ops.reductions import Reduce, neutral
-from trnsim.graph.patterns import of
+from trnsim.graph.patterns import form_of
 from trnsim.graph.rewriting import ANY, Pattern
 from trnsim.lower.rules import legal_pattern
 
@@ -63,7 +63,10 @@ def _remainder(b: Build, op: Any, *operands: Value) -> Value:
 EMPTINESS: Final[tuple[Pattern, ...]] = (
     legal_pattern("gives nothing", ANY, _empty_results, lambda match: _gives_nothing(match.node)),
     legal_pattern(
-        "reads nothing", of(_WITH_REMAINDER), _remainder, lambda match: _reads_nothing(match.node)
+        "reads nothing",
+        form_of(_WITH_REMAINDER),
+        _remainder,
+        lambda match: _reads_nothing(match.node),
     ),
 )
 """They come before all others."""

@@ -72,7 +72,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
         return source
     windows = Windows(op.lengths, op.strides, op.low, (1,) * len(operand.shape))
     places = source.shape
-    taps = windows.taps(b, windows.padded(b, operand, places), places)
+    taps = windows.taps(b, windows.pad_to_windows(b, operand, places), places)
     inside = _taps_inside(b, windows, operand.shape, places)
     chosen = _extremes(b, op.op, taps, inside)
     held = b.convert(source, "float32") if source.type.is_floating else source
@@ -89,7 +89,7 @@ def _taps_inside(
 ) -> list[Value | None]:
     """For each tap, 1 where it lies in the operand; None if it does in every window."""
     ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
-    wide = windows.padded(b, ones, places)
+    wide = windows.pad_to_windows(b, ones, places)
     if wide.shape == ones.shape:
         return [None for _ in windows.offsets()]
     return list(windows.taps(b, wide, places))

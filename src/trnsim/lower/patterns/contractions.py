@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trnsim.graph import Graph, Node, Value
 from trnsim.graph.ops.contraction import DotGeneral
-from trnsim.graph.patterns import of
+from trnsim.graph.patterns import form_of
 from trnsim.graph.rewriting import Match, Pattern
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.kernels.tiles import BANK, P
@@ -72,7 +72,7 @@ def _cut(graph: Graph, value: Value, dim: int, start: int, length: int) -> Value
 IN_PARTS = Pattern(
     "in parts",
     "a contraction that is too long for a panel of SBUF is several, added up",
-    before=of(DotGeneral),
+    before=form_of(DotGeneral),
     when=lambda match: len(_lengths(match.node)) > 1,
     after=_sum,
 )

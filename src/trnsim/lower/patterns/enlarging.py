@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trnsim.graph.ops.layout import BroadcastInDim, Reshape
-from trnsim.graph.patterns import TensorForm, of
+from trnsim.graph.patterns import TensorForm, form_of
 from trnsim.graph.rewriting import Match, Pattern
 
 _IMAGE_RANK: Final = 4
@@ -39,6 +39,6 @@ def _are_copies(match: Match) -> bool:
 ENLARGING = Pattern(
     "enlarging",
     "copies of rows and columns are made as a convolution or a pooling brings its images",
-    before=of(Reshape, of(BroadcastInDim, TensorForm("images"), name="wide")),
+    before=form_of(Reshape, form_of(BroadcastInDim, TensorForm("images"), name="wide")),
     when=_are_copies,
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.graph.ops.arithmetic import Negate
 from trnsim.graph.ops.layout import Concatenate, Slice
-from trnsim.graph.patterns import TensorForm, of
+from trnsim.graph.patterns import TensorForm, form_of
 from trnsim.graph.rewriting import Match, Pattern
 
 
@@ -31,10 +31,10 @@ def _are_halves(match: Match) -> bool:
 ROTATION = Pattern(
     "rotation",
     "halves that change places are a product, where they lie along partitions",
-    before=of(
+    before=form_of(
         Concatenate,
-        of(Negate, of(Slice, TensorForm("x"), name="second")),
-        of(Slice, TensorForm("x"), name="first"),
+        form_of(Negate, form_of(Slice, TensorForm("x"), name="second")),
+        form_of(Slice, TensorForm("x"), name="first"),
     ),
     when=_are_halves,
 )

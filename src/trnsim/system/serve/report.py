@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trnsim.estimate.choice import facts as layer_facts
-from trnsim.estimate.reach import beyond
+from trnsim.estimate.reach import list_extrapolations
 from trnsim.facts import Evidence, Interval, Rate
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
 from trnsim.system.serve.plan import ServingPlan
@@ -179,7 +179,7 @@ def extrapolations(deployment: Deployment) -> tuple[str, ...]:
     return tuple(
         f"{name}: {reach}"
         for name, step in full.items()
-        for reach in beyond(deployment.model, step, lnc)
+        for reach in list_extrapolations(deployment.model, step, lnc)
     )
 
 

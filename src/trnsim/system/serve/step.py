@@ -17,7 +17,7 @@ from typing import Final
 
 from trnsim.estimate.estimate import HOST, Estimate
 from trnsim.estimate.rank import Rank
-from trnsim.estimate.reach import beyond
+from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes
 from trnsim.facts import Evidence
 from trnsim.place.links import Spread
@@ -95,7 +95,7 @@ class ReplicaSteps:
             group, stages = self._group_size(prompts), self.pipeline
             model_pass = Pass(Phase.PREFILL, group if stages == 1 else 1, tokens, past)
             parts = self._blocks(self.model, model_pass)
-            estimate = self.rank.of(parts, model_pass)
+            estimate = self.rank.pass_estimate(parts, model_pass)
             times = 1.0 if stages == 1 else (group + stages - 1) / stages
             self._estimates[key] = self._step(estimate, model_pass, times=times)
         return self._estimates[key]
@@ -105,7 +105,7 @@ class ReplicaSteps:
         key = (batch, length)
         if key not in self._estimates:
             model_pass = self._decode_pass(batch, length)
-            estimate = self.rank.of(self._blocks(self.model, model_pass), model_pass)
+            estimate = self.rank.pass_estimate(self._blocks(self.model, model_pass), model_pass)
             self._estimates[key] = self._step(estimate, model_pass, self._draft_s(batch, length))
         return self._estimates[key]
 
@@ -122,7 +122,7 @@ class ReplicaSteps:
             )  # parts of an encoder, which decoding does not take
             both = zip(prefills[ahead:], decodes, strict=True)
             merged = [*prefills[:ahead], *(_merged_passes(*pair) for pair in both)]
-            estimate = self.rank.of(merged, filling)
+            estimate = self.rank.pass_estimate(merged, filling)
             self._estimates[key] = self._step(estimate, filling, self._draft_s(batch, length))
         return self._estimates[key]
 
@@ -145,7 +145,7 @@ class ReplicaSteps:
             parts = self._blocks(self.speculation.draft, model_pass)
         else:
             parts = [_single_layer(part) for part in self._blocks(self.model, model_pass)]
-        return self.speculation.tokens * self.rank.of(parts, model_pass).time_s
+        return self.speculation.tokens * self.rank.pass_estimate(parts, model_pass).time_s
 
     def _step(
         self, estimate: Estimate, model_pass: Pass, draft_s: float = 0.0, times: float = 1.0
@@ -161,7 +161,9 @@ class ReplicaSteps:
             errors = {name: factor * error_s for name, error_s in estimate.errors_s.items()}
             estimate = replace(estimate.plus(_DRAFT_PART, draft_s), errors_s=errors)
         estimate = estimate.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
-        return replace(estimate, extrapolations=beyond(self.model, model_pass, self.machine.lnc))
+        return replace(
+            estimate, extrapolations=list_extrapolations(self.model, model_pass, self.machine.lnc)
+        )
 
     def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
         parts = summaries(model, model_pass, self.split)

@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.measured import Measured
-from trnsim.estimate.reach import beyond
+from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes, Sources
 from trnsim.facts import Interval, assumed
 from trnsim.place.links.exchange import BANDWIDTHS
@@ -157,7 +157,7 @@ class TrainingSteps:
             parts_s,
             _errors(parts_s, widest),
             _sources(pipe, work),
-            extrapolations=beyond(self.model, training_pass(layout), self.machine.lnc),
+            extrapolations=list_extrapolations(self.model, training_pass(layout), self.machine.lnc),
         )
         time_s, step_s, flop = estimate.time_s, estimate.interval, self.flop(layout)
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips

@@ -40,7 +40,7 @@ class Traits:
         epsilon: default epsilon of its norms.
         is_centered: whether its norms subtract the mean.
         offset: term added to the weights of its norms.
-        placed: position of norms (`Wiring.placed`).
+        norm_position: position of norms (`Wiring.norm_position`).
         function: default activation of its MLP.
         has_turns: whether it has rotary positions.
         turned: layers with rotary positions: "all", those with a "window", or all but each "n-th".
@@ -56,7 +56,7 @@ class Traits:
     epsilon: float = 1e-6
     is_centered: bool = False
     offset: float = 0.0
-    placed: str = "before"
+    norm_position: str = "before"
     function: str = "silu"
     has_turns: bool = True
     turned: str = "all"
@@ -85,18 +85,18 @@ TRAITS: Final[dict[str, Traits]] = {
     "arcee": Traits(1e-5, function="relu2"),
     "phi3": Traits(1e-5),
     "glm": Traits(1.5625e-7, is_paired=True, part=0.5),
-    "glm4": Traits(1.5625e-7, is_paired=True, part=0.5, placed="around"),
+    "glm4": Traits(1.5625e-7, is_paired=True, part=0.5, norm_position="around"),
     "gemma": _GEMMA,
-    "gemma2": replace(_GEMMA, placed="around"),
-    "gemma3_text": replace(_GEMMA, placed="around", has_local_table=True),
-    "exaone4": Traits(1e-5, placed="after", turned="window"),
+    "gemma2": replace(_GEMMA, norm_position="around"),
+    "gemma3_text": replace(_GEMMA, norm_position="around", has_local_table=True),
+    "exaone4": Traits(1e-5, norm_position="after", turned="window"),
     "ernie4_5": Traits(1e-5, is_paired=True),
     "stablelm": Traits(1e-5, is_centered=True, part=0.25),
     "cohere": _COHERE,
     "cohere2": replace(_COHERE, turned="window"),
     "olmo": Traits(1e-5, is_centered=True),
-    "olmo2": Traits(1e-5, placed="after"),
-    "olmo3": Traits(1e-5, placed="after", has_local_table=True),
+    "olmo2": Traits(1e-5, norm_position="after"),
+    "olmo3": Traits(1e-5, norm_position="after", has_local_table=True),
     "starcoder2": replace(_LAYER_NORMED, function="gelu_pytorch_tanh"),
     "gpt2": _UNROTATED,
     "gpt_bigcode": replace(_UNROTATED, function="gelu_pytorch_tanh"),
@@ -114,7 +114,7 @@ TRAITS: Final[dict[str, Traits]] = {
     "olmoe": Traits(1e-5),
     "glm4_moe": Traits(1e-5, part=0.5, routing=_SIGMOID),
     "ernie4_5_moe": Traits(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
-    "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, counted=1)),
+    "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, scores_per_group=1)),
     "deepseek_v3": Traits(is_paired=True, routing=_SIGMOID),
 }
 """Traits by ``model_type``."""
@@ -270,7 +270,7 @@ class DecoderConfig:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
             used = keys.whole("topk_group", default=min(used, groups))
-            if count % groups or groups * traits.routing.counted > count:
+            if count % groups or groups * traits.routing.scores_per_group > count:
                 raise keys.refuse("n_group", groups, f"divisors of {count} experts", "equal groups")
             if used > groups:
                 raise keys.refuse("topk_group", used, f"1 to {groups}", "there are no more groups")
@@ -284,7 +284,9 @@ class DecoderConfig:
         )
         if self.model_type == "deepseek_v2":
             is_normed = False
-        return replace(traits.routing, is_normed=is_normed, factor=factor, groups=groups, kept=used)
+        return replace(
+            traits.routing, is_normed=is_normed, factor=factor, groups=groups, groups_per_token=used
+        )
 
     def wiring(self, order: Sequence[int]) -> Wiring | None:
         """The wiring of the tower; None if sizes alone are known."""
@@ -294,16 +296,16 @@ class DecoderConfig:
         is_before = keys.flag("do_layer_norm_before", default=True)
         is_root = traits.is_root_embedded and keys.flag("scale_embedding", default=True)
         usual = self.hidden**0.5 if is_root else 1.0
-        scored = 1 / _number(keys, "logits_scaling", 1.0)
+        score_factor = 1 / _number(keys, "logits_scaling", 1.0)
         if self.model_type in ("cohere", "cohere2"):
-            scored = _number(keys, "logit_scale", 0.0625)
+            score_factor = _number(keys, "logit_scale", 0.0625)
         usual_cap = 30.0 if self.model_type == "gemma2" else 0.0
         return Wiring(
             self.norm,
-            placed=traits.placed if is_before else "sum",
-            embedded=_number(keys, "embedding_multiplier", usual),
-            added=_number(keys, "residual_multiplier", 1.0),
-            scored=scored,
+            norm_position=traits.norm_position if is_before else "sum",
+            embedding_factor=_number(keys, "embedding_multiplier", usual),
+            residual_factor=_number(keys, "residual_multiplier", 1.0),
+            score_factor=score_factor,
             cap=_number(keys, "final_logit_softcapping", usual_cap),
             has_score_bias=keys.has(row.head_bias),
             has_last_norm=is_before and not keys.flag("_remove_final_layer_norm"),

@@ -142,7 +142,7 @@ def _wiring(
         return None
     return Wiring(
         Norm(row.norm, _epsilon(keys), is_centered=True),
-        placed="sum",
+        norm_position="sum",
         has_score_bias=behind.outputs > 0,
         has_last_norm=False,
         kinds=tables[0],

@@ -47,9 +47,9 @@ def test_what_does_not_lie_in_rows_stays():
     tensor = object()
     across = TensorPlace(tensor, (2, 4, 8), ((32,), (1,), (4,)), (0,))
     assert not lies_in_rows(TensorPlace(tensor, (4, 8), ((1,), (4,)), (0,)), 8)
-    assert Neighbours((2,)).near(across, (1,))[0].steps == ((1,), (4,))
+    assert Neighbours((2,)).head_and_first_row(across, (1,))[0].steps == ((1,), (4,))
     whole = in_hbm(tensor, (2, 200, 8))
-    found, first = Neighbours((2,)).near(whole, (1,), 130)
+    found, first = Neighbours((2,)).head_and_first_row(whole, (1,), 130)
     assert (found.storage, first) == (tensor, 0)
 
 

@@ -7,7 +7,7 @@ from trnsim.lower.emit.images.kernels import Taps, kernels_of, taps_together
 def test_boxes_cover_each_tap_once():
     taps = Taps((7, 7), (2, 7))
     assert taps.boxes == [(0, 0), (2, 0), (4, 0), (6, 0)]
-    assert [taps.within(box) for box in taps.boxes] == [14, 14, 14, 7]
+    assert [taps.taps_in_box(box) for box in taps.boxes] == [14, 14, 14, 7]
     assert len(taps.copies) == 14
 
 
@@ -32,7 +32,7 @@ def test_a_box_never_ends_within_a_row_of_taps():
 
 def test_the_matrix_of_dense_kernels_has_a_row_for_each_tap_and_channel():
     array = np.arange(4 * 3 * 2 * 2, dtype=np.float32).reshape(4, 3, 2, 2)
-    kernels = kernels_of(array.shape, 1).packed(Taps((2, 2), (1, 2)))
+    kernels = kernels_of(array.shape, 1).pack(Taps((2, 2), (1, 2)))
     assert (kernels.rows, kernels.columns, kernels.blocks) == (12, 4, 2)
     wanted = array.transpose(2, 3, 1, 0).reshape(12, 4)
     assert np.array_equal(kernels.matrix_of(array), wanted)
@@ -41,7 +41,7 @@ def test_the_matrix_of_dense_kernels_has_a_row_for_each_tap_and_channel():
 def test_channels_beyond_a_block_are_parts_that_add_up():
     array = np.random.default_rng(0).standard_normal((2, 130, 1, 1)).astype(np.float32)
     kernels = kernels_of(array.shape, 1)
-    assert (kernels.parts, kernels.block, kernels.rows) == (2, 128, 256)
+    assert (kernels.channel_blocks, kernels.block, kernels.rows) == (2, 128, 256)
     matrix = kernels.matrix_of(array)
     assert np.array_equal(matrix[:130], array[:, :, 0, 0].T)
     assert not matrix[130:].any()

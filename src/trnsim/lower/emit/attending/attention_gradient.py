@@ -51,7 +51,7 @@ def attention_backward(emission: Emission, node: Node) -> None:
 
 
 @dataclass
-class _Unit:
+class _HeadGroup:
     """Heads side by side, with operands as columns [width, rows] and as rows.
 
     Attributes:
@@ -103,7 +103,7 @@ class AttentionGradient(AttentionEmitter):
         )
         with balance.balanced():
             for at, count in tiles.pieces(len(heads), self._heads_at_once_with_gradients()):
-                self._run(self._load_unit(heads[at : at + count]), outs)
+                self._emit_group(self._load_group(heads[at : at + count]), outs)
         for value, out in zip(self.node.results, outs, strict=True):
             self.emission.places[value.number] = [out]
 
@@ -148,19 +148,19 @@ class AttentionGradient(AttentionEmitter):
         )
         return logs
 
-    def _log(self, index: Index, start: int, count: int) -> Tensor:
+    def _negated_logs(self, index: Index, start: int, count: int) -> Tensor:
         """The logarithms of some queries, negated, [queries, 1]."""
         column = sum(step[1] * at for step, at in zip(self.logs.steps, index, strict=False))
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
-    def _near(self, place: TensorPlace, index: Index) -> TensorPlace:
+    def _loaded_head_of(self, place: TensorPlace, index: Index) -> TensorPlace:
         """A head's matrix; one in HBM is loaded with its neighbours.
 
         A head that lies transposed is loaded by whole blocks of partitions.
         """
         matrix = head_of(place, index)
         if not lies_across(matrix):
-            near, _ = self.neighbours.near(place, index)
+            near, _ = self.neighbours.head_and_first_row(place, index)
             return near if near.shape == matrix.shape else matrix
         width = place.shape[-1]
         if width > P:
@@ -181,7 +181,7 @@ class AttentionGradient(AttentionEmitter):
         return head_of(here, index)
 
     def _load_rows(self, part: TensorPlace, start: int, count: int) -> Tensor:
-        """Rows of a head, loaded once for a unit."""
+        """Rows of a head, loaded once for a group."""
         key = id(part.storage), part.offset, start
         if key not in self._loaded_rows:
             self._loaded_rows[key] = rows_of(part, part.shape[1], start, count, self.dtype)
@@ -203,12 +203,12 @@ class AttentionGradient(AttentionEmitter):
                 nisa.tensor_copy(dst=column[:, start : start + count], src=flipped)
         return columns
 
-    def _load_unit(self, heads: list[Index]) -> _Unit:
+    def _load_group(self, heads: list[Index]) -> _HeadGroup:
         """Heads with their operands in SBUF."""
         self._loaded_rows.clear()
         query, key = self._sides(self.query, self.key, heads, self.E)
         grad, value = self._sides(self.grad, self.value, heads, self.V)
-        return _Unit(
+        return _HeadGroup(
             heads,
             query,
             key,
@@ -227,27 +227,27 @@ class AttentionGradient(AttentionEmitter):
         """Both operands of a product as columns that begin at the same partition."""
         columns: tuple[list[list[Tensor]], list[list[Tensor]]] = ([], [])
         for index in heads:
-            places = [self._place(side, index, width) for side in (queries, keys)]
+            places = [self._first_partition_of(side, index, width) for side in (queries, keys)]
             if places[0] == places[1] >= 0:
                 for side, place in zip(columns, (queries, keys), strict=True):
-                    side.append(self._standing(place, index, places[0]))
+                    side.append(self._columns_in_place(place, index, places[0]))
                 continue
-            parts = [self._near(place, index) for place in (queries, keys)]
+            parts = [self._loaded_head_of(place, index) for place in (queries, keys)]
             firsts = {first_partition(part, width) for part in parts}
             from_ = firsts.pop() if len(firsts) == 1 else 0
             for side, part in zip(columns, parts, strict=True):
                 side.append(self._columns(part, from_))
         return columns
 
-    def _place(self, place: TensorPlace, index: Index, width: int) -> int:
+    def _first_partition_of(self, place: TensorPlace, index: Index, width: int) -> int:
         """The first partition of a head's columns, loaded with others or in place."""
         matrix = head_of(place, index)
         if place.is_on_chip and matrix.steps[1] == (1, 0):
             return first_partition(matrix, width)
-        return self.neighbours.place(place, index)
+        return self.neighbours.first_partition(place, index)
 
-    def _standing(self, place: TensorPlace, index: Index, from_: int) -> list[Tensor]:
-        """A head's columns at their `_place`."""
+    def _columns_in_place(self, place: TensorPlace, index: Index, from_: int) -> list[Tensor]:
+        """A head's columns at the partition that `_first_partition_of` gives."""
         if place.is_on_chip:
             return self._columns(head_of(place, index), from_)
         return [self.neighbours.columns(place, index)]
@@ -262,7 +262,10 @@ class AttentionGradient(AttentionEmitter):
         for start, count in tiles.pieces(length, P):
             if not is_across and not lies_across(head_of(place, heads[0])):
                 rows.append(
-                    [self._load_rows(self._near(place, index), start, count) for index in heads]
+                    [
+                        self._load_rows(self._loaded_head_of(place, index), start, count)
+                        for index in heads
+                    ]
                 )
                 continue
             flipped = new((count, len(heads), width), self.dtype, nl.psum)
@@ -299,9 +302,9 @@ class AttentionGradient(AttentionEmitter):
 
     # Computing
 
-    def _run(self, unit: _Unit, outs: list[TensorPlace]) -> None:
+    def _emit_group(self, group: _HeadGroup, outs: list[TensorPlace]) -> None:
         """Emit the gradients of some heads, a stretch of keys at a time."""
-        many = len(unit.heads)
+        many = len(group.heads)
         for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S
             sums = [self._sums(width, many, count) for width in (self.E, self.V)]
@@ -309,17 +312,17 @@ class AttentionGradient(AttentionEmitter):
                 (at, n) for at, n in tiles.pieces(self.L, P) if self._is_visible(at + n - 1, start)
             ]
             for place in visible:
-                self._add_block(unit, place, (start, count), sums)
+                self._add_block(group, place, (start, count), sums)
             if not visible:
                 sums = [[new(part.shape) for part in side] for side in sums]
                 for side in sums:
                     for part in side:
                         nisa.memset(dst=part, value=0.0)
             for out, parts, scale in zip(outs[1:], sums, (self.scale, 1.0), strict=True):
-                self._store_gradient(out, unit, start, parts, scale)
+                self._store_gradient(out, group, start, parts, scale)
             if is_last:
-                for at, parts in unit.to_query.items():
-                    self._store_gradient(outs[0], unit, at, parts, self.scale)
+                for at, parts in group.to_query.items():
+                    self._store_gradient(outs[0], group, at, parts, self.scale)
 
     def _sums(self, width: int, heads: int, rows: int) -> list[Tensor]:
         """Gradients in PSUM: by 128 of the width, [.., heads, rows], or [rows, heads, width]."""
@@ -342,15 +345,19 @@ class AttentionGradient(AttentionEmitter):
         return not self.is_causal or key <= query
 
     def _add_block(
-        self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int], sums: list[list[Tensor]]
+        self,
+        group: _HeadGroup,
+        queries: tuple[int, int],
+        keys: tuple[int, int],
+        sums: list[list[Tensor]],
     ) -> None:
         """Add the terms of 128 queries to the gradients of a stretch of keys, and to their own."""
         (at, rows), (start, columns), tile = queries, keys, queries[0] // P
-        weights = self._weights(unit, queries, keys)
+        weights = self._weights(group, queries, keys)
         slopes = new(weights.shape, self.dtype)
         products = new(weights.shape, nl.float32, nl.psum)
-        for number in range(len(unit.heads)):
-            for grad, value in zip(unit.grad[number], unit.value[number], strict=True):
+        for number in range(len(group.heads)):
+            for grad, value in zip(group.grad[number], group.value[number], strict=True):
                 nisa.nc_matmul(
                     dst=products[:, number],
                     stationary=grad[:, at : at + rows],
@@ -360,25 +367,27 @@ class AttentionGradient(AttentionEmitter):
                 dst=slopes[:, number],
                 data=products[:, number],
                 op0=nl.subtract,
-                operand0=unit.drops[tile][:, number : number + 1],
+                operand0=group.drops[tile][:, number : number + 1],
                 op1=nl.multiply,
                 operand1=weights[:, number],
             )
             balance.record(Engine.vector, products[:, number])
             for dst, side, moving in (
-                (sums[0], unit.query_rows, slopes),
-                (sums[1], unit.grad_rows, weights),
+                (sums[0], group.query_rows, slopes),
+                (sums[1], group.grad_rows, weights),
             ):
                 self._add_product(dst, number, side[tile][number], moving[:, number])
-        self._to_query(unit, at, start, slopes)
+        self._to_query(group, at, start, slopes)
 
-    def _weights(self, unit: _Unit, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
+    def _weights(
+        self, group: _HeadGroup, queries: tuple[int, int], keys: tuple[int, int]
+    ) -> Tensor:
         """``exp(scale * scores - logarithms)``, zero where a key is masked."""
         (at, rows), (start, columns) = queries, keys
-        shape = rows, len(unit.heads), columns
+        shape = rows, len(group.heads), columns
         scores, weights = new(shape, nl.float32, nl.psum), new(shape, self.dtype)
-        for number, index in enumerate(unit.heads):
-            for query, key in zip(unit.query[number], unit.key[number], strict=True):
+        for number, index in enumerate(group.heads):
+            for query, key in zip(group.query[number], group.key[number], strict=True):
                 nisa.nc_matmul(
                     dst=scores[:, number],
                     stationary=query[:, at : at + rows],
@@ -390,7 +399,7 @@ class AttentionGradient(AttentionEmitter):
                 op=nl.exp,
                 data=scores[:, number],
                 scale=self.scale,
-                bias=self._log(index, at, rows),
+                bias=self._negated_logs(index, at, rows),
             )
             balance.record(Engine.scalar, scores[:, number])
         if self._is_visible(at, start + columns - 1):
@@ -407,7 +416,7 @@ class AttentionGradient(AttentionEmitter):
         )
         return visible
 
-    def _to_query(self, unit: _Unit, at: int, start: int, slopes: Tensor) -> None:
+    def _to_query(self, group: _HeadGroup, at: int, start: int, slopes: Tensor) -> None:
         """Add the contribution of a stretch of keys to the gradients of 128 queries."""
         rows, many, columns = slopes.shape
         blocks = -(-columns // P)
@@ -420,9 +429,9 @@ class AttentionGradient(AttentionEmitter):
         sums = self._sums(self.E, many, rows)
         for number in range(many):
             for block, (key, count) in enumerate(tiles.pieces(columns, P)):
-                keys = unit.key_rows[(start + key) // P][number]
+                keys = group.key_rows[(start + key) // P][number]
                 self._add_product(sums, number, keys, turned[:count, number * blocks + block])
-        before = unit.to_query.get(at)
+        before = group.to_query.get(at)
         if before is not None:
             pairs = [
                 (new(earlier.shape), earlier, later)
@@ -433,15 +442,15 @@ class AttentionGradient(AttentionEmitter):
             sums = [total for total, _, _ in pairs]
         elif self.stretch < self.S:
             sums = [copied(part, nl.float32, new(part.shape)) for part in sums]
-        unit.to_query[at] = sums
+        group.to_query[at] = sums
 
     # Storing
 
     def _store_gradient(
-        self, out: TensorPlace, unit: _Unit, start: int, parts: list[Tensor], scale: float
+        self, out: TensorPlace, group: _HeadGroup, start: int, parts: list[Tensor], scale: float
     ) -> None:
         """Store gradients times a number, several heads at once that lie contiguously."""
-        places = [head_of(out, index) for index in unit.heads]
+        places = [head_of(out, index) for index in group.heads]
         if self.is_in_rows:
             (part,) = parts
             store_rows(places, copy_scaled(new(part.shape, self.dtype), part, scale))

@@ -39,7 +39,9 @@ class Neighbours:
         self._brought: dict[tuple[int, int], TensorPlace] = {}
         self._turned: dict[tuple[int, int, int], Tensor] = {}
 
-    def near(self, place: TensorPlace, index: Index, row: int = 0) -> tuple[TensorPlace, int]:
+    def head_and_first_row(
+        self, place: TensorPlace, index: Index, row: int = 0
+    ) -> tuple[TensorPlace, int]:
         """A head's matrix from some row on, loaded with its neighbours, and that row.
 
         A head that does not lie in rows in HBM, or not in whole blocks, stays in its place.
@@ -58,7 +60,7 @@ class Neighbours:
             group = [matrix.offset[0]]
         return self._loaded_head(matrix, group), first
 
-    def place(self, place: TensorPlace, index: Index) -> int:
+    def first_partition(self, place: TensorPlace, index: Index) -> int:
         """The first partition of a head that is transposed with its neighbours; -1 if it is not.
 
         Narrow heads lie one below the other, as many as fit.
@@ -72,7 +74,7 @@ class Neighbours:
         return self._group(place, matrix).index(matrix.offset[0]) % (P // width) * width
 
     def columns(self, place: TensorPlace, index: Index) -> Tensor:
-        """A head as [width, rows], transposed with its neighbours, at its `place`."""
+        """A head as [width, rows], transposed with its neighbours, at its `first_partition`."""
         matrix = head_of(place, index)
         rows, width = matrix.shape
         group, dtype = self._group(place, matrix), place.storage.dtype

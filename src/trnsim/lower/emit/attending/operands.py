@@ -197,7 +197,7 @@ class Operands:
         """Some queries of a head, by 128 of E; alone they begin at the partition of their keys."""
         if is_alone and self.share_partitions(index):
             return [self.neighbours.columns(self.query, index)[:, start : start + count]]
-        near, first = self.neighbours.near(self.query, index, start)
+        near, first = self.neighbours.head_and_first_row(self.query, index, start)
         from_ = self._first_partition(index) if is_alone else 0
         return self._columns_of(near, start - first, count, from_)
 
@@ -211,12 +211,16 @@ class Operands:
     def share_partitions(self, index: tuple[int, ...]) -> bool:
         """True if a head's queries and keys are transposed with neighbours, to equal partitions."""
         is_few = len(self.parts) == 1 and self.S <= _FEW_KEYS and self.is_turned_together
-        places = [self.neighbours.place(side, index) for side in (self.query, self.parts[0][0])]
+        places = [
+            self.neighbours.first_partition(side, index) for side in (self.query, self.parts[0][0])
+        ]
         return is_few and places[0] == places[1] >= 0
 
     def queries_of(self, index: tuple[int, ...]) -> Tensor:
         """The queries of a head, [E, L]."""
-        return columns_of(self.neighbours.near(self.query, index)[0], self.E, 0, self.L, self.dtype)
+        return columns_of(
+            self.neighbours.head_and_first_row(self.query, index)[0], self.E, 0, self.L, self.dtype
+        )
 
     def _first_partition(self, index: tuple[int, ...]) -> int:
         """The partition at which a head's queries and keys both begin; 0 if they differ."""
@@ -310,7 +314,9 @@ class Operands:
     def _near_head(self, place: TensorPlace, index: tuple[int, ...], length: int) -> TensorPlace:
         """A head of few keys, loaded with its neighbours; a longer one in its own place."""
         return (
-            self.neighbours.near(place, index)[0] if length <= _FEW_KEYS else head_of(place, index)
+            self.neighbours.head_and_first_row(place, index)[0]
+            if length <= _FEW_KEYS
+            else head_of(place, index)
         )
 
     def _with_ones(self, values: Tensor) -> Tensor:

@@ -128,7 +128,7 @@ class Evaluation(FusedComputation):
         """Attribute the instructions issued in this context to the computation's operations."""
         leaves = {number: place for (number, _), place in self.leaves.items()}
         chain = (self.emission.facts.producers, self.value, leaves)
-        with self.emission.names.within(chain_name(*chain), chain_node(*chain)):
+        with self.emission.names.stretch(chain_name(*chain), chain_node(*chain)):
             yield
 
     def run(self) -> TensorPlace:

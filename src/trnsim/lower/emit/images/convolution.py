@@ -105,7 +105,7 @@ class PendingConvolution(PendingResult):
         self.block = kernels.outputs if operation.groups > 1 and shape[1] > kernels.outputs else P
         self.frame = Frame(shape, (1,), (0, *range(2, len(shape))), self.block)
         is_packed = is_single_block and self.gaps is None and self._weight() is not None
-        self.kernels = self._packed(kernels) if is_packed else kernels
+        self.kernels = self._pack_kernels(kernels) if is_packed else kernels
         self._bands: list[Band] = []
         self._panels: dict[int, Tensor] = {}
         self._turned: Tensor | None = None
@@ -114,7 +114,7 @@ class PendingConvolution(PendingResult):
         """The place of the result: pending in this object."""
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
-    def _packed(self, kernels: Kernels) -> Kernels:
+    def _pack_kernels(self, kernels: Kernels) -> Kernels:
         """The kernels with as many taps together as pays."""
         grid = self.grid
         item = ITEM_BYTES[self.kernel.dtype]
@@ -123,7 +123,7 @@ class PendingConvolution(PendingResult):
         passes = _FP32_PASSES if self.kernel.dtype == "float32" else 1
         columns = self.frame.columns * self.frame.blocks * passes
         taps = taps_together(kernels.taps.kernel, kernels.channels, columns, moved)
-        return kernels.packed(taps)
+        return kernels.pack(taps)
 
     # The moving operand
 
@@ -196,7 +196,7 @@ class PendingConvolution(PendingResult):
     ) -> None:
         """Add the products of boxes of taps: the number of each, its first tap, and its windows."""
         for number, first, part in taps:
-            for block in range(self.kernels.parts):
+            for block in range(self.kernels.channel_blocks):
                 moving = self._moving(span, part, first, block)
                 stationary = self._stationary(span, number, block, moving.shape[0])
                 nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving)
@@ -209,7 +209,7 @@ class PendingConvolution(PendingResult):
         number = span.block if kernels.groups else block
         rows = min(kernels.channels, channels - number * kernels.channels)
         if not self._is_bare():
-            rows = kernels.taps.within(first) * kernels.channels
+            rows = kernels.taps.taps_in_box(first) * kernels.channels
         band = next(band for band in self._bands if band.holds(part))
         return band.view(self.image.grid, number, rows, first, part)
 
@@ -231,7 +231,7 @@ class PendingConvolution(PendingResult):
             at = place * kernels.columns + first
             return self._kernel_columns(at, span.partitions)[:rows, block]
         panel = self._panel(span.block, first, span.partitions)
-        return panel[:rows, number * kernels.parts + block]
+        return panel[:rows, number * kernels.channel_blocks + block]
 
     def _panel(self, block: int, first: int, count: int) -> Tensor:
         """The kernels of a block of the result, in SBUF."""

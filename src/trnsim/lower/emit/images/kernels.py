@@ -46,7 +46,7 @@ class Taps:
         """How far each copy of the image in a box is shifted: rows and columns of the window."""
         return [(y, x) for y in range(self.box[0]) for x in range(self.box[1])]
 
-    def within(self, first: tuple[int, int]) -> int:
+    def taps_in_box(self, first: tuple[int, int]) -> int:
         """The count of taps of the box that begins at `first`."""
         sizes = zip(self.kernel, self.box, first, strict=True)
         high, wide = (min(size, extent - at) for extent, size, at in sizes)
@@ -95,19 +95,19 @@ class Kernels(Frame):
     outputs: int = P
     is_reversed: bool = False
 
-    def packed(self, taps: Taps) -> Kernels:
+    def pack(self, taps: Taps) -> Kernels:
         """The same kernels with several taps together."""
         return replace(self, taps=taps, block=len(taps.copies) * self.channels)
 
     @property
-    def parts(self) -> int:
+    def channel_blocks(self) -> int:
         """The count of blocks of channels that add up."""
         return 1 if self.groups else ceil(self.shape[1] / self.channels)
 
     @property
     def blocks(self) -> int:
         """Blocks of the matrix."""
-        return len(self.taps.boxes) * self.parts
+        return len(self.taps.boxes) * self.channel_blocks
 
     @property
     def rows(self) -> int:
@@ -124,14 +124,16 @@ class Kernels(Frame):
         kernels = array.reshape(*self.shape[:2], *self.taps.kernel)
         if self.is_reversed:
             kernels = kernels[:, :, ::-1, ::-1]
-        matrix = np.zeros((len(self.taps.boxes), self.parts, self.block, self.columns), array.dtype)
+        matrix = np.zeros(
+            (len(self.taps.boxes), self.channel_blocks, self.block, self.columns), array.dtype
+        )
         for number, first in enumerate(self.taps.boxes):
             for place, shift in enumerate(self.taps.copies):
                 at = [a + b for a, b in zip(first, shift, strict=True)]
                 if any(a >= extent for a, extent in zip(at, self.taps.kernel, strict=True)):
                     continue
                 tap = self._spread(kernels[:, :, at[0], at[1]])
-                for part in range(self.parts):
+                for part in range(self.channel_blocks):
                     rows = tap[part * self.channels : (part + 1) * self.channels]
                     start = place * self.channels
                     matrix[number, part, start : start + len(rows)] = rows

@@ -31,12 +31,12 @@ def _convolved(
     """The products of a weight with the windows of an input."""
     is_apart = windows.stride == windows.kernel and set(windows.dilation) == {1}
     if groups == 1 and is_apart and set(windows.kernel) != {1}:
-        return _convolved_patches(b, windows.padded(b, x, places), weight, places)
+        return _convolved_patches(b, windows.pad_to_windows(b, x, places), weight, places)
     zeros = (0,) * windows.rank
     operation = Convolution(
         strides=windows.stride,
         low=windows.padding,
-        high=windows.beyond(x.shape[2:], places),
+        high=windows.overhang(x.shape[2:], places),
         gaps=zeros,
         dilations=windows.dilation,
         groups=groups,
@@ -100,7 +100,7 @@ def _weight_gradient(
 ) -> Value:
     """The gradient of the weight ``[O, C / groups, *kernel]``."""
     places = grad.shape[2:]
-    taps = windows.taps(b, windows.padded(b, x, places), places)
+    taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
     rows = _channels_first(b, grad, groups)
     products = b.graph.dot_general(rows, join_taps(b, taps, groups), (2, 2), "float32")
     return b.convert(b.graph.reshape(products, weight.shape), weight.dtype)

@@ -136,7 +136,7 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
 def _is_uniform(windows: Windows, shape: Sizes, result: Sizes, *, is_padding_counted: bool) -> bool:
     """True if all windows are divided by the same number of elements."""
     rank = windows.rank
-    beyond = windows.beyond(shape[-rank:], result[-rank:])
+    beyond = windows.overhang(shape[-rank:], result[-rank:])
     if not is_padding_counted:
         return not any(windows.padding) and max(beyond) <= 0
     return all(after <= pad for after, pad in zip(beyond, windows.padding, strict=True))

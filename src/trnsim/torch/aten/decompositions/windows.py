@@ -61,7 +61,9 @@ def _max_pool(rank: int) -> Decomposition:
         if len(b.results) == 1:
             return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
         taps = windows.taps(
-            b, windows.padded(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])), places
+            b,
+            windows.pad_to_windows(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])),
+            places,
         )
         best, offsets = taps[0], _tap_offsets(windows, lengths)
         at: Value = b.filled(offsets[0], TensorType(best.shape, "float32"))
@@ -117,7 +119,7 @@ def im2col(
     windows = windows_of(len(kernel), kernel, stride, padding, dilation)
     rank = windows.rank
     places = windows.places(x.shape[-rank:])
-    taps = windows.taps(b, windows.padded(b, x, places), places)
+    taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
     outer = x.shape[:-rank]
     rows = [b.graph.reshape(tap, (*outer, 1, prod(places))) for tap in taps]
     return b.graph.reshape(b.graph.concatenate(rows, len(outer)), b.results[0].shape)
