@@ -58,11 +58,11 @@ _STRIP_BYTES: Final = 4096
 """Bytes of a partition in one transfer; shorter runs take longer (nki_perf_guide.rst, Opt #9)."""
 _BLOCKWISE_ROW_ELEMENTS: Final = 512
 """Length of a row from which rows are computed block by block, with one operand for each row."""
-_LONG_VECTOR_ELEMENTS: Final = 1 << 15
+_LONG_VECTOR: Final = 1 << 15
 """Length of a vector from which it is computed from HBM to HBM, cut into rows."""
 _MOST_FULL_TILES: Final = 4
 """Tensors whose tiles of full length lie in SBUF at once."""
-_MOST_REPEATING_READERS: Final = 3
+_MOST_READERS: Final = 3
 """Readers up to which an operation of one instruction is repeated rather than stored."""
 
 
@@ -152,20 +152,15 @@ class Evaluation(FusedComputation):
     def _run_in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
         """Compute from HBM to HBM, in matrices that suit the engines; None if it does not apply."""
         values = (*self._beside.values(), self.value)
-        is_asked |= (
-            prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR_ELEMENTS
-        )
+        is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR
         if self._rows or not (is_asked or all(map(self._is_last, values))):
             return None
         if not self.is_in_hbm():
             return None
         tensors = {output.number: tiles.output(output.shape, output.dtype) for output in values}
         results = {number: in_hbm(tensor, self.value.shape) for number, tensor in tensors.items()}
-        piece = (
-            PIECE_ELEMENTS
-            if len(self.leaves) + len(values) <= _MOST_FULL_TILES
-            else PIECE_ELEMENTS // 2
-        )
+        is_few = len(self.leaves) + len(values) <= _MOST_FULL_TILES
+        piece = PIECE_ELEMENTS if is_few else PIECE_ELEMENTS // 2
         parts_ = matrix_parts({**self.leaves, **results}, piece)
         if not all(is_near(part, self.leaves) for part in parts_):
             return None
@@ -501,6 +496,4 @@ def _is_short(node: Node, readers: int) -> bool:
     """True if an operation is so short that its readers may each compute it."""
     if isinstance(node.operation, Convert):
         return are_floats(node)
-    return readers <= _MOST_REPEATING_READERS and (
-        is_binary(node) or isinstance(node.operation, Compare)
-    )
+    return readers <= _MOST_READERS and (is_binary(node) or isinstance(node.operation, Compare))
