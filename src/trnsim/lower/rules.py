@@ -122,7 +122,7 @@ def legal_pattern(
 
     def after(match: Match) -> Any:
         b, node = Build(), match.node
-        b.graph, b.results = match.graph, [value.type for value in node.results]
+        b.graph, b.result_types = match.graph, [value.type for value in node.results]
         return rule(b, node.operation, *node.operands)
 
     meaning = (rule.__doc__ or "").partition("\n")[0].rstrip(".")

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph import TensorType
-from trnsim.graph.building.build import Build, number_in
+from trnsim.graph.building.build import Build, converted_number
 from trnsim.lower.fusion import groups
 from trnsim.lower.lowering import evaluate
 
@@ -60,7 +60,7 @@ def test_a_reduction_rounds_once(dtype, shape, dims, random):
     b = Build()
     x = random(shape).astype(dtype)
     value = b.graph.input(shape, np.dtype(dtype).name)
-    b.graph.outputs = [b.reduce("add", value, dims, is_kept=True)]
+    b.graph.outputs = [b.reduce("add", value, dims, keeps_dims=True)]
     (found,) = evaluate(b.graph, [x])
     exact = x.astype(np.float64).sum(dims, keepdims=True)
     assert found.shape == exact.shape
@@ -91,7 +91,7 @@ def test_a_prime_number_of_elements_is_full_rows_and_the_rest():
     ],
 )
 def test_a_number_is_one_of_the_type(number, dtype, kept):
-    found = number_in(number, dtype)
+    found = converted_number(number, dtype)
     assert (type(found), found) == (float, kept)
 
 

@@ -21,7 +21,7 @@ ENDS = np.array([-np.inf, -2, -1, -0.0, 0.0, 1, 2, np.inf], np.float32)
 
 def applied(function, *arrays, dtype="float32"):
     b = Build()
-    b.results = [TensorType(arrays[0].shape, dtype)]
+    b.result_types = [TensorType(arrays[0].shape, dtype)]
     b.graph.outputs = [function(b, *(b.graph.input(x.shape, x.dtype.name) for x in arrays))]
     with np.errstate(all="ignore"):
         return b.graph.reference(arrays)[0]

@@ -17,7 +17,7 @@ def test_a_system_is_solved(random, upper, unitriangular, left, batch):
     matrix = 0.2 * random((7, 7)) + 2 * np.eye(7, dtype=np.float32)
     y = random((*batch, 7, 2) if left else (*batch, 2, 7))
     b = Build()
-    b.results = [TensorType(y.shape, "float32")]
+    b.result_types = [TensorType(y.shape, "float32")]
     given = [b.graph.input(one.shape, "float32") for one in (matrix, y)]
     options = {"upper": upper, "left": left, "unitriangular": unitriangular}
     b.graph.outputs = [solve_triangular(b, *given, **options)]

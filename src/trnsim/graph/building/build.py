@@ -23,13 +23,13 @@ class Build:
 
     Attributes:
         graph: the graph so far.
-        results: result types of the operator that is being built, in order.
+        result_types: those of the operator that is being built, in order.
         replica_groups: the ranks of each group that collectives name.
     """
 
     def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None = None) -> None:
         self.graph = Graph()
-        self.results: list[TensorType] = []
+        self.result_types: list[TensorType] = []
         self.replica_groups = dict(replica_groups or {})
 
     def input(
@@ -41,16 +41,16 @@ class Build:
         `repeated` those of stride 0.
         """
         lengths = tuple(1 if dim in repeated else n for dim, n in enumerate(type_.shape))
-        lying = tuple(order) or tuple(range(len(lengths)))
-        value = self.graph.input([lengths[dim] for dim in lying], type_.dtype)
-        value = self.graph.transpose(value, [lying.index(dim) for dim in range(len(lengths))])
+        layout = tuple(order) or tuple(range(len(lengths)))
+        value = self.graph.input([lengths[dim] for dim in layout], type_.dtype)
+        value = self.graph.transpose(value, [layout.index(dim) for dim in range(len(lengths))])
         return self.graph.broadcast_in_dim(value, type_.shape, range(len(lengths)))
 
-    def widest(self, values: Sequence[Value]) -> tuple[int, ...]:
+    def broadcast_shape(self, values: Sequence[Value]) -> tuple[int, ...]:
         """The shape to which values broadcast."""
         return np.broadcast_shapes(*(value.shape for value in values))
 
-    def spread(self, value: Value, shape: Sequence[int]) -> Value:
+    def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
         """`value` broadcast to `shape` by PyTorch's rules."""
         missing = len(shape) - len(value.shape)
         return self.graph.broadcast_in_dim(value, shape, range(missing, len(shape)))
@@ -62,18 +62,19 @@ class Build:
         """
         legal = OPERATIONS[name].legal
         operands = tuple(
-            self._entered(operand, legal[min(place, len(legal) - 1)] if legal else ())
+            self._legal_operand(operand, legal[min(place, len(legal) - 1)] if legal else ())
             for place, operand in enumerate(operands)
         )
         tensors = [operand for operand in operands if isinstance(operand, Value)]
-        shape = self.widest(tensors)
-        ready = [self.spread(o, shape) if isinstance(o, Value) else o for o in operands]
-        kind = dtype or _widest(tensors, operands)
-        if not dtype and _gives_truth(name):
-            kind = ""
-        return self.graph.elementwise(name, *ready, dtype=kind, **attributes)
+        shape = self.broadcast_shape(tensors)
+        ready = [self.broadcast(o, shape) if isinstance(o, Value) else o for o in operands]
+        result_dtype = dtype or _promoted_dtype(tensors, operands)
+        if not dtype and _has_truth_result(name):
+            result_dtype = ""
+        return self.graph.elementwise(name, *ready, dtype=result_dtype, **attributes)
 
-    def _entered(self, operand: Operand, legal: tuple[str, ...]) -> Operand:
+    def _legal_operand(self, operand: Operand, legal: tuple[str, ...]) -> Operand:
+        """The operand, in float32 where the operation takes floating point and not its dtype."""
         if not isinstance(operand, Value) or operand.type.is_floating:
             return operand
         is_refused = "float32" in legal and operand.dtype not in legal
@@ -87,14 +88,14 @@ class Build:
         """`value` in another dtype."""
         return value if value.dtype == dtype else self.ew("convert", value, dtype=dtype)
 
-    def result(self, value: Value, place: int = 0) -> Value:
-        """`value` broadcast and converted to the shape and dtype of a result of the operator."""
-        type_ = self.results[place]
-        return self.convert(self.spread(value, type_.shape), type_.dtype)
+    def as_result(self, value: Value, place: int = 0) -> Value:
+        """`value` as result number `place` of the operator: broadcast and converted to its type."""
+        type_ = self.result_types[place]
+        return self.convert(self.broadcast(value, type_.shape), type_.dtype)
 
-    def shaped(self, value: Value, place: int = 0) -> Value:
-        """`value` reshaped and converted to the shape and dtype of a result of the operator."""
-        type_ = self.results[place]
+    def as_reshaped_result(self, value: Value, place: int = 0) -> Value:
+        """`value` as result number `place` of the operator: reshaped and converted to its type."""
+        type_ = self.result_types[place]
         return self.convert(self.graph.reshape(value, type_.shape), type_.dtype)
 
     def sliced(self, value: Value, dim: int, start: int, count: int, step: int = 1) -> Value:
@@ -106,46 +107,52 @@ class Build:
 
     def filled(self, number: float, type_: TensorType) -> Value:
         """A tensor filled with a number, converted to its element type."""
-        return self.graph.constant(number_in(number, type_.dtype), type_)
+        return self.graph.constant(converted_number(number, type_.dtype), type_)
 
-    def reduce(self, op: str, value: Value, dims: Sequence[int], *, is_kept: bool = False) -> Value:
-        """A reduction over any dimensions: the last ones first, with float32 intermediates."""
+    def reduce(
+        self, op: str, value: Value, dims: Sequence[int], *, keeps_dims: bool = False
+    ) -> Value:
+        """A reduction over any dimensions: the last ones first, with float32 intermediates.
+
+        With `keeps_dims` the reduced dimensions stay, with length 1.
+        """
         rank = len(value.shape)
-        gone = sorted({dim % rank for dim in dims}) if rank else []
-        if not gone:
+        reduced = sorted({dim % rank for dim in dims}) if rank else []
+        if not reduced:
             return value
         total = value
-        if len(gone) == rank:
-            total = self._whole(op, value)
+        if len(reduced) == rank:
+            total = self._reduce_all(op, value)
         else:
-            runs = _runs(gone)
+            runs = _runs(reduced)
             if len(runs) > 1 and "float" in value.dtype:
                 total = self.convert(total, "float32")
             for first, last in reversed(runs):
-                total = self._over(op, total, first, last)
+                total = self._reduce_neighbours(op, total, first, last)
             total = self.convert(total, value.dtype)
-        if is_kept:
-            shape = [1 if dim in gone else n for dim, n in enumerate(value.shape)]
+        if keeps_dims:
+            shape = [1 if dim in reduced else n for dim, n in enumerate(value.shape)]
             total = self.graph.reshape(total, shape)
         return total
 
-    def _over(self, op: str, value: Value, first: int, last: int) -> Value:
+    def _reduce_neighbours(self, op: str, value: Value, first: int, last: int) -> Value:
         """A reduction over neighbouring dimensions, `first` to `last`."""
         shape, run = value.shape, range(first, last + 1)
-        before, gone, after = shape[:first], prod(shape[first : last + 1]), shape[last + 1 :]
-        if after and gone <= _FEW:
-            table = self.graph.reshape(value, (*before, gone, *after))
-            slices = [self.sliced(table, first, number, 1) for number in range(gone)]
+        before, count, after = shape[:first], prod(shape[first : last + 1]), shape[last + 1 :]
+        if after and count <= _MOST_SLICES:
+            table = self.graph.reshape(value, (*before, count, *after))
+            slices = [self.sliced(table, first, number, 1) for number in range(count)]
             wide = [self.convert(part, "float32") for part in slices]
             total = self.convert(reduce(partial(self.ew, op), wide), value.dtype)
             return self.graph.reshape(total, (*before, *after))
-        if after and before and prod(after) < _NARROW:  # rows too short for a transfer of their own
+        # Rows may be too short for a transfer of their own.
+        if after and before and prod(after) < _SHORT_ROW:
             outer = [dim for dim in range(len(shape)) if dim not in run]
             moved = self.graph.transpose(value, [*outer, *run])
             return self.graph.reduce(op, moved, range(len(outer), len(shape)))
         return self.graph.reduce(op, value, run)
 
-    def _whole(self, op: str, value: Value) -> Value:
+    def _reduce_all(self, op: str, value: Value) -> Value:
         """A reduction over everything: rows first, on all partitions, then their results."""
         elements = value.type.elements
         columns = max(n for n in range(1, _ROW + 1) if not elements % n)
@@ -154,11 +161,11 @@ class Build:
             remainder = elements % _ROW
             full = self.graph.slice(flat, (0,), (elements - remainder,))
             ends = self.graph.slice(flat, (elements - remainder,), (remainder,))
-            return self.ew(op, self._whole(op, full), self._whole(op, ends))
+            return self.ew(op, self._reduce_all(op, full), self._reduce_all(op, ends))
         rows = self.graph.reshape(value, (elements // columns, columns))
         parts = self.graph.reduce(op, self.convert(rows, "float32"), (1,))
         if parts.shape[0] > _ROW:
-            return self._whole(op, parts)
+            return self._reduce_all(op, parts)
         line = self.graph.reshape(parts, (1, parts.shape[0]))
         return self.graph.reshape(self.graph.reduce(op, line, (1,)), ())
 
@@ -176,15 +183,19 @@ class Build:
         return self.product(left, right, contracting, dtype or lhs.dtype)
 
     def product(self, lhs: Value, rhs: Value, contracting: tuple[int, int], dtype: str) -> Value:
-        """`dot_general`; of integers in float32, exact up to 2**24, as the Tensor Engine has none.
+        """`dot_general`; integers are multiplied in float32, exact up to 2**24.
+
+        The Tensor Engine has no integers.
 
         Source: aws-neuron-sdk neuronx-cc reference, --implicit-integer-downcast (dot).
         """
-        is_whole = dtype in INTEGERS
+        is_integer = dtype in INTEGERS
         left, right = (
             side if side.type.is_floating else self.convert(side, "float32") for side in (lhs, rhs)
         )
-        product = self.graph.dot_general(left, right, contracting, "float32" if is_whole else dtype)
+        product = self.graph.dot_general(
+            left, right, contracting, "float32" if is_integer else dtype
+        )
         return self.convert(product, dtype)
 
     def _untransposed(self, value: Value) -> Value:
@@ -196,10 +207,10 @@ class Build:
 
 
 @overload
-def number_in(operand: Value, dtype: str) -> Value: ...
+def converted_number(operand: Value, dtype: str) -> Value: ...
 @overload
-def number_in(operand: float, dtype: str) -> float: ...
-def number_in(operand: Operand, dtype: str) -> Operand:
+def converted_number(operand: float, dtype: str) -> float: ...
+def converted_number(operand: Operand, dtype: str) -> Operand:
     """A Python number converted to an element type as by PyTorch; tensors stay as they are.
 
     Integers of 8 and 16 bits keep the low bytes; 32-bit ones may stand for 64 bits, and take the
@@ -219,9 +230,10 @@ def number_in(operand: Operand, dtype: str) -> Operand:
 
 _WORD_BYTES: Final = 4
 _ROW: Final = 2048
-_FEW: Final = 16
+"""Most elements of a row, and most rows at a time, of a reduction over everything."""
+_MOST_SLICES: Final = 16
 """Most slices of a tensor that one fused kernel adds up."""
-_NARROW: Final = 64
+_SHORT_ROW: Final = 64
 """Elements of a row below which a transpose is faster than transfers of the row's pieces."""
 
 
@@ -232,7 +244,7 @@ def _runs(dims: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-def _gives_truth(name: str) -> bool:
+def _has_truth_result(name: str) -> bool:
     """True if an elementwise operation has truth values as result."""
     declared = OPERATIONS.get(name)
     if declared is None or not issubclass(declared, Elementwise):
@@ -240,7 +252,7 @@ def _gives_truth(name: str) -> bool:
     return declared().result_dtype(*("float32",) * len(declared.operands)) == BOOL
 
 
-def _widest(tensors: list[Value], operands: Sequence[Operand]) -> str:
+def _promoted_dtype(tensors: list[Value], operands: Sequence[Operand]) -> str:
     """The element type that PyTorch promotes operands to; a fraction makes float32 of integers."""
     floats = [tensor.dtype for tensor in tensors if "float" in tensor.dtype]
     if floats:

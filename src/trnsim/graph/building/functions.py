@@ -1,6 +1,6 @@
 """Functions of real numbers that the chip lacks, by functions that it has: CHLO's, and `atan2`.
 
-Each takes floating point and returns its result in the type of `Build.results[0]`.
+Each takes floating point and returns its result in the type of `Build.result_types[0]`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _hyperbolic(sign: float) -> Callable[[Build, Value], Value]:
     def build(b: Build, x: Value) -> Value:
         grown, shrunk = b.ew("exponential", x), b.ew("exponential", b.ew("negate", x))
         both = b.ew("add", grown, b.ew("multiply", shrunk, sign))
-        return b.result(b.ew("multiply", both, 0.5))
+        return b.as_result(b.ew("multiply", both, 0.5))
 
     return build
 
@@ -29,7 +29,7 @@ def atan(b: Build, x: Value) -> Value:
     inner = b.ew("select", is_large, b.ew("reciprocal", x), x, dtype=x.dtype)
     angle = b.ew("atan", inner)
     complement = b.ew("subtract", b.ew("multiply", b.ew("sign", x), math.pi / 2), angle)
-    return b.result(b.ew("select", is_large, complement, angle, dtype=x.dtype))
+    return b.as_result(b.ew("select", is_large, complement, angle, dtype=x.dtype))
 
 
 def asin(b: Build, x: Value) -> Value:
@@ -40,27 +40,27 @@ def asin(b: Build, x: Value) -> Value:
 
 def acos(b: Build, x: Value) -> Value:
     """``pi / 2 - asin(x)``."""
-    return b.result(b.ew("subtract", math.pi / 2, asin(b, x)))
+    return b.as_result(b.ew("subtract", math.pi / 2, asin(b, x)))
 
 
 def atanh(b: Build, x: Value) -> Value:
     """``log((1 + x) / (1 - x)) / 2``."""
     ratio = b.ew("divide", b.ew("add", x, 1.0), b.ew("subtract", 1.0, x))
-    return b.result(b.ew("multiply", b.ew("log", ratio), 0.5))
+    return b.as_result(b.ew("multiply", b.ew("log", ratio), 0.5))
 
 
 def asinh(b: Build, x: Value) -> Value:
     """``log(|x| + sqrt(x * x + 1))`` with the sign of x: below 0 the sum itself would cancel."""
     size = b.ew("abs", b.convert(x, "float32"))
     magnitude = _log_with_root(b, size, 1.0)
-    return b.result(
+    return b.as_result(
         b.ew("select", has_minus(b, x), b.ew("negate", magnitude), magnitude, dtype="float32")
     )
 
 
 def acosh(b: Build, x: Value) -> Value:
     """``log(x + sqrt(x * x - 1))``."""
-    return b.result(_log_with_root(b, b.convert(x, "float32"), -1.0))
+    return b.as_result(_log_with_root(b, b.convert(x, "float32"), -1.0))
 
 
 def _log_with_root(b: Build, x: Value, shift: float) -> Value:
@@ -88,7 +88,7 @@ def atan2(b: Build, y: Value, x: Value) -> Value:
     angle = atan(b, b.ew("select", is_flat, b.ew("minimum", wide, 0.0), ratio, dtype="float32"))
     angle = b.convert(angle, "float32")
     mirrored = b.ew("select", has_minus(b, x), b.ew("subtract", math.pi, angle), angle)
-    return b.result(b.ew("select", has_minus(b, y), b.ew("negate", mirrored), mirrored))
+    return b.as_result(b.ew("select", has_minus(b, y), b.ew("negate", mirrored), mirrored))
 
 
 def has_minus(b: Build, x: Value) -> Value:

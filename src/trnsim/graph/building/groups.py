@@ -47,15 +47,15 @@ def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
     until = b.graph.reshape(b.graph.scan("add", b.graph.reshape(blocks, (1, groups))), (groups,))
     place = b.convert(b.graph.iota(shape, 0), "float32")
     # The number of earlier blocks of each group; a block belongs to one group only.
-    before = b.ew("subtract", place, b.spread(b.ew("subtract", until, blocks), shape))
+    before = b.ew("subtract", place, b.broadcast(b.ew("subtract", until, blocks), shape))
     begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
-    unended = b.ew("compare", place, b.spread(until, shape), dtype="float32", direction="LT")
+    unended = b.ew("compare", place, b.broadcast(until, shape), dtype="float32", direction="LT")
     is_mine = b.ew("multiply", begun, unended)
-    first = b.ew("add", b.ew("multiply", before, float(size)), b.spread(begin, shape))
+    first = b.ew("add", b.ew("multiply", before, float(size)), b.broadcast(begin, shape))
     number_of = b.convert(b.graph.iota(shape, 1), "float32")
     group, start, stop = (
         b.graph.reduce("add", b.ew("multiply", is_mine, part), (1,))
-        for part in (number_of, first, b.spread(end, shape))
+        for part in (number_of, first, b.broadcast(end, shape))
     )
     wide = (number, size)
     row = b.ew(

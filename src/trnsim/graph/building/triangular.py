@@ -23,9 +23,9 @@ def solve_triangular(
     """The x of ``matrix @ x = y``, or of ``x @ matrix = y``; [*B, n, n] and [*B, n, k]."""
     if not left:
         matrix, y, upper = _transposed(b, matrix), _transposed(b, y), not upper
-    batch = b.results[0].shape[:-2]
-    matrix = b.spread(b.convert(matrix, "float32"), (*batch, *matrix.shape[-2:]))
-    x = b.spread(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
+    batch = b.result_types[0].shape[:-2]
+    matrix = b.broadcast(b.convert(matrix, "float32"), (*batch, *matrix.shape[-2:]))
+    x = b.broadcast(b.convert(y, "float32"), (*batch, *y.shape[-2:]))
     row, column = (b.graph.iota(matrix.shape, len(batch) + dim) for dim in (0, 1))
     direction = "GT" if upper else "LT"
     beside = b.ew("compare", column, row, dtype="bool", direction=direction)
@@ -33,7 +33,7 @@ def solve_triangular(
     if not unitriangular:
         on = b.ew("compare", column, row, dtype="bool", direction="EQ")
         diagonal = b.ew("select", on, matrix, 0.0, dtype="float32")
-        diagonal = b.reduce("add", diagonal, [len(batch) + 1], is_kept=True)
+        diagonal = b.reduce("add", diagonal, [len(batch) + 1], keeps_dims=True)
         power, x = b.ew("divide", power, diagonal), b.ew("divide", x, diagonal)
     reached = 1
     while reached < matrix.shape[-1]:
@@ -41,7 +41,7 @@ def solve_triangular(
         reached *= 2
         if reached < matrix.shape[-1]:
             power = b.dot(power, power, "float32")
-    return b.result(x if left else _transposed(b, x))
+    return b.as_result(x if left else _transposed(b, x))
 
 
 def _transposed(b: Build, x: Value) -> Value:

@@ -301,7 +301,7 @@ def atan2(scope: Scope, op: Op) -> Entry:
 
 def built(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
     """The result of a composition of several operations on the operands."""
-    scope.b.results = [scope.result(op)]
+    scope.b.result_types = [scope.result(op)]
     return build(scope.b, *map(scope.value, op.operands))
 
 

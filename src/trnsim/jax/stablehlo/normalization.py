@@ -110,7 +110,7 @@ def triangular_solve(scope: Scope, op: Op) -> Entry:
         rank = len(matrix.shape)
         matrix = scope.graph.transpose(matrix, (*range(rank - 2), rank - 1, rank - 2))
         upper = not upper
-    scope.b.results = [scope.result(op)]
+    scope.b.result_types = [scope.result(op)]
     return solve_triangular(
         scope.b,
         matrix,

@@ -92,7 +92,7 @@ def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Val
     for direction, limit in limits:
         is_hidden = b.ew("compare", after, limit, dtype="bool", direction=direction)
         hidden = b.ew("select", is_hidden, _MASKED_SCORE, hidden, dtype="float32")
-    wide = b.spread(hidden, (*query.shape[:-1], shape[1]))
+    wide = b.broadcast(hidden, (*query.shape[:-1], shape[1]))
     return b.ew("add", wide, *bias, dtype="float32") if bias else wide
 
 
@@ -104,9 +104,9 @@ def _spell_out(
     scores = b.graph.dot_general(query, key, (last, last), "float32")
     bent = b.ew("tanh", b.ew("multiply", scores, op.scale / op.cap))
     scores = b.total((b.ew("multiply", bent, op.cap), *bias), "float32")
-    largest = b.reduce("maximum", scores, (last,), is_kept=True)
+    largest = b.reduce("maximum", scores, (last,), keeps_dims=True)
     powers = b.ew("exponential", b.ew("subtract", scores, largest))
-    total = b.reduce("add", powers, (last,), is_kept=True)
+    total = b.reduce("add", powers, (last,), keeps_dims=True)
     weights = b.convert(b.ew("divide", powers, total), query.dtype)
     logs = b.ew("add", b.ew("log", total), largest)
     result = b.graph.dot_general(weights, value, (last, last - 1), query.dtype)

@@ -32,7 +32,7 @@ def compare(b: Build, op: Compare, lhs: Operand, rhs: Operand) -> Value:
     dtype = lhs.dtype if isinstance(lhs, Value) else rhs.dtype if isinstance(rhs, Value) else ""
     left = lhs if isinstance(lhs, Value) else _equivalent(op, dtype, lhs, is_down=not is_down)
     right = rhs if isinstance(rhs, Value) else _equivalent(op, dtype, rhs, is_down=is_down)
-    return b.graph.apply(op, left, right, dtype=b.results[0].dtype)
+    return b.graph.apply(op, left, right, dtype=b.result_types[0].dtype)
 
 
 def _equivalent(op: Compare, dtype: str, number: float, *, is_down: bool) -> float:

@@ -34,7 +34,7 @@ def _gives_nothing(node: Node) -> bool:
 def _empty_results(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
     """What gives no elements computes nothing."""
     del op, operands
-    return tuple(b.filled(0.0, result) for result in b.results)
+    return tuple(b.filled(0.0, result) for result in b.result_types)
 
 
 def _reads_nothing(node: Node) -> bool:
@@ -53,7 +53,7 @@ def _remainder(b: Build, op: Any, *operands: Value) -> Value:
         return operands[-1]
     if isinstance(op, DynamicUpdateSlice):
         return operands[0]
-    (wanted,) = b.results
+    (wanted,) = b.result_types
     number = op.number if isinstance(op, Pad) else 0.0
     if isinstance(op, Reduce):
         number = neutral(op.op, wanted.numpy_dtype())

@@ -213,7 +213,7 @@ def _scatters_by_kernel(node: Node) -> bool:
 @legal(Scatter, unless=_scatters_by_kernel)
 def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Value) -> Value:
     """Rows of the operand; what is out of bounds goes to one more row, which is dropped."""
-    (wanted,) = b.results
+    (wanted,) = b.result_types
     if not updates.type.elements:
         return operand[0] if operand else b.filled(0, wanted)
     others = [dim for dim in range(len(updates.shape)) if dim not in op.update_window_dims]

@@ -17,7 +17,7 @@ def _is_over_neighbours(node: Node) -> bool:
 @legal(Reduce, unless=_is_over_neighbours)
 def reduce_(b: Build, op: Reduce, operand: Value) -> Value:
     """Each run of neighbours, the last first; floating point in float32 between them."""
-    (wanted,) = b.results
+    (wanted,) = b.result_types
     reduced = operand
     if operand.type.is_floating or wanted.is_floating:
         reduced = b.convert(operand, "float32")

@@ -27,7 +27,7 @@ _FEW_TAPS: Final = 8
 @legal(ReduceWindow)
 def reduce_window(b: Build, op: ReduceWindow, operand: Value) -> Value:
     """One dimension after the other; floating point in float32."""
-    (wanted,) = b.results
+    (wanted,) = b.result_types
     rank = len(operand.shape)
     is_float = operand.type.is_floating
     reduced = b.convert(operand, "float32") if is_float else operand
@@ -49,7 +49,7 @@ def _along(
     """
     length, stride, dilation = window
     if length == x.shape[dim] > 1 and (count, dilation) == (1, 1):  # one window of all there is
-        return b.reduce(op, x, [dim], is_kept=True)
+        return b.reduce(op, x, [dim], keeps_dims=True)
 
     def view(value: Value, first: int) -> Value:
         return b.sliced(value, dim, first, count, stride)
@@ -67,7 +67,7 @@ def _along(
 @legal(SelectAndScatter)
 def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: Value) -> Value:
     """What each tap gives where it is its window's extreme, put back where it came from."""
-    (wanted,) = b.results
+    (wanted,) = b.result_types
     if not operand.shape:
         return source
     windows = Windows(op.lengths, op.strides, op.low, (1,) * len(operand.shape))
@@ -117,7 +117,7 @@ def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value |
 @legal(Convolution)
 def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     """Kernels times the elements under their taps."""
-    (wanted,) = b.results
+    (wanted,) = b.result_types
     low, high, gaps = ((0, 0, *sizes) for sizes in (op.low, op.high, op.gaps))
     wide = b.graph.pad(lhs, low, high, gaps)
     places = wanted.shape[2:]

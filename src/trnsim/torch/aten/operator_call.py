@@ -126,8 +126,8 @@ def build(call: OperatorCall) -> Build:
     try:
         args = [_as_inputs(b, value) for value in call.args]
         kwargs = {key: _as_inputs(b, value) for key, value in call.kwargs}
-        b.results = [spec.type for spec in call.results]
-        if b.results and not any(wanted.elements for wanted in b.results):
+        b.result_types = [spec.type for spec in call.results]
+        if b.result_types and not any(wanted.elements for wanted in b.result_types):
             return b  # an operator without elements takes no time
         outputs = decompose(b, *args, **kwargs)
     except Unlowered as error:

@@ -193,7 +193,7 @@ class _Import:
                 continue
             if isinstance(tensor, Tensor) and self._values.get(operand) is None:
                 raise Unlowered(f"it reads {tensor.dtype}, which a NeuronCore does not have")
-        self.b.results = [spec_of(tensor).type for tensor in results]
+        self.b.result_types = [spec_of(tensor).type for tensor in results]
         args = [self._value(value) for value in node.args]
         before = len(self.b.graph.nodes)
         outputs = decompose(self.b, *args, **{k: self._value(v) for k, v in node.kwargs.items()})

@@ -10,7 +10,7 @@ GROUPS = {"tp": ((0, 1), (2, 3))}
 
 def made(name, shape, *args):
     b = Build(GROUPS)
-    b.results = [TensorType(shape, "float32")]
+    b.result_types = [TensorType(shape, "float32")]
     value = b.graph.input(shape, "float32")
     return b, DECOMPOSITIONS[name](b, value, *args)
 

@@ -41,7 +41,7 @@ def test_convolutions_and_their_gradients(agree, case):
 @pytest.mark.parametrize("size", [2, 32])
 def test_windows_side_by_side_are_one_turn_of_the_input(size):
     b = Build()
-    b.results = [TensorType((2, 5, 3, 3), "float32")]
+    b.result_types = [TensorType((2, 5, 3, 3), "float32")]
     x = b.graph.input((2, 3, 3 * size, 3 * size), "float32")
     weight = b.graph.input((5, 3, size, size), "float32")
     steps = [size, size], [0, 0], [1, 1]

@@ -74,7 +74,7 @@ def test_gradients_of_rows_and_of_their_matrices_at_once(ends):
     b = Build()
     arrays = [one.detach().numpy() for one in (x, w, stops, grad)]
     given = [b.graph.input(one.shape, one.dtype.name) for one in arrays]
-    b.results = [TensorType(one.shape, "float32") for one in (x, w)]
+    b.result_types = [TensorType(one.shape, "float32") for one in (x, w)]
     b.graph.outputs = list(DECOMPOSITIONS["grouped_mm_fallback_backward"](b, *given))
     for ours, theirs in zip(b.graph.reference(arrays), (x.grad, w.grad), strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)

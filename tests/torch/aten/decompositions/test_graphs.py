@@ -13,7 +13,7 @@ from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 def built(name, shapes, dtype):
     """The graph of an operator of tensors alone; None where it takes other arguments."""
     b = Build()
-    b.results = [TensorType((4, 6), dtype)] * 3
+    b.result_types = [TensorType((4, 6), dtype)] * 3
     given = [b.input(TensorType(shape, dtype)) for shape in shapes]
     try:
         found = DECOMPOSITIONS[name](b, *given)

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, number_in
+from trnsim.graph.building.build import Build, converted_number
 from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.comparisons import clamp
 
@@ -18,13 +18,13 @@ def hardtanh(b: Build, x: Value, smallest: float = -1.0, largest: float = 1.0) -
 
 def gelu(b: Build, x: Value, *, approximate: str = "none") -> Value:
     """The Scalar Engine's gelu, or its tanh approximation."""
-    return b.result(b.ew("gelu_tanh" if approximate == "tanh" else "gelu", x))
+    return b.as_result(b.ew("gelu_tanh" if approximate == "tanh" else "gelu", x))
 
 
 def gelu_backward(b: Build, grad: Value, x: Value, *, approximate: str = "none") -> Value:
     """The gradient times the derivative, which the Scalar Engine has for the exact gelu."""
     if approximate == "none":
-        return b.result(b.ew("multiply", grad, b.ew("gelu_dx", x)))
+        return b.as_result(b.ew("multiply", grad, b.ew("gelu_dx", x)))
     cubic = b.ew("multiply", b.ew("square", x), _GELU_CUBE)
     inner = b.ew("multiply", b.ew("multiply", x, b.ew("add", cubic, 1.0)), _GELU_SCALE)
     t = b.ew("tanh", inner)
@@ -32,7 +32,7 @@ def gelu_backward(b: Build, grad: Value, x: Value, *, approximate: str = "none")
     one_minus = b.ew("subtract", 1.0, b.ew("square", t))
     right = b.ew("multiply", b.ew("multiply", b.ew("multiply", x, one_minus), slope), 0.5)
     left = b.ew("multiply", b.ew("add", t, 1.0), 0.5)
-    return b.result(b.ew("multiply", grad, b.ew("add", left, right)))
+    return b.as_result(b.ew("multiply", grad, b.ew("add", left, right)))
 
 
 _GELU_CUBE: Final = 0.044715  # torch.nn.functional.gelu, approximate="tanh"
@@ -43,12 +43,12 @@ _GELU_SCALE: Final = math.sqrt(2 / math.pi)
 
 def silu_backward(b: Build, grad: Value, x: Value) -> Value:
     """The gradient times the derivative, which the Scalar Engine has."""
-    return b.result(b.ew("multiply", grad, b.ew("silu_dx", x)))
+    return b.as_result(b.ew("multiply", grad, b.ew("silu_dx", x)))
 
 
 def tanh_backward(b: Build, grad: Value, y: Value) -> Value:
     """``grad * (1 - y * y)``."""
-    return b.result(through_tanh(b, grad, y))
+    return b.as_result(through_tanh(b, grad, y))
 
 
 def through_tanh(b: Build, grad: Value, y: Value) -> Value:
@@ -59,7 +59,7 @@ def through_tanh(b: Build, grad: Value, y: Value) -> Value:
 def sigmoid_backward(b: Build, grad: Value, y: Value) -> Value:
     """``grad * y * (1 - y)``."""
     slope = b.ew("multiply", y, b.ew("subtract", 1.0, y))
-    return b.result(b.ew("multiply", grad, slope))
+    return b.as_result(b.ew("multiply", grad, slope))
 
 
 def _where(
@@ -72,26 +72,26 @@ def _where(
 
 def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
     """The gradient where x is above the threshold, else 0."""
-    return b.result(_where(b, x, "GT", threshold, grad, 0.0, grad.dtype))
+    return b.as_result(_where(b, x, "GT", threshold, grad, 0.0, grad.dtype))
 
 
 def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
     """X where positive, else ``slope * x``."""
-    return b.result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, float(slope)), x.dtype))
+    return b.as_result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, float(slope)), x.dtype))
 
 
 def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
     scaled = b.ew("multiply", x, float(beta))
     soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
-    return b.result(_where(b, scaled, "GT", threshold, x, soft, x.dtype))
+    return b.as_result(_where(b, scaled, "GT", threshold, x, soft, x.dtype))
 
 
 def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
     grown = b.ew("exponential_minus_one", b.ew("multiply", x, float(input_scale)))
     below = b.ew("multiply", grown, float(alpha))
-    return b.result(b.ew("multiply", _where(b, x, "GT", 0.0, x, below, x.dtype), float(scale)))
+    return b.as_result(b.ew("multiply", _where(b, x, "GT", 0.0, x, below, x.dtype), float(scale)))
 
 
 def leaky_relu_backward(
@@ -99,7 +99,7 @@ def leaky_relu_backward(
 ) -> Value:
     """The gradient where x (or the result) is positive, else times the slope."""
     del is_result  # the result has the sign of x
-    return b.result(_where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, float(slope))))
+    return b.as_result(_where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, float(slope))))
 
 
 def elu_backward(
@@ -117,18 +117,18 @@ def elu_backward(
     else:
         grown = b.ew("exponential", b.ew("multiply", x, float(input_scale)))
         slope = b.ew("multiply", grown, float(alpha * scale * input_scale))
-    return b.result(b.ew("multiply", grad, _where(b, x, "GT", 0.0, float(scale), slope)))
+    return b.as_result(b.ew("multiply", grad, _where(b, x, "GT", 0.0, float(scale), slope)))
 
 
 def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest: float) -> Value:
     """The gradient between the bounds, else 0."""
     above = _where(b, x, "GT", smallest, grad, 0.0)
-    return b.result(_where(b, x, "LT", largest, above, 0.0))
+    return b.as_result(_where(b, x, "LT", largest, above, 0.0))
 
 
 def hardsigmoid(b: Build, x: Value) -> Value:
     """``min(max(x + 3, 0), 6) / 6``."""
-    return b.result(b.ew("multiply", _relu6_shifted(b, x), 1 / 6))
+    return b.as_result(b.ew("multiply", _relu6_shifted(b, x), 1 / 6))
 
 
 def _relu6_shifted(b: Build, x: Value) -> Value:
@@ -143,66 +143,66 @@ def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
 
 def hardswish(b: Build, x: Value) -> Value:
     """``x * min(max(x + 3, 0), 6) / 6``."""
-    return b.result(b.ew("multiply", b.ew("multiply", x, _relu6_shifted(b, x)), 1 / 6))
+    return b.as_result(b.ew("multiply", b.ew("multiply", x, _relu6_shifted(b, x)), 1 / 6))
 
 
 def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
     """0 below -3, the gradient above 3, and ``grad * (x / 3 + 1 / 2)`` between."""
     slope = b.ew("multiply", grad, b.ew("add", b.ew("multiply", x, 1 / 3), 0.5))
-    return b.result(_where(b, x, "LT", -3.0, 0.0, _where(b, x, "GT", 3.0, grad, slope)))
+    return b.as_result(_where(b, x, "LT", -3.0, 0.0, _where(b, x, "GT", 3.0, grad, slope)))
 
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
     """A number where ``x <= bound``, else x; NaN stays NaN."""
-    least, replacement = number_in(bound, x.dtype), number_in(number, x.dtype)
+    least, replacement = converted_number(bound, x.dtype), converted_number(number, x.dtype)
     is_least = b.ew("compare", x, least, direction="LE")
-    return b.result(b.ew("select", is_least, replacement, x, dtype=x.dtype))
+    return b.as_result(b.ew("select", is_least, replacement, x, dtype=x.dtype))
 
 
 def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
     """0 where the magnitude of x is within a bound, else x; NaN stays NaN."""
-    return b.result(_where(b, b.ew("abs", x), "LE", bound, 0.0, x))
+    return b.as_result(_where(b, b.ew("abs", x), "LE", bound, 0.0, x))
 
 
 def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:
     """The gradient where the magnitude of x is above a bound, else 0."""
-    return b.result(_where(b, b.ew("abs", x), "GT", bound, grad, 0.0))
+    return b.as_result(_where(b, b.ew("abs", x), "GT", bound, grad, 0.0))
 
 
 def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
     """``sign(x) * max(abs(x) - bound, 0)``."""
     above = b.ew("maximum", b.ew("subtract", x, float(bound)), 0.0)
     below = b.ew("minimum", b.ew("add", x, float(bound)), 0.0)
-    return b.result(b.ew("add", above, below))
+    return b.as_result(b.ew("add", above, below))
 
 
 def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float) -> Value:
     """The gradient times the sigmoid of ``beta * x``; the gradient where ``beta * x`` is large."""
     scaled = b.ew("multiply", x, float(beta))
     soft = b.ew("multiply", grad, b.ew("logistic", scaled))
-    return b.result(_where(b, scaled, "GT", bound, grad, soft))
+    return b.as_result(_where(b, scaled, "GT", bound, grad, soft))
 
 
 def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
     """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, for the backward pass."""
     power = b.ew("exponential", b.ew("negate", b.ew("abs", x)))
     soft = b.ew("log_plus_one", power)
-    value = b.result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
-    has_buffer = len(b.results) > 1 and b.results[1].elements
-    return (value, b.result(power, 1)) if has_buffer else (value,)
+    value = b.as_result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
+    has_buffer = len(b.result_types) > 1 and b.result_types[1].elements
+    return (value, b.as_result(power, 1)) if has_buffer else (value,)
 
 
 def log_sigmoid_backward(b: Build, grad: Value, x: Value, buffer: Value) -> Value:
     """The gradient times the sigmoid of -x."""
     del buffer
-    return b.result(b.ew("multiply", grad, b.ew("logistic", b.ew("negate", x))))
+    return b.as_result(b.ew("multiply", grad, b.ew("logistic", b.ew("negate", x))))
 
 
 def mish_backward(b: Build, grad: Value, x: Value) -> Value:
     """``t + x * sigmoid(x) * (1 - t * t)`` with t the tanh of the softplus, times the gradient."""
     t = b.ew("tanh", b.ew("softplus", x))
     inner = b.ew("multiply", b.ew("logistic", x), b.ew("subtract", 1.0, b.ew("square", t)))
-    return b.result(b.ew("multiply", grad, b.ew("add", t, b.ew("multiply", x, inner))))
+    return b.as_result(b.ew("multiply", grad, b.ew("add", t, b.ew("multiply", x, inner))))
 
 
 def _halves(b: Build, x: Value, dim: int) -> tuple[Value, Value]:
@@ -213,7 +213,7 @@ def _halves(b: Build, x: Value, dim: int) -> tuple[Value, Value]:
 def glu(b: Build, x: Value, dim: int = -1) -> Value:
     """The first half times the sigmoid of the second."""
     first, second = _halves(b, x, dim)
-    return b.result(b.ew("multiply", first, b.ew("logistic", second)))
+    return b.as_result(b.ew("multiply", first, b.ew("logistic", second)))
 
 
 def glu_backward(b: Build, grad: Value, x: Value, dim: int) -> Value:
@@ -228,14 +228,14 @@ def glu_backward(b: Build, grad: Value, x: Value, dim: int) -> Value:
 
 def prelu(b: Build, x: Value, weight: Value) -> Value:
     """X where positive, else a weight times x."""
-    return b.result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, weight)))
+    return b.as_result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, weight)))
 
 
 def prelu_backward(b: Build, grad: Value, x: Value, weight: Value) -> tuple[Value, ...]:
     """The gradient of x, and that of the weight for each element."""
     to_input = _where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, weight))
     to_weight = _where(b, x, "GT", 0.0, 0.0, b.ew("multiply", grad, x))
-    return b.result(to_input), b.result(to_weight, 1)
+    return b.as_result(to_input), b.as_result(to_weight, 1)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -27,7 +27,7 @@ def _with_bias(b: Build, values: list[Value], bias: Value | None) -> list[Value]
     if bias is None:
         return values
     query, key = values[:2]
-    return [*values, b.spread(bias, (*query.shape[:-1], key.shape[-2]))]
+    return [*values, b.broadcast(bias, (*query.shape[:-1], key.shape[-2]))]
 
 
 def attention(
@@ -71,10 +71,10 @@ def scaled_dot_product_attention(
         query, key, value, attn_mask = _grouped(b, query, key, value, attn_mask)
     batch = np.broadcast_shapes(*(operand.shape[:-2] for operand in (query, key, value)))
     query, key, value = (
-        b.spread(operand, (*batch, *operand.shape[-2:])) for operand in (query, key, value)
+        b.broadcast(operand, (*batch, *operand.shape[-2:])) for operand in (query, key, value)
     )
     output = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
-    return b.graph.reshape(output, (*b.results[0].shape[:-1], value.shape[-1]))
+    return b.graph.reshape(output, (*b.result_types[0].shape[:-1], value.shape[-1]))
 
 
 def _grouped(
@@ -90,7 +90,7 @@ def _grouped(
         for operand in (key, value)
     )
     if mask is not None:
-        mask = b.spread(mask, (*outer, heads, *mask.shape[-2:]))
+        mask = b.broadcast(mask, (*outer, heads, *mask.shape[-2:]))
         mask = b.graph.reshape(mask, (*outer, shared, group, *mask.shape[-2:]))
     return query, key, value, mask
 

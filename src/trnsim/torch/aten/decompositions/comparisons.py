@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Operand, number_in
+from trnsim.graph.building.build import Build, Operand, converted_number
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 from trnsim.torch.aten.decomposition import Decomposition
 
@@ -36,7 +36,7 @@ def _comparable(b: Build, side: Operand, opposite: Operand) -> Operand:
     dtype = opposite.dtype if isinstance(opposite, Value) else ""
     if isinstance(side, float):
         return _float32(side) if dtype in (*INTEGERS, BOOL) else side
-    return number_in(side, dtype) if dtype in _SHORT else float(side)
+    return converted_number(side, dtype) if dtype in _SHORT else float(side)
 
 
 def _float32(number: float) -> float:
@@ -53,22 +53,24 @@ def _comparison(direction: str) -> Decomposition:
 
 def _extreme(name: str) -> Decomposition:
     def build(b: Build, x: Operand, y: Operand) -> Value:
-        dtype = b.results[0].dtype
-        return b.result(b.ew(name, number_in(x, dtype), number_in(y, dtype), dtype=dtype))
+        dtype = b.result_types[0].dtype
+        return b.as_result(
+            b.ew(name, converted_number(x, dtype), converted_number(y, dtype), dtype=dtype)
+        )
 
     return build
 
 
 def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
     """X where the condition holds, else y."""
-    dtype = b.results[0].dtype
-    sides = number_in(x, dtype), number_in(y, dtype)
-    return b.result(b.ew("select", condition, *sides, dtype=dtype))
+    dtype = b.result_types[0].dtype
+    sides = converted_number(x, dtype), converted_number(y, dtype)
+    return b.as_result(b.ew("select", condition, *sides, dtype=dtype))
 
 
 def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
     """`x` with a number where the mask is true."""
-    return b.result(b.ew("select", mask, number_in(number, x.dtype), x, dtype=x.dtype))
+    return b.as_result(b.ew("select", mask, converted_number(number, x.dtype), x, dtype=x.dtype))
 
 
 def clamp(
@@ -76,11 +78,11 @@ def clamp(
 ) -> Value:
     """X within bounds, in the dtype of the result: a float bound makes integers float32."""
     smallest, largest = kw.get("min", smallest), kw.get("max", largest)
-    dtype = b.results[0].dtype
+    dtype = b.result_types[0].dtype
     for name, bound in (("maximum", smallest), ("minimum", largest)):
         if bound is not None:
-            x = b.ew(name, x, number_in(bound, dtype), dtype=dtype)
-    return b.result(x)
+            x = b.ew(name, x, converted_number(bound, dtype), dtype=dtype)
+    return b.as_result(x)
 
 
 def clamp_max(b: Build, x: Value, largest: Operand) -> Value:

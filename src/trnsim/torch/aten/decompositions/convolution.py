@@ -121,14 +121,14 @@ def convolution(
     """The convolution, or transposed convolution, plus the bias of each channel."""
     del output_padding  # the shape of the result implies it
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
-    batched, lengths = _with_batch(b, x, windows), b.results[0].shape[-windows.rank :]
+    batched, lengths = _with_batch(b, x, windows), b.result_types[0].shape[-windows.rank :]
     if transposed:
         sums = _transposed_convolved(b, batched, weight, windows, groups, lengths)
     else:
         sums = _convolved(b, batched, weight, windows, groups, lengths)
     if bias is not None:
         sums = b.ew("add", sums, b.graph.broadcast_in_dim(bias, sums.shape, (1,)))
-    return b.shaped(sums)
+    return b.as_reshaped_result(sums)
 
 
 def _with_batch(b: Build, x: Value, windows: Windows) -> Value:

@@ -14,14 +14,14 @@ from trnsim.torch.aten.decompositions.reductions import p_norm
 def cdist(b: Build, x: Value, y: Value, p: float, mode: int | None = None) -> Value:
     """The distance of each row of x [*B, M, D] from each row of y [*B, N, D]."""
     del mode
-    shape = (*b.results[0].shape, x.shape[-1])
+    shape = (*b.result_types[0].shape, x.shape[-1])
     rank, batch = len(shape), shape[:-3]
-    left = b.spread(x, (*batch, *x.shape[-2:]))
-    right = b.spread(y, (*batch, *y.shape[-2:]))
+    left = b.broadcast(x, (*batch, *x.shape[-2:]))
+    right = b.broadcast(y, (*batch, *y.shape[-2:]))
     leading = range(rank - 3)
     left = b.graph.broadcast_in_dim(left, shape, (*leading, rank - 3, rank - 1))
     right = b.graph.broadcast_in_dim(right, shape, (*leading, rank - 2, rank - 1))
-    return b.result(p_norm(b, b.ew("subtract", left, right), p, [-1]))
+    return b.as_result(p_norm(b, b.ew("subtract", left, right), p, [-1]))
 
 
 def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
@@ -30,21 +30,21 @@ def pdist(b: Build, x: Value, p: float = 2.0) -> Value:
     parts: list[Value] = []
     for after in range(1, count):
         rest = b.sliced(x, 0, after, count - after)
-        row = b.spread(b.sliced(x, 0, after - 1, 1), rest.shape)
+        row = b.broadcast(b.sliced(x, 0, after - 1, 1), rest.shape)
         parts.append(p_norm(b, b.ew("subtract", rest, row), p, [-1]))
     return b.graph.concatenate(parts, 0)
 
 
 def cross(b: Build, x: Value, y: Value, *, dim: int = -1) -> Value:
     """The cross product of vectors of three numbers along a dimension."""
-    shape = b.results[0].shape
-    left, right = (move_dim(b, b.spread(side, shape), dim, 0) for side in (x, y))
+    shape = b.result_types[0].shape
+    left, right = (move_dim(b, b.broadcast(side, shape), dim, 0) for side in (x, y))
     a, c = ([b.sliced(side, 0, place, 1) for place in range(3)] for side in (left, right))
     parts = [
         b.ew("subtract", b.ew("multiply", a[i], c[j]), b.ew("multiply", a[j], c[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))
     ]
-    return b.result(move_dim(b, b.graph.concatenate(parts, 0), 0, dim))
+    return b.as_result(move_dim(b, b.graph.concatenate(parts, 0), 0, dim))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

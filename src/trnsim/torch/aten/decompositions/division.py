@@ -20,11 +20,11 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     exact.
     """
     x, y = as_numeric(b, as_number(x), as_number(y))
-    if rounding_mode and b.results[0].dtype in INTEGERS:
+    if rounding_mode and b.result_types[0].dtype in INTEGERS:
         return _divided_integers(b, x, y, rounding_mode)
     quotient = b.ew("divide", x, y, dtype="float32")
     if rounding_mode is None or y == 0:
-        return b.result(quotient)
+        return b.as_result(quotient)
     remainder = {"floor": "floor_remainder", "trunc": "remainder"}[rounding_mode]
     rest = b.ew(remainder, x, y, dtype="float32")
     multiple = b.ew("subtract", x, rest, dtype="float32")
@@ -36,7 +36,7 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
     if isinstance(y, Value):  # also an infinite dividend
         is_zero = b.ew("compare", y, 0.0, direction="EQ")
         integer = b.ew("select", is_zero, quotient, integer, dtype="float32")
-    return b.result(integer)
+    return b.as_result(integer)
 
 
 def _with_infinities(b: Build, x: Operand, y: Operand, integer: Value, rounding_mode: str) -> Value:
@@ -68,16 +68,16 @@ def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
 
 def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
     """The exact quotient of integers; rounded down, less 1 where a remainder's sign differs."""
-    wanted = b.results[0].dtype
+    wanted = b.result_types[0].dtype
     sides = [b.convert(side, wanted) if isinstance(side, Value) else side for side in (x, y)]
     quotient = b.ew("divide", *sides, dtype=wanted)
     if rounding_mode == "trunc":
-        return b.result(quotient)
+        return b.as_result(quotient)
     rest = b.ew("remainder", *sides, dtype=wanted)
     signs = b.ew("xor", rest, sides[1], dtype=wanted)
     is_other = b.ew("compare", signs, 0.0, direction="LT")
     is_less = b.ew("and", is_other, b.ew("compare", rest, 0.0, direction="NE"))
-    return b.result(b.ew("subtract", quotient, b.convert(is_less, wanted), dtype=wanted))
+    return b.as_result(b.ew("subtract", quotient, b.convert(is_less, wanted), dtype=wanted))
 
 
 def floor_divide(b: Build, x: Operand, y: Operand) -> Value:

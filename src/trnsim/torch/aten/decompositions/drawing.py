@@ -16,21 +16,21 @@ from trnsim.torch.aten.decomposition import Decomposition
 def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> tuple[Value, ...]:
     """X / (1 - p) or 0 at random, and the mask of kept elements, by the chip's own generator."""
     if train is False:
-        return b.result(x), b.filled(1, b.results[1])
+        return b.as_result(x), b.filled(1, b.result_types[1])
     mask = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="bool", direction="GE")
     scaled = b.ew("multiply", x, 1 / (1 - p) if p < 1 else 0.0)
-    return b.result(b.ew("multiply", scaled, mask)), mask
+    return b.as_result(b.ew("multiply", scaled, mask)), mask
 
 
 def native_dropout_backward(b: Build, grad: Value, mask: Value, scale: float) -> Value:
     """The gradient of the kept elements, scaled."""
-    return b.result(b.ew("multiply", b.ew("multiply", grad, mask), float(scale)))
+    return b.as_result(b.ew("multiply", b.ew("multiply", grad, mask), float(scale)))
 
 
 def uniform(b: Build, x: Value, low: float = 0.0, high: float = 1.0, **_: Any) -> Value:
     """Uniform random numbers in [low, high)."""
     draws = b.ew("multiply", b.graph.rng(x.shape or (1,)), float(high - low))
-    return b.result(b.graph.reshape(b.ew("add", draws, float(low)), x.shape))
+    return b.as_result(b.graph.reshape(b.ew("add", draws, float(low)), x.shape))
 
 
 def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
@@ -39,7 +39,7 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
     draws = b.graph.rng(x.shape or (1,))
     chance = b.graph.reshape(bound, draws.shape) if isinstance(bound, Value) else float(bound)
     outcome = b.ew("compare", draws, chance, dtype="bool", direction="LT")
-    return b.result(b.graph.reshape(outcome, x.shape))
+    return b.as_result(b.graph.reshape(outcome, x.shape))
 
 
 def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> Value:
@@ -51,19 +51,21 @@ def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> V
 
 def _normal(b: Build, mean: Operand, std: Operand) -> Value:
     """Normal random numbers by Box and Muller's transform."""
-    wanted = b.results[0].shape
+    wanted = b.result_types[0].shape
     shape = wanted or (1,)
     radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
     radius = b.ew("sqrt", b.ew("multiply", radius, 2.0))
     angle = b.ew("multiply", b.ew("subtract", b.graph.rng(shape), 0.5), 2 * math.pi)
     unit = b.graph.reshape(b.ew("multiply", radius, b.ew("sine", angle)), wanted)
     spread = b.ew("multiply", unit, std if isinstance(std, Value) else float(std))
-    return b.result(b.ew("add", spread, mean if isinstance(mean, Value) else float(mean)))
+    return b.as_result(b.ew("add", spread, mean if isinstance(mean, Value) else float(mean)))
 
 
 def rand(b: Build, *_: Any, **__: Any) -> Value:
     """Uniform random numbers in [0, 1) in a new tensor."""
-    return b.result(b.graph.reshape(b.graph.rng(b.results[0].shape or (1,)), b.results[0].shape))
+    return b.as_result(
+        b.graph.reshape(b.graph.rng(b.result_types[0].shape or (1,)), b.result_types[0].shape)
+    )
 
 
 def randn(b: Build, *_: Any, **__: Any) -> Value:
@@ -87,15 +89,15 @@ def random(b: Build, x: Value, *bounds: int | None, **_: Any) -> Value:
 
 
 def _random_integers(b: Build, low: int, high: int) -> Value:
-    shape = b.results[0].shape
+    shape = b.result_types[0].shape
     draws = b.ew("floor", b.ew("multiply", b.graph.rng(shape or (1,)), float(high - low)))
-    return b.result(b.graph.reshape(b.ew("add", draws, float(low)), shape))
+    return b.as_result(b.graph.reshape(b.ew("add", draws, float(low)), shape))
 
 
 def exponential(b: Build, x: Value, rate: float = 1.0, **_: Any) -> Value:
     """``-log(1 - u) / rate``."""
     draws = b.ew("log", b.ew("subtract", 1.0, b.graph.rng(x.shape or (1,))))
-    return b.result(b.graph.reshape(b.ew("multiply", draws, -1.0 / rate), x.shape))
+    return b.as_result(b.graph.reshape(b.ew("multiply", draws, -1.0 / rate), x.shape))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

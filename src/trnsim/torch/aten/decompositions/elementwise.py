@@ -48,7 +48,7 @@ _BINARY: Final = {
 
 def _unary(name: str) -> Decomposition:
     def build(b: Build, x: Value) -> Value:
-        return b.result(b.ew(name, x, dtype=_floating(b, x)))
+        return b.as_result(b.ew(name, x, dtype=_floating(b, x)))
 
     return build
 
@@ -64,7 +64,7 @@ def _with_floating_input(build: Decomposition) -> Decomposition:
 
 def _floating(b: Build, x: Value) -> str:
     """The dtype of a function of `x`: that of the result, floating point for integers."""
-    return b.results[0].dtype if b.results else x.dtype
+    return b.result_types[0].dtype if b.result_types else x.dtype
 
 
 def binary(name: str) -> Decomposition:
@@ -74,7 +74,7 @@ def binary(name: str) -> Decomposition:
         sides = (as_number(x), as_number(y))
         if BOOL not in (OPERATIONS[name].legal or (ELEMENT_TYPES,))[0]:
             sides = as_numeric(b, *sides)
-        return b.result(b.ew(name, *sides, dtype=b.results[0].dtype))
+        return b.as_result(b.ew(name, *sides, dtype=b.result_types[0].dtype))
 
     return build
 
@@ -90,24 +90,26 @@ def as_numeric(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
     def numeric(operand: Operand) -> Operand:
         if not isinstance(operand, Value) or operand.dtype != BOOL:
             return operand
-        return b.convert(operand, b.results[0].dtype)
+        return b.convert(operand, b.result_types[0].dtype)
 
     return numeric(x), numeric(y)
 
 
 def add(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
     """``x + alpha * y``."""
-    return b.result(b.ew("add", x, _times(b, y, alpha), dtype=b.results[0].dtype))
+    return b.as_result(b.ew("add", x, _times(b, y, alpha), dtype=b.result_types[0].dtype))
 
 
 def sub(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
     """``x - alpha * y``."""
-    return b.result(b.ew("subtract", x, _times(b, y, alpha), dtype=b.results[0].dtype))
+    return b.as_result(b.ew("subtract", x, _times(b, y, alpha), dtype=b.result_types[0].dtype))
 
 
 def rsub(b: Build, x: Value, y: Operand, alpha: float = 1) -> Value:
     """``y - alpha * x``."""
-    return b.result(b.ew("subtract", as_number(y), _times(b, x, alpha), dtype=b.results[0].dtype))
+    return b.as_result(
+        b.ew("subtract", as_number(y), _times(b, x, alpha), dtype=b.result_types[0].dtype)
+    )
 
 
 def _times(b: Build, y: Operand, factor: float) -> Operand:
@@ -120,36 +122,36 @@ def _ignoring_nan(name: str) -> Decomposition:
     """The extreme of two elements; if either is NaN, the other element."""
 
     def build(b: Build, x: Value, y: Value) -> Value:
-        x, y = (b.spread(side, b.widest([x, y])) for side in (x, y))
-        extreme = b.ew(name, x, y, dtype=b.results[0].dtype)
+        x, y = (b.broadcast(side, b.broadcast_shape([x, y])) for side in (x, y))
+        extreme = b.ew(name, x, y, dtype=b.result_types[0].dtype)
         if extreme.type.is_floating:
             for side, alternative in ((x, y), (y, x)):
                 is_nan = b.ew("compare", side, side, direction="NE")
                 extreme = b.ew("select", is_nan, alternative, extreme, dtype=extreme.dtype)
-        return b.result(extreme)
+        return b.as_result(extreme)
 
     return build
 
 
 def to_copy(b: Build, x: Value, **_: Any) -> Value:
     """X in the dtype of the result."""
-    return b.result(x)
+    return b.as_result(x)
 
 
 def lerp(b: Build, x: Value, end: Value, weight: Operand) -> Value:
     """``x + weight * (end - x)``."""
     step = b.ew("multiply", b.ew("subtract", end, x), as_number(weight))
-    return b.result(b.ew("add", x, step))
+    return b.as_result(b.ew("add", x, step))
 
 
 def addcmul(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     """``x + value * y * z``."""
-    return b.result(b.ew("add", x, b.ew("multiply", b.ew("multiply", y, z), float(value))))
+    return b.as_result(b.ew("add", x, b.ew("multiply", b.ew("multiply", y, z), float(value))))
 
 
 def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     """``x + value * y / z``."""
-    return b.result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
+    return b.as_result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
 
 
 def isnan(b: Build, x: Value) -> Value:
@@ -178,14 +180,14 @@ LARGEST: Final = 3.4028234663852886e38
 
 def _log_of_base(base: float) -> Decomposition:
     def build(b: Build, x: Value) -> Value:
-        return b.result(b.ew("multiply", b.ew("log", x), 1 / math.log(base)))
+        return b.as_result(b.ew("multiply", b.ew("log", x), 1 / math.log(base)))
 
     return build
 
 
 def exp2(b: Build, x: Value) -> Value:
     """``2**x``."""
-    return b.result(b.ew("exponential", b.ew("multiply", x, math.log(2))))
+    return b.as_result(b.ew("exponential", b.ew("multiply", x, math.log(2))))
 
 
 def truth(b: Build, x: Value) -> Value:
@@ -216,9 +218,9 @@ def _bitwise(name: str) -> Decomposition:
     """A logical operation on booleans, or on the bits of integers."""
 
     def build(b: Build, x: Operand, y: Operand) -> Value:
-        wanted = b.results[0].dtype
+        wanted = b.result_types[0].dtype
         operands = [b.convert(o, wanted) if isinstance(o, Value) else float(o) for o in (x, y)]
-        return b.result(b.ew(name, *operands, dtype=wanted))
+        return b.as_result(b.ew(name, *operands, dtype=wanted))
 
     return build
 
@@ -232,7 +234,7 @@ def nan_to_num(
 ) -> Value:
     """`x` with NaN and infinities replaced by finite numbers."""
     if not x.type.is_floating:
-        return b.result(x)
+        return b.as_result(x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     finite = b.ew("select", is_nan, float(nan or 0.0), x, dtype=x.dtype)
     largest = _largest(x)
@@ -240,7 +242,7 @@ def nan_to_num(
         is_beyond = b.ew("compare", x, bound, dtype="bool", direction=direction)
         replacement = math.copysign(largest, bound) if number is None else float(number)
         finite = b.ew("select", is_beyond, replacement, finite, dtype=x.dtype)
-    return b.result(finite)
+    return b.as_result(finite)
 
 
 def _largest(x: Value) -> float:
@@ -251,49 +253,51 @@ def _largest(x: Value) -> float:
 
 def frac(b: Build, x: Value) -> Value:
     """The fractional part of x, with its sign."""
-    return b.result(b.ew("subtract", x, b.ew("trunc", x)))
+    return b.as_result(b.ew("subtract", x, b.ew("trunc", x)))
 
 
 def copysign(b: Build, x: Value, y: Operand) -> Value:
     """The magnitude of x with the sign of y."""
-    size = b.ew("abs", b.convert(x, b.results[0].dtype))
+    size = b.ew("abs", b.convert(x, b.result_types[0].dtype))
     if not isinstance(y, Value):
-        return b.result(b.ew("multiply", size, math.copysign(1.0, y)))
-    return b.result(b.ew("select", has_minus(b, y), b.ew("negate", size), size, dtype=size.dtype))
+        return b.as_result(b.ew("multiply", size, math.copysign(1.0, y)))
+    return b.as_result(
+        b.ew("select", has_minus(b, y), b.ew("negate", size), size, dtype=size.dtype)
+    )
 
 
 def hypot(b: Build, x: Value, y: Value) -> Value:
     """``sqrt(x * x + y * y)``."""
-    return b.result(b.ew("sqrt", b.ew("add", b.ew("square", x), b.ew("square", y))))
+    return b.as_result(b.ew("sqrt", b.ew("add", b.ew("square", x), b.ew("square", y))))
 
 
 def heaviside(b: Build, x: Value, y: Value) -> Value:
     """0 below zero, 1 above it, and y at zero."""
     above = b.ew("compare", x, 0.0, dtype="float32", direction="GT")
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
-    return b.result(b.ew("select", is_zero, y, above, dtype=x.dtype))
+    return b.as_result(b.ew("select", is_zero, y, above, dtype=x.dtype))
 
 
 def xlogy(b: Build, x: Operand, y: Operand) -> Value:
     """``x * log(y)``, 0 where x is."""
     if not isinstance(y, Value):
         if math.isnan(y):  # also where x is 0
-            return b.filled(y, b.results[0])
+            return b.filled(y, b.result_types[0])
         logarithm: Operand = math.log(y) if y > 0 else -math.inf if y == 0 else math.nan
     else:
         logarithm = b.ew("log", y, dtype="float32")
     times = b.ew("multiply", as_number(x), logarithm, dtype="float32")
     if not isinstance(x, Value):
-        return b.result(times) if x else b.result(b.ew("multiply", times, 0.0))
+        return b.as_result(times) if x else b.as_result(b.ew("multiply", times, 0.0))
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
-    return b.result(b.ew("select", is_zero, 0.0, times, dtype="float32"))
+    return b.as_result(b.ew("select", is_zero, 0.0, times, dtype="float32"))
 
 
 def logaddexp(b: Build, x: Value, y: Value) -> Value:
     """``log(exp(x) + exp(y))``, the larger taken out first."""
     largest = b.ew("maximum", x, y)
     gap = b.ew("negate", b.ew("abs", b.ew("subtract", x, y)))
-    return b.result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", gap))))
+    return b.as_result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", gap))))
 
 
 def logaddexp2(b: Build, x: Value, y: Value) -> Value:
@@ -301,7 +305,7 @@ def logaddexp2(b: Build, x: Value, y: Value) -> Value:
     largest = b.ew("maximum", x, y)
     gap = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
     grown = b.ew("log_plus_one", b.ew("exponential", gap))
-    return b.result(b.ew("add", largest, b.ew("multiply", grown, 1 / math.log(2))))
+    return b.as_result(b.ew("add", largest, b.ew("multiply", grown, 1 / math.log(2))))
 
 
 def logit(b: Build, x: Value, eps: float | None = None) -> Value:
@@ -309,7 +313,7 @@ def logit(b: Build, x: Value, eps: float | None = None) -> Value:
     if eps is not None:
         x = b.ew("minimum", b.ew("maximum", x, float(eps)), 1.0 - eps)
     odds = b.ew("divide", x, b.ew("subtract", 1.0, x), dtype="float32")
-    return b.result(b.ew("log", odds))
+    return b.as_result(b.ew("log", odds))
 
 
 def sinc(b: Build, x: Value) -> Value:
@@ -317,19 +321,19 @@ def sinc(b: Build, x: Value) -> Value:
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     angle = b.ew("multiply", b.ew("select", is_zero, 1.0, x, dtype="float32"), math.pi)
     wave = b.ew("divide", b.ew("sine", angle), angle)
-    return b.result(b.ew("select", is_zero, 1.0, wave, dtype="float32"))
+    return b.as_result(b.ew("select", is_zero, 1.0, wave, dtype="float32"))
 
 
 def _scaled(factor: float) -> Decomposition:
     def build(b: Build, x: Value) -> Value:
-        return b.result(b.ew("multiply", x, factor, dtype=_floating(b, x)))
+        return b.as_result(b.ew("multiply", x, factor, dtype=_floating(b, x)))
 
     return build
 
 
 def erfc(b: Build, x: Value) -> Value:
     """``1 - erf(x)``."""
-    return b.result(b.ew("subtract", 1.0, b.ew("erf", x, dtype="float32")))
+    return b.as_result(b.ew("subtract", 1.0, b.ew("erf", x, dtype="float32")))
 
 
 _OF_REALS: Final[dict[str, Decomposition]] = {

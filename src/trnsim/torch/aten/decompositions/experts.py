@@ -18,13 +18,13 @@ def grouped_mm(
         raise Unlowered("a bias of groups")
     ranks = len(x.shape), len(y.shape)
     if ends is None or ranks == (3, 3):
-        return b.result(b.dot(x, y, "float32"))
+        return b.as_result(b.dot(x, y, "float32"))
     if ranks == (2, 3):
-        return b.result(by_rows(b, x, y, ends))
+        return b.as_result(by_rows(b, x, y, ends))
     if ranks == (2, 2):
-        return b.result(by_columns(b, x, y, ends))
+        return b.as_result(by_columns(b, x, y, ends))
     flipped = by_rows(b, b.graph.transpose(y, (1, 0)), b.graph.transpose(x, (0, 2, 1)), ends)
-    return b.result(b.graph.transpose(flipped, (1, 0)))
+    return b.as_result(b.graph.transpose(flipped, (1, 0)))
 
 
 def grouped_rows_backward(

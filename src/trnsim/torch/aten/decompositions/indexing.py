@@ -28,12 +28,12 @@ def _wrapped(b: Build, places: Value, length: int) -> Value:
 def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
     """``x[.., index[.., i, ..], ..]`` along one dimension."""
     if not x.shape:
-        return b.result(x)
+        return b.as_result(x)
     wide = b.graph.reshape(index, index.shape or (1,))
     lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(wide.shape)]
     part = b.graph.slice(x, [0] * len(lengths), lengths)
     rows = along_rows(b, move_dim(b, part, dim, -1), move_dim(b, wide, dim, -1))
-    return b.graph.reshape(move_dim(b, rows, -1, dim), b.results[0].shape)
+    return b.graph.reshape(move_dim(b, rows, -1, dim), b.result_types[0].shape)
 
 
 def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
@@ -104,7 +104,7 @@ def scatter_reduce(
         start = b.filled(float(include_self), TensorType(x.shape, "float32"))
         count = _scattered(b, start, dim, index, 1.0, "add")
         combined = b.ew("divide", combined, b.ew("maximum", count, 1.0))
-    return b.result(combined)
+    return b.as_result(combined)
 
 
 class _Indexed:
@@ -116,8 +116,8 @@ class _Indexed:
             raise Unlowered("a mask as an index: the shape of its result depends on values")
         dims, rank = list(indexed), len(x.shape)
         others = [dim for dim in range(rank) if dim not in indexed]
-        shape = b.widest(list(indexed.values()))
-        parts = [b.spread(_wrapped(b, i, x.shape[dim]), shape) for dim, i in indexed.items()]
+        shape = b.broadcast_shape(list(indexed.values()))
+        parts = [b.broadcast(_wrapped(b, i, x.shape[dim]), shape) for dim, i in indexed.items()]
         lengths = [x.shape[dim] for dim in dims]
         self.order = [*dims, *others]
         self.first = b.graph.transpose(x, self.order)
@@ -153,15 +153,15 @@ def index_put(
         if len(indices) > 1 or values.type.elements != 1:
             raise Unlowered("a mask as an index: which value goes where depends on values")
         spread = b.graph.broadcast_in_dim(mask, x.shape, range(len(mask.shape)))
-        number = b.spread(b.graph.reshape(values, ()), x.shape)
+        number = b.broadcast(b.graph.reshape(values, ()), x.shape)
         replacement = b.ew("add", x, number) if accumulate else number
-        return b.result(b.ew("select", spread, replacement, x, dtype=x.dtype))
+        return b.as_result(b.ew("select", spread, replacement, x, dtype=x.dtype))
     indexed = _Indexed(b, x, indices)
     lengths = (*indexed.places.shape, *indexed.rest)
     shape = tuple(lengths[dim] for dim in indexed.result_order)
     inverse_order = [indexed.result_order.index(dim) for dim in range(len(lengths))]
     updates = b.graph.transpose(
-        b.ew("convert", b.spread(values, shape), dtype=x.dtype), inverse_order
+        b.ew("convert", b.broadcast(values, shape), dtype=x.dtype), inverse_order
     )
     flat = b.graph.reshape(updates, (indexed.places.type.elements, *indexed.rest))
     places = b.graph.reshape(indexed.places, flat.shape[:1])
@@ -173,7 +173,7 @@ def index_put(
 def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
     """Rows of x along `dim`, by index."""
     if not x.shape:
-        return b.result(x)
+        return b.as_result(x)
     places = b.graph.reshape(index, index.shape or (1,))
     return move_dim(b, b.graph.gather(move_dim(b, x, dim, 0), places), 0, dim)
 
@@ -192,7 +192,7 @@ def _by_rows(op: str) -> Decomposition:
             rows = move_dim(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
             rows = b.convert(rows, x.dtype)
         elif isinstance(updates, Value):
-            rows = b.spread(b.graph.reshape(updates, ()), wanted.shape)
+            rows = b.broadcast(b.graph.reshape(updates, ()), wanted.shape)
         else:
             rows = b.filled(float(updates), wanted)
         if alpha != 1:
@@ -216,12 +216,12 @@ def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
     places = b.graph.reshape(b.convert(before, "int32"), (x.type.elements,))
     places = b.ew("minimum", places, float(source.type.elements - 1), dtype="int32")
     chosen = b.graph.gather(b.graph.reshape(source, (source.type.elements,)), places)
-    return b.result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
+    return b.as_result(b.ew("select", spread, b.graph.reshape(chosen, x.shape), x, dtype=x.dtype))
 
 
 def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
     """A mask spread to a shape, and the running index of its true elements [1, elements]."""
-    spread = b.spread(mask, shape)
+    spread = b.broadcast(mask, shape)
     is_true = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
     row = b.graph.reshape(is_true, (1, is_true.type.elements))
     return spread, b.ew("subtract", b.graph.scan("add", row), 1.0)
@@ -237,7 +237,7 @@ def masked_scatter_backward(b: Build, grad: Value, mask: Value, sizes: Sequence[
     flat = b.graph.reshape(grad, (elements, 1))
     table_type = TensorType((count + 1, 1), grad.dtype)
     scattered = b.graph.scatter(table_type, b.convert(places, "int32"), flat, "assign")
-    return b.result(b.graph.reshape(b.graph.slice(scattered, (0, 0), (count, 1)), tuple(sizes)))
+    return b.as_result(b.graph.reshape(b.graph.slice(scattered, (0, 0), (count, 1)), tuple(sizes)))
 
 
 def as_strided_scatter(
@@ -252,7 +252,7 @@ def as_strided_scatter(
     is_dense = tuple(stride) == dense(tuple(size)) and source.type.elements == x.type.elements
     if offset or not is_dense:
         raise Unlowered("strides that leave elements out")
-    return b.result(b.graph.reshape(source, x.shape))
+    return b.as_result(b.graph.reshape(source, x.shape))
 
 
 def as_strided(
@@ -285,7 +285,11 @@ def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 
     outer_strides = [step for dim, step in enumerate(strides) if dim not in (row_dim, column_dim)]
     start = max(offset, 0) * strides[column_dim] + max(-offset, 0) * strides[row_dim]
     return _strided_elements(
-        b, x, b.results[0].shape, [*outer_strides, strides[row_dim] + strides[column_dim]], start
+        b,
+        x,
+        b.result_types[0].shape,
+        [*outer_strides, strides[row_dim] + strides[column_dim]],
+        start,
     )
 
 
@@ -327,7 +331,7 @@ def embedding_backward(
         mask = b.ew("compare", indices, float(padding), dtype="bool", direction="NE")
         spread = b.graph.broadcast_in_dim(mask, grad.shape, range(len(mask.shape)))
         grad = b.ew("select", spread, grad, 0.0, dtype=grad.dtype)
-    return b.graph.scatter(b.results[0], indices, grad)
+    return b.graph.scatter(b.result_types[0], indices, grad)
 
 
 _SUM, _MEAN = 0, 1  # torch.nn.functional.embedding_bag, mode
@@ -349,7 +353,7 @@ def embedding_bag(
     del by_count, sparse
     if mode not in (_SUM, _MEAN) or padding >= 0 or include_last:
         raise Unlowered("bags' maxima, padding or a last offset")
-    bags, count = b.results[0].shape[0], indices.shape[0]
+    bags, count = b.result_types[0].shape[0], indices.shape[0]
     place = b.graph.broadcast_in_dim(b.graph.iota((count,), 0), (count, bags), (0,))
     starts = b.graph.broadcast_in_dim(offsets, (count, bags), (1,))
     begun = b.ew("compare", place, starts, dtype="float32", direction="GE")
@@ -358,19 +362,19 @@ def embedding_bag(
     if weights is not None:
         rows = b.ew("multiply", rows, b.graph.broadcast_in_dim(weights, rows.shape, (0,)))
     places = b.convert(bag, "int32")
-    sums = b.graph.scatter(TensorType(b.results[0].shape, "float32"), places, rows)
+    sums = b.graph.scatter(TensorType(b.result_types[0].shape, "float32"), places, rows)
     ones = b.filled(1.0, TensorType((count,), "float32"))
     sizes = b.graph.scatter(TensorType((bags,), "float32"), places, ones)
     if mode == _MEAN:
         least = b.ew("maximum", sizes, 1.0)
         sums = b.ew("divide", sums, b.graph.broadcast_in_dim(least, sums.shape, (0,)))
-    return (b.result(sums), *_bag_outputs(b, places, sizes))
+    return (b.as_result(sums), *_bag_outputs(b, places, sizes))
 
 
 def _bag_outputs(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
     """Values saved for the backward pass; PyTorch leaves out those that its mode does not need."""
     sizes_of_bags = list[Value]()
-    for wanted, have in zip(b.results[1:], (places, sizes, sizes), strict=False):
+    for wanted, have in zip(b.result_types[1:], (places, sizes, sizes), strict=False):
         if wanted.elements:
             if wanted.elements != have.type.elements:
                 raise Unlowered("another form of what the backward pass wants")

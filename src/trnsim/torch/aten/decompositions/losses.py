@@ -21,7 +21,7 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
     if 0 <= ignored < x.shape[-1]:
         mask = b.ew("compare", classes, float(ignored), dtype="float32", direction="NE")
         chosen = b.ew("multiply", chosen, mask)
-    return chosen if weight is None else b.ew("multiply", chosen, b.spread(weight, x.shape))
+    return chosen if weight is None else b.ew("multiply", chosen, b.broadcast(weight, x.shape))
 
 
 def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
@@ -41,12 +41,12 @@ def nll_loss(
     losses = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
     weights = b.graph.reduce("add", chosen, last)
     if reduction == _NONE:
-        return b.shaped(losses), b.filled(0, b.results[1])
+        return b.as_reshaped_result(losses), b.filled(0, b.result_types[1])
     dims = range(len(losses.shape))
     counted = b.reduce("add", weights, dims)
     total = b.reduce("add", losses, dims)
     loss = b.ew("divide", total, counted) if reduction == _MEAN else total
-    return b.result(loss), b.result(counted, 1)
+    return b.as_result(loss), b.as_result(counted, 1)
 
 
 def nll_loss_backward(
@@ -69,7 +69,7 @@ def nll_loss_backward(
     spread = b.graph.broadcast_in_dim(grad, rows.shape, dims)
     chosen = _class_weights(b, rows, classes, weight, ignored)
     slopes = b.ew("negate", b.ew("multiply", chosen, spread))
-    return b.result(
+    return b.as_result(
         move_dim(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
     )
 
@@ -112,7 +112,7 @@ def binary_cross_entropy_backward(
     if weight is not None:
         slopes = b.ew("multiply", slopes, weight)
     share = 1 / x.type.elements if reduction == _MEAN else 1.0
-    return b.result(b.ew("multiply", slopes, share))
+    return b.as_result(b.ew("multiply", slopes, share))
 
 
 _LEAST_SPREAD: Final = 1e-12  # PyTorch's, against a division by zero
@@ -134,7 +134,7 @@ def _slope(
     difference = b.ew("subtract", x, y, dtype="float32")
     within = b.ew("minimum", b.ew("maximum", difference, -bound), bound)
     share = factor / x.type.elements if reduction == _MEAN else factor
-    return b.result(b.ew("multiply", b.ew("multiply", within, share), grad))
+    return b.as_result(b.ew("multiply", b.ew("multiply", within, share), grad))
 
 
 def smooth_l1_loss(
@@ -176,14 +176,14 @@ def mse_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN) -> Value:
 def mse_loss_backward(b: Build, grad: Value, x: Value, y: Value, reduction: int) -> Value:
     """``2 * (x - y) * grad``, divided by the number of elements for a mean."""
     scale = 2 / x.type.elements if reduction == _MEAN else 2.0
-    return b.result(b.ew("multiply", b.ew("multiply", b.ew("subtract", x, y), scale), grad))
+    return b.as_result(b.ew("multiply", b.ew("multiply", b.ew("subtract", x, y), scale), grad))
 
 
 def _reduced(b: Build, parts: Value, reduction: int) -> Value:
     if reduction == _NONE:
-        return b.result(parts)
+        return b.as_result(parts)
     total = b.reduce("add", parts, range(len(parts.shape)))
-    return b.result(
+    return b.as_result(
         b.ew("multiply", total, 1 / parts.type.elements) if reduction == _MEAN else total
     )
 

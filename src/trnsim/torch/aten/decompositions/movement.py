@@ -14,8 +14,8 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """A dense copy, in the dtype of the result."""
-    wanted = b.results[0] if b.results else x.type
-    value = b.spread(x, wanted.shape)
+    wanted = b.result_types[0] if b.result_types else x.type
+    value = b.broadcast(x, wanted.shape)
     if value.dtype != wanted.dtype or value.number < len(b.graph.inputs):
         return b.ew("convert", value, dtype=wanted.dtype)
     return value
@@ -29,19 +29,19 @@ def copied_onto(b: Build, target: Value, x: Value, *_: Any) -> Value:
 
 def scalar(b: Build, number: float, **_: Any) -> Value:
     """A number as a tensor without dimensions."""
-    return b.filled(float(number), b.results[0])
+    return b.filled(float(number), b.result_types[0])
 
 
 def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors concatenated along `dim`."""
-    wanted = b.results[0]
+    wanted = b.result_types[0]
     parts = [b.convert(part, wanted.dtype) for part in tensors if part.type.elements]
     return b.graph.apply(Concatenate(dim % len(wanted.shape)), *parts)
 
 
 def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors concatenated along a new dimension."""
-    place = dim % len(b.results[0].shape)
+    place = dim % len(b.result_types[0].shape)
     parts = [b.graph.reshape(x, (*x.shape[:place], 1, *x.shape[place:])) for x in tensors]
     return cat(b, parts, place)
 
@@ -49,7 +49,7 @@ def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
 def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
     """A tensor filled with a number."""
     del x
-    return b.filled(0.0 if isinstance(number, Value) else float(number), b.results[0])
+    return b.filled(0.0 if isinstance(number, Value) else float(number), b.result_types[0])
 
 
 def arange(b: Build, *bounds: float, **_: Any) -> Value:
@@ -58,15 +58,15 @@ def arange(b: Build, *bounds: float, **_: Any) -> Value:
     start, step = (0.0, 1.0) if len(numbers) < 2 else (float(numbers[0]), 1.0)  # noqa: PLR2004
     if len(numbers) > 2:  # noqa: PLR2004  start, end, step
         step = float(numbers[2])
-    count = b.graph.iota(b.results[0].shape, 0)
-    scaled = b.ew("multiply", count, step, dtype=b.results[0].dtype)
-    return b.result(b.ew("add", scaled, start, dtype=b.results[0].dtype))
+    count = b.graph.iota(b.result_types[0].shape, 0)
+    scaled = b.ew("multiply", count, step, dtype=b.result_types[0].dtype)
+    return b.as_result(b.ew("add", scaled, start, dtype=b.result_types[0].dtype))
 
 
 def eye(b: Build, *_: Any, **__: Any) -> Value:
     """1 on the diagonal, 0 elsewhere."""
-    row, column = (b.graph.iota(b.results[0].shape, dim) for dim in (0, 1))
-    return b.result(b.ew("compare", row, column, dtype="float32", direction="EQ"))
+    row, column = (b.graph.iota(b.result_types[0].shape, dim) for dim in (0, 1))
+    return b.as_result(b.ew("compare", row, column, dtype="float32", direction="EQ"))
 
 
 def unfold_backward(
@@ -77,7 +77,7 @@ def unfold_backward(
     for place in range(size):
         taken_tap = b.graph.reshape(b.sliced(grad, -1, place, 1), grad.shape[:-1])
         terms.append(slice_backward(b, taken_tap, shape, dim, place, None, step))
-    return b.result(b.total(terms))
+    return b.as_result(b.total(terms))
 
 
 def _triangle(direction: str) -> Decomposition:
@@ -88,7 +88,7 @@ def _triangle(direction: str) -> Decomposition:
         row, column = (b.graph.iota(x.shape, dim) for dim in (rank - 2, rank - 1))
         offset = b.ew("subtract", column, row)
         mask = b.ew("compare", offset, float(diagonal), dtype="bool", direction=direction)
-        return b.result(b.ew("select", mask, x, 0.0, dtype=x.dtype))
+        return b.as_result(b.ew("select", mask, x, 0.0, dtype=x.dtype))
 
     return build
 
@@ -107,12 +107,12 @@ def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
     paired = [n for pair in zip(times, shape, strict=True) for n in pair]
     source = b.graph.reshape(x, [n for length in shape for n in (1, length)])
     wide = b.graph.broadcast_in_dim(source, paired, range(2 * rank))
-    return b.graph.reshape(b.ew("convert", wide), b.results[0].shape)
+    return b.graph.reshape(b.ew("convert", wide), b.result_types[0].shape)
 
 
 def view(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """The same elements in another shape, or the same bytes as another type."""
-    wanted = b.results[0]
+    wanted = b.result_types[0]
     if wanted.dtype != x.dtype:
         if wanted.nbytes != x.type.nbytes or not x.shape:
             raise Unlowered("a single number, or integers of 64 bits, as another type")
@@ -135,7 +135,7 @@ def transpose(b: Build, x: Value, first: int = 0, second: int = 1) -> Value:
 
 def expand(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """X repeated along dimensions of length 1."""
-    return b.spread(x, b.results[0].shape)
+    return b.broadcast(x, b.result_types[0].shape)
 
 
 def slice_(
@@ -145,13 +145,13 @@ def slice_(
     del end
     dim %= len(x.shape)
     first = (start or 0) + (x.shape[dim] if (start or 0) < 0 else 0)
-    return b.sliced(x, dim, min(first, x.shape[dim]), b.results[0].shape[dim], step)
+    return b.sliced(x, dim, min(first, x.shape[dim]), b.result_types[0].shape[dim], step)
 
 
 def select(b: Build, x: Value, dim: int, place: int) -> Value:
     """The slice at an index of `dim`, which goes away."""
     dim %= len(x.shape)
-    return b.graph.reshape(b.sliced(x, dim, place % x.shape[dim], 1), b.results[0].shape)
+    return b.graph.reshape(b.sliced(x, dim, place % x.shape[dim], 1), b.result_types[0].shape)
 
 
 def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple[Value, ...]:
@@ -159,7 +159,7 @@ def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple
     del sizes
     dim, place = dim % len(x.shape), 0
     pieces: list[Value] = []
-    for wanted in b.results:
+    for wanted in b.result_types:
         pieces.append(b.sliced(x, dim, place, wanted.shape[dim]))
         place += wanted.shape[dim]
     return tuple(pieces)
@@ -195,7 +195,7 @@ def slice_scatter(
         slice_backward(b, source, x.shape, dim, start, end, step)
         for source in (ones, b.convert(part, x.dtype))
     )
-    return b.result(b.ew("select", mask, padded, x, dtype=x.dtype))
+    return b.as_result(b.ew("select", mask, padded, x, dtype=x.dtype))
 
 
 def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
@@ -234,8 +234,8 @@ def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
     if isinstance(start, Value) or isinstance(end, Value):
         raise Unlowered("ends that are computed")
     step = (end - start) / max(steps - 1, 1)
-    count = b.convert(b.graph.iota(b.results[0].shape, 0), "float32")
-    return b.result(b.ew("add", b.ew("multiply", count, float(step)), float(start)))
+    count = b.convert(b.graph.iota(b.result_types[0].shape, 0), "float32")
+    return b.as_result(b.ew("add", b.ew("multiply", count, float(step)), float(start)))
 
 
 def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
@@ -257,7 +257,7 @@ def _turned(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> V
     split = b.graph.reshape(x, (*outer, *shape))
     rank = len(outer)
     transposed = b.graph.transpose(split, [*range(rank), *(rank + at for at in order)])
-    return b.graph.reshape(transposed, b.results[0].shape)
+    return b.graph.reshape(transposed, b.result_types[0].shape)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -26,7 +26,7 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     del half_to_float
     rows = move_dim(b, x, dim, -1)
     powers = b.ew("exponential", b.ew("subtract", rows, _row_reduced(b, "maximum", rows)))
-    return b.result(move_dim(b, b.ew("divide", powers, _row_reduced(b, "add", powers)), -1, dim))
+    return b.as_result(move_dim(b, b.ew("divide", powers, _row_reduced(b, "add", powers)), -1, dim))
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
@@ -41,7 +41,7 @@ def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Va
     rows = move_dim(b, x, dim, -1)
     centred = b.ew("subtract", rows, _row_reduced(b, "maximum", rows))
     total = _row_reduced(b, "add", b.ew("exponential", centred))
-    return b.result(move_dim(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
+    return b.as_result(move_dim(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
 
 
 def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
@@ -49,7 +49,7 @@ def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = Non
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
     total = _row_reduced(b, "add", b.ew("multiply", grads, ys))
-    return b.result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
+    return b.as_result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
 
 
 def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = None) -> Value:
@@ -57,7 +57,7 @@ def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any =
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
     share = b.ew("multiply", b.ew("exponential", ys), _row_reduced(b, "add", grads))
-    return b.result(move_dim(b, b.ew("subtract", grads, share), -1, dim))
+    return b.as_result(move_dim(b, b.ew("subtract", grads, share), -1, dim))
 
 
 def _rows(b: Build, x: Value, shape: Sequence[int]) -> Value:
@@ -83,7 +83,9 @@ def layer_norm(
 
 def _returned(b: Build, *parts: Value) -> tuple[Value, ...]:
     """The first parts, as many as the operator returns."""
-    return tuple(b.shaped(part, place) for place, part in enumerate(parts[: len(b.results)]))
+    return tuple(
+        b.as_reshaped_result(part, place) for place, part in enumerate(parts[: len(b.result_types)])
+    )
 
 
 def _affine(b: Build, y: Value, weight: Value | None, bias: Value | None) -> Value:
@@ -197,7 +199,7 @@ def batch_norm(
     else:
         scale, shift = _scale_and_shift(b, weight, bias, running_mean, running_var, eps)
         y = b.ew("multiply", x, _by_channel(b, scale, x), dtype="float32")
-        return (b.result(b.ew("add", y, _by_channel(b, shift, x))),)
+        return (b.as_result(b.ew("add", y, _by_channel(b, shift, x))),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
     y = b.ew(
         "multiply",
@@ -207,7 +209,7 @@ def batch_norm(
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, _by_channel(b, part, x))
-    return b.result(y), mean, rstd
+    return b.as_result(y), mean, rstd
 
 
 def _scale_and_shift(
@@ -288,7 +290,7 @@ def _gradients(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[
     """The gradients that the mask requests, in the dtypes that PyTorch returns."""
     place = count()
     return tuple(
-        b.shaped(part, next(place)) if is_needed else None
+        b.as_reshaped_result(part, next(place)) if is_needed else None
         for part, is_needed in zip(parts, mask, strict=True)
     )
 
@@ -382,7 +384,7 @@ def weight_norm(b: Build, v: Value, g: Value, dim: int = 0) -> tuple[Value, ...]
     norm = b.ew("sqrt", b.graph.reduce("add", b.ew("square", rows), (1,)))
     norm = b.graph.reshape(norm, shape)
     scale = b.ew("divide", b.convert(g, "float32"), norm)
-    return b.result(b.ew("multiply", v, scale, dtype="float32"), 0), b.result(norm, 1)
+    return b.as_result(b.ew("multiply", v, scale, dtype="float32"), 0), b.as_result(norm, 1)
 
 
 def weight_norm_backward(
@@ -396,7 +398,7 @@ def weight_norm_backward(
     along = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))
     scale = b.ew("divide", b.convert(g, "float32"), norm)
     to_v = b.ew("multiply", scale, b.ew("subtract", grads, along))
-    return b.result(to_v, 0), b.result(b.ew("divide", dot, norm), 1)
+    return b.as_result(to_v, 0), b.as_result(b.ew("divide", dot, norm), 1)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

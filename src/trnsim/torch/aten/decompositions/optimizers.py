@@ -24,9 +24,9 @@ def _for_each(decompose: Decomposition) -> Decomposition:
     """An operator on each tensor of a list; other arguments are matching lists or shared."""
 
     def build(b: Build, tensors: Many, *operand_lists: Any, **kwargs: Any) -> tuple[Value, ...]:
-        wanted, outputs = b.results, list[Value]()
+        wanted, outputs = b.result_types, list[Value]()
         for place, tensor in enumerate(tensors):
-            b.results = wanted[place : place + 1] or [tensor.type]
+            b.result_types = wanted[place : place + 1] or [tensor.type]
             args = [_element_at(operands, place) for operands in operand_lists]
             outputs.append(
                 decompose(b, tensor, *args, **{k: _element_at(v, place) for k, v in kwargs.items()})

@@ -12,7 +12,7 @@ from trnsim.torch.aten.decomposition import Decomposition
 
 def mm(b: Build, x: Value, y: Value) -> Value:
     """``x @ y``, of matrices or batches of them."""
-    return b.dot(x, y, b.results[0].dtype)
+    return b.dot(x, y, b.result_types[0].dtype)
 
 
 def addmm(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
@@ -23,22 +23,22 @@ def addmm(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: 
 def mv(b: Build, x: Value, y: Value) -> Value:
     """``x @ y`` for a vector y."""
     column = b.graph.reshape(y, (*y.shape, 1))
-    return b.graph.reshape(b.dot(x, column, b.results[0].dtype), (x.shape[0],))
+    return b.graph.reshape(b.dot(x, column, b.result_types[0].dtype), (x.shape[0],))
 
 
 def addmv(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * bias + alpha * x @ y`` for a vector y."""
-    column, wanted = b.graph.reshape(y, (*y.shape, 1)), b.results
-    b.results = [TensorType((x.shape[0], 1), wanted[0].dtype)]
-    start = b.graph.reshape(b.spread(bias, (x.shape[0],)), (x.shape[0], 1))
+    column, wanted = b.graph.reshape(y, (*y.shape, 1)), b.result_types
+    b.result_types = [TensorType((x.shape[0], 1), wanted[0].dtype)]
+    start = b.graph.reshape(b.broadcast(bias, (x.shape[0],)), (x.shape[0], 1))
     column_result = addmm(b, start, x, column, beta=beta, alpha=alpha)
-    b.results = wanted
+    b.result_types = wanted
     return b.graph.reshape(column_result, (x.shape[0],))
 
 
 def dot(b: Build, x: Value, y: Value) -> Value:
     """The inner product of two vectors."""
-    return b.result(b.reduce("add", b.ew("multiply", x, y), [0]))
+    return b.as_result(b.reduce("add", b.ew("multiply", x, y), [0]))
 
 
 def addr(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
@@ -58,17 +58,17 @@ def _scaled_sum(b: Build, bias: Value, product: Value, beta: float, alpha: float
     if alpha != 1:
         product = b.ew("multiply", product, float(alpha))
     if beta == 0:
-        return b.result(product)
+        return b.as_result(product)
     scaled = bias if beta == 1 else b.ew("multiply", bias, float(beta))
-    return b.result(b.ew("add", product, scaled))
+    return b.as_result(b.ew("add", product, scaled))
 
 
 def linear(b: Build, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """``x @ weight.T + bias``."""
     rows = b.graph.reshape(x, (x.type.elements // x.shape[-1], x.shape[-1]))
     product = b.product(rows, weight, (1, 1), "float32")
-    product = b.graph.reshape(product, b.results[0].shape)
-    return b.result(product if bias is None else b.ew("add", product, bias))
+    product = b.graph.reshape(product, b.result_types[0].shape)
+    return b.as_result(product if bias is None else b.ew("add", product, bias))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -56,7 +56,7 @@ def lstm_cell(
     cy = b.ew("add", retained, b.ew("multiply", i, g))
     hy = b.ew("multiply", o, b.ew("tanh", cy))
     outputs = (hy, cy, _joined(b, (i, f, g, o)))
-    return tuple(b.result(part, place) for place, part in enumerate(outputs))
+    return tuple(b.as_result(part, place) for place, part in enumerate(outputs))
 
 
 def lstm_cell_backward(
@@ -88,7 +88,7 @@ def lstm_cell_backward(
     gradients = [grads, b.ew("multiply", to_cell, f)]
     if has_bias:
         gradients.append(b.reduce("add", grads, [0]))
-    return tuple(b.result(part, place) for place, part in enumerate(gradients))
+    return tuple(b.as_result(part, place) for place, part in enumerate(gradients))
 
 
 def gru_cell(
@@ -106,7 +106,7 @@ def gru_cell(
     n = b.ew("tanh", b.ew("add", left[2], b.ew("multiply", r, right[2])))
     before = b.convert(hx, "float32")
     hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", before, n)))
-    return b.result(hy, 0), b.result(_joined(b, (r, z, n, before, right[2])), 1)
+    return b.as_result(hy, 0), b.as_result(_joined(b, (r, z, n, before, right[2])), 1)
 
 
 def gru_cell_backward(
@@ -123,7 +123,7 @@ def gru_cell_backward(
     gradients = [to_input, to_hidden, b.ew("multiply", grad, z)]
     if has_bias:
         gradients += [b.reduce("add", gates, [0]) for gates in (to_input, to_hidden)]
-    return tuple(b.result(part, place) for place, part in enumerate(gradients))
+    return tuple(b.as_result(part, place) for place, part in enumerate(gradients))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

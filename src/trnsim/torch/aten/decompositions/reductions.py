@@ -26,12 +26,14 @@ def _dims(x: Value, dim: Dims) -> list[int]:
 def _reduction(op: str) -> Decomposition:
     def build(b: Build, x: Value, dim: Dims | Value = None, keepdim: bool = False, **_: Any) -> Any:
         if isinstance(dim, Value):  # torch.max(x, y)
-            return b.result(b.ew(op, x, dim))
-        if len(b.results) > 1:
+            return b.as_result(b.ew(op, x, dim))
+        if len(b.result_types) > 1:
             place = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
             best = b.reduce(op, x, _dims(x, dim))
-            return b.shaped(best), b.shaped(place, 1)
-        return b.result(b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), is_kept=keepdim))
+            return b.as_reshaped_result(best), b.as_reshaped_result(place, 1)
+        return b.as_result(
+            b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), keeps_dims=keepdim)
+        )
 
     return build
 
@@ -44,23 +46,23 @@ def _sum_dtype(x: Value) -> str:
 def mean(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum divided by the number of elements."""
     dims = _dims(x, dim)
-    total = b.reduce("add", x, dims, is_kept=keepdim)
-    return b.result(b.ew("multiply", total, 1 / max(prod(x.shape[d] for d in dims), 1)))
+    total = b.reduce("add", x, dims, keeps_dims=keepdim)
+    return b.as_result(b.ew("multiply", total, 1 / max(prod(x.shape[d] for d in dims), 1)))
 
 
 def variance(b: Build, x: Value, dims: list[int], correction: float) -> Value:
     """The mean squared distance from the mean, dimensions kept; NaN without degrees of freedom."""
     count = prod(x.shape[d] for d in dims)
-    centre = b.ew("multiply", b.reduce("add", x, dims, is_kept=True), 1 / count)
+    centre = b.ew("multiply", b.reduce("add", x, dims, keeps_dims=True), 1 / count)
     squares = b.ew("square", b.ew("subtract", x, centre))
-    total = b.reduce("add", squares, dims, is_kept=True)
+    total = b.reduce("add", squares, dims, keeps_dims=True)
     freedom = count - correction
     return b.ew("multiply", total, 1 / freedom if freedom > 0 else math.inf)
 
 
 def var(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
     """The variance."""
-    return b.shaped(variance(b, x, *_variance_options(x, *args, **kwargs)))
+    return b.as_reshaped_result(variance(b, x, *_variance_options(x, *args, **kwargs)))
 
 
 def _variance_options(
@@ -78,7 +80,7 @@ def _variance_options(
 
 def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
     """The square root of the variance."""
-    return b.result(_deviation(b, x, var(b, x, *args, **kwargs), *args, **kwargs))
+    return b.as_result(_deviation(b, x, var(b, x, *args, **kwargs), *args, **kwargs))
 
 
 def _deviation(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
@@ -92,23 +94,25 @@ def norm(
     b: Build, x: Value, p: float | None = 2, dim: Dims = None, keepdim: bool = False, **_: Any
 ) -> Value:
     """The norm of any order; of order 0, the number of non-zero elements."""
-    return b.result(p_norm(b, x, 2.0 if p is None else float(p), _dims(x, dim), is_kept=keepdim))
+    return b.as_result(
+        p_norm(b, x, 2.0 if p is None else float(p), _dims(x, dim), keeps_dims=keepdim)
+    )
 
 
 def p_norm(
-    b: Build, x: Value, order: float, dims: Sequence[int], *, is_kept: bool = False
+    b: Build, x: Value, order: float, dims: Sequence[int], *, keeps_dims: bool = False
 ) -> Value:
     """The norm of an order over dimensions."""
     if order == 2:  # noqa: PLR2004  the Euclidean norm
-        return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, is_kept=is_kept))
+        return b.ew("sqrt", b.reduce("add", b.ew("square", x), dims, keeps_dims=keeps_dims))
     if order == 0:
-        return b.reduce("add", _nonzero(b, x), dims, is_kept=is_kept)
+        return b.reduce("add", _nonzero(b, x), dims, keeps_dims=keeps_dims)
     size = b.ew("abs", x)
     if order == 1:
-        return b.reduce("add", size, dims, is_kept=is_kept)
+        return b.reduce("add", size, dims, keeps_dims=keeps_dims)
     if math.isinf(order):
-        return b.reduce("maximum" if order > 0 else "minimum", size, dims, is_kept=is_kept)
-    total = b.reduce("add", b.ew("power", size, order), dims, is_kept=is_kept)
+        return b.reduce("maximum" if order > 0 else "minimum", size, dims, keeps_dims=keeps_dims)
+    total = b.reduce("add", b.ew("power", size, order), dims, keeps_dims=keeps_dims)
     return b.ew("power", total, 1 / order)
 
 
@@ -121,7 +125,7 @@ def _nonzero_reduction(op: str) -> Decomposition:
     """any, all, count_nonzero: a reduction over 1 for each non-zero element, 0 for others."""
 
     def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-        return b.result(b.reduce(op, _nonzero(b, x), _dims(x, dim), is_kept=keepdim))
+        return b.as_result(b.reduce(op, _nonzero(b, x), _dims(x, dim), keeps_dims=keepdim))
 
     return build
 
@@ -129,11 +133,13 @@ def _nonzero_reduction(op: str) -> Decomposition:
 def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
     """The logarithm of the sum of exponentials, the maximum taken out first."""
     dims = _dims(x, dim)
-    largest = b.reduce("maximum", x, dims, is_kept=True)
-    total = b.reduce("add", b.ew("exponential", b.ew("subtract", x, largest)), dims, is_kept=True)
+    largest = b.reduce("maximum", x, dims, keeps_dims=True)
+    total = b.reduce(
+        "add", b.ew("exponential", b.ew("subtract", x, largest)), dims, keeps_dims=True
+    )
     logarithm = b.ew("add", b.ew("log", total), largest)
     del keepdim
-    return b.shaped(logarithm)
+    return b.as_reshaped_result(logarithm)
 
 
 def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
@@ -143,7 +149,7 @@ def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
     """
     rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
     last = len(rows.shape) - 1
-    best = b.reduce(op, rows, [last], is_kept=False)
+    best = b.reduce(op, rows, [last], keeps_dims=False)
     spread = b.graph.broadcast_in_dim(best, rows.shape, range(last))
     is_best = b.ew("compare", rows, spread, direction="EQ")
     if x.type.is_floating:
@@ -160,7 +166,7 @@ def _extreme_index_of(op: str) -> Decomposition:
         del keepdim
         row = b.graph.reshape(x, (x.type.elements,)) if dim is None else x
         place = _extreme_index(b, op, row, dim or 0)
-        return b.shaped(place)
+        return b.as_reshaped_result(place)
 
     return build
 
@@ -171,7 +177,7 @@ def _running(op: str) -> Decomposition:
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
         rows = move_dim(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
         running = move_dim(b, b.graph.scan(op, rows), -1, dim)
-        return b.result(b.graph.reshape(running, x.shape))
+        return b.as_result(b.graph.reshape(running, x.shape))
 
     return build
 
@@ -182,7 +188,7 @@ def var_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Valu
     dims, _ = _variance_options(x, *args, **kwargs)
     total = b.reduce("add", b.convert(x, "float32"), dims)
     count = max(prod(x.shape[dim] for dim in dims), 1)
-    return first, b.shaped(b.ew("multiply", total, 1 / count), 1)
+    return first, b.as_reshaped_result(b.ew("multiply", total, 1 / count), 1)
 
 
 def std_mean(b: Build, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, Value]:
@@ -196,20 +202,20 @@ def trace(b: Build, x: Value) -> Value:
     row, column = (b.graph.iota(x.shape, dim) for dim in (0, 1))
     is_diagonal = b.ew("compare", row, column, dtype="bool", direction="EQ")
     diagonal = b.ew("select", is_diagonal, x, 0.0, dtype="float32")
-    return b.result(b.reduce("add", diagonal, (0, 1)))
+    return b.as_result(b.reduce("add", diagonal, (0, 1)))
 
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum of all elements that are not NaN."""
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     numbers = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
-    return b.result(b.reduce("add", numbers, _dims(x, dim), is_kept=keepdim))
+    return b.as_result(b.reduce("add", numbers, _dims(x, dim), keeps_dims=keepdim))
 
 
 def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest."""
     return tuple(
-        b.result(b.reduce(op, x, _dims(x, dim), is_kept=keepdim), place)
+        b.as_result(b.reduce(op, x, _dims(x, dim), keeps_dims=keepdim), place)
         for place, op in enumerate(("minimum", "maximum"))
     )
 
@@ -225,7 +231,7 @@ def histc(b: Build, x: Value, bins: int = 100, lowest: float = 0, highest: float
     place = b.ew("select", is_in, place, float(bins), dtype="float32")
     number = b.graph.iota((x.type.elements, bins), 1)
     hits = b.ew("compare", place, number, dtype="float32", direction="EQ")
-    return b.result(b.reduce("add", hits, [0]))
+    return b.as_result(b.reduce("add", hits, [0]))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

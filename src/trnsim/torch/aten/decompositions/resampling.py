@@ -31,7 +31,7 @@ def _resampled(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
     for dim, after in enumerate(lengths):
         place = len(x.shape) - rank + dim
         x = _product(b, x, place, matrix(b, dim, x.shape[place], after), is_transposed=False)
-    return b.result(x)
+    return b.as_result(x)
 
 
 def _resampled_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Value:
@@ -41,7 +41,7 @@ def _resampled_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Va
         place = len(grad.shape) - rank + dim
         weights = matrix(b, dim, before, grad.shape[place])
         grad = _product(b, grad, place, weights, is_transposed=True)
-    return b.result(grad)
+    return b.as_result(grad)
 
 
 def _product(b: Build, x: Value, dim: int, weights: Value, *, is_transposed: bool) -> Value:
@@ -126,9 +126,9 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
         if is_backward:
             return _resampled_back(b, x, source.shape[-rank:], matrix)
-        if _is_uniform(windows, x.shape, b.results[0].shape, is_padding_counted=counted):
+        if _is_uniform(windows, x.shape, b.result_types[0].shape, is_padding_counted=counted):
             return _averaged(b, x, windows, 1.0 if divisor else 1.0 / prod(windows.kernel))
-        return _resampled(b, x, b.results[0].shape[-rank:], matrix)
+        return _resampled(b, x, b.result_types[0].shape[-rank:], matrix)
 
     return build
 
@@ -144,21 +144,21 @@ def _is_uniform(windows: Windows, shape: Sizes, result: Sizes, *, is_padding_cou
 
 def _averaged(b: Build, x: Value, windows: Windows, share: float) -> Value:
     """The sum of each window times a number."""
-    places = b.results[0].shape[-windows.rank :]
+    places = b.result_types[0].shape[-windows.rank :]
     wide = b.convert(x, "float32")
     sums = b.graph.apply(windows.reduction("add", wide.shape, places), wide)
-    return b.result(b.ew("multiply", sums, share))
+    return b.as_result(b.ew("multiply", sums, share))
 
 
 def _adaptive_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, size: Any) -> Value:
         del size
         lengths = x.shape[-rank:]
-        if prod(b.results[0].shape[-rank:]) == 1:
+        if prod(b.result_types[0].shape[-rank:]) == 1:
             dims = range(len(x.shape) - rank, len(x.shape))
-            total = b.reduce("add", b.convert(x, "float32"), dims, is_kept=True)
-            return b.result(b.ew("multiply", total, 1.0 / prod(lengths)))
-        return _resampled(b, x, b.results[0].shape[-rank:], _adaptive)
+            total = b.reduce("add", b.convert(x, "float32"), dims, keeps_dims=True)
+            return b.as_result(b.ew("multiply", total, 1.0 / prod(lengths)))
+        return _resampled(b, x, b.result_types[0].shape[-rank:], _adaptive)
 
     return build
 
@@ -263,7 +263,7 @@ def _upsample(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
         del size
         options = {option: arguments[0]} if option else {}
         scales = _scales(arguments[1:] if option else arguments, rank)
-        return _resampled(b, x, b.results[0].shape[-rank:], sampler(scales, **options))
+        return _resampled(b, x, b.result_types[0].shape[-rank:], sampler(scales, **options))
 
     return build
 
@@ -273,7 +273,7 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
     by_matrix = _upsample(rank, sampler)
 
     def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
-        lengths = b.results[0].shape[-rank:]
+        lengths = b.result_types[0].shape[-rank:]
         outer, inner = x.shape[:-rank], x.shape[-rank:]
         times = [after // before for before, after in zip(inner, lengths, strict=True)]
         scales = zip(_scales(arguments, rank), times, strict=True)
@@ -283,7 +283,7 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
             return resampled
         shape = [*outer, *(n for pair in zip(inner, times, strict=True) for n in pair)]
         dims = [*range(len(outer)), *range(len(outer), len(shape), 2)]
-        return b.result(
+        return b.as_result(
             b.graph.reshape(b.graph.broadcast_in_dim(x, shape, dims), (*outer, *lengths))
         )
 
@@ -317,7 +317,7 @@ def _copied_ends(padding: Sizes, *, is_mirrored: bool) -> Matrix:
 
 def _copying_pad(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
     def build(b: Build, x: Value, padding: Sizes) -> Value:
-        return _resampled(b, x, b.results[0].shape[-rank:], matrix_of(padding))
+        return _resampled(b, x, b.result_types[0].shape[-rank:], matrix_of(padding))
 
     return build
 

@@ -105,10 +105,10 @@ def grid_sampler(
     for corner in _CORNERS[mode]:
         row, inside, nearness = points.neighbor(b, corner)
         read = b.graph.gather(table, row)
-        weight = b.spread(_product(b, inside + nearness), read.shape)
+        weight = b.broadcast(_product(b, inside + nearness), read.shape)
         terms.append(b.ew("multiply", read, weight, dtype="float32"))
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
-    return b.result(b.graph.transpose(b.graph.reshape(b.total(terms), shape), (0, 3, 1, 2)))
+    return b.as_result(b.graph.transpose(b.graph.reshape(b.total(terms), shape), (0, 3, 1, 2)))
 
 
 def grid_sampler_backward(
@@ -129,11 +129,11 @@ def grid_sampler_backward(
     moves: list[list[Value]] = [[], []]
     for corner in _CORNERS[mode]:
         row, inside, nearness = points.neighbor(b, corner)
-        weight = b.spread(_product(b, inside + nearness), grads.shape)
+        weight = b.broadcast(_product(b, inside + nearness), grads.shape)
         image = b.graph.scatter(image, row, b.ew("multiply", grads, weight))
         if mode == _BILINEAR:
             read = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
-            along = b.reduce("add", read, [1], is_kept=True)
+            along = b.reduce("add", read, [1], keeps_dims=True)
             for dim, step in enumerate(corner):
                 by = _product(b, [along, *inside, nearness[1 - dim], points.slope[dim]])
                 moves[dim].append(by if step else b.ew("negate", by))
@@ -142,9 +142,11 @@ def grid_sampler_backward(
     gradients: list[Value] = []
     if wanted[0]:
         channels_last = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
-        gradients.append(b.result(b.graph.transpose(channels_last, (0, 3, 1, 2)), len(gradients)))
+        gradients.append(
+            b.as_result(b.graph.transpose(channels_last, (0, 3, 1, 2)), len(gradients))
+        )
     if wanted[1]:
-        gradients.append(b.result(_grid_gradient(b, moves, grid), len(gradients)))
+        gradients.append(b.as_result(_grid_gradient(b, moves, grid), len(gradients)))
     return tuple(gradients)
 
 

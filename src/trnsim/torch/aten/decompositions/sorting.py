@@ -26,7 +26,7 @@ def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tu
 
 def _shaped(b: Build, values: Value, places: Value) -> tuple[Value, Value]:
     """Values and indices in the shapes and dtypes that PyTorch returns."""
-    return b.shaped(values), b.shaped(places, 1)
+    return b.as_reshaped_result(values), b.as_reshaped_result(places, 1)
 
 
 def sort(
@@ -72,7 +72,7 @@ def _last(b: Build, x: Value, dim: int) -> Value:
 def randperm(b: Build, count: int, **_: Any) -> Value:
     """A random permutation: the sorting order of random numbers."""
     draws = b.graph.rng((1, count))
-    return b.result(b.graph.reshape(b.graph.top_k(draws, count), (count,)))
+    return b.as_result(b.graph.reshape(b.graph.top_k(draws, count), (count,)))
 
 
 def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
@@ -91,7 +91,7 @@ def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **keyw
     wide = b.graph.broadcast_in_dim(x, shape, range(rank))
     direction = "LE" if is_right else "LT"
     before = b.ew("compare", spread_rows, wide, dtype="float32", direction=direction)
-    return b.result(b.reduce("add", before, [rank]))
+    return b.as_result(b.reduce("add", before, [rank]))
 
 
 def isin(

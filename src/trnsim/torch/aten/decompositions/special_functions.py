@@ -56,7 +56,7 @@ def erfinv(b: Build, x: Value) -> Value:
     near = _polynomial(b, b.ew("subtract", w, 2.5), _NEAR)
     far = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _FAR)
     slope = b.ew("select", _is_below(b, w, _FAR_FROM), near, far, dtype="float32")
-    return b.result(b.ew("multiply", slope, x))
+    return b.as_result(b.ew("multiply", slope, x))
 
 
 def lgamma(b: Build, x: Value) -> Value:
@@ -75,7 +75,7 @@ def lgamma(b: Build, x: Value) -> Value:
     logarithm = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
     wave = b.ew("abs", b.ew("sine", _half_turns(b, x)))
     mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", wave), logarithm))
-    return b.result(b.ew("select", is_low, mirrored, logarithm, dtype="float32"))
+    return b.as_result(b.ew("select", is_low, mirrored, logarithm, dtype="float32"))
 
 
 def digamma(b: Build, x: Value) -> Value:
@@ -92,7 +92,7 @@ def digamma(b: Build, x: Value) -> Value:
     derivative = b.ew("subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, lost))
     slope = b.ew("divide", math.pi, b.ew("tan", _half_turns(b, x)))
     mirrored = b.ew("subtract", derivative, slope)
-    return b.result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
+    return b.as_result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
 
 
 def entr(b: Build, x: Value) -> Value:
@@ -101,7 +101,7 @@ def entr(b: Build, x: Value) -> Value:
     is_zero = b.ew("compare", x, 0.0, dtype="bool", direction="EQ")
     safe = b.ew("select", is_zero, 1.0, x, dtype="float32")
     entropy = b.ew("negate", b.ew("multiply", safe, b.ew("log", b.ew("abs", safe))))
-    return b.result(b.ew("select", _is_below(b, x, 0.0), -math.inf, entropy, dtype="float32"))
+    return b.as_result(b.ew("select", _is_below(b, x, 0.0), -math.inf, entropy, dtype="float32"))
 
 
 def xlog1py(b: Build, x: Operand, y: Operand) -> Value:
@@ -114,7 +114,7 @@ def angle(b: Build, x: Value) -> Value:
     """The angle of a real number: pi below zero, else 0; NaN of NaN."""
     phase = b.ew("select", _is_below(b, x, 0.0), math.pi, 0.0, dtype="float32")
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
-    return b.result(b.ew("select", is_nan, x, phase, dtype="float32"))
+    return b.as_result(b.ew("select", is_nan, x, phase, dtype="float32"))
 
 
 def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) -> Value:
@@ -125,7 +125,7 @@ def logit_backward(b: Build, grad: Value, x: Value, eps: float | None = None) ->
     for bound, direction in ((low, "LT"), (1.0 - low, "GT")):
         is_out = b.ew("compare", x, bound, dtype="bool", direction=direction)
         slopes = b.ew("select", is_out, beyond, slopes, dtype="float32")
-    return b.result(slopes)
+    return b.as_result(slopes)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

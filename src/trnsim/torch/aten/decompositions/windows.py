@@ -57,9 +57,9 @@ def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
 def _max_pool(rank: int) -> Decomposition:
     def build(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
         windows = windows_of(rank, *arguments[:4])
-        places, lengths = b.results[0].shape[-rank:], x.shape[-rank:]
-        if len(b.results) == 1:
-            return (b.result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
+        places, lengths = b.result_types[0].shape[-rank:], x.shape[-rank:]
+        if len(b.result_types) == 1:
+            return (b.as_result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
         taps = windows.taps(
             b,
             windows.pad_to_windows(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])),
@@ -73,7 +73,7 @@ def _max_pool(rank: int) -> Decomposition:
             best = b.ew("maximum", best, tap)
         origins = _window_starts(b, windows, best.shape, lengths)
         indices = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
-        return b.result(best), b.result(indices, 1)
+        return b.as_result(best), b.as_result(indices, 1)
 
     return build
 
@@ -92,7 +92,7 @@ def _max_pool_backward(rank: int) -> Decomposition:
         for offset in _tap_offsets(windows, lengths):
             is_here = b.ew("compare", begun, offset, dtype="bool", direction="EQ")
             parts.append(b.ew("select", is_here, grad, 0.0, dtype=grad.dtype))
-        return b.result(windows.put_back(b, parts, lengths))
+        return b.as_result(windows.put_back(b, parts, lengths))
 
     return build
 
@@ -102,7 +102,7 @@ def _adaptive_max_pool(rank: int) -> Decomposition:
 
     def build(b: Build, x: Value, size: Any) -> tuple[Value, ...]:
         del size
-        places = b.results[0].shape[-rank:]
+        places = b.result_types[0].shape[-rank:]
         pairs = list(zip(x.shape[-rank:], places, strict=True))
         if any(n % count for n, count in pairs):
             raise Unlowered("maxima over windows of several sizes")
@@ -122,7 +122,7 @@ def im2col(
     taps = windows.taps(b, windows.pad_to_windows(b, x, places), places)
     outer = x.shape[:-rank]
     rows = [b.graph.reshape(tap, (*outer, 1, prod(places))) for tap in taps]
-    return b.graph.reshape(b.graph.concatenate(rows, len(outer)), b.results[0].shape)
+    return b.graph.reshape(b.graph.concatenate(rows, len(outer)), b.result_types[0].shape)
 
 
 def col2im(
@@ -138,7 +138,7 @@ def col2im(
         b.graph.reshape(b.sliced(patches, len(outer), number, 1), (*outer, *places))
         for number in range(count)
     ]
-    return b.result(windows.put_back(b, parts, lengths))
+    return b.as_result(windows.put_back(b, parts, lengths))
 
 
 pools: Final = {rank: _max_pool(rank) for rank in (1, 2, 3)}
