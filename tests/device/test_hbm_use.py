@@ -46,7 +46,7 @@ def nothing(monkeypatch):
     monkeypatch.setattr(hbm_use, "_loaded", hbm_use.defaultdict(dict))
     monkeypatch.setattr(hbm_use, "_running", {})
     monkeypatch.setattr(hbm_use, "_numbers", {})
-    monkeypatch.setattr(hbm_use, "_loads", hbm_use.Counter())
+    monkeypatch.setattr(hbm_use, "_load_counts", hbm_use.Counter())
     monkeypatch.setattr(hbm_use, "_next_number", hbm_use.count_from(1))
 
 

@@ -85,7 +85,8 @@ _running: Final[dict[tuple[int, int], _Running]] = {}
 _numbers: Final[dict[tuple[int, Hashable], int]] = {}
 """Numbers of programs, by device and key."""
 _next_number: Final = count_from(1)
-_loads: Final[Counter[int]] = Counter()
+_load_counts: Final[Counter[int]] = Counter()
+"""Programs that each device has loaded so far."""
 
 
 def load(core: int, key: Hashable, program: Loadable) -> None:
@@ -93,14 +94,14 @@ def load(core: int, key: Hashable, program: Loadable) -> None:
     programs = _loaded[core]
     if key not in programs:
         _numbers[core, key] = next(_next_number)
-        _loads[core] += 1
+        _load_counts[core] += 1
     programs[key] = program
 
 
 def runs(team: Team, title: str, rank: int) -> None:
     """Note that this thread begins to run a kernel on the device of a rank."""
     _running[get_ident(), rank] = _Running(team, title, next(_next_number))
-    _loads[rank] += 1
+    _load_counts[rank] += 1
 
 
 def has_run() -> None:
@@ -150,4 +151,4 @@ def models(core: int, number: int) -> list[LoadedModel]:
 
 def loads(core: int) -> int:
     """The number of programs loaded on neuron:`core` so far."""
-    return _loads[core]
+    return _load_counts[core]

@@ -17,7 +17,7 @@ from trnsim.device import faults
 
 STEP_VARIABLE: Final = "TRNSIM_STEP_FILE"
 """A file for the launcher: three numbers, the step, 1 once a peer is lost, and 1 while waiting."""
-_NUMBER: Final = struct.Struct("<q")
+_INT64: Final = struct.Struct("<q")
 
 
 class StepCounter:
@@ -100,12 +100,12 @@ def tell(number: int) -> None:
 
 def tell_that_a_peer_is_lost() -> None:
     """Write that an end of this process would be caused by the loss of another."""
-    _tell(1, at=_NUMBER.size)
+    _tell(1, at=_INT64.size)
 
 
 def tell_of_waiting(*, is_waiting: bool) -> None:
     """Write whether this process waits for other ranks."""
-    _tell(int(is_waiting), at=2 * _NUMBER.size)
+    _tell(int(is_waiting), at=2 * _INT64.size)
 
 
 def _tell(number: int, at: int) -> None:
@@ -113,4 +113,4 @@ def _tell(number: int, at: int) -> None:
     if path:
         with suppress(OSError), Path(path).open("r+b") as file:
             file.seek(at)
-            file.write(_NUMBER.pack(number))
+            file.write(_INT64.pack(number))

@@ -197,7 +197,7 @@ class DeviceProgram:
 
     @cached_property
     def _is_rounded(self) -> bool:
-        return rounding.is_rounded(self._module())
+        return rounding.has_narrow_floats(self._module())
 
     def _rounded(
         self, arguments: list[list[HostArray]], cores: Sequence[int]
@@ -210,7 +210,7 @@ class DeviceProgram:
         if len(self.numbers) > 1:
             raise rounding.refusal(self.name, "it runs on several devices")
         operands = [as_numpy(array) for array in arguments[0]]
-        return self._as_results(rounding.values(self.lowered, operands, cores[0]))
+        return self._as_results(rounding.rounded_results(self.lowered, operands, cores[0]))
 
     def _as_results(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """Arrays of a graph in the shapes and dtypes of the results."""

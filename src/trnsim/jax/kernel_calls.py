@@ -19,25 +19,25 @@ from trnsim.errors import NotModelled
 
 TARGET: Final = "AwsNeuronCustomNativeKernel"
 """The name of the custom call."""
-_VERSION: Final = 1
+_KERNEL_VERSION: Final = 1
 _PREFIX: Final = f"trnsim:{uuid4().hex}/"
 """The prefix of names of this process's kernels, before their numbers."""
-_numbers: Final[dict[KernelCall, int]] = {}
+_call_numbers: Final[dict[KernelCall, int]] = {}
 _calls: Final[list[KernelCall]] = []
 
 
-def config_of(call: KernelCall, inputs: Sequence[str], outputs: int) -> str:
+def config_of(call: KernelCall, inputs: Sequence[str], output_count: int) -> str:
     """The `backend_config` of a call whose operands have these names; it is base64 of JSON."""
-    number = _numbers.setdefault(call, len(_calls))
+    number = _call_numbers.setdefault(call, len(_calls))
     if number == len(_calls):
         _calls.append(call)
     title, cores = call.kernel.title, call.kernel.cores
     config = {
-        "kernel_version": _VERSION,
+        "kernel_version": _KERNEL_VERSION,
         "klir_binary": {
             "binary": f"{_PREFIX}{number}",
             "input_names": list(inputs),
-            "output_names": [f"output.{place}" for place in range(outputs)],
+            "output_names": [f"output.{place}" for place in range(output_count)],
         },
         "func_name": title,
         "grid": [cores] if cores > 1 else [],

@@ -1,7 +1,7 @@
 """`@nki.jit` kernels on JAX's arrays: one primitive, `nki_call`, eager and in every transformation.
 
 A kernel is compiled for the shapes of its arguments when a program is traced: what the chip refuses
-is refused there, at the kernel's line. Programs have it as AWS's custom call
+is refused there, at the kernel's line. In a program the kernel is AWS's custom call
 (`trnsim.jax.kernel_calls`). Arrays of the CPU take the way of numpy's.
 
 Source: nki/guides/framework_custom_op.rst, JAX; nki.jit.
@@ -34,7 +34,7 @@ from trnsim.program import has_current_core
 
 _API_VERSION: Final = 2  # API_VERSION_STATUS_RETURNING, in the module that AWS shows
 _SOURCE: Final = "nki/guides/framework_custom_op.rst"
-_REMEMBERED: Final = 4096
+_MOST_CACHED_PROGRAMS: Final = 4096
 
 
 def register() -> None:
@@ -55,7 +55,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if not is_traced and not any(map(_is_on_device, leaves)):
         return NotImplemented
     arrays = [leaf for leaf in leaves if _is_array(leaf)]
-    frozen = [_frozen(kernel, leaf) for leaf in leaves]
+    frozen = [_without_values(kernel, leaf) for leaf in leaves]
     call = KernelCall.of(kernel, frozen, tree)
     outline = _outline(call)
     compute = _binding if is_traced else _program
@@ -74,7 +74,7 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) or type(leaf) is np.ndarray or is_wrapped
 
 
-def _frozen(kernel: Kernel, leaf: Any) -> Any:
+def _without_values(kernel: Kernel, leaf: Any) -> Any:
     """An argument without values: an array as its `ArraySpec`.
 
     Raises:
@@ -124,7 +124,7 @@ def _outline(call: KernelCall) -> Outline:
             line=program_line(),
         )
     for spec in outline.specs:
-        if not _has_dtype(spec.numpy_dtype):
+        if not _is_dtype_of_jax(spec.numpy_dtype):
             raise NotModelled(
                 f"the kernel {call.operation} returns a tensor of {spec.dtype}, which JAX has not",
                 fix="return it in a dtype of JAX",
@@ -133,7 +133,7 @@ def _outline(call: KernelCall) -> Outline:
     return outline
 
 
-def _has_dtype(dtype: np.dtype[Any]) -> bool:
+def _is_dtype_of_jax(dtype: np.dtype[Any]) -> bool:
     """True if JAX's arrays may have a dtype; 64 bits only where the program asks for them."""
     try:
         return bool(jax.dtypes.canonicalize_dtype(dtype) == dtype)
@@ -151,7 +151,7 @@ def _binding(call: KernelCall) -> Callable[..., Sequence[Any]]:
     return bind
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_MOST_CACHED_PROGRAMS)
 def _program(call: KernelCall) -> Callable[..., Sequence[Any]]:
     """The call as a program of its own, under the kernel's name."""
     bind = _binding(call)
@@ -159,19 +159,19 @@ def _program(call: KernelCall) -> Callable[..., Sequence[Any]]:
     return jax.jit(bind)
 
 
-def _abstract(*avals: Any, call: KernelCall) -> list[Any]:
+def _abstract_results(*avals: Any, call: KernelCall) -> list[Any]:
     """Shapes and dtypes of the results."""
     specs = call.outline(target().name).specs
     return [private.result_like(avals[0], spec.shape, spec.numpy_dtype) for spec in specs]
 
 
-def _computed(*arrays: Any, call: KernelCall) -> Sequence[Any]:
+def _compute_results(*arrays: Any, call: KernelCall) -> Sequence[Any]:
     """The results of a call outside of every trace, also where the user has `jax.jit` left out."""
     with jax.disable_jit(False):
         return _program(call)(*arrays)
 
 
-def _lowered(context: Any, *operands: Any, call: KernelCall) -> Any:
+def _lower(context: Any, *operands: Any, call: KernelCall) -> Any:
     """AWS's custom call.
 
     Raises:
@@ -185,32 +185,34 @@ def _lowered(context: Any, *operands: Any, call: KernelCall) -> Any:
             fix="put the program's arrays there: jax.device_put(x, jax.devices('neuron')[0]); or "
             "call the kernel outside jax.jit",
             source=_SOURCE,
-            line=_line(),
+            line=_call_line(),
         )
     config = config_of(call, _operand_names(call), len(context.avals_out))
     rule = jax.ffi.ffi_lowering(TARGET, api_version=_API_VERSION, backend_config=config)
     return rule(context, *operands)
 
 
-class _Place(int):
+class _OperandIndex(int):
     """The place of an operand among the operands."""
 
 
 def _operand_names(call: KernelCall) -> list[str]:
     """The names of the parameters that the operands are given for."""
-    args, kwargs = call.arguments([_Place(at) for at in range(len(call.specs))])
+    args, kwargs = call.arguments([_OperandIndex(at) for at in range(len(call.specs))])
     bound = call.kernel.bind(args, kwargs)
     leaves = [(leaf, name) for name in bound for leaf in tree_util.tree_leaves(bound[name])]
-    return [name for _, name in sorted(pair for pair in leaves if isinstance(pair[0], _Place))]
+    return [
+        name for _, name in sorted(pair for pair in leaves if isinstance(pair[0], _OperandIndex))
+    ]
 
 
-def _line() -> SourceLine | None:
+def _call_line() -> SourceLine | None:
     """The line of the program that called the kernel: as JAX knows it, or on the stack."""
     lines = (SourceLine(*frame) for frame in private.lines() if is_program(frame[0]))
     return next(lines, None) or program_line()
 
 
-def _no_gradient(primals: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
+def _refuse_gradient(primals: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
     """Refuse to differentiate a kernel.
 
     Raises:
@@ -221,11 +223,11 @@ def _no_gradient(primals: Any, tangents: Any, *, call: KernelCall) -> NoReturn:
         f"the kernel {call.operation} has no gradient, and jax.grad or jax.jvp goes through it",
         fix="wrap it in a function of jax.custom_vjp, and give it both passes: f.defvjp(fwd, bwd)",
         source=f"{_SOURCE}, Using NKI in training graphs",
-        line=_line(),
+        line=_call_line(),
     )
 
 
-def _no_batch(args: Any, dims: Any, *, call: KernelCall) -> NoReturn:
+def _refuse_batch(args: Any, dims: Any, *, call: KernelCall) -> NoReturn:
     """Refuse `jax.vmap` over a kernel.
 
     Raises:
@@ -236,15 +238,15 @@ def _no_batch(args: Any, dims: Any, *, call: KernelCall) -> NoReturn:
         f"jax.vmap over the kernel {call.operation}, which is compiled for the shapes it is given",
         fix="call it once for each: jax.lax.map(f, xs); or write the loop within the kernel",
         source="nki-language-guide.rst",
-        line=_line(),
+        line=_call_line(),
     )
 
 
 nki_call_p: Final[Any] = Primitive("nki_call")
 """A call of a kernel; its parameter is the call without values."""
 nki_call_p.multiple_results = True
-nki_call_p.def_impl(_computed)
-nki_call_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[nki_call_p] = _no_gradient
-batching.primitive_batchers[nki_call_p] = _no_batch
-mlir.register_lowering(nki_call_p, _lowered)
+nki_call_p.def_impl(_compute_results)
+nki_call_p.def_abstract_eval(_abstract_results)
+ad.primitive_jvps[nki_call_p] = _refuse_gradient
+batching.primitive_batchers[nki_call_p] = _refuse_batch
+mlir.register_lowering(nki_call_p, _lower)

@@ -40,10 +40,11 @@ from trnsim.jax.stablehlo import Imported
 from trnsim.lower import GraphExchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import nodes_within
 
-_SEPARATE: Final = (Kind.CONTROL, Kind.CALL)
+_SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
 """Nodes that are programs of their own: values decide what runs, or the user wrote the kernel."""
-_BRANCHES: Final = frozenset({"stablehlo.case", "stablehlo.if"})
-_NO_ROOM: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
+_BRANCH_OPERATIONS: Final = frozenset({"stablehlo.case", "stablehlo.if"})
+_PROGRAM_REFUSALS: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
+"""Errors of a graph that the chip's program cannot compute, so that the host does."""
 Arrays = list[npt.NDArray[Any]]
 Groups = tuple[tuple[int, ...], ...]
 
@@ -75,7 +76,7 @@ class Untimed:
 
     @property
     def operation(self) -> str:
-        """Its name."""
+        """The program's name."""
         return self.name
 
     def time(self, target: str) -> CallTime:
@@ -114,16 +115,16 @@ class Lowered:
         self._arguments = arguments
         self._graphs: dict[int, Imported | EmulatorError] = {}
 
-    def _graph_or_error(self, number: int = 0) -> Imported | EmulatorError:
+    def _graph_or_error(self, device_number: int = 0) -> Imported | EmulatorError:
         """A device's graph, or the error that refused it."""
         for graph in self._graphs.values():
             if isinstance(graph, EmulatorError) or not graph.is_device_specific:
                 return graph
-        if number not in self._graphs:
-            self._graphs[number] = self._import(number)
-        return self._graphs[number]
+        if device_number not in self._graphs:
+            self._graphs[device_number] = self._import(device_number)
+        return self._graphs[device_number]
 
-    def _import(self, number: int) -> Imported | EmulatorError:
+    def _import(self, device_number: int) -> Imported | EmulatorError:
         # Loaded late: importing the rules takes a while, and a program may never need them.
         from trnsim.jax.stablehlo import Device, graph_of, is_device_program  # noqa: PLC0415
 
@@ -132,17 +133,17 @@ class Lowered:
             shapes = [spec.shape for spec in self._arguments()]
             if self._split is not None and not is_device_program(module, shapes):
                 module = self._split()
-            return graph_of(module, Device(number, self.devices))
+            return graph_of(module, Device(device_number, self.devices))
         except EmulatorError as error:
             return error
 
-    def imported(self, number: int = 0) -> Imported:
+    def imported(self, device_number: int = 0) -> Imported:
         """The program of a device as a graph.
 
         Raises:
             NotModelled: for an operation that a graph does not have, with the program's line.
         """
-        graph = self._graph_or_error(number)
+        graph = self._graph_or_error(device_number)
         if isinstance(graph, EmulatorError):
             raise graph
         return graph
@@ -157,7 +158,7 @@ class Lowered:
         last = self._graph_or_error(self.devices - 1)
         if isinstance(last, EmulatorError):
             return (Untimed(self.name, last.reason),) * self.devices
-        if not last.is_device_specific or not _BRANCHES & set(last.operators):
+        if not last.is_device_specific or not _BRANCH_OPERATIONS & set(last.operators):
             return (self._call(last),) * self.devices
         return tuple(self._call(self.imported(number)) for number in range(self.devices))
 
@@ -196,7 +197,7 @@ class Lowered:
                 note_collective(CollectiveCall(collective.kind, collective.nbytes, ranks))
         for place, core in zip(places, cores, strict=True):
             call = self.calls[place]
-            note(call, core, _nowhere)
+            note(call, core, _empty_scope)
             if isinstance(call, CompiledGraph):
                 load(core, call, call)
 
@@ -227,7 +228,7 @@ class Lowered:
             ]
             try:
                 return [*in_lockstep([module.graph for module in modules], arrays, _outputs)]
-            except _NO_ROOM as error:
+            except _PROGRAM_REFUSALS as error:
                 self.host_reason = error.reason
         if state.policy == "chip":
             raise NotModelled(
@@ -259,7 +260,7 @@ def arguments_of(imported: Imported, arguments: Arrays) -> Arrays:
     """The inputs of a graph: a device's arguments in the graph's types, then its constants."""
     types = [value.type.numpy_dtype() for value in imported.inputs]
     pairs = zip(arguments, types, strict=True)
-    return imported.arguments([np.asarray(array).astype(kind) for array, kind in pairs])
+    return imported.arguments([np.asarray(array).astype(dtype) for array, dtype in pairs])
 
 
 def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
@@ -283,11 +284,11 @@ def _exchanges(graph: Graph) -> Iterator[GraphExchange]:
 
 def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """The outputs of a graph: by its program, or by its kernels where it is no one program."""
-    if any(node.kind in _SEPARATE for node in graph.nodes):
+    if any(node.kind in _SEPARATE_KINDS for node in graph.nodes):
         return evaluate(graph, arrays, target().name)
     return list(program.evaluate_program(graph, arrays, target().name, frozenset()))
 
 
-def _nowhere() -> Scope:
+def _empty_scope() -> Scope:
     """The scope of a call: JAX has no modules, and a step of it is one program."""
     return Scope("", StepPhase.forward)

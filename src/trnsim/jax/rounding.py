@@ -1,7 +1,7 @@
 """Stochastic rounding of programs, with NEURON_RT_STOCHASTIC_ROUNDING_EN=1.
 
 XLA on the host rounds to nearest, so a program with 16-bit or 8-bit floating point is computed by
-its graph instead: the reference of each operation at full precision, and what it gives rounded up
+its graph instead: the reference of each operation at full precision, and its result is rounded up
 or down at random, as an engine would on writing. Numbers that are exact stay as they are, and other
 programs are XLA's. Constants of a program are rounded to nearest when it is compiled.
 
@@ -26,13 +26,14 @@ from trnsim.graph import TensorType, rounding_with
 from trnsim.graph.types import round_to_dtype
 from trnsim.jax.lowered import Lowered, arguments_of
 
-_LOW: Final = re.compile(r"[x<](?:bf16|f16|f8\w+|f4\w+)[>,]")
+_NARROW_FLOAT: Final = re.compile(r"[x<](?:bf16|f16|f8\w+|f4\w+)[>,]")
+"""A type of MLIR with floating point of less than 32 bits."""
 _SINGLE_BYTES: Final = 4
 
 
-def is_rounded(module: Any) -> bool:
+def has_narrow_floats(module: Any) -> bool:
     """True if a module has floating point of less than 32 bits."""
-    return _LOW.search(str(module)) is not None
+    return _NARROW_FLOAT.search(str(module)) is not None
 
 
 @cache
@@ -41,7 +42,7 @@ def _generators() -> list[np.random.Generator]:
     return [rounding_generator(core) for core in range(len(visible_cores()))]
 
 
-def values(
+def rounded_results(
     lowered: Lowered, arguments: Sequence[npt.NDArray[Any]], core: int
 ) -> list[npt.NDArray[Any]]:
     """The results of a program on a core, rounded stochastically.
@@ -56,14 +57,14 @@ def values(
     arrays = arguments_of(imported, list(arguments))
     generator = _generators()[core]
 
-    def rounded(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
-        kind = TensorType((), dtype)
-        if not kind.is_floating or kind.numpy_dtype().itemsize >= _SINGLE_BYTES:
+    def round_result(numbers: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+        type_ = TensorType((), dtype)
+        if not type_.is_floating or type_.numpy_dtype().itemsize >= _SINGLE_BYTES:
             return round_to_dtype(numbers, dtype)
-        single = round_to_dtype(numbers, "float32")
-        return round_stochastically(single, as_dtype(dtype), generator)
+        in_float32 = round_to_dtype(numbers, "float32")
+        return round_stochastically(in_float32, as_dtype(dtype), generator)
 
-    with rounding_with(rounded), np.errstate(all="ignore"):
+    with rounding_with(round_result), np.errstate(all="ignore"):
         return imported.graph.reference(arrays)
 
 

@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-_BYTES: Final = 2
+_LENGTH_DELIMITED: Final = 2
+"""The wire type of a field of bytes, whose length comes first."""
 _HOST_PROGRAM_SHAPE: Final = 4  # of HloModuleProto
 _REPLICAS, _PARTITIONS, _COLUMN = 1, 2, 3  # of DeviceAssignmentProto
 
@@ -33,43 +34,43 @@ def number_field(field: int, value: int) -> bytes:
 
 def bytes_field(field: int, value: bytes) -> bytes:
     """A field with bytes, or with a message."""
-    return varint(field << 3 | _BYTES) + varint(len(value)) + value
+    return varint(field << 3 | _LENGTH_DELIMITED) + varint(len(value)) + value
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of a message of numbers and bytes."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        value, at = _varint(message, at)
-        if tag & 7 == _BYTES:
-            yield tag >> 3, message[at : at + value]
-            at += value
+    offset = 0
+    while offset < len(message):
+        tag, offset = _read_varint(message, offset)
+        value, offset = _read_varint(message, offset)
+        if tag & 7 == _LENGTH_DELIMITED:
+            yield tag >> 3, message[offset : offset + value]
+            offset += value
         else:
             yield tag >> 3, value
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+def _read_varint(message: bytes, offset: int) -> tuple[int, int]:
+    """The number that begins at `offset`, and the offset of its end."""
     value = shift = 0
     while True:
-        byte = message[at]
+        byte = message[offset]
         value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if not byte & 0x80:
-            return value, at
+            return value, offset
 
 
-def _numbers(values: Iterable[int | bytes]) -> list[int]:
+def _repeated_numbers(values: Iterable[int | bytes]) -> list[int]:
     """The numbers of a repeated field, packed or one by one."""
     numbers: list[int] = []
     for value in values:
         if isinstance(value, int):
             numbers.append(value)
         else:
-            at = 0
-            while at < len(value):
-                number, at = _varint(value, at)
+            offset = 0
+            while offset < len(value):
+                number, offset = _read_varint(value, offset)
                 numbers.append(number)
     return numbers
 
@@ -78,7 +79,7 @@ def assignment(message: bytes) -> npt.NDArray[np.int32]:
     """XLA's DeviceAssignmentProto: the device of each replica and partition."""
     columns = [value for field, value in fields(message) if field == _COLUMN]
     listed = [
-        _numbers(value for _, value in fields(column))
+        _repeated_numbers(value for _, value in fields(column))
         for column in columns
         if isinstance(column, bytes)
     ]
@@ -97,16 +98,16 @@ def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
 
 def hlo_with_config(module: bytes) -> bytes:
     """XLA's HloModuleProtoWithConfig: a module, and the layout of its arguments and results."""
-    shape = next(value for field, value in _top_fields(module) if field == _HOST_PROGRAM_SHAPE)
+    shape = next(value for field, value in _bytes_fields(module) if field == _HOST_PROGRAM_SHAPE)
     return bytes_field(1, module) + bytes_field(2, bytes_field(1, shape))
 
 
 def module_in(hlo: bytes) -> bytes:
     """The HloModuleProto in XLA's HloProto, which has other fields beside it."""
-    return next(value for field, value in _top_fields(hlo) if field == 1)
+    return next(value for field, value in _bytes_fields(hlo) if field == 1)
 
 
-def _top_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+def _bytes_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     """The fields of a message that are bytes."""
     for field, value in fields(message):
         if isinstance(value, bytes):

@@ -32,7 +32,7 @@ from trnsim.isa import (
 )
 from trnsim.memory import Tile
 from trnsim.nki.language_operators import Operator
-from trnsim.nki.settling import settled
+from trnsim.nki.settling import settle
 from trnsim.program import current_core
 
 Tensors = Sequence[Any]
@@ -211,7 +211,7 @@ def collective_permute(
     )
     context = current_core()
     if context.world(instruction.opcode).is_among(_ranks_of_pairs(instruction.source_target_pairs)):
-        context.issue(settled(instruction))
+        context.issue(settle(instruction))
     else:
         instruction.verify(context.core)
 
@@ -323,7 +323,7 @@ def _exchange(
 
 
 def _issue(kind: type[Collective], **operands: Any) -> None:
-    current_core().issue(settled(_instruction(kind, **operands)))
+    current_core().issue(settle(_instruction(kind, **operands)))
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:

@@ -48,10 +48,10 @@ class DynamicSlice(NamedTuple):
     size: int
 
 
-_WHOLE = frozenset({int, type(None)})
+_STATIC_BOUNDS = frozenset({int, type(None)})
 
 
-def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def cache_key(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """A dictionary key for integers and slices; None for other keys.
 
     Integers are plain: 1.0 and True are equal to 1 but are different indices.
@@ -60,7 +60,11 @@ def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     for key in keys:
         if key.__class__ is slice:
             span = start, stop, step = key.start, key.stop, key.step
-            if not (start.__class__ in _WHOLE and stop.__class__ in _WHOLE and step is None):
+            if not (
+                start.__class__ in _STATIC_BOUNDS
+                and stop.__class__ in _STATIC_BOUNDS
+                and step is None
+            ):
                 return None
             plain.append(span)
         elif key.__class__ is int:
@@ -70,7 +74,7 @@ def hashable(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(plain)
 
 
-def expanded(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
+def expand_keys(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
     """The keys with Ellipsis and missing trailing dimensions expanded.
 
     Raises:
@@ -85,9 +89,9 @@ def expanded(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
             source=SOURCE,
         )
     full = [slice(None)] * missing
-    for place, index in enumerate(keys):
+    for position, index in enumerate(keys):
         if isinstance(index, EllipsisType):
-            return [*keys[:place], *full, *keys[place + 1 :]]
+            return [*keys[:position], *full, *keys[position + 1 :]]
     return [*keys, *full]
 
 
@@ -100,7 +104,7 @@ def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
     return None, index
 
 
-def located(index: Any, length: int) -> tuple[int, int, int, bool]:
+def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     """Unclamped (start, end, step) of a slice, nl.ds or integer, and True if its dimension stays.
 
     Raises:
@@ -118,15 +122,15 @@ def located(index: Any, length: int) -> tuple[int, int, int, bool]:
         start, size = integers("nl.ds", index.start, index.size)
         return start, start + size, 1, True
     try:
-        at = int(index.__index__())
+        start = int(index.__index__())
     except (AttributeError, TypeError):
         raise IllegalInstruction(
             f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
             fix="index with integers; tensors index through .ap(vector_offset=...)",
             source=SOURCE,
         ) from None
-    at += length * (at < 0)
-    return at, at + 1, 1, False
+    start += length * (start < 0)
+    return start, start + 1, 1, False
 
 
 def dynamic_index(
@@ -168,7 +172,9 @@ def dynamic_index(
     return ScalarIndex(offset, step, limit)
 
 
-def within(index: Index | None, access: AccessPattern, itemsize: int, nbytes: int) -> Index | None:
+def limit_index(
+    index: Index | None, access: AccessPattern, itemsize: int, nbytes: int
+) -> Index | None:
     """`index` with its limit lowered so that its rows, each `access`, stay within `nbytes`.
 
     Only the indices that an instruction reads have to stay below the limit.
@@ -195,7 +201,7 @@ def _offsets(label: str, index: Tile) -> Tile:
 
 # The engines that work on partitions; the Tensor Engine's instructions share by 32.
 _SNAKE_PARTITIONS = 16
-_FLAT = 2
+_SNAKE_RANK = 2
 
 
 def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
@@ -208,7 +214,7 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
     offsets = tensor("indirect", index, source)
     columns = offsets.pattern.elements if count is None else count
     (number,) = integers("indirect", columns, source=source)
-    if tile.memory is Memory.HBM or len(tile.shape) != _FLAT or number < 1:
+    if tile.memory is Memory.HBM or len(tile.shape) != _SNAKE_RANK or number < 1:
         raise IllegalInstruction(
             f"indirect of {tile}, num_elem={number}; legal: a tile [P, F] in SBUF or PSUM, and at "
             "least one element",

@@ -15,7 +15,7 @@ from trnsim.isa import ACTIVATIONS, ALU
 from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
+from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
 
 _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 _NAMES_ONLY = ("average", "bypass", "prelu")
@@ -100,7 +100,7 @@ class BinaryOperator(Operator):
             result = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
             issue("tensor_scalar", result, tile, self.name, y, is_reversed)
             return result
-        first, second = matched(repr(self), tile, as_tile(repr(self), y))
+        first, second = match_shapes(repr(self), tile, as_tile(repr(self), y))
         result = new_tile(first.shape, tile.dtype if dtype is None else dtype)
         issue("tensor_tensor", result, first, second, self.name)
         return result

@@ -55,7 +55,7 @@ class Replay:
         self.run = run
         self._kernel = kernel
         self._leaves = leaves
-        tensors = list(_tensors(capture.result))
+        tensors = list(_result_tensors(capture.result))
         bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
         self._entered = [tensor.storage.serial for tensor in capture.entered]
         self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
@@ -179,7 +179,7 @@ def _as_text(leaf: Any) -> str:
     return str(leaf) if isinstance(leaf, Likeness) else f"{leaf!r:.80}"
 
 
-def _tensors(result: Any) -> Iterator[NkiTensor]:
+def _result_tensors(result: Any) -> Iterator[NkiTensor]:
     """The tensors in a kernel's result.
 
     Raises:
@@ -187,7 +187,7 @@ def _tensors(result: Any) -> Iterator[NkiTensor]:
     """
     if isinstance(result, tuple | list | dict):
         for item in result.values() if isinstance(result, dict) else result:
-            yield from _tensors(item)
+            yield from _result_tensors(item)
     elif isinstance(result, NkiTensor):
         yield result
     elif not isinstance(result, bool | int | float | str | None):

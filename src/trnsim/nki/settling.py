@@ -22,7 +22,7 @@ from trnsim.program import current_core
 MOST_LEFT: Final = 4
 """Most broadcasts left in PSUM at once: half of its banks, a bank each. Assumed."""
 
-_READERS: Final = frozenset(
+_PSUM_READERS: Final = frozenset(
     {"tensor_tensor", "tensor_tensor_scan", "scalar_tensor_tensor", "tensor_scalar", "activation"}
 )
 _READING_ENGINES: Final = (Engine.vector, Engine.scalar)
@@ -32,18 +32,18 @@ def leave_in_psum(home: NkiTensor, product: NkiTensor) -> None:
     """Let `product`, of the same layout, substitute for the SBUF tile `home` until it is copied."""
     left = current_core().left_in_psum
     while len(left) >= MOST_LEFT:
-        _copy_out(next(iter(left)))
+        _copy_to_sbuf(next(iter(left)))
     left[home.storage] = product
 
 
 def in_sbuf(tile: NkiTensor) -> NkiTensor:
     """`tile` with its values in SBUF."""
     if tile.storage in current_core().left_in_psum:
-        _copy_out(tile.storage)
+        _copy_to_sbuf(tile.storage)
     return tile
 
 
-def settled(instruction: Instruction) -> Instruction:
+def settle(instruction: Instruction) -> Instruction:
     """`instruction`, ready for issue: it reads the product in PSUM, or a copy in SBUF."""
     left = current_core().left_in_psum
     if not left:
@@ -52,14 +52,14 @@ def settled(instruction: Instruction) -> Instruction:
     writes = instruction.accesses()[1]
     if any(tile.memory is Memory.PSUM for tile in writes):
         for storage in list(left):
-            _copy_out(storage)
+            _copy_to_sbuf(storage)
         return instruction
     pending = [tile for tile in tiles if tile.storage in left]
     if len(pending) == 1 and _may_read_psum(instruction, pending[0], tiles, writes):
         return instruction.with_tiles(_in_psum)
     for tile in pending:
         if tile.storage in left:
-            _copy_out(tile.storage)
+            _copy_to_sbuf(tile.storage)
     return instruction
 
 
@@ -69,7 +69,7 @@ def _may_read_psum(
     """True if `instruction` may read `tile` in PSUM: as its only tile there."""
     product = current_core().left_in_psum[tile.storage]
     return (
-        instruction.opcode in _READERS
+        instruction.opcode in _PSUM_READERS
         and instruction.chosen_engine(current_core().core) in _READING_ENGINES
         and all(operand.memory is not Memory.PSUM for operand in tiles)
         and all(written is not tile for written in writes)
@@ -86,7 +86,7 @@ def _in_psum(tile: Tile) -> Tile:
     return NkiTensor(product.storage, tile.dtype, tile.pattern, MemoryRegion.psum)
 
 
-def _copy_out(storage: Storage) -> None:
+def _copy_to_sbuf(storage: Storage) -> None:
     """Copy a broadcast from PSUM to its SBUF tile."""
     core = current_core()
     product = core.left_in_psum.pop(storage)

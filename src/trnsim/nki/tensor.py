@@ -24,13 +24,13 @@ from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.indexing import (
     DynamicSlice,
     MemoryRegion,
+    cache_key,
     dynamic_index,
-    expanded,
-    hashable,
-    located,
+    expand_keys,
+    limit_index,
     snake_index,
+    start_end_step,
     static_part,
-    within,
 )
 from trnsim.nki.precision import reinterpreted
 from trnsim.nki.views import TensorViews
@@ -96,7 +96,7 @@ class NkiTensor(TensorViews):
     def __getitem__(self, key: Any) -> NkiTensor:
         """NumPy-style basic indexing: integers, slices, nl.ds and one Ellipsis."""
         keys = key if key.__class__ is tuple else (key,)
-        plain = hashable(keys) if self.index is None else None
+        plain = cache_key(keys) if self.index is None else None
         if plain is None:
             return self._cut(keys)
         try:
@@ -118,11 +118,11 @@ class NkiTensor(TensorViews):
         # On chip the partition axis stays, and at least one free axis; in HBM one axis stays.
         on_chip = self._on_chip
         droppable = len(pattern.shape) - (2 if on_chip else 1)
-        for dim, index in enumerate(expanded(keys, self)):
+        for dim, index in enumerate(expand_keys(keys, self)):
             register, place = static_part(index)
             if register is not None:
                 address = self._dynamic(dim, register, place, address)
-            start, end, step, is_span = located(place, pattern.shape[dim])
+            start, end, step, is_span = start_end_step(place, pattern.shape[dim])
             is_kept = is_span or droppable <= 0 or (on_chip and not dim)
             droppable -= not is_kept
             spans.append((start, end, step, is_kept))
@@ -200,7 +200,7 @@ class NkiTensor(TensorViews):
             (place(first_bytes), *(stride * new.itemsize for stride in rest)),
             self.pattern.offset_bytes + place(start * new.itemsize),
         )
-        bounded = within(index, access, new.itemsize, storage.nbytes)
+        bounded = limit_index(index, access, new.itemsize, storage.nbytes)
         return NkiTensor(storage, new, access, self.buffer, bounded)
 
     def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:

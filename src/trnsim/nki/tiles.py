@@ -16,27 +16,29 @@ from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored
 from trnsim.nki.sentinels import with_sentinels
-from trnsim.nki.settling import in_sbuf, leave_in_psum, settled
+from trnsim.nki.settling import in_sbuf, leave_in_psum, settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 from trnsim.program.context import CoreContext
 
-_FACTORS = (FLOAT32, BFLOAT16, FLOAT16)
-_QUADRANT = 32  # nki.isa.nc_stream_shuffle: it moves data within 32 partitions
-_ONES: Final[WeakKeyDictionary[CoreContext, dict[tuple[int, Dtype], NkiTensor]]] = (
+_FACTOR_DTYPES = (FLOAT32, BFLOAT16, FLOAT16)
+_QUADRANT_PARTITIONS = 32  # nki.isa.nc_stream_shuffle: it moves data within 32 partitions
+_ones_by_core: Final[WeakKeyDictionary[CoreContext, dict[tuple[int, Dtype], NkiTensor]]] = (
     WeakKeyDictionary()
 )
-_BROADCASTING = "release notes of NKI 0.4, Known issues: binary operations and broadcasting"
+_BROADCAST_SOURCE = "release notes of NKI 0.4, Known issues: binary operations and broadcasting"
 
 
 def new_tile(
     shape: Sequence[int], dtype: Any, buffer: MemoryRegion = MemoryRegion.sbuf, name: str = ""
 ) -> NkiTensor:
     """A new uninitialised tensor in a memory of this core."""
-    kind = stored(dtype)
+    dtype_stored = stored(dtype)
     lengths = tuple(int(length) for length in shape)
-    storage, layout = current_core().memory.allocate(lengths, kind, buffer.memory, name=name)
-    return with_sentinels(NkiTensor.laid_out(storage, kind, layout, buffer))
+    storage, layout = current_core().memory.allocate(
+        lengths, dtype_stored, buffer.memory, name=name
+    )
+    return with_sentinels(NkiTensor.laid_out(storage, dtype_stored, layout, buffer))
 
 
 def issue(opcode: str, *operands: Any, **options: Any) -> None:
@@ -52,7 +54,7 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
             fix="express the kernel with the emulated instructions of nki.isa",
             source=f"nki.isa.{opcode}",
         )
-    current_core().issue(settled(instruction(*operands, **options)))
+    current_core().issue(settle(instruction(*operands, **options)))
 
 
 def as_tile(label: str, value: Any) -> NkiTensor:
@@ -86,7 +88,7 @@ def cast(tile: NkiTensor, dtype: Any) -> NkiTensor:
     return copied
 
 
-def matched(label: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
+def match_shapes(label: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
     """Both tiles in the same shape.
 
     Raises:
@@ -101,8 +103,8 @@ def matched(label: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTenso
     fix = "broadcast first: nl.broadcast_to(tile, shape), or nisa.tensor_scalar for a [P, 1] tile"
     reason = f"{label} of {x} and {y}; legal: equal shapes"
     if not shape:
-        raise IllegalInstruction(reason, fix=fix, source=_BROADCASTING)
-    refuse_or_warn(reason, fix, _BROADCASTING)
+        raise IllegalInstruction(reason, fix=fix, source=_BROADCAST_SOURCE)
+    refuse_or_warn(reason, fix, _BROADCAST_SOURCE)
     return spread(x, shape), spread(y, shape)
 
 
@@ -121,7 +123,7 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
 
     Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
     """
-    if tile.start_partition % _QUADRANT:
+    if tile.start_partition % _QUADRANT_PARTITIONS:
         aligned = new_tile(tile.shape, tile.dtype)
         issue("dma_copy", aligned, tile)
         tile = aligned
@@ -129,9 +131,9 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
     if _is_factor(tile):
         _multiply_by_ones(copies, tile)
     else:
-        for first in range(0, partitions, _QUADRANT):
-            some = copies.slice(0, first, min(first + _QUADRANT, partitions))
-            issue("nc_stream_shuffle", some, tile, (0,) * _QUADRANT)
+        for first in range(0, partitions, _QUADRANT_PARTITIONS):
+            quadrant = copies.slice(0, first, min(first + _QUADRANT_PARTITIONS, partitions))
+            issue("nc_stream_shuffle", quadrant, tile, (0,) * _QUADRANT_PARTITIONS)
     return copies
 
 
@@ -141,7 +143,7 @@ def _is_factor(tile: NkiTensor) -> bool:
     A product of unwritten elements is an error; a shuffle only moves them.
     """
     is_known = not current_core().has_values or tile.is_written()
-    return tile.dtype in _FACTORS and tile.index is None and is_known
+    return tile.dtype in _FACTOR_DTYPES and tile.index is None and is_known
 
 
 def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
@@ -154,18 +156,18 @@ def _multiply_by_ones(copies: NkiTensor, row: NkiTensor) -> None:
     row = in_sbuf(row) if row.memory is Memory.SBUF else cast(row, None)
     ones = _ones(copies.shape[0], row.dtype)
     pieces = list(_pieces(row, copies, int(context.core.moving_free_max)))
-    for some, place in pieces:
-        product = new_tile(place.shape, FLOAT32, MemoryRegion.psum)
-        context.issue(NcMatmul(product, ones, some, is_stationary_onezero=True))
-        if len(pieces) == 1 and place.dtype == FLOAT32:
-            leave_in_psum(place, product)
+    for row_piece, copies_piece in pieces:
+        product = new_tile(copies_piece.shape, FLOAT32, MemoryRegion.psum)
+        context.issue(NcMatmul(product, ones, row_piece, is_stationary_onezero=True))
+        if len(pieces) == 1 and copies_piece.dtype == FLOAT32:
+            leave_in_psum(copies_piece, product)
         else:
-            issue("activation", place, "copy", product)
+            issue("activation", copies_piece, "copy", product)
 
 
 def _ones(length: int, dtype: Dtype) -> NkiTensor:
     """A [1, length] tile of ones, created once per run."""
-    tiles = _ONES.setdefault(current_core(), {})
+    tiles = _ones_by_core.setdefault(current_core(), {})
     if (length, dtype) not in tiles:
         tiles[length, dtype] = new_tile((1, length), dtype)
         with current_core().outside_loops():
@@ -174,14 +176,14 @@ def _ones(length: int, dtype: Dtype) -> NkiTensor:
 
 
 def _pieces(
-    row: NkiTensor, copies: NkiTensor, most: int, dim: int = 1
+    row: NkiTensor, copies: NkiTensor, most_elements: int, dim: int = 1
 ) -> Iterator[tuple[NkiTensor, NkiTensor]]:
-    """Both tiles cut along their free dimensions into pieces of at most `most` elements."""
-    if prod(row.shape[1:]) <= most:
+    """Both tiles cut along their free dimensions into pieces of at most `most_elements`."""
+    if prod(row.shape[1:]) <= most_elements:
         yield row, copies
         return
-    length = max(1, most // prod(row.shape[dim + 1 :]))
+    length = max(1, most_elements // prod(row.shape[dim + 1 :]))
     for first in range(0, row.shape[dim], length):
         end = min(first + length, row.shape[dim])
         parts = row.slice(dim, first, end), copies.slice(dim, first, end)
-        yield from _pieces(*parts, most, dim + 1)
+        yield from _pieces(*parts, most_elements, dim + 1)

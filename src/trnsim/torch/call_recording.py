@@ -19,7 +19,7 @@ from trnsim.device.numerics import mode
 from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
 from trnsim.torch.dispatch.exact import call_exactly
-from trnsim.torch.dispatch.stochastic_rounding import rounding
+from trnsim.torch.dispatch.stochastic_rounding import call_with_rounding
 from trnsim.torch.pytorch import DEVICE_TYPE, Kernel
 from trnsim.torch.scope_tracker import scope_tracker
 
@@ -38,7 +38,7 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
         elif mode.kind == "shapes" and shaped is not None:
             result = shaped(*args, **kwargs)
         elif mode.is_stochastic:
-            result = rounding(name, kernel, args, kwargs)
+            result = call_with_rounding(name, kernel, args, kwargs)
         else:
             result = kernel(*args, **kwargs)
         if call_log.recordings:

@@ -78,7 +78,7 @@ def test_a_traced_program_is_traced_as_before(neuron):
 
 
 def test_the_shards_of_a_call_that_still_runs_are_kept(neuron, monkeypatch):
-    monkeypatch.setattr(tested, "_EVERY_BUFFERS", 0)  # a sweep at every buffer
+    monkeypatch.setattr(tested, "_LEAST_BUFFERS_BETWEEN_SWEEPS", 0)  # a sweep at every buffer
     mesh = jax.sharding.Mesh(np.array(neuron), ("x",))
     split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
     given = np.arange(64, dtype=np.float32).reshape(8, 8)
@@ -139,7 +139,7 @@ def test_results_that_no_array_holds_yet_are_kept_wherever_jax_is(neuron):
 
 @pytest.mark.slow
 def test_threads_that_sweep_free_nothing_of_each_other(neuron, monkeypatch):
-    monkeypatch.setattr(tested, "_EVERY_BUFFERS", 3)
+    monkeypatch.setattr(tested, "_LEAST_BUFFERS_BETWEEN_SWEEPS", 3)
     f = jax.jit(lambda a, b: (a + b, a * b))
     found = []
 

@@ -5,7 +5,7 @@ import pytest
 from agreeing import parsed
 
 from trnsim.jax.stablehlo import graph_of
-from trnsim.jax.stablehlo.bodies import pairs, samples
+from trnsim.jax.stablehlo.bodies import sample_pairs, samples
 
 REDUCE = """func.func public @main(%a: tensor<2x6x{kind}>) -> tensor<2x{kind}> {{
   %z = stablehlo.constant dense<{start}> : tensor<{kind}>
@@ -54,7 +54,7 @@ def test_a_maximum_that_loses_nan_is_none():
     "dtype", ["float32", "bfloat16", "float8_e4m3fn", "int8", "uint32", "bool"]
 )
 def test_samples_tell_functions_apart(dtype):
-    (left,), (right,) = pairs([dtype])
+    (left,), (right,) = sample_pairs([dtype])
     assert len(left) == len(right) == len(samples(dtype)) ** 2
     one, other = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):

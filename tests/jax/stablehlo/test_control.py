@@ -41,7 +41,7 @@ def test_a_loop_with_few_known_trips_is_unrolled(loop):
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_loop_with_many_known_trips_stays_one(loop, monkeypatch):
-    monkeypatch.setattr(control, "UNROLLED", 0)
+    monkeypatch.setattr(control, "MOST_UNROLLED_OPERATIONS", 0)
     found = agree(loop, BLOCK, tolerance=1e-4)
     assert kinds(found) == ["while"]
     (node,) = (one for one in found.graph.nodes if one.name == "while")
@@ -53,7 +53,7 @@ def test_a_loop_with_many_known_trips_stays_one(loop, monkeypatch):
     ("start", "bound", "step", "trips"), [(0, 5, 1, 5), (0, 5, 2, 3), (3, 3, 1, 0), (9, 2, 1, 0)]
 )
 def test_trips_of_a_count_upwards(start, bound, step, trips, monkeypatch):
-    monkeypatch.setattr(control, "UNROLLED", -1)
+    monkeypatch.setattr(control, "MOST_UNROLLED_OPERATIONS", -1)
 
     def loop(x):
         return lax.while_loop(lambda c: c[0] < bound, lambda c: (c[0] + step, c[1] * 2), (start, x))
@@ -64,7 +64,7 @@ def test_trips_of_a_count_upwards(start, bound, step, trips, monkeypatch):
 
 
 def test_trips_of_a_count_downwards(monkeypatch):
-    monkeypatch.setattr(control, "UNROLLED", 0)
+    monkeypatch.setattr(control, "MOST_UNROLLED_OPERATIONS", 0)
 
     def loop(x):
         return lax.while_loop(lambda c: 2 <= c[0], lambda c: (c[0] - 3, c[1] * 2), (9, x))  # noqa: SIM300  JAX has it so
@@ -97,7 +97,7 @@ def _more(i, c):
 
 
 def test_loops_within_loops_that_stay(monkeypatch):
-    monkeypatch.setattr(control, "UNROLLED", 4)
+    monkeypatch.setattr(control, "MOST_UNROLLED_OPERATIONS", 4)
     table = np.arange(4, dtype=np.float32)
     found = agree(
         lambda x: lax.fori_loop(

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.device.numerics import numerics
 from trnsim.errors import BadInput
-from trnsim.torch.dispatch.packed import Piece, Window, even_shape, pieces
+from trnsim.torch.dispatch.packed import Piece, Window, pieces, uniform_lengths
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from trnsim.torch.dispatch.packed import Piece, Window, even_shape, pieces
     ],
 )
 def test_first_queries_without_a_key_are_counted(window, sides, expected):
-    assert window.hidden(*sides) == expected
+    assert window.hidden_queries(*sides) == expected
 
 
 def test_minus_one_says_all_and_causal_hides_what_is_later():
@@ -57,17 +57,17 @@ def test_sequences_lie_between_the_places_where_they_begin():
 
 def test_equal_sequences_are_a_batch():
     found = pieces(starts(0, 2, 4), starts(0, 3, 6), (4, 6), None)
-    assert even_shape(found) == (2, 2, 3)
-    assert even_shape(pieces(starts(0, 2, 5), starts(0, 2, 5), (5, 5), None)) is None
-    assert even_shape(pieces(starts(0, 1), starts(0, 0), (1, 0), None)) is None
+    assert uniform_lengths(found) == (2, 2, 3)
+    assert uniform_lengths(pieces(starts(0, 2, 5), starts(0, 2, 5), (5, 5), None)) is None
+    assert uniform_lengths(pieces(starts(0, 1), starts(0, 0), (1, 0), None)) is None
     used = pieces(starts(0, 1, 2), starts(0, 4, 8), (2, 8), starts(3, 3))
-    assert even_shape(used) is None, "keys between them are left out"
+    assert uniform_lengths(used) is None, "keys between them are left out"
 
 
 def test_without_values_sequences_have_equal_shares():
     with numerics("shapes"):
         found = pieces(torch.full((3,), 7), torch.full((3,), -1), (8, 6), torch.ones(2))
-    assert even_shape(found) == (2, 4, 3)
+    assert uniform_lengths(found) == (2, 4, 3)
 
 
 @pytest.mark.parametrize("given", [(0, 3, 2), (0, 2, 6), (-1, 2, 5)])

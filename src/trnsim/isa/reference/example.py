@@ -25,15 +25,18 @@ from trnsim.memory import AccessPattern, Memory, Storage, Tile
 _PARTITIONS: Final = 128
 _COLUMNS: Final = 512
 _QUADRANT: Final = 32
-_PACKED: Final = _COLUMNS // 4
-_TOP: Final = 64
-_VALUES: Final = 4096
+_PACKED_COLUMNS: Final = _COLUMNS // 4
+"""Columns of a dtype that packs four elements."""
+_TOP_COUNT: Final = 64
+"""The k of topk."""
+_VALUE_COUNT: Final = 4096
+"""The n of topk, from which it takes the largest."""
 
 _RANKS: Final = (0, 1, 2, 3)
 
-_LENGTHS: Final = {
+_AXIS_LENGTHS: Final = {
     "1": 1,
-    "D": _PACKED,
+    "D": _PACKED_COLUMNS,
     "E": 8,
     "F": _COLUMNS,
     "I": _QUADRANT,
@@ -75,7 +78,7 @@ _PARAMETERS: Final[dict[str, object]] = {
 }
 """The usual value of each parameter without a default."""
 
-_NUMBER: Final = 0.0
+_IMMEDIATE: Final = 0.0
 """The default for an operand that may be a number or a vector."""
 
 
@@ -88,62 +91,72 @@ class Tensor:
     dtype: Dtype | None = None
 
 
-_ROWS: Final = (_PARTITIONS, _COLUMNS)
-_ONE: Final = Tensor((1, 1), dtype=INT32)
-_FAR: Final = Tensor(_ROWS, HBM)
-_WHOLE: Final = Tensor((len(_RANKS) * _PARTITIONS, _COLUMNS), HBM)
-_COUNTS: Final = Tensor((3, len(_RANKS)), HBM, UINT32)
-_SAME: Final = {"srcs": (_FAR,), "dsts": (_FAR,)}
-_PAIRED: Final = {
+_TILE_SHAPE: Final = (_PARTITIONS, _COLUMNS)
+_ONE_INT32: Final = Tensor((1, 1), dtype=INT32)
+_IN_HBM: Final = Tensor(_TILE_SHAPE, HBM)
+_GATHERED: Final = Tensor((len(_RANKS) * _PARTITIONS, _COLUMNS), HBM)
+_V_METADATA: Final = Tensor((3, len(_RANKS)), HBM, UINT32)
+_SAME_SHAPE: Final = {"srcs": (_IN_HBM,), "dsts": (_IN_HBM,)}
+_DOUBLE_ROW: Final = {
     "stationary": Tensor((_PARTITIONS, 2, _PARTITIONS), dtype=FLOAT8_E4M3),
     "moving": Tensor((_PARTITIONS, 2, _COLUMNS), dtype=FLOAT8_E4M3),
 }
-_WIDE: Final = {"stationary": Tensor(dtype=FLOAT32), "moving": Tensor(dtype=FLOAT32)}
-_IDENTITY: Final = {"N": _PARTITIONS, "dst": Tensor(dtype=BFLOAT16), "is_transpose": True}
-_SCALES: Final = {
+_FLOAT32_INPUTS: Final = {"stationary": Tensor(dtype=FLOAT32), "moving": Tensor(dtype=FLOAT32)}
+_TRANSPOSE: Final = {"N": _PARTITIONS, "dst": Tensor(dtype=BFLOAT16), "is_transpose": True}
+_MX_SCALES: Final = {
     "stationary_scale": Tensor((_PARTITIONS, _PARTITIONS)),
     "moving_scale": Tensor((_PARTITIONS, _COLUMNS)),
 }
-_SUMMED: Final = {"reduce_cmd": ReduceCmd.reset_reduce, "reduce_res": Tensor(dtype=FLOAT32)}
-_EXP: Final[dict[str, object]] = {"op": "exp"}
+_WITH_SUMS: Final = {"reduce_cmd": ReduceCmd.reset_reduce, "reduce_res": Tensor(dtype=FLOAT32)}
+_EXP_CASE: Final[dict[str, object]] = {"op": "exp"}
 
 _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
-    "activate2": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
-    "activation": (_EXP, {**_EXP, "reduce_op": "add", **_SUMMED}),
-    "activation_reduce": ({**_EXP, "reduce_res": Tensor(dtype=FLOAT32)},),
-    "all_gather": ({"srcs": (_FAR,), "dsts": (_WHOLE,)},),
-    "all_gather_v": ({"srcs": (_FAR,), "dsts": (_WHOLE,), "metadata_tensor": _COUNTS},),
-    "all_reduce": (_SAME, {"srcs": (Tensor(_ROWS),), "dsts": (Tensor(_ROWS),)}),
-    "all_to_all": (_SAME,),
-    "all_to_all_v": ({**_SAME, "metadata_tensor": _COUNTS},),
+    "activate2": (_EXP_CASE, {**_EXP_CASE, "reduce_op": "add", **_WITH_SUMS}),
+    "activation": (_EXP_CASE, {**_EXP_CASE, "reduce_op": "add", **_WITH_SUMS}),
+    "activation_reduce": ({**_EXP_CASE, "reduce_res": Tensor(dtype=FLOAT32)},),
+    "all_gather": ({"srcs": (_IN_HBM,), "dsts": (_GATHERED,)},),
+    "all_gather_v": ({"srcs": (_IN_HBM,), "dsts": (_GATHERED,), "metadata_tensor": _V_METADATA},),
+    "all_reduce": (
+        _SAME_SHAPE,
+        {"srcs": (Tensor(_TILE_SHAPE),), "dsts": (Tensor(_TILE_SHAPE),)},
+    ),
+    "all_to_all": (_SAME_SHAPE,),
+    "all_to_all_v": ({**_SAME_SHAPE, "metadata_tensor": _V_METADATA},),
     "bn_aggr": ({"S": 2, "F": 6},),
-    "collective_permute": (_SAME,),
-    "collective_permute_implicit": ({"srcs_by_channel": (_FAR,), "dsts_by_channel": (_FAR,)},),
+    "collective_permute": (_SAME_SHAPE,),
+    "collective_permute_implicit": (
+        {"srcs_by_channel": (_IN_HBM,), "dsts_by_channel": (_IN_HBM,)},
+    ),
     "collective_permute_implicit_current_processing_rank_id": ({"dst": VirtualRegister(0)},),
     "collective_permute_implicit_reduce": (
         {
-            "srcs0_by_channel": (_FAR,),
-            "srcs1_by_channel": (_FAR,),
-            "dsts_by_channel": (_FAR,),
+            "srcs0_by_channel": (_IN_HBM,),
+            "srcs1_by_channel": (_IN_HBM,),
+            "dsts_by_channel": (_IN_HBM,),
         },
     ),
-    "core_barrier": ({"data": _FAR},),
+    "core_barrier": ({"data": _IN_HBM},),
     "dma_compute": (
-        {"dst": Tensor(_ROWS), "srcs": (Tensor(_ROWS), Tensor(_ROWS))},
-        {"dst": _FAR, "srcs": (_FAR, _FAR)},
+        {"dst": Tensor(_TILE_SHAPE), "srcs": (Tensor(_TILE_SHAPE), Tensor(_TILE_SHAPE))},
+        {"dst": _IN_HBM, "srcs": (_IN_HBM, _IN_HBM)},
     ),
     "dma_copy": (
-        {"dst": Tensor(_ROWS), "src": _FAR},
-        {"dst": Tensor(_ROWS), "src": _FAR, "dge_mode": DgeMode.hwdge},
+        {"dst": Tensor(_TILE_SHAPE), "src": _IN_HBM},
+        {"dst": Tensor(_TILE_SHAPE), "src": _IN_HBM, "dge_mode": DgeMode.hwdge},
     ),
     "dma_transpose": (
         {"dst": Tensor((_PARTITIONS, _COLUMNS)), "src": Tensor((_COLUMNS, _PARTITIONS), HBM)},
     ),
-    "exponential": ({}, _SUMMED),
+    "exponential": ({}, _WITH_SUMS),
     "local_gather": ({"num_elem_per_idx": 1},),
     "memset": ({}, {"value": 1}),
-    "nc_matmul": ({}, _WIDE, {**_PAIRED, "perf_mode": MatmulPerfMode.double_row}, _IDENTITY),
-    "nc_matmul_mx": (_SCALES,),
+    "nc_matmul": (
+        {},
+        _FLOAT32_INPUTS,
+        {**_DOUBLE_ROW, "perf_mode": MatmulPerfMode.double_row},
+        _TRANSPOSE,
+    ),
+    "nc_matmul_mx": (_MX_SCALES,),
     "nc_matmul_sparse": (
         {"T": _QUADRANT, "moving": Tensor((_PARTITIONS, 2, _COLUMNS)), "compress_ratio": 2},
     ),
@@ -153,25 +166,25 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
         {"F": _QUADRANT, "P": _QUADRANT},
     ),
     "nonzero_with_count": ({"N": _COLUMNS + 1},),
-    "quantize_mx": ({"dst_scale": Tensor((_PARTITIONS, _PACKED))},),
+    "quantize_mx": ({"dst_scale": Tensor((_PARTITIONS, _PACKED_COLUMNS))},),
     "rand_get_state": ({"F": 6}, {"F": 24}),
     "rand_set_state": ({"F": 6}, {"F": 24}),
     "range_select": ({}, {"reduce_res": Tensor(dtype=FLOAT32)}),
     "rank_id": ({"dst": VirtualRegister(0)},),
-    "reduce_scatter": ({"srcs": (_WHOLE,), "dsts": (_FAR,)},),
-    "register_load": ({"dst": VirtualRegister(0), "src": _ONE},),
+    "reduce_scatter": ({"srcs": (_GATHERED,), "dsts": (_IN_HBM,)},),
+    "register_load": ({"dst": VirtualRegister(0), "src": _ONE_INT32},),
     "register_move": ({"dst": VirtualRegister(0), "src": 1},),
-    "register_store": ({"dst": _ONE, "src": VirtualRegister(0)},),
-    "select_reduce": ({}, _SUMMED),
+    "register_store": ({"dst": _ONE_INT32, "src": VirtualRegister(0)},),
+    "select_reduce": ({}, _WITH_SUMS),
     "sendrecv": ({}, {"F": 256, "dma_engine": DmaEngine.gpsimd_dma}),
     "sequence_bounds": ({"D": 2 * _COLUMNS},),
-    "set_rng_seed": ({"src_seeds": _ONE},),
+    "set_rng_seed": ({"src_seeds": _ONE_INT32},),
     "tensor_copy_predicated": ({"src": Tensor()},),
     "tensor_reduce": ({"dst": Tensor((_PARTITIONS, 1))},),
     "tensor_scalar": ({"operand0": 2.0}, {"op0": "rsqrt"}),
     "tensor_scalar_reduce": ({"op0": "multiply", "operand0": 2.0},),
     "tensor_tensor": ({}, {"data2": Tensor(memory=PSUM)}, {"op": "power"}),
-    "topk": ({"K": _TOP, "F": _VALUES // 16, "n": _VALUES},),
+    "topk": ({"K": _TOP_COUNT, "F": _VALUE_COUNT // 16, "n": _VALUE_COUNT},),
 }
 """Opcode -> cases (axis lengths, tiles of operands, values of parameters), the usual one first."""
 
@@ -212,7 +225,7 @@ def _instance(declared: type[Instruction], case: Mapping[str, object]) -> Instru
         operand = declared.operands.get(field.name)
         setting = case.get(field.name, _parameter(field, operand))
         if setting is not MISSING:
-            values[field.name] = _filled(operand, setting, case) if operand else setting
+            values[field.name] = _fill_operand(operand, setting, case) if operand else setting
     maker: Any = declared
     instance: Instruction = maker(**values)
     return instance
@@ -223,28 +236,28 @@ def _parameter(field: Field[Any], operand: Operand | None) -> object:
     if field.default is not MISSING:
         return MISSING
     if operand is None or operand.is_immediate:
-        return _PARAMETERS.get(field.name, _NUMBER)
+        return _PARAMETERS.get(field.name, _IMMEDIATE)
     return Tensor()
 
 
-def _filled(operand: Operand, setting: object, case: Mapping[str, object]) -> object:
+def _fill_operand(operand: Operand, setting: object, case: Mapping[str, object]) -> object:
     """A tile for a `Tensor`, tiles for a tuple; a number unchanged."""
     if isinstance(setting, tuple):
-        return tuple(_filled(operand, item, case) for item in setting)
+        return tuple(_fill_operand(operand, item, case) for item in setting)
     if not isinstance(setting, Tensor):
         return setting
     shape = setting.shape or tuple(_length(axis, case) for axis in operand.axes)
-    dtype = setting.dtype or _usual(operand.dtypes, operand.memories)
+    dtype = setting.dtype or _usual_dtype(operand.dtypes, operand.memories)
     return tile(shape, dtype, setting.memory or operand.memories[0])
 
 
 def _length(axis: str, case: Mapping[str, object]) -> int:
-    length = case.get(axis, _LENGTHS[axis])
+    length = case.get(axis, _AXIS_LENGTHS[axis])
     assert isinstance(length, int)  # noqa: S101  the table above says so
     return length
 
 
-def _usual(legal: tuple[Dtype, ...], memories: tuple[Memory, ...]) -> Dtype:
+def _usual_dtype(legal: tuple[Dtype, ...], memories: tuple[Memory, ...]) -> Dtype:
     """bfloat16 where it is legal, float32 where it accumulates, else the first legal dtype."""
     if not legal:
         return FLOAT32 if memories == (PSUM,) else BFLOAT16

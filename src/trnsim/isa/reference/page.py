@@ -24,16 +24,16 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.reference.example import examples, on_engine
 from trnsim.memory import Tile
 
-_ACCESS: Final = {"read": "reads", "write": "writes", "update": "updates", "name": "names"}
-_NOTE: Final = "Note:"
-_SOURCE: Final = "Source:"
-_NS: Final = 1e9
-_LINE: Final = 100
-_WIDTH: Final = 88
-_NONE: Final = "-"
-_ISSUED: Final = "Before the slash: the time in a DMA queue."
-_MINIMUM: Final = "MIN_II is `minimum_interval_cycles`, what an instruction takes at least."
-_START: Final = (
+_ACCESS_WORDS: Final = {"read": "reads", "write": "writes", "update": "updates", "name": "names"}
+_NOTE_HEADING: Final = "Note:"
+_SOURCE_HEADING: Final = "Source:"
+_NS_PER_S: Final = 1e9
+_LINE_CHARS: Final = 100
+_LONGEST_VALUE_CHARS: Final = 88
+_EMPTY_CELL: Final = "-"
+_ISSUE_TIME_NOTE: Final = "Before the slash: the time in a DMA queue."
+_MIN_II_NOTE: Final = "MIN_II is `minimum_interval_cycles`, what an instruction takes at least."
+_START_PARTITION_RULE: Final = (
     "A tile of up to 32 partitions starts at partition 0, 32, 64 or 96, one of up to 64 at 0 or "
     "64, a longer one at 0."
 )
@@ -46,15 +46,15 @@ def page(declared: type[Instruction]) -> str:
     parts = [
         f"# {declared.opcode}\n\n{text.summary}",
         f"```python\n{call(declared)}\n```",
-        _part("Operands", _operands(declared)),
-        _part("Parameters", _parameters(declared)),
-        _part("State", _state(declared)),
-        _part("Where it runs", _engines(declared, instances)),
-        _part("Constraints", _constraints(declared)),
-        _part("Values", _values(declared, text)),
-        _part("Cost", _cost(declared, instances)),
-        _part("Approximate, open or contradictory", text.note),
-        _part("Source", f"{declared.source}. Class: `{_class_name(declared)}`."),
+        _section("Operands", _operands(declared)),
+        _section("Parameters", _parameters(declared)),
+        _section("State", _state(declared)),
+        _section("Where it runs", _engines(declared, instances)),
+        _section("Constraints", _constraints(declared)),
+        _section("Values", _values(declared, text)),
+        _section("Cost", _cost(declared, instances)),
+        _section("Approximate, open or contradictory", text.note),
+        _section("Source", f"{declared.source}. Class: `{_class_name(declared)}`."),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -67,9 +67,9 @@ def call(declared: type[Instruction]) -> str:
     name = f"{room}.{declared.opcode}"
     arguments = [_argument(field) for field in _call_fields(declared)]
     line = ", ".join(arguments)
-    if len(f"{name}({line})") <= _LINE:
+    if len(f"{name}({line})") <= _LINE_CHARS:
         return f"{name}({line})"
-    if len(f"    {line}") <= _LINE:
+    if len(f"    {line}") <= _LINE_CHARS:
         return f"{name}(\n    {line}\n)"
     return "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), ")"])
 
@@ -93,14 +93,16 @@ class _Docstring:
     """A docstring split into summary, body, and the sections `Note` and `Source`."""
 
     def __init__(self, text: str) -> None:
-        sections = re.split(rf"^({_NOTE}|{_SOURCE})", inspect.cleandoc(text), flags=re.MULTILINE)
+        sections = re.split(
+            rf"^({_NOTE_HEADING}|{_SOURCE_HEADING})", inspect.cleandoc(text), flags=re.MULTILINE
+        )
         first, *named = sections
         parts = dict(zip(named[::2], map(inspect.cleandoc, named[1::2]), strict=True))
         head, _, body = first.strip().partition("\n\n")
         self.summary = _markdown_of(head)
         self.body = _markdown_of(body)
-        self.note = _markdown_of(parts.get(_NOTE, ""))
-        self.source = _markdown_of(parts.get(_SOURCE, ""))
+        self.note = _markdown_of(parts.get(_NOTE_HEADING, ""))
+        self.source = _markdown_of(parts.get(_SOURCE_HEADING, ""))
 
 
 def _markdown_of(text: str) -> str:
@@ -108,7 +110,7 @@ def _markdown_of(text: str) -> str:
     return re.sub(r"`+([^`]+)`+", r"`\1`", text).strip()
 
 
-def _part(title: str, text: str) -> str:
+def _section(title: str, text: str) -> str:
     return f"## {title}\n\n{text}" if text else ""
 
 
@@ -142,7 +144,7 @@ def _enum_name(enumeration: type[Enum]) -> str:
 
 def _operands(declared: type[Instruction]) -> str:
     rows = [
-        (f"`{name}`", _ACCESS[operand.access], *_operand(operand))
+        (f"`{name}`", _ACCESS_WORDS[operand.access], *_operand(operand))
         for name, operand in declared.operands.items()
     ]
     header = ("operand", "access", "axes", "memory", "dtypes")
@@ -176,10 +178,10 @@ def _parameters(declared: type[Instruction]) -> str:
 def _state(declared: type[Instruction]) -> str:
     """The section on accesses beside tiles: registers, hidden state, other cores."""
     rows = [
-        (f"`{name}`, where it is a register", _ACCESS[access])
+        (f"`{name}`, where it is a register", _ACCESS_WORDS[access])
         for name, access in declared.registers.items()
     ]
-    rows += [(use.state.value, _ACCESS[use.access]) for use in declared.state]
+    rows += [(use.state.value, _ACCESS_WORDS[use.access]) for use in declared.state]
     if declared.meeting is not Instruction.meeting:
         rows.append(("the other cores of its group", "waits for"))
     return markdown_table(("state", "access"), rows) if rows else ""
@@ -205,7 +207,7 @@ def _may_name(declared: type[Instruction], engine: Engine) -> bool:
 
 def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
     rows = [
-        (engine.label, *("yes" if core in having else _NONE for core in cores()))
+        (engine.label, *("yes" if core in having else _EMPTY_CELL for core in cores()))
         for engine, having in _support(declared, instances).items()
     ]
     return markdown_table(("engine", *(core.name for core in cores())), rows)
@@ -252,7 +254,9 @@ def _constraints(declared: type[Instruction]) -> str:
     shared = sorted({axis for axis in axes if axes.count(axis) > 1} - {"1"})
     same = f"Axes of one letter have one length: {', '.join(shared)}." if shared else ""
     on_chip = any(m.is_on_chip for o in declared.operands.values() for m in o.memories)
-    start = _START if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
+    start = (
+        _START_PARTITION_RULE if on_chip and ON_PARTITIONS.intersection(declared.engines) else ""
+    )
     views = _views(declared) if on_chip else ""
     first = f"- {own.summary}\n{own.body}".strip() if is_own else ""
     family = _family_constraints(declared)
@@ -286,7 +290,7 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         (
             str(cases.index(described(i)) + 1),
             i.chosen_engine(cores()[-1]).label,
-            *(_price(i, core) for core in cores()),
+            *(_cost_in_ns(i, core) for core in cores()),
         )
         for i in legal
     ]
@@ -295,8 +299,8 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
         formula.summary,
         formula.body,
         f"Formula: {formula.source}" if formula.source else "",
-        _MINIMUM if "MIN_II" in f"{formula.summary} {formula.body}" else "",
-        _ISSUED if any(c and c.issue_s for c in costs) else "",
+        _MIN_II_NOTE if "MIN_II" in f"{formula.summary} {formula.body}" else "",
+        _ISSUE_TIME_NOTE if any(c and c.issue_s for c in costs) else "",
         "Initiation interval (the engine is busy) + latency until the result can be read:",
         markdown_table(("case", "engine", *(core.name for core in cores())), rows),
         "\n".join(f"{number}. {case}" for number, case in enumerate(cases, 1)),
@@ -305,12 +309,12 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _price(instance: Instruction, core: NeuronCore) -> str:
+def _cost_in_ns(instance: Instruction, core: NeuronCore) -> str:
     cost = priced(instance, core)
     if cost is None:
-        return _NONE
-    issue = f"{cost.issue_s * _NS:,.0f} / " if cost.issue_s else ""
-    return f"{issue}{cost.interval_s * _NS:,.0f} + {cost.latency_s * _NS:,.0f} ns"
+        return _EMPTY_CELL
+    issue = f"{cost.issue_s * _NS_PER_S:,.0f} / " if cost.issue_s else ""
+    return f"{issue}{cost.interval_s * _NS_PER_S:,.0f} + {cost.latency_s * _NS_PER_S:,.0f} ns"
 
 
 def described(instance: Instruction) -> str:
@@ -338,7 +342,7 @@ def _is_telling(field: Field[Any], value: object) -> bool:
 def _short(value: object) -> str:
     """A value as a kernel writes it, shortened if it is long."""
     text = _value(value)
-    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
+    return text if len(text) <= _LONGEST_VALUE_CHARS else f"{text[:_LONGEST_VALUE_CHARS]}..."
 
 
 def _facts(instances: Iterable[Instruction]) -> str:
@@ -370,9 +374,9 @@ def facts_read(instance: Instruction) -> set[str]:
 class _RecordingCore:
     """A proxy of a core that records which of its facts are read."""
 
-    def __init__(self, core: NeuronCore, read: set[str]) -> None:
+    def __init__(self, core: NeuronCore, facts_read: set[str]) -> None:
         self._core = core
-        self._read = read
+        self._read = facts_read
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._core, name)

@@ -16,7 +16,7 @@ from trnsim.jax.pjrt.structs import enumeration
 from trnsim.jax.pjrt.table import error_makers, slot
 
 _CODES: Final = enumeration("Error_Code")
-_KINDS: Final = (
+_CODE_NAMES: Final = (
     (OutOfMemory, "RESOURCE_EXHAUSTED"),
     (NotModelled, "UNIMPLEMENTED"),
     (IllegalInstruction, "UNIMPLEMENTED"),
@@ -25,8 +25,9 @@ _KINDS: Final = (
     (NotImplementedError, "UNIMPLEMENTED"),
     (KeyboardInterrupt, "CANCELLED"),
 )
-_WITH_CODE: Final = re.compile(rf"({'|'.join(_CODES)}): (.*)", re.DOTALL)
-_ROOM: Final = 4096
+_MESSAGE_WITH_CODE: Final = re.compile(rf"({'|'.join(_CODES)}): (.*)", re.DOTALL)
+_ERRORS_KEPT: Final = 4096
+"""The last errors that handles stand for; an earlier one is `_DROPPED_ERROR`."""
 
 
 class PjrtError(NamedTuple):
@@ -36,19 +37,19 @@ class PjrtError(NamedTuple):
     message: Text
 
 
-_errors: Final = Ring[PjrtError](_ROOM)
+_errors: Final = Ring[PjrtError](_ERRORS_KEPT)
 
 
 def code_and_message(error: BaseException) -> tuple[int, str]:
     """The code and the message of an exception."""
-    for kind, name in _KINDS:
-        if isinstance(error, kind):
-            return _CODES[name], str(error) or kind.__name__
-    match = _WITH_CODE.fullmatch(str(error))
+    for error_class, name in _CODE_NAMES:
+        if isinstance(error, error_class):
+            return _CODES[name], str(error) or error_class.__name__
+    match = _MESSAGE_WITH_CODE.fullmatch(str(error))
     if match:
         return _CODES[match[1]], match[2]
-    place = traceback.extract_tb(error.__traceback__)
-    where = f" at {place[-1].filename}:{place[-1].lineno}" if place else ""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return _CODES["INTERNAL"], f"{type(error).__name__}: {error}{where}"
 
 
@@ -67,13 +68,13 @@ error_makers.append(new_error)
 
 @slot("Error_Message", returns_error=False)
 def _message(args: Any) -> None:
-    error = _errors.get(args.error) or _FORGOTTEN
+    error = _errors.get(args.error) or _DROPPED_ERROR
     args.message, args.message_size = error.message.address, error.message.size
 
 
 @slot("Error_GetCode")
 def _code(args: Any) -> None:
-    args.code = (_errors.get(args.error) or _FORGOTTEN).code
+    args.code = (_errors.get(args.error) or _DROPPED_ERROR).code
 
 
 @slot("Error_ForEachPayload")
@@ -82,4 +83,6 @@ def _for_each_payload(args: Any) -> None:
     del args
 
 
-_FORGOTTEN: Final = PjrtError(_CODES["INTERNAL"], Text(f"one of more than {_ROOM} errors"))
+_DROPPED_ERROR: Final = PjrtError(
+    _CODES["INTERNAL"], Text(f"one of more than {_ERRORS_KEPT} errors")
+)

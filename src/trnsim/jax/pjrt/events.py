@@ -19,7 +19,8 @@ from trnsim.jax.pjrt.handles import Handle, Ring
 from trnsim.jax.pjrt.table import slot
 
 _OnReady: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_ROOM: Final = 1 << 16
+_EVENTS_KEPT: Final = 1 << 16
+"""The last events that handles stand for; an earlier one is `_DROPPED_EVENT`."""
 
 
 class PjrtEvent:
@@ -92,9 +93,9 @@ class _Waiter:
 
 
 _waiter: Final = _Waiter()
-_events: Final = Ring[PjrtEvent](_ROOM)
-_ready: Final = Handle()
-READY: Final = _ready.address
+_events: Final = Ring[PjrtEvent](_EVENTS_KEPT)
+_ready_handle: Final = Handle()
+READY: Final = _ready_handle.address
 """The event of every call that is done when it returns."""
 
 
@@ -118,10 +119,10 @@ def failed_event(error: BaseException) -> int:
 
 def _event(args: Any) -> PjrtEvent:
     """The event of a call; an event that the ring has dropped ended long ago."""
-    return _events.get(args.event) or _DONE
+    return _events.get(args.event) or _DROPPED_EVENT
 
 
-_DONE: Final = PjrtEvent(())
+_DROPPED_EVENT: Final = PjrtEvent(())
 
 
 @slot("Event_IsReady")

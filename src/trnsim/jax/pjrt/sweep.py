@@ -35,9 +35,10 @@ _ANYWHERE: Final = -1
 """In a place: at any instruction of the frame."""
 _IN_NO_FRAME: Final = (0, 0)
 """The place of a thread of C++, in which no Python runs."""
-_EVERY_BYTES: Final = 256 << 20
-_EVERY_BUFFERS: Final = 1024
-_MANY: Final = 1024
+_BYTES_BETWEEN_SWEEPS: Final = 256 << 20
+_LEAST_BUFFERS_BETWEEN_SWEEPS: Final = 1024
+_ENTRIES_BETWEEN_PRUNINGS: Final = 1024
+"""New entries of one place after which its old ones are dropped."""
 _YOUNG_S: Final = 60.0
 """How long a buffer that was never in an array is kept at a place that is being called again."""
 
@@ -50,14 +51,14 @@ class _Ledger:
     """Buffers made since the last sweep: bytes, number, and entries by thread and place.
 
     Attributes:
-        kept: how many buffers the last sweep left; as many again may be made before the next, so
-            that sweeping takes the same time for each.
+        kept_buffers: how many buffers the last sweep left; as many again may be made before the
+            next, so that sweeping takes the same time for each.
     """
 
     def __init__(self) -> None:
         self.nbytes = 0
         self.count = 0
-        self.kept = 0
+        self.kept_buffers = 0
         self.by_thread: defaultdict[int, dict[Place, _Entries]] = defaultdict(dict)
         self.lock = threading.RLock()
 
@@ -90,10 +91,12 @@ def track_buffer(buffer: Buffer, place: Place) -> None:
     buffers[buffer.address] = buffer
     _ledger.nbytes += buffer.nbytes
     _ledger.count += 1
-    if len(entries) % _MANY == 0:
+    if len(entries) % _ENTRIES_BETWEEN_PRUNINGS == 0:
         oldest = time.monotonic() - _YOUNG_S
         entries[:] = [entry for entry in entries if entry[0] > oldest]
-    if _ledger.nbytes > _EVERY_BYTES or _ledger.count > max(_EVERY_BUFFERS, _ledger.kept):
+    if _ledger.nbytes > _BYTES_BETWEEN_SWEEPS or _ledger.count > max(
+        _LEAST_BUFFERS_BETWEEN_SWEEPS, _ledger.kept_buffers
+    ):
         _forget_earlier_calls()
         sweep()
 
@@ -109,12 +112,12 @@ def _forget_earlier_calls() -> None:
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
     oldest = time.monotonic() - _YOUNG_S
     for place in [place for place in by_place if not _is_running(place, places)]:
-        if place != _IN_NO_FRAME or _youngest(by_place[place]) < oldest:
+        if place != _IN_NO_FRAME or _last_made_s(by_place[place]) < oldest:
             by_place.pop(place)
 
 
-def _youngest(entries: _Entries) -> float:
-    """The time at which the last of them was made."""
+def _last_made_s(entries: _Entries) -> float:
+    """The monotonic time in seconds at which the last of the entries was made; 0 without any."""
     return entries[-1][0] if entries else 0.0
 
 
@@ -134,7 +137,7 @@ def sweep() -> None:
             if address not in in_arrays and address not in in_calls:
                 buffers.pop(address, None)
         _ledger.nbytes = _ledger.count = 0
-        _ledger.kept = len(buffers)
+        _ledger.kept_buffers = len(buffers)
 
 
 def _array_handles() -> set[int] | None:
@@ -161,7 +164,7 @@ def _call_handles() -> set[int]:
                 handles.update(address for time_s, address in list(entries) if time_s > oldest)
         if (
             thread not in running
-            and max(map(_youngest, list(by_place.values())), default=0) < oldest
+            and max(map(_last_made_s, list(by_place.values())), default=0) < oldest
         ):
             _ledger.by_thread.pop(thread, None)  # it has ended
     return handles

@@ -21,9 +21,9 @@ from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Block, Op
 from trnsim.jax.stablehlo.scope import Scope, is_splat
 
-_FLOATS: Final = (-np.inf, -2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.0, np.inf, np.nan)
-_WHOLE: Final = (0, 1, 2, 3, 5, 100)
-_NEGATIVE: Final = (-1, -2, -100)
+_SAMPLE_FLOATS: Final = (-np.inf, -2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.0, np.inf, np.nan)
+_SAMPLE_INTEGERS: Final = (0, 1, 2, 3, 5, 100)
+_NEGATIVE_SAMPLE_INTEGERS: Final = (-1, -2, -100)
 
 
 @cache
@@ -31,14 +31,14 @@ def samples(dtype: str) -> Array:
     """Numbers of a dtype on which the functions differ."""
     type_ = TensorType((), dtype)
     if type_.is_floating:
-        numbers = round_to_dtype(np.array(_FLOATS), dtype)
+        numbers = round_to_dtype(np.array(_SAMPLE_FLOATS), dtype)
         doubles = numbers.astype(np.float64)
-        is_exact = np.isnan(doubles) | np.isin(doubles, _FLOATS)
+        is_exact = np.isnan(doubles) | np.isin(doubles, _SAMPLE_FLOATS)
         return np.asarray(numbers[is_exact])
     if dtype == "bool":
         return np.array([False, True])
-    signed = () if dtype.startswith("u") else _NEGATIVE
-    return np.array((*signed, *_WHOLE)).astype(dtype)
+    signed = () if dtype.startswith("u") else _NEGATIVE_SAMPLE_INTEGERS
+    return np.array((*signed, *_SAMPLE_INTEGERS)).astype(dtype)
 
 
 def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Array]:
@@ -53,7 +53,7 @@ def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Arr
     return [np.broadcast_to(array, shape) for array in arrays]
 
 
-def pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
+def sample_pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
     """All pairs of numbers of each type, for the left and the right arguments."""
     indices = [range(len(samples(dtype))) for dtype in dtypes]
     places = list(product(product(*indices), repeat=2))
@@ -75,11 +75,11 @@ def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) ->
     count = len(dtypes) // 2
     functions = list[str]()
     for place, dtype in enumerate(dtypes[:count]):
-        left, right = pairs([dtype])
+        left, right = sample_pairs([dtype])
         arguments = [_filler(filler_dtype, len(left[0])) for filler_dtype in dtypes]
         arguments[place], arguments[place + count] = left[0], right[0]
         (numbers,) = run_body(scope, block, arguments)[place : place + 1]
-        functions.append(_name_of(numbers, left[0], right[0], allowed, op.name))
+        functions.append(_function_name(numbers, left[0], right[0], allowed, op.name))
     if count > 1:
         _check_independent(scope, block, dtypes, op.name)
     return functions
@@ -94,7 +94,9 @@ def _filler(dtype: str, count: int, side: int = 0) -> Array:
     return np.broadcast_to(numbers[-2 if side == 0 else len(numbers) // 2], (count,)).copy()
 
 
-def _name_of(numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str) -> str:
+def _function_name(
+    numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str
+) -> str:
     extremes_first = sorted(allowed, key=lambda function: function not in _EXTREMES)
     for function in extremes_first if left.dtype == np.bool_ else allowed:
         with np.errstate(all="ignore"):
@@ -111,7 +113,7 @@ def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: 
     """Refuse a body of which a result depends on the operands of another result."""
     count = len(dtypes) // 2
     for place in range(count):
-        left, right = pairs([dtypes[place]])
+        left, right = sample_pairs([dtypes[place]])
         # Fillers on the left differ from those on the right, so that a choice between them shows.
         arguments = [_filler(dtype, len(left[0]), at // count) for at, dtype in enumerate(dtypes)]
         arguments[place], arguments[place + count] = left[0], right[0]
@@ -155,10 +157,10 @@ def extreme_of(scope: Scope, op: Op) -> str:
     """
     block = op.regions[0].blocks[0]
     dtypes = _argument_dtypes(block)
-    left, right = pairs([dtypes[0], dtypes[1]])
+    left, right = sample_pairs([dtypes[0], dtypes[1]])
     results = run_body(scope, block, [*left, *right])
     for name in ("maximum", "minimum"):
-        expected = _extremes(name, *left, *right)
+        expected = _extreme_and_place(name, *left, *right)
         if all(is_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)):
             return name
     raise NotModelled(
@@ -168,7 +170,7 @@ def extreme_of(scope: Scope, op: Op) -> str:
     )
 
 
-def _extremes(
+def _extreme_and_place(
     name: str, left: Array, left_place: Array, right: Array, right_place: Array
 ) -> tuple[Array, Array]:
     """The value and the place that argmax or argmin keeps of two."""
@@ -204,23 +206,28 @@ def order_of(scope: Scope, op: Op) -> Order:
     """
     block = op.regions[0].blocks[0]
     dtypes = _argument_dtypes(block)[::2]
-    key_dtypes = dtypes[:_KEYS]
-    left, right = pairs(key_dtypes)
+    key_dtypes = dtypes[:_MOST_KEYS]
+    left, right = sample_pairs(key_dtypes)
     arguments = list[Array]()
     for place, dtype in enumerate(dtypes):
         is_key = place < len(key_dtypes)
         arguments += [left[place], right[place]] if is_key else [_filler(dtype, len(left[0]))] * 2
     (before,) = run_body(scope, block, arguments)
     is_number = ~np.any([_is_nan(numbers) for numbers in (*left, *right)], axis=0)
-    for keys, rank in product(range(1, len(key_dtypes) + 1), (_ranked, _by_bits, _as_compared)):
-        first, second = ([rank(numbers) for numbers in side[:keys]] for side in (left, right))
+    for key_count, ranks in product(
+        range(1, len(key_dtypes) + 1), (_ranks, _ranks_by_bits, _compared_numbers)
+    ):
+        first, second = ([ranks(numbers) for numbers in side[:key_count]] for side in (left, right))
         up, down = (_is_before(first, second, is_descending=is_down) for is_down in (False, True))
         # LE and LT differ on equal keys, and both are an order; a comparison with NaN is none.
-        is_judged = is_number if rank is _as_compared else np.ones_like(is_number)
-        differ, alike = is_judged & (up | down), is_judged & ~(up | down)
+        is_judged = is_number if ranks is _compared_numbers else np.ones_like(is_number)
+        is_ordered, is_tied = is_judged & (up | down), is_judged & ~(up | down)
         for is_descending, expected in ((False, up), (True, down)):
-            if is_equal(before[differ], expected[differ]) and len({*before[alike].tolist()}) <= 1:
-                return Order(keys, is_descending, rank is _by_bits)
+            if (
+                is_equal(before[is_ordered], expected[is_ordered])
+                and len({*before[is_tied].tolist()}) <= 1
+            ):
+                return Order(key_count, is_descending, ranks is _ranks_by_bits)
     raise NotModelled(
         f"{op.name} whose body is no order by its first operands",
         fix="sort by LT, LE, GT or GE of the operands in turn",
@@ -228,7 +235,7 @@ def order_of(scope: Scope, op: Op) -> Order:
     )
 
 
-_KEYS: Final = 2
+_MOST_KEYS: Final = 2
 """Keys that are recognised at most: all pairs of their numbers are tried."""
 
 
@@ -241,18 +248,18 @@ def _is_before(left: Sequence[Array], right: Sequence[Array], *, is_descending: 
     return is_before
 
 
-def _ranked(numbers: Array) -> Array:
+def _ranks(numbers: Array) -> Array:
     """The rank of each number, NaN behind infinity, as `Sort` orders them."""
     wide = numbers.astype(np.float64)
     order = np.unique(wide[~np.isnan(wide)])
     return np.where(np.isnan(wide), len(order), np.searchsorted(order, wide))
 
 
-def _by_bits(numbers: Array) -> Array:
+def _ranks_by_bits(numbers: Array) -> Array:
     """The rank of each number by its bits, -0 before 0."""
     wide = numbers.astype(np.float64)
     is_minus = np.signbit(wide) & (wide == 0)
-    return np.asarray(_ranked(numbers) * 2 - is_minus)
+    return np.asarray(_ranks(numbers) * 2 - is_minus)
 
 
 def _is_nan(numbers: Array) -> Array:
@@ -260,6 +267,6 @@ def _is_nan(numbers: Array) -> Array:
     return np.asarray(np.isnan(numbers.astype(np.float64)))
 
 
-def _as_compared(numbers: Array) -> Array:
+def _compared_numbers(numbers: Array) -> Array:
     """Numbers as a comparison takes them: NaN is neither more nor less."""
     return np.asarray(widen(numbers))

@@ -24,7 +24,7 @@ from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat
 
-UNROLLED: Final = 50_000
+MOST_UNROLLED_OPERATIONS: Final = 50_000
 """Operations of all trips up to which a loop is unrolled."""
 
 
@@ -32,7 +32,7 @@ UNROLLED: Final = 50_000
 def call(scope: Scope, op: Op) -> Any:
     """The operations of a function, in the place of its call."""
     entries = [scope.entry(ssa) for ssa in op.operands]
-    return _unpacked(scope.call(mlir.symbol(op, "callee"), entries, scope.path.in_call(op)))
+    return _unpack(scope.call(mlir.symbol(op, "callee"), entries, scope.path.in_call(op)))
 
 
 @rule("stablehlo.composite", is_pure=False)
@@ -42,13 +42,13 @@ def composite(scope: Scope, op: Op) -> Any:
     if results is not None:
         return results
     entries = [scope.entry(ssa) for ssa in op.operands]
-    return _unpacked(scope.call(mlir.symbol(op, "decomposition"), entries, scope.path.in_call(op)))
+    return _unpack(scope.call(mlir.symbol(op, "decomposition"), entries, scope.path.in_call(op)))
 
 
 @rule("stablehlo.optimization_barrier", is_pure=False)
 def optimization_barrier(scope: Scope, op: Op) -> Any:
     """The operands: an order of operations is the compiler's to choose."""
-    return _unpacked([scope.entry(ssa) for ssa in op.operands])
+    return _unpack([scope.entry(ssa) for ssa in op.operands])
 
 
 @rule("mhlo.copy", is_pure=False)
@@ -76,7 +76,7 @@ def token(scope: Scope, op: Op) -> Entry:
     return ()
 
 
-def _unpacked(entries: Sequence[Entry]) -> Any:
+def _unpack(entries: Sequence[Entry]) -> Any:
     return entries[0] if len(entries) == 1 else tuple(entries)
 
 
@@ -86,21 +86,21 @@ def branches(scope: Scope, op: Op) -> Any:
     blocks = [region.blocks[0] for region in op.regions]
     constant = scope.constant_of(op.operands[0])
     if constant is not None:
-        return _unpacked(scope.run(blocks[_branch_number(op, constant, len(blocks))], []))
+        return _unpack(scope.run(blocks[_branch_number(op, constant, len(blocks))], []))
     parts = [_BlockGraph(scope, block, []) for block in blocks]
     shared = _SharedInputs(scope, parts)
     graphs = tuple(shared.graph(part, part.results) for part in parts)
     kind = If if op.name == "stablehlo.if" else Case
     selector = scope.value(op.operands[0])
     outer = [scope.tensor(entry) for entry in shared.outer]
-    return _unpacked(scope.graph.apply_to_all(kind(graphs), [selector, *outer]))
+    return _unpack(scope.graph.apply_to_all(kind(graphs), [selector, *outer]))
 
 
 def _branch_number(op: Op, predicate: Array, branch_count: int) -> int:
     if op.name == "stablehlo.if":
         return 0 if bool(predicate) else 1
-    place = int(predicate)
-    return place if 0 <= place < branch_count else branch_count - 1
+    number = int(predicate)
+    return number if 0 <= number < branch_count else branch_count - 1
 
 
 @rule("stablehlo.while", is_pure=False)
@@ -108,13 +108,13 @@ def loop(scope: Scope, op: Op) -> Any:
     """Trips one after the other where their number is known and they are few; else a loop."""
     condition, body = (region.blocks[0] for region in op.regions)
     entries = [scope.entry(ssa) for ssa in op.operands]
-    trips = _trips(scope, op)
-    if trips is not None and trips * _size(scope, body) <= UNROLLED:
-        return _unpacked(_unrolled(scope, (condition, body), entries, trips))
-    return _unpacked(_while_loop(scope, condition, body, entries, trips))
+    trips = _trip_count(scope, op)
+    if trips is not None and trips * _operation_count(scope, body) <= MOST_UNROLLED_OPERATIONS:
+        return _unpack(_unroll(scope, (condition, body), entries, trips))
+    return _unpack(_while_loop(scope, condition, body, entries, trips))
 
 
-def _unrolled(
+def _unroll(
     scope: Scope, blocks: tuple[Block, Block], entries: Sequence[Entry], trips: int
 ) -> Sequence[Entry]:
     """Every trip's operations, as long as the condition holds."""
@@ -129,7 +129,7 @@ def _unrolled(
     return entries
 
 
-def _trips(scope: Scope, op: Op) -> int | None:
+def _trip_count(scope: Scope, op: Op) -> int | None:
     """The trips of a loop that counts by a step up to a bound; None where they are not known."""
     condition, body = (region.blocks[0] for region in op.regions)
     comparison = condition.operations[len(condition.operations) - 1].operation.operands[0].owner
@@ -138,8 +138,8 @@ def _trips(scope: Scope, op: Op) -> int | None:
     counter = _counter(scope, comparison, condition, op)
     if counter is None:
         return None
-    place, start, bound, direction = counter
-    step = _step(body, place)
+    index, start, bound, direction = counter
+    step = _counter_step(body, index)
     holds = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal}
     if step is None or direction not in holds:
         return None
@@ -147,8 +147,8 @@ def _trips(scope: Scope, op: Op) -> int | None:
         return 0
     if (step > 0) != direction.startswith("L"):
         return None
-    reach = abs(bound - start) + (1 if direction.endswith("E") else 0)
-    return -(-reach // abs(step))
+    distance = abs(bound - start) + (1 if direction.endswith("E") else 0)
+    return -(-distance // abs(step))
 
 
 def _counter(
@@ -163,55 +163,60 @@ def _counter(
         direction = direction.translate(str.maketrans("LG", "GL"))
     if sides[0] not in arguments or not _is_integer(sides[0]):
         return None
-    place = arguments.index(sides[0])
-    start, bound = scope.constant_of(op.operands[place]), _bound(scope, sides[1], arguments, op)
+    index = arguments.index(sides[0])
+    start, bound = (
+        scope.constant_of(op.operands[index]),
+        _constant_bound(scope, sides[1], arguments, op),
+    )
     if start is None or bound is None or start.size != 1 or bound.size != 1:
         return None
-    return place, int(start), int(bound), direction
+    return index, int(start), int(bound), direction
 
 
 def _is_integer(ssa: Ssa) -> bool:
     return "int" in mlir.element_type(ssa.type)
 
 
-def _bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Array | None:
+def _constant_bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Array | None:
     """The numbers of a bound: a constant, a value around the loop, or one that no trip changes."""
     maker = ssa.owner
     if getattr(maker, "name", "") == "stablehlo.constant":
         return mlir.constant(maker)
     if ssa in arguments:
-        place = arguments.index(ssa)
+        index = arguments.index(ssa)
         body = op.regions[1].blocks[0]
-        after = body.operations[len(body.operations) - 1].operation.operands[place]
-        return scope.constant_of(op.operands[place]) if after == body.arguments[place] else None
+        after = body.operations[len(body.operations) - 1].operation.operands[index]
+        return scope.constant_of(op.operands[index]) if after == body.arguments[index] else None
     return scope.constant_of(ssa) if scope.has(ssa) else None
 
 
-def _step(body: Block, place: int) -> int | None:
+def _counter_step(body: Block, index: int) -> int | None:
     """The change of a counter in a trip; None where it is not known."""
-    maker = body.operations[len(body.operations) - 1].operation.operands[place].owner
+    maker = body.operations[len(body.operations) - 1].operation.operands[index].owner
     name = getattr(maker, "name", "")
     if name not in ("stablehlo.add", "stablehlo.subtract"):
         return None
-    own = body.arguments[place]
-    sides = [ssa for ssa in maker.operands if ssa != own]
+    counter = body.arguments[index]
+    sides = [ssa for ssa in maker.operands if ssa != counter]
     if len(sides) != 1 or getattr(sides[0].owner, "name", "") != "stablehlo.constant":
         return None
-    if name == "stablehlo.subtract" and maker.operands[0] != own:
+    if name == "stablehlo.subtract" and maker.operands[0] != counter:
         return None
     step = int(mlir.constant(sides[0].owner))
     return step if name == "stablehlo.add" else -step
 
 
-def _size(scope: Scope, block: Block) -> int:
+def _operation_count(scope: Scope, block: Block) -> int:
     """The operations of a block, those of functions that it calls and of loops within included."""
     total = 0
     for view in block.operations:
         op = view.operation
-        total += 1 + sum(_size(scope, inner.blocks[0]) for inner in op.regions if len(inner.blocks))
+        total += 1 + sum(
+            _operation_count(scope, inner.blocks[0]) for inner in op.regions if len(inner.blocks)
+        )
         if op.name == "func.call":
             callee = scope.target.functions[mlir.symbol(op, "callee")]
-            total += _size(scope, callee.regions[0].blocks[0])
+            total += _operation_count(scope, callee.regions[0].blocks[0])
     return total
 
 
@@ -222,11 +227,13 @@ def _while_loop(
     carried = [scope.tensor(entry) for entry in entries]
     parts = [_BlockGraph(scope, block, carried) for block in (condition, body)]
     shared = _SharedInputs(scope, parts)
-    test = shared.graph(parts[0], parts[0].results)
-    kept = shared.inputs(parts[1])
-    step = shared.graph(parts[1], [*parts[1].results, *kept])
+    condition_graph = shared.graph(parts[0], parts[0].results)
+    unchanged = shared.inputs(parts[1])
+    body_graph = shared.graph(parts[1], [*parts[1].results, *unchanged])
     outer = [scope.tensor(entry) for entry in shared.outer]
-    results = scope.graph.apply_to_all(While(test, step, trips), [*carried, *outer])
+    results = scope.graph.apply_to_all(
+        While(condition_graph, body_graph, trips), [*carried, *outer]
+    )
     return results[: len(carried)]
 
 
@@ -236,28 +243,28 @@ class _BlockGraph:
 
     Attributes:
         scope: of the block, with the graph.
-        own: the graph's inputs for the values carried from trip to trip.
-        read: the graph's inputs for the values outside that the block reads.
+        carried_inputs: the graph's inputs for the values carried from trip to trip.
+        outside_inputs: the graph's inputs for the values outside that the block reads.
         results: the values that the block returns.
     """
 
     def __init__(self, outside: Scope, block: Block, carried: Sequence[Value]) -> None:
         self.scope = Scope(outside.target.empty_target(), outside)
         graph = self.scope.graph
-        self.own = [graph.input(value.shape, value.dtype) for value in carried]
-        self.read: dict[Ssa, Value] = {}
+        self.carried_inputs = [graph.input(value.shape, value.dtype) for value in carried]
+        self.outside_inputs: dict[Ssa, Value] = {}
         for ssa in dict.fromkeys(_free_values(block, outside)):
             entry = outside.entry(ssa)
             if not (isinstance(entry, np.ndarray) and is_splat(entry)):
                 value = outside.tensor(entry)
-                self.read[ssa] = graph.input(value.shape, value.dtype)
-                self.scope.bind(ssa, self.read[ssa])
-        results = self.scope.run(block, self.own)
+                self.outside_inputs[ssa] = graph.input(value.shape, value.dtype)
+                self.scope.bind(ssa, self.outside_inputs[ssa])
+        results = self.scope.run(block, self.carried_inputs)
         self.results = [self.scope.tensor(result) for result in results]
 
     @property
     def constants(self) -> dict[int, Array]:
-        """Its inputs that hold constants."""
+        """The constants that inputs of the graph hold, by the number of the input."""
         return self.scope.target.constants
 
 
@@ -269,10 +276,10 @@ class _SharedInputs:
     """
 
     def __init__(self, scope: Scope, parts: Sequence[_BlockGraph]) -> None:
-        self._ssas = list(dict.fromkeys(ssa for part in parts for ssa in part.read))
-        self._numbers = [numbers for part in parts for numbers in part.constants.values()]
+        self._ssas = list(dict.fromkeys(ssa for part in parts for ssa in part.outside_inputs))
+        self._constants = [numbers for part in parts for numbers in part.constants.values()]
         self._scope = scope
-        self.outer: list[Entry] = [*map(scope.entry, self._ssas), *self._numbers]
+        self.outer: list[Entry] = [*map(scope.entry, self._ssas), *self._constants]
 
     def inputs(self, part: _BlockGraph) -> list[Value]:
         """A part's inputs for all values that any part reads from outside."""
@@ -280,16 +287,16 @@ class _SharedInputs:
         numbers = {id(array): number for number, array in part.constants.items()}
         values = {value.number: value for value in graph.inputs}
         for ssa in self._ssas:
-            if ssa not in part.read:
+            if ssa not in part.outside_inputs:
                 type_ = mlir.tensor_type(ssa.type)
-                part.read[ssa] = graph.input(type_.shape, type_.dtype)
-            inputs.append(part.read[ssa])
-        for array in self._numbers:
+                part.outside_inputs[ssa] = graph.input(type_.shape, type_.dtype)
+            inputs.append(part.outside_inputs[ssa])
+        for array in self._constants:
             number = numbers.get(id(array))
-            inputs.append(values[number] if number is not None else self._added_input(part, array))
+            inputs.append(values[number] if number is not None else self._add_input(part, array))
         return inputs
 
-    def _added_input(self, part: _BlockGraph, array: Array) -> Value:
+    def _add_input(self, part: _BlockGraph, array: Array) -> Value:
         """An input of a part for numbers that another part reads."""
         value = part.scope.graph.input(array.shape, array.dtype.name)
         part.constants[value.number] = array
@@ -299,7 +306,7 @@ class _SharedInputs:
         """A part's graph, with all inputs in one order."""
         shared = self.inputs(part)
         graph = part.scope.graph
-        graph.inputs, graph.outputs = [*part.own, *shared], list(results)
+        graph.inputs, graph.outputs = [*part.carried_inputs, *shared], list(results)
         graph.prune()
         return graph
 

@@ -30,7 +30,7 @@ _ELEMENTWISE: Final = frozenset(
     )
 )
 """Elementwise operations whose rules are not `is_by_parts`."""
-_NUMBERS: Final = (0.0, 0.5, 1.0, 3.0)
+_SAMPLE_NUMBERS: Final = (0.0, 0.5, 1.0, 3.0)
 _ROUNDING: Final = 2.0**-2
 """Error of a dtype of few bits after two steps; another order of subtractions differs by more."""
 
@@ -61,7 +61,7 @@ def _is_associative(scope: Scope, block: Block) -> bool:
     dtype = mlir.tensor_type(block.arguments[0].type).dtype
     first, second, third = (
         round_to_dtype(np.array(side), dtype)
-        for side in zip(*product(_NUMBERS, repeat=3), strict=True)
+        for side in zip(*product(_SAMPLE_NUMBERS, repeat=3), strict=True)
     )
     (left,) = bodies.run_body(scope, block, [first, second])
     (right,) = bodies.run_body(scope, block, [second, third])
@@ -75,15 +75,15 @@ def reduce_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     """All elements along an operation's dimensions, combined in order."""
     check_foldable(scope, op)
     dims = mlir.ints(op, "dimensions")
-    kept = [dim for dim in range(len(value.shape)) if dim not in dims]
-    row = scope.graph.transpose(value, [*kept, *sorted(dims)])
-    lengths = tuple(value.shape[dim] for dim in kept)
+    kept_dims = [dim for dim in range(len(value.shape)) if dim not in dims]
+    row = scope.graph.transpose(value, [*kept_dims, *sorted(dims)])
+    lengths = tuple(value.shape[dim] for dim in kept_dims)
     row = scope.graph.reshape(row, (*lengths, prod(value.shape[dim] for dim in dims)))
     while row.shape[-1] > 1:
         row = _combine_neighbours(scope, op, row)
     if not row.shape[-1]:
         return scope.graph.broadcast_in_dim(scope.value(start), lengths, ())
-    return combined_with_start(scope, op, scope.graph.reshape(row, lengths), start)
+    return combine_with_start(scope, op, scope.graph.reshape(row, lengths), start)
 
 
 def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
@@ -115,10 +115,10 @@ def scan_by_body(
         rest = scope.cut(value, dim, n - reach if is_backward else 0, reach)
         value = scope.graph.concatenate([both, rest] if is_backward else [rest, both], dim)
         reach *= 2
-    return combined_with_start(scope, op, value, start)
+    return combine_with_start(scope, op, value, start)
 
 
-def combined_with_start(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
+def combine_with_start(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
     """The start of a reduction combined with each element."""
     first = scope.graph.broadcast_in_dim(scope.value(start), value.shape, ())
     return _apply_body(scope, op, first, value)

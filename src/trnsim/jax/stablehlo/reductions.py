@@ -25,7 +25,7 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
 from trnsim.jax.stablehlo.shapes import reversed_
 
-_VARIADIC = "of several operands argmax, argmin, and bodies that keep them apart"
+_VARIADIC_LIMITS = "of several operands argmax, argmin, and bodies that keep them apart"
 
 
 def _body_functions(scope: Scope, op: Op) -> list[str]:
@@ -42,7 +42,7 @@ def _body_functions(scope: Scope, op: Op) -> list[str]:
         return [""]
 
 
-@rule("stablehlo.reduce", limits=_VARIADIC)
+@rule("stablehlo.reduce", limits=_VARIADIC_LIMITS)
 def reduce(scope: Scope, op: Op) -> Entry:
     """Each operand by its function, or by its body; values with places as argmax or argmin."""
     count = len(op.operands) // 2
@@ -66,24 +66,24 @@ def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
     """A result combined with the start of the reduction, unless that is neutral."""
     constant = scope.constant_of(start)
     if constant is not None and is_splat(constant):
-        kind = result.type.numpy_dtype()
-        if splat_value(constant) == float(neutral(name, kind)) or _is_lowest(name, constant):
+        dtype = result.type.numpy_dtype()
+        if splat_value(constant) == float(neutral(name, dtype)) or _is_lowest(name, constant):
             return result
     first = scope.operand(start)
     if isinstance(first, Value):
         first = scope.graph.broadcast_in_dim(first, result.shape, ())
-    return _combined(scope, name, result, first)
+    return _combine(scope, name, result, first)
 
 
-def _combined(scope: Scope, name: str, result: Value, first: Any) -> Value:
+def _combine(scope: Scope, name: str, result: Value, first: Any) -> Value:
     value: Value = applied(scope, name, result, first, dtype=result.dtype)
     return value
 
 
 def _is_lowest(name: str, numbers: Any) -> bool:
     """True if a maximum starts at -inf, or a minimum at inf."""
-    kind = numbers.dtype
-    if kind.kind in "iub" or name not in ("maximum", "minimum"):
+    dtype = numbers.dtype
+    if dtype.kind in "iub" or name not in ("maximum", "minimum"):
         return False
     return bool(np.isinf(numbers.astype(np.float64)).all()) and (
         (splat_value(numbers) < 0) == (name == "maximum")
@@ -140,9 +140,9 @@ def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Valu
     name, graph = extreme_of(scope, op), scope.graph
     value, number = (scope.value(ssa) for ssa in op.operands[:2])
     extreme = graph.reduce(name, value, dims)
-    kept = [dim for dim in range(len(value.shape)) if dim not in dims]
-    wide = graph.broadcast_in_dim(extreme, value.shape, kept)
-    is_extreme = graph.elementwise("compare", value, wide, direction="EQ")
+    kept_dims = [dim for dim in range(len(value.shape)) if dim not in dims]
+    broadcast_extreme = graph.broadcast_in_dim(extreme, value.shape, kept_dims)
+    is_extreme = graph.elementwise("compare", value, broadcast_extreme, direction="EQ")
     if value.type.is_floating:  # of several NaN, the first
         is_nan = graph.elementwise("compare", value, value, direction="NE")
         is_extreme = graph.elementwise("or", is_extreme, is_nan)
@@ -159,7 +159,7 @@ def reduce_window(scope: Scope, op: Op) -> Entry:
     """Each window by its function; windows that grow from one end are running results."""
     count = len(op.operands) // 2
     results = [
-        _windowed(scope, op, name, scope.value(ssa), start)
+        _reduce_windows(scope, op, name, scope.value(ssa), start)
         for name, ssa, start in zip(
             _body_functions(scope, op), op.operands[:count], op.operands[count:], strict=True
         )
@@ -167,7 +167,7 @@ def reduce_window(scope: Scope, op: Op) -> Entry:
     return results[0] if count == 1 else tuple(results)
 
 
-def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Value:
+def _reduce_windows(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Value:
     operation, gaps = _windows(op, name, len(value.shape))
     if not name:
         return _running_by_body(scope, op, value, start)
@@ -178,7 +178,7 @@ def _windowed(scope: Scope, op: Op, name: str, value: Value, start: Ssa) -> Valu
     dim = _grows_along(operation, value.shape)
     if dim is None:
         return _with_start(scope, name, scope.graph.apply(operation, value), start)
-    running = _running(scope, name, value, dim, is_backward=operation.low[dim] == 0)
+    running = _running_results(scope, name, value, dim, is_backward=operation.low[dim] == 0)
     return _with_start(scope, name, running, start)
 
 
@@ -200,9 +200,9 @@ def _running_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
         NotModelled: for other windows.
     """
     operation, gaps = _windows(op, "", len(value.shape))
-    is_each = {*operation.lengths, *operation.strides} == {1}
-    if is_each and not any((*gaps, *operation.low, *operation.high)):
-        return folds.combined_with_start(scope, op, value, start)
+    is_one_element = {*operation.lengths, *operation.strides} == {1}
+    if is_one_element and not any((*gaps, *operation.low, *operation.high)):
+        return folds.combine_with_start(scope, op, value, start)
     dim = None if any(gaps) else _grows_along(operation, value.shape)
     if dim is None:
         raise NotModelled(
@@ -224,7 +224,9 @@ def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
     return dim if beyond and op.lengths[dim] == shape[dim] and not any(others) else None
 
 
-def _running(scope: Scope, name: str, value: Value, dim: int, *, is_backward: bool) -> Value:
+def _running_results(
+    scope: Scope, name: str, value: Value, dim: int, *, is_backward: bool
+) -> Value:
     """Running results along a dimension, from its first or its last element."""
     row = move_dim(scope.b, value, dim, -1)
     last = [len(row.shape) - 1]
@@ -247,7 +249,7 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
     value, source = (scope.value(ssa) for ssa in op.operands[:2])
     first, second = (region.blocks[0] for region in op.regions)
     direction = _selected_extreme(first)
-    if direction is None or [view.operation.name for view in second.operations][:1] != _ADDED:
+    if direction is None or [view.operation.name for view in second.operations][:1] != _ADDITION:
         raise NotModelled(f"{op.name} with other bodies than GE or LE, and an addition")
     ones = (1,) * len(value.shape)
     sides = mlir.matrix(op, "padding") or [[0, 0]] * len(value.shape)
@@ -262,7 +264,7 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
     return _with_start(scope, "add", scattered, op.operands[2])
 
 
-_ADDED = ["stablehlo.add"]
+_ADDITION = ["stablehlo.add"]
 
 
 def _selected_extreme(block: Any) -> str | None:
@@ -288,11 +290,13 @@ def sort(scope: Scope, op: Op) -> Entry:
             first = in_total_order(scope, values[key]) if order.is_total else values[key]
             operands = values if first is not values[key] else [*values[:key], *values[key + 1 :]]
             ordered = list(scope.graph.apply_to_all(operation, [first, *operands]))
-            values = ordered[1:] if first is not values[key] else _put(ordered[1:], key, ordered[0])
+            values = (
+                ordered[1:] if first is not values[key] else _insert(ordered[1:], key, ordered[0])
+            )
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _put(values: list[Value], place: int, value: Value) -> list[Value]:
+def _insert(values: list[Value], place: int, value: Value) -> list[Value]:
     """Values with one more inserted at a place."""
     return [*values[:place], value, *values[place:]]
 

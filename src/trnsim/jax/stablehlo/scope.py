@@ -26,12 +26,12 @@ from trnsim.jax.stablehlo.stack import Part, Stack
 Entry = Any
 """A value of MLIR in an import: a tensor of the graph, a constant, parts, words, or a tuple."""
 
-_ENDS: Final = ("func.return", "stablehlo.return", "sdy.return")
-_FOLDED: Final = 4096
+_TERMINATORS: Final = ("func.return", "stablehlo.return", "sdy.return")
+_MOST_FOLDED_ELEMENTS: Final = 4096
 """Elements of constants up to which an operation on them is evaluated at import."""
 
 
-_PARTS: Final = 256
+_MOST_PARTS: Final = 256
 """Parts of a tensor up to which an operation on its elements is computed part by part."""
 
 
@@ -132,9 +132,9 @@ class Scope:
         if isinstance(entry, Value):
             return entry
         if isinstance(entry, Stack):
-            return self._concatenated(entry)
+            return self._concatenate_parts(entry)
         if isinstance(entry, np.ndarray):
-            return self._materialized(entry)
+            return self._materialize(entry)
         raise NotModelled(f"{type(entry).__name__.lower()} where a tensor is read")
 
     def operand(self, ssa: Ssa) -> Value | float:
@@ -147,9 +147,9 @@ class Scope:
         entry = self.entry(ssa)
         return entry if isinstance(entry, np.ndarray) else None
 
-    def result(self, op: Op, place: int = 0) -> TensorType:
+    def result(self, op: Op, index: int = 0) -> TensorType:
         """The type of an operation's result."""
-        return mlir.tensor_type(op.results[place].type)
+        return mlir.tensor_type(op.results[index].type)
 
     def run(self, block: Block, entries: Sequence[Entry], path: Path | None = None) -> list[Entry]:
         """The entries that a block returns; its operations are added to the graph."""
@@ -158,7 +158,7 @@ class Scope:
             inner.bind(argument, entry)
         for op in block.operations:
             operation = op.operation
-            if operation.name in _ENDS:
+            if operation.name in _TERMINATORS:
                 return [inner.entry(value) for value in operation.operands]
             inner.add(operation)
         return []
@@ -207,17 +207,17 @@ class Scope:
         stacks = [stack for stack in entries if isinstance(stack, Stack)]
         if not stacks or any(stack.cuts != stacks[0].cuts for stack in stacks[1:]):
             return None
-        return stacks[0] if len(stacks[0].parts) <= _PARTS else None
+        return stacks[0] if len(stacks[0].parts) <= _MOST_PARTS else None
 
     def _build_by_parts(self, op: Op, rule: Rule, stack: Stack) -> Stack:
         """The result of an elementwise operation, built part by part."""
-        parts, first = list[Part](), 0
+        parts, start = list[Part](), 0
         for part in stack.parts:
             scratch = Scope(self.target, self)
             for value in op.operands:
-                scratch.bind(value, self._part(self.entry(value), stack.dim, first, part.length))
+                scratch.bind(value, self._part(self.entry(value), stack.dim, start, part.length))
             parts.append(Part(rule.build(scratch, op), 0, part.length))
-            first += part.length
+            start += part.length
         return Stack(self.result(op), stack.dim, tuple(parts))
 
     def _part(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
@@ -231,14 +231,19 @@ class Scope:
         """The result of an operation on constants: evaluated if they are small or splats."""
         sizes = [len(array.ravel()[:1]) if is_splat(array) else array.size for array in arrays]
         shape = mlir.shape_of(op.results[0].type)
-        is_small = int(np.prod(shape)) <= _FOLDED and max(array.size for array in arrays) <= _FOLDED
+        is_small = (
+            int(np.prod(shape)) <= _MOST_FOLDED_ELEMENTS
+            and max(array.size for array in arrays) <= _MOST_FOLDED_ELEMENTS
+        )
         types = [*(array.dtype.name for array in arrays), mlir.element_type(op.results[0].type)]
-        is_ours = all(name in ELEMENT_TYPES for name in types) and len(op.results) == 1
-        is_flat = all(size <= 1 for size in sizes) and all(array.shape == shape for array in arrays)
-        if not is_ours or not (is_small or is_flat) or not np.prod(shape):
+        has_graph_types = all(name in ELEMENT_TYPES for name in types) and len(op.results) == 1
+        are_splats = all(size <= 1 for size in sizes) and all(
+            array.shape == shape for array in arrays
+        )
+        if not has_graph_types or not (is_small or are_splats) or not np.prod(shape):
             return rule.build(self, op)
         scratch = Scope(self.target.empty_target(), self)
-        inputs = [array.ravel()[:1] if is_flat and not is_small else array for array in arrays]
+        inputs = [array.ravel()[:1] if are_splats and not is_small else array for array in arrays]
         for ssa, array in zip(op.operands, inputs, strict=True):
             scratch.bind(ssa, scratch.graph.input(array.shape, array.dtype.name))
         result = rule.build(scratch, op)
@@ -256,7 +261,7 @@ class Scope:
         outer = Scope(self.target, None, path)
         return outer.run(function.regions[0].blocks[0], entries)
 
-    def _materialized(self, numbers: Array) -> Value:
+    def _materialize(self, numbers: Array) -> Value:
         """A constant as a tensor of the graph: an operation for a splat, else an input."""
         type_ = TensorType(numbers.shape, numbers.dtype.name)
         if type_.dtype not in ELEMENT_TYPES:
@@ -265,20 +270,24 @@ class Scope:
             )
         if is_splat(numbers) or not numbers.size:
             return self.graph.constant(splat_value(numbers) if numbers.size else 0.0, type_)
-        kept = [dim for dim, step in enumerate(numbers.strides) if step or type_.shape[dim] == 1]
-        table = numbers[tuple(slice(None) if dim in kept else 0 for dim in range(numbers.ndim))]
-        return self.graph.broadcast_in_dim(self._constant_input(table), type_.shape, kept)
+        stored_dims = [
+            dim for dim, step in enumerate(numbers.strides) if step or type_.shape[dim] == 1
+        ]
+        table = numbers[
+            tuple(slice(None) if dim in stored_dims else 0 for dim in range(numbers.ndim))
+        ]
+        return self.graph.broadcast_in_dim(self._constant_input(table), type_.shape, stored_dims)
 
     def _constant_input(self, numbers: Array) -> Value:
         """The input of the graph that holds a constant; one input for the same memory."""
-        place = numbers.__array_interface__["data"][0], numbers.shape, numbers.strides
-        if place not in self.target.tables:
+        memory = numbers.__array_interface__["data"][0], numbers.shape, numbers.strides
+        if memory not in self.target.tables:
             value = self.graph.input(numbers.shape, numbers.dtype.name)
             self.target.constants[value.number] = numbers
-            self.target.tables[place] = value
-        return self.target.tables[place]
+            self.target.tables[memory] = value
+        return self.target.tables[memory]
 
-    def _concatenated(self, stack: Stack) -> Value:
+    def _concatenate_parts(self, stack: Stack) -> Value:
         """A stack as one tensor: its parts concatenated."""
         self.graph.came_from = stack.origin or self.graph.came_from
         parts = [self.cut(part.entry, stack.dim, part.start, part.length) for part in stack.parts]

@@ -17,7 +17,7 @@ from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, Share, compact, is_splat, splat_value
 from trnsim.jax.stablehlo.stack import Stack
-from trnsim.jax.stablehlo.wide import Wide, reshaped, wide_iota
+from trnsim.jax.stablehlo.wide import Wide, reshape_wide, wide_iota
 
 
 @rule("stablehlo.constant", is_pure=False)
@@ -61,7 +61,7 @@ def broadcast(scope: Scope, op: Op) -> Entry:
 def broadcast_entry(scope: Scope, entry: Entry, shape: Sequence[int], dims: Sequence[int]) -> Entry:
     """An entry with its dimension i as dimension ``dims[i]`` of a shape."""
     if isinstance(entry, Wide):
-        return reshaped(entry, lambda word: broadcast_entry(scope, word, shape, dims))
+        return reshape_wide(entry, lambda word: broadcast_entry(scope, word, shape, dims))
     if isinstance(entry, np.ndarray):
         return _broadcast_constant(entry, shape, dims)
     value = scope.tensor(entry)
@@ -85,7 +85,7 @@ def reshape(scope: Scope, op: Op) -> Entry:
     """The same elements in row-major order."""
     entry, shape = scope.entry(op.operands[0]), mlir.shape_of(op.results[0].type)
     if isinstance(entry, Wide):
-        return reshaped(entry, lambda word: scope.graph.reshape(word, shape))
+        return reshape_wide(entry, lambda word: scope.graph.reshape(word, shape))
     if isinstance(entry, np.ndarray):
         is_flat = is_splat(entry) and entry.size
         return np.broadcast_to(entry[(0,) * entry.ndim], shape) if is_flat else entry.reshape(shape)
@@ -165,7 +165,7 @@ def cut(
     strides = tuple(steps) or (1,) * len(shape)
     if isinstance(entry, Wide):
         change = partial(scope.graph.slice, starts=starts, shape=shape, strides=strides)
-        return reshaped(entry, change)
+        return reshape_wide(entry, change)
     if isinstance(entry, np.ndarray):
         parts = zip(starts, shape, strides, strict=True)
         return entry[tuple(slice(s, s + n * step, step) for s, n, step in parts)]

@@ -64,12 +64,12 @@ class Stack:
 
     def within(self, start: int, length: int) -> tuple[Part, ...]:
         """The parts of a run of places."""
-        parts, at = list[Part](), 0
+        parts, part_start = list[Part](), 0
         for part in self.parts:
-            first, last = max(start, at), min(start + length, at + part.length)
+            first, last = max(start, part_start), min(start + length, part_start + part.length)
             if first < last:
-                parts.append(part.cut(first - at, last - first))
-            at += part.length
+                parts.append(part.cut(first - part_start, last - first))
+            part_start += part.length
         return tuple(parts)
 
     def updated(self, entry: Any, start: int, length: int) -> Stack:
@@ -84,5 +84,5 @@ class Stack:
 
     def sliced(self, start: int, shape: Sequence[int]) -> Stack:
         """The stack of a run of places."""
-        kept = self.within(start, shape[self.dim])
-        return Stack(TensorType(tuple(shape), self.type.dtype), self.dim, kept)
+        parts = self.within(start, shape[self.dim])
+        return Stack(TensorType(tuple(shape), self.type.dtype), self.dim, parts)

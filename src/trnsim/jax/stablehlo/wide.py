@@ -16,8 +16,9 @@ from trnsim.errors import NotModelled
 from trnsim.graph import TensorType, Value
 from trnsim.jax.stablehlo.scope import Scope
 
-_BITS: Final = 32
-_WORD: Final = 2**_BITS
+_WORD_BITS: Final = 32
+_WORD_VALUES: Final = 2**_WORD_BITS
+"""How many numbers a word can hold: the first that it cannot."""
 _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
 
 
@@ -61,7 +62,7 @@ def wide_iota(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
     return Wide(places, None, max(shape[dim], 1))
 
 
-def reshaped(wide: Wide, change: Callable[[Value], Value]) -> Wide:
+def reshape_wide(wide: Wide, change: Callable[[Value], Value]) -> Wide:
     """The same integers in another shape."""
     high = None if wide.high is None else change(wide.high)
     return Wide(change(wide.low), high, wide.below)
@@ -96,7 +97,7 @@ def _multiply(scope: Scope, lhs: Any, rhs: Any) -> Wide:
 
 
 def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) -> Wide:
-    if below > _WORD:
+    if below > _WORD_VALUES:
         raise NotModelled(f"{name} of integers of 64 bits that may reach 2**32", source=_SOURCE)
     return Wide(scope.graph.elementwise(name, lhs, rhs, dtype="uint32"), None, below)
 
@@ -106,17 +107,21 @@ def _low_words(scope: Scope, entry: Any) -> tuple[Any, int]:
     del scope
     if isinstance(entry, Wide) and entry.high is None:
         return entry.low, entry.below
-    if isinstance(entry, np.ndarray) and not any(entry.strides) and int(entry.flat[0]) < _WORD:
+    if (
+        isinstance(entry, np.ndarray)
+        and not any(entry.strides)
+        and int(entry.flat[0]) < _WORD_VALUES
+    ):
         return float(entry.flat[0]), int(entry.flat[0]) + 1
     raise NotModelled("integers of 64 bits that may reach 2**32", source=_SOURCE)
 
 
 def _shift_right_logical(scope: Scope, lhs: Any, rhs: Any) -> Wide:
     places = int(rhs.flat[0]) if isinstance(rhs, np.ndarray) and not any(rhs.strides) else -1
-    if not isinstance(lhs, Wide) or places != _BITS:
+    if not isinstance(lhs, Wide) or places != _WORD_BITS:
         raise NotModelled("shift of integers of 64 bits but by 32 places", source=_SOURCE)
     if lhs.high is not None:
-        return Wide(lhs.high, None, _WORD)
+        return Wide(lhs.high, None, _WORD_VALUES)
     return Wide(scope.graph.constant(0.0, TensorType(lhs.low.shape, "uint32")), None, 1)
 
 
@@ -132,7 +137,7 @@ def _to_uint64(scope: Scope, entry: Any) -> Wide:
     value = scope.tensor(entry)
     if value.dtype not in ("uint32", "uint8", "bool"):
         raise NotModelled(f"{value.type} as integers of 64 bits", source=_SOURCE)
-    return Wide(scope.graph.elementwise("convert", value, dtype="uint32"), None, _WORD)
+    return Wide(scope.graph.elementwise("convert", value, dtype="uint32"), None, _WORD_VALUES)
 
 
 _OPERATIONS: Final[dict[str, Callable[..., Any]]] = {

@@ -32,7 +32,7 @@ from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
-from trnsim.nki.settling import settled
+from trnsim.nki.settling import settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 
@@ -230,7 +230,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
                 fix=f"call it as nisa.{instruction.opcode}{signature}",
                 source=instruction.source,
             ) from None
-        current_core().issue(settled(instance if lenient is None else lenient(instance)))
+        current_core().issue(settle(instance if lenient is None else lenient(instance)))
         return instance.result()
 
     issue.__name__ = issue.__qualname__ = instruction.opcode

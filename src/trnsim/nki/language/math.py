@@ -16,7 +16,7 @@ from trnsim.nki.arguments import tensor
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, cast, issue, matched, new_tile
+from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
 
 _NO_FRACTIONS_FROM = 2.0**23  # float32 has 24 bits of mantissa
 _UNIT_IS_1 = 1.5 * _NO_FRACTIONS_FROM  # numbers near it are integers in float32
@@ -219,12 +219,12 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
     chosen = new_tile(mask.shape, kind)
     if isinstance(y, NkiTensor):
-        issue("tensor_copy", chosen, matched("nl.where", mask, y)[1])
+        issue("tensor_copy", chosen, match_shapes("nl.where", mask, y)[1])
     else:
         issue("memset", chosen, y)
     source = x
     if isinstance(x, NkiTensor):
-        tile = matched("nl.where", mask, x)[1]
+        tile = match_shapes("nl.where", mask, x)[1]
         source = tile if tile.dtype == chosen.dtype else cast(tile, kind)
     issue("tensor_copy_predicated", chosen, source, mask)
     return chosen

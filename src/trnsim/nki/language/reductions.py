@@ -13,7 +13,7 @@ from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import boolean, lengths
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, issue, matched, new_tile, spread
+from trnsim.nki.tiles import as_tile, issue, match_shapes, new_tile, spread
 
 Axes = int | tuple[int, ...] | list[int]
 
@@ -73,7 +73,7 @@ def rms_norm(
     root = new_tile(total.shape, FLOAT32)
     issue("tensor_scalar", root, total, "multiply", 1.0 / n, False, "add", epsilon)
     scaled = _applied("multiply", tile, OPERATORS["rsqrt"](root), kind)
-    first, weight = matched("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
+    first, weight = match_shapes("nl.rms_norm", scaled, as_tile("nl.rms_norm", w))
     return _applied("multiply", first, weight, tile.dtype if dtype is None else dtype)
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _LABEL_OFFSET: Final = 8
 _INDEX_SHIFT: Final = 32
 _TYPE_MASK: Final = 0xFFFFFFFF
-_CPU: Final = 1  # dlpack.h: kDLCPU
-_NEURON: Final = 12  # dlpack.h: kDLExtDev, which PyTorch reads as its free device type
+_CPU_TYPE: Final = 1  # dlpack.h: kDLCPU
+_NEURON_TYPE: Final = 12  # dlpack.h: kDLExtDev, which PyTorch reads as its free device type
 
 _int64_at: Final = ctypes.c_int64.from_address
 # A capsule is an object head followed by the pointer (pycapsule.c); PyCapsule_GetPointer takes
@@ -37,9 +37,9 @@ def neuron_alias(host: Tensor, core: int) -> Tensor:
     """The tensor on neuron:`core` that shares the memory of a CPU tensor."""
     capsule = to_dlpack(host)
     label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
-    if label.value != _CPU:
-        raise _foreign(host)
-    label.value = core << _INDEX_SHIFT | _NEURON
+    if label.value != _CPU_TYPE:
+        raise _foreign_device_error(host)
+    label.value = core << _INDEX_SHIFT | _NEURON_TYPE
     return from_dlpack(capsule)
 
 
@@ -51,9 +51,9 @@ def host_alias(tensor: Tensor) -> Tensor:
     """
     capsule = to_dlpack(tensor)
     label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
-    if label.value & _TYPE_MASK != _NEURON:
-        raise _foreign(tensor)
-    label.value = _CPU
+    if label.value & _TYPE_MASK != _NEURON_TYPE:
+        raise _foreign_device_error(tensor)
+    label.value = _CPU_TYPE
     host = from_dlpack(capsule)
     if tensor.is_conj():
         host = host.conj()
@@ -67,7 +67,7 @@ def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
     pytorch aten/src/ATen/ConjugateFallback.cpp and NegateFallback.cpp, which exempt no operator
     with a list.
     """
-    expected = core << _INDEX_SHIFT | _NEURON
+    expected = core << _INDEX_SHIFT | _NEURON_TYPE
     hosts: list[Tensor] = []
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
@@ -76,12 +76,12 @@ def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
         label = _int64_at(_int64_at(id(capsule) + _POINTER_OFFSET).value + _LABEL_OFFSET)
         if label.value != expected:
             return None
-        label.value = _CPU
+        label.value = _CPU_TYPE
         hosts.append(from_dlpack(capsule))
     return hosts
 
 
-def _foreign(tensor: Tensor) -> InternalError:
+def _foreign_device_error(tensor: Tensor) -> InternalError:
     """The error for a tensor of a third device, whose pointer PyTorch could not read."""
     return InternalError(
         f"a tensor of {tuple(tensor.shape)} on {tensor.device} was taken for one of "

@@ -17,7 +17,7 @@ from trnsim.torch.api.memory import place, require
 from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
-from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, rounded
+from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, round_values
 from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -
     values = source if source.is_cpu else host_alias(source)
     is_cast = source.dtype is torch.float32 and destination.dtype in ROUNDED
     if mode.is_stochastic and is_cast and not (source.is_cpu or destination.is_cpu):
-        values = rounded(values.contiguous(), destination.dtype, destination.get_device())
+        values = round_values(values.contiguous(), destination.dtype, destination.get_device())
     onto.copy_(values)
     return destination
 

@@ -19,7 +19,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.api.memory import place
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.attention import FUSED, host_attention, host_attention_backward
-from trnsim.torch.dispatch.packed import Piece, Window, even_shape, pieces
+from trnsim.torch.dispatch.packed import Piece, Window, pieces, uniform_lengths
 from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
@@ -90,7 +90,7 @@ class _Case:
 
     def __init__(self, query: Tensor, key: Tensor, window: Window, bias: Tensor | None) -> None:
         queries, keys = query.shape[1], key.shape[1]
-        self.skipped = window.hidden(queries, keys)
+        self.skipped = window.hidden_queries(queries, keys)
         self.is_causal = bias is None and window.is_causal(queries, keys)
         self.bias = bias if bias is None else bias[..., self.skipped :, :]
         if not self.is_causal:
@@ -178,7 +178,7 @@ def _batches(pieces: list[Piece] | None) -> list[_Batch]:
     """The batches of a call: a single batch, or a batch per sequence where lengths differ."""
     if pieces is None:
         return [_Batch()]
-    even = even_shape(pieces)
+    even = uniform_lengths(pieces)
     if even is None:
         return [_Batch(piece) for piece in pieces]
     count, queries, keys = even

@@ -36,7 +36,8 @@ Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
 
 _CPU: Final = torch.device("cpu")
-_NOWHERE: Final = -1
+_NO_CORE: Final = -1
+"""The core of a call in which no tensor of the device has been seen."""
 # Arguments that every device also accepts on the CPU: lengths, and the indices of x[i].
 _HOST_ARGUMENTS: Final = frozenset(
     {"indices", "lengths", "batch_sizes", "input_lengths", "target_lengths"}
@@ -54,14 +55,14 @@ _COMPOSITES: Final = frozenset(
         "aten::masked_scatter_backward",
     }
 )
-_FOREACH: Final = "aten::_foreach_"
+_FOREACH_PREFIX: Final = "aten::_foreach_"
 # `_foreach_copy_` stays composed: it copies between devices.
 _KEPT_COMPOSITES: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 
 
 def register(library: Library) -> int:
     """Register a kernel for each operator that has none on the device, and return their number."""
-    number = 0
+    kernel_count = 0
     for name in pytorch.operators():
         if not _has_schema_kernel(name):
             continue
@@ -69,15 +70,15 @@ def register(library: Library) -> int:
         if operator is None or read_contract(operator).is_view:
             continue
         library.impl(name.removeprefix("aten::"), kernel_for(operator), "PrivateUse1")
-        number += 1
-    return number
+        kernel_count += 1
+    return kernel_count
 
 
 def _has_schema_kernel(name: str) -> bool:
     """True if an operator's kernel is generated from its schema."""
     if not name.startswith("aten::") or pytorch.has_kernel(name, "PrivateUse1"):
         return False
-    if name.startswith(_FOREACH):
+    if name.startswith(_FOREACH_PREFIX):
         return not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
     return name in _COMPOSITES or pytorch.has_kernel(name, "CPU")
 
@@ -114,9 +115,9 @@ def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> 
 def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
     contract = read_contract(operator)
     if contract.is_view or not pytorch.runs_on(contract.name, "CPU"):
-        why = "makes a view" if contract.is_view else "has no kernel for the CPU either"
+        reason = "makes a view" if contract.is_view else "has no kernel for the CPU either"
         raise OperatorNotModelled(
-            f"{contract.name} is not modelled on the neuron device: it {why}",
+            f"{contract.name} is not modelled on the neuron device: it {reason}",
             fix="compute this part on the CPU",
             line=program_line(),
         )
@@ -136,7 +137,7 @@ def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
     if contract.is_seeded or contract.generator or contract.takes_device:
         return _general_kernel(operator, contract)
     if len(contract.returned_arguments) == 1 and contract.returned_arguments[0] is None:
-        return _fresh_kernel(operator, contract)
+        return _new_result_kernel(operator, contract)
     if len(contract.returned_arguments) == 1 and contract.returned_arguments[0] == (
         0,
         contract.arguments[0],
@@ -145,14 +146,14 @@ def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
     return _general_kernel(operator, contract)
 
 
-def _fresh_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+def _new_result_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
     """A kernel with one new result, as most operators have."""
     call = accepting_numbers(operator, contract)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         core, host_args, host_kwargs = to_host(contract, args, kwargs)
         result = call(*host_args, **host_kwargs)
-        return place(result, core) if isinstance(result, Tensor) else _placed(result, core)
+        return place(result, core) if isinstance(result, Tensor) else _place_results(result, core)
 
     return kernel
 
@@ -184,9 +185,11 @@ def _general_kernel(operator: OpOverload[..., Any], contract: Contract) -> Kerne
             return None
         if len(contract.returned_arguments) == 1:
             slot = contract.returned_arguments[0]
-            return _placed(result, core) if slot is None else _argument(slot, args, kwargs)
+            return (
+                _place_results(result, core) if slot is None else _slot_argument(slot, args, kwargs)
+            )
         return tuple(
-            _placed(part, core) if slot is None else _argument(slot, args, kwargs)
+            _place_results(part, core) if slot is None else _slot_argument(slot, args, kwargs)
             for slot, part in zip(contract.returned_arguments, result, strict=True)
         )
 
@@ -223,8 +226,10 @@ def write_out(out: Tensor, result: Tensor) -> None:
                 stacklevel=3,
             )
         out.resize_(result.shape)
-        reach = sum((n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True))
-        if out.stride() != result.stride() and reach + 1 == out.numel():
+        last_offset = sum(
+            (n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True)
+        )
+        if out.stride() != result.stride() and last_offset + 1 == out.numel():
             out.as_strided_(result.shape, result.stride())
     host_alias(out).copy_(result)
 
@@ -246,19 +251,19 @@ def _call(
     return call(*args, **kwargs)
 
 
-def _argument(slot: Slot, args: Arguments, kwargs: Keywords) -> Any:
+def _slot_argument(slot: Slot, args: Arguments, kwargs: Keywords) -> Any:
     position, name = slot
     return args[position] if position < len(args) else kwargs[name]
 
 
-def _placed(result: Any, core: int) -> Any:
+def _place_results(result: Any, core: int) -> Any:
     """A result with every new tensor placed on the device."""
     if isinstance(result, Tensor):
         return place(result, core)
     if isinstance(result, list):
-        return [_placed(part, core) for part in result]
+        return [_place_results(part, core) for part in result]
     if isinstance(result, tuple):
-        return tuple(_placed(part, core) for part in result)
+        return tuple(_place_results(part, core) for part in result)
     return result
 
 
@@ -270,7 +275,7 @@ def to_host(
     Raises:
         MixedDevices: if the tensors are not on one core.
     """
-    core = _NOWHERE
+    core = _NO_CORE
     host_args: list[Any] = []
     for position, argument in enumerate(args):
         if isinstance(argument, Tensor):
@@ -301,7 +306,7 @@ def _list_to_host(
     kwargs: Keywords,
 ) -> tuple[int, list[Any]]:
     """A list of tensors, numbers and lists with CPU aliases."""
-    if core == _NOWHERE and values and isinstance(values[0], Tensor):
+    if core == _NO_CORE and values and isinstance(values[0], Tensor):
         core = values[0].get_device()
     host: list[Any] | None = host_aliases(values, core) if core >= 0 else None
     if host is not None:
@@ -325,9 +330,9 @@ def _list_to_host(
 
 def _common_core(contract: Contract, name: str, core: int, index: int) -> int:
     """The core of all tensors so far."""
-    if core == _NOWHERE:
+    if core == _NO_CORE:
         return index
-    raise _mixed_devices(contract, name, f"neuron:{core}", f"neuron:{index}")
+    raise _mixed_devices_error(contract, name, f"neuron:{core}", f"neuron:{index}")
 
 
 def _check_host(
@@ -339,10 +344,12 @@ def _check_host(
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     neuron_device = next(device for device in devices if device.type == pytorch.DEVICE_TYPE)
-    raise _mixed_devices(contract, name, str(neuron_device), str(tensor.device))
+    raise _mixed_devices_error(contract, name, str(neuron_device), str(tensor.device))
 
 
-def _mixed_devices(contract: Contract, name: str, device: str, other_device: str) -> MixedDevices:
+def _mixed_devices_error(
+    contract: Contract, name: str, device: str, other_device: str
+) -> MixedDevices:
     return MixedDevices(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{device} and {other_device} (argument {name!r} of {contract.name})",

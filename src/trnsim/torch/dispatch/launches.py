@@ -34,8 +34,8 @@ from trnsim.torch.pytorch import DEVICE_TYPE
 from trnsim.torch.scope_tracker import scope_tracker
 
 _NAMESPACE: Final = "trnsim_nki"
-_operators: Final[dict[KernelCall, Callable[..., Any]]] = {}
-_calls: Final[dict[str, KernelCall]] = {}
+_operators_by_call: Final[dict[KernelCall, Callable[..., Any]]] = {}
+_calls_by_operator: Final[dict[str, KernelCall]] = {}
 
 
 class NoGradient(NotModelled, RuntimeError):
@@ -56,7 +56,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if not any(tensor.device.type == DEVICE_TYPE for tensor in tensors):
         return NotImplemented
     if torch.compiler.is_dynamo_compiling():
-        return in_graph(kernel.number, args, kwargs)
+        return call_in_graph(kernel.number, args, kwargs)
     if pytorch.is_traced(tensors):
         return _as_operator(kernel, args, kwargs)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
@@ -68,23 +68,23 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     return _run(*call_of_kernel(kernel, args, kwargs))[0]
 
 
-def in_graph(number: int, args: Any, kwargs: Any) -> Any:
+def call_in_graph(number: int, args: Any, kwargs: Any) -> Any:
     """The call as a node of a graph of PyTorch's compiler."""
     return _as_operator(Kernel.numbered[number], args, kwargs)
 
 
 def kernel_call(name: str) -> KernelCall | None:
     """The kernel call for which an operator of a traced graph stands, or None."""
-    return _calls.get(name)
+    return _calls_by_operator.get(name)
 
 
 def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
     """The kernel's results on the device, and the tensors that it wrote to."""
-    core = _core(call, tensors)
+    core = _common_core(call, tensors)
     if pending:
         strike(core)
     with pytorch.profiler_scope(call.name):
-        results, outline = _computed(call, tensors, core)
+        results, outline = _compute_results(call, tensors, core)
         note(call, core, scope_tracker.scope)
     load(core, call, outline)
     written = [tensors[position] for position in outline.written]
@@ -93,7 +93,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
     return results, written
 
 
-def _computed(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
+def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> tuple[Any, Outline]:
     """The kernel's results on the device, and its outline; in the mode `shapes` without values."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
@@ -115,7 +115,7 @@ def _empty_tensor(like: Tensor, core: int) -> Tensor:
     return place(torch.empty(like.shape, dtype=like.dtype, device="cpu"), core)
 
 
-def _core(call: KernelCall, tensors: Sequence[Tensor]) -> int:
+def _common_core(call: KernelCall, tensors: Sequence[Tensor]) -> int:
     devices = list(dict.fromkeys(tensor.device for tensor in tensors))
     if len(devices) > 1:
         raise MixedDevices(
@@ -160,10 +160,10 @@ class _WithoutGradient(torch.autograd.Function):
 def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """The call as a PyTorch operator, which is a single node in a trace."""
     call, tensors = call_of_kernel(kernel, args, kwargs)
-    if call not in _operators:
-        _operators[call] = _operator(call)
+    if call not in _operators_by_call:
+        _operators_by_call[call] = _new_operator(call)
     outline = call.outline(target().name)
-    results = iter(_tensors(_operators[call](*tensors)))
+    results = iter(_tensors(_operators_by_call[call](*tensors)))
     return pytree.tree_map_only(Tensor, lambda _: next(results), results_of(outline))
 
 
@@ -171,40 +171,40 @@ def _tensors(value: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def _operator(call: KernelCall) -> Callable[..., Any]:
+def _new_operator(call: KernelCall) -> Callable[..., Any]:
     """A new operator for a kernel and shapes; its schema declares written arguments and results."""
     outline = call.outline(target().name)
     likes = _tensors(results_of(outline))
-    name = f"{_NAMESPACE}::{call.operation}_{len(_operators)}"
+    name = f"{_NAMESPACE}::{call.operation}_{len(_operators_by_call)}"
     names = [f"t{position}" for position in range(len(call.specs))]
-    typed = [
+    parameters = [
         f"Tensor(a{i}!) {n}" if i in outline.written else f"Tensor {n}" for i, n in enumerate(names)
     ]
-    returned = {0: "()", 1: "Tensor"}.get(len(likes), f"({', '.join(['Tensor'] * len(likes))})")
+    result_types = {0: "()", 1: "Tensor"}.get(len(likes), f"({', '.join(['Tensor'] * len(likes))})")
 
-    def computed(*tensors: Tensor) -> Any:
+    def compute_results(*tensors: Tensor) -> Any:
         # A compiled graph is computed on the CPU tensors that share the device's memory.
         on_host = tensors[0].is_cpu
         results = call.run(tensors, target().name)[0] if on_host else _run(call, tensors)[0]
-        return _returned(_tensors(results))
+        return _schema_results(_tensors(results))
 
-    def shaped(*tensors: Tensor) -> Any:
+    def empty_results(*tensors: Tensor) -> Any:
         device = tensors[0].device
-        return _returned([torch.empty(o.shape, dtype=o.dtype, device=device) for o in likes])
+        return _schema_results([torch.empty(o.shape, dtype=o.dtype, device=device) for o in likes])
 
     definition = pytorch.custom_operator(
         name,
-        computed,
+        compute_results,
         [names[position] for position in outline.written],
-        f"({', '.join(typed)}) -> {returned}",
+        f"({', '.join(parameters)}) -> {result_types}",
         (DEVICE_TYPE, "cpu"),
     )
-    definition.register_fake(shaped)
-    _calls[name] = call
+    definition.register_fake(empty_results)
+    _calls_by_operator[name] = call
     operator: Callable[..., Any] = definition
     return operator
 
 
-def _returned(tensors: list[Tensor]) -> Any:
+def _schema_results(tensors: list[Tensor]) -> Any:
     """Results in the form that a schema prescribes."""
     return tuple(tensors) if len(tensors) > 1 else tensors[0] if tensors else None

@@ -44,7 +44,7 @@ class Window(NamedTuple):
     def _shift(self, queries: int, keys: int) -> int:
         return 0 if self.is_from_start else keys - queries
 
-    def hidden(self, queries: int, keys: int) -> int:
+    def hidden_queries(self, queries: int, keys: int) -> int:
         """The number of leading queries that see no key."""
         if not keys:
             return queries
@@ -62,12 +62,12 @@ class Window(NamedTuple):
         if self.right is None and (self.left is None or self.left >= keys - 1):
             return None
         positions = torch.arange(skipped, queries)[:, None] + self._shift(queries, keys)
-        place = torch.arange(keys)[None]
+        key_positions = torch.arange(keys)[None]
         is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool)
         if self.left is not None:
-            is_hidden |= place < positions - self.left
+            is_hidden |= key_positions < positions - self.left
         if self.right is not None:
-            is_hidden |= place > positions + self.right
+            is_hidden |= key_positions > positions + self.right
         return torch.zeros(is_hidden.shape).masked_fill_(is_hidden, -math.inf)
 
 
@@ -93,7 +93,7 @@ def pieces(
         BadInput: for positions that decrease, or lie beyond the end.
     """
     bounds = [
-        _places(name, starts, total)
+        _sequence_bounds(name, starts, total)
         for name, starts, total in zip(
             ("queries", "keys"), (starts_q, starts_k), totals, strict=True
         )
@@ -114,29 +114,29 @@ def pieces(
     ]
 
 
-def _places(name: str, starts: Tensor, total: int) -> list[int]:
-    """The positions where sequences begin; without values, equal shares."""
+def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:
+    """Where each sequence begins and the last ends; sequences of equal length without values."""
     count = starts.numel() - 1
     if mode.kind == "shapes":
         return [total * at // count for at in range(count + 1)]
-    places: list[int] = starts.tolist()
-    if places != sorted(places) or places[0] < 0 or places[-1] > total:
+    bounds: list[int] = starts.tolist()
+    if bounds != sorted(bounds) or bounds[0] < 0 or bounds[-1] > total:
         raise BadInput(
-            f"sequences of {name} begin at {places}; legal: growing places from 0 to {total}",
+            f"sequences of {name} begin at {bounds}; legal: growing places from 0 to {total}",
             fix="torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()",
         )
-    return places
+    return bounds
 
 
-def even_shape(pieces: list[Piece]) -> tuple[int, int, int] | None:
+def uniform_lengths(pieces: list[Piece]) -> tuple[int, int, int] | None:
     """Number of sequences, queries and keys of each, if all are equal and contiguous; else None."""
-    sides = {
+    lengths = {
         (piece.queries.stop - piece.queries.start, piece.keys.stop - piece.keys.start)
         for piece in pieces
     }
-    if len(sides) != 1:
+    if len(lengths) != 1:
         return None
-    ((queries, keys),) = sides
+    ((queries, keys),) = lengths
     is_dense = all(
         (piece.queries.start, piece.keys.start) == (at * queries, at * keys)
         for at, piece in enumerate(pieces)

@@ -18,7 +18,8 @@ from trnsim.torch.pytorch import Kernel, Library
 if TYPE_CHECKING:
     from torch import Tensor
 
-Fused = tuple["Tensor | None", ...]
+CellResults = tuple["Tensor | None", ...]
+"""Results of a cell or of its gradient, on the device."""
 
 
 def register(library: Library) -> None:
@@ -37,7 +38,7 @@ def lstm_cell(
     cx: Tensor,
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
-) -> Fused:
+) -> CellResults:
     """aten::_thnn_fused_lstm_cell: hidden state, cell state, and the four gates [N, 4H]."""
     core = cx.get_device()
     gates = _with_bias(input_gates, input_bias) + _with_bias(hidden_gates, hidden_bias)
@@ -54,26 +55,26 @@ def lstm_cell_backward(
     cy: Tensor,
     workspace: Tensor,
     has_bias: bool,
-) -> Fused:
+) -> CellResults:
     """aten::_thnn_fused_lstm_cell_backward_impl: gradients of gates, cell state and bias."""
     core = cx.get_device()
     i, f, g, o = host_alias(workspace).chunk(4, dim=1)
     tanh_cy = host_alias(cy).tanh()
-    to_hidden = torch.zeros_like(tanh_cy) if grad_hy is None else host_alias(grad_hy)
-    to_cell = to_hidden * o * (1 - tanh_cy * tanh_cy)
+    grad_hidden = torch.zeros_like(tanh_cy) if grad_hy is None else host_alias(grad_hy)
+    grad_cell = grad_hidden * o * (1 - tanh_cy * tanh_cy)
     if grad_cy is not None:
-        to_cell = to_cell + host_alias(grad_cy)
+        grad_cell = grad_cell + host_alias(grad_cy)
     grad_gates = torch.cat(
         (
-            to_cell * g * i * (1 - i),
-            to_cell * host_alias(cx) * f * (1 - f),
-            to_cell * i * (1 - g * g),
-            to_hidden * tanh_cy * o * (1 - o),
+            grad_cell * g * i * (1 - i),
+            grad_cell * host_alias(cx) * f * (1 - f),
+            grad_cell * i * (1 - g * g),
+            grad_hidden * tanh_cy * o * (1 - o),
         ),
         dim=1,
     )
     grad_bias = place(grad_gates.sum(dim=0), core) if has_bias else None
-    return place(grad_gates, core), place(to_cell * f, core), grad_bias
+    return place(grad_gates, core), place(grad_cell * f, core), grad_bias
 
 
 def gru_cell(
@@ -82,7 +83,7 @@ def gru_cell(
     hx: Tensor,
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
-) -> Fused:
+) -> CellResults:
     """aten::_thnn_fused_gru_cell: hidden state, and reset, update, new, hx, hidden new [N, 5H]."""
     core = hx.get_device()
     input_r, input_z, input_n = _with_bias(input_gates, input_bias).chunk(3, dim=1)
@@ -94,19 +95,19 @@ def gru_cell(
     return place(hy, core), place(torch.cat((r, z, n, host_hx, hidden_n), dim=1), core)
 
 
-def gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> Fused:
+def gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> CellResults:
     """aten::_thnn_fused_gru_cell_backward: gradients of both gates, hidden state, both biases."""
     core = grad_hy.get_device()
     r, z, n, hx, hidden_n = host_alias(workspace).chunk(5, dim=1)
     grad = host_alias(grad_hy)
-    to_z = grad * (hx - n) * z * (1 - z)
-    to_n = grad * (1 - z) * (1 - n * n)
-    to_r = to_n * hidden_n * r * (1 - r)
-    to_input = torch.cat((to_r, to_z, to_n), dim=1)
-    to_hidden = torch.cat((to_r, to_z, to_n * r), dim=1)
-    gradients = [to_input, to_hidden, grad * z]
+    grad_z = grad * (hx - n) * z * (1 - z)
+    grad_n = grad * (1 - z) * (1 - n * n)
+    grad_r = grad_n * hidden_n * r * (1 - r)
+    grad_input = torch.cat((grad_r, grad_z, grad_n), dim=1)
+    grad_hidden = torch.cat((grad_r, grad_z, grad_n * r), dim=1)
+    gradients = [grad_input, grad_hidden, grad * z]
     if has_bias:
-        gradients += [to_input.sum(dim=0), to_hidden.sum(dim=0)]
+        gradients += [grad_input.sum(dim=0), grad_hidden.sum(dim=0)]
     device_gradients: list[Tensor | None] = [place(gradient, core) for gradient in gradients]
     return tuple(device_gradients if has_bias else [*device_gradients, None, None])
 

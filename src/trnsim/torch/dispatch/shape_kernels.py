@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload
 
 _META = torch.device("meta")
-_REMEMBERED = 4096
+_MOST_CACHED_CALLS = 4096
 
 
 def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Kernel) -> Kernel:
@@ -30,19 +30,19 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
         """The results of PyTorch's shape function, which is slower than the cache."""
         key = (_key(args), _key(tuple(sorted(kwargs.items()))))
         if key not in cache:
-            if len(cache) >= _REMEMBERED:
+            if len(cache) >= _MOST_CACHED_CALLS:
                 cache.clear()
-            cache[key] = operator(*_on_meta(args), **_named_on_meta(kwargs))
+            cache[key] = operator(*_on_meta(args), **_keywords_on_meta(kwargs))
         return cache[key]
 
-    def shaped(*args: Any, **kwargs: Any) -> Any:
+    def allocate_results(*args: Any, **kwargs: Any) -> Any:
         if not contract.returned_arguments:
             return None
         try:
             if contract.outs:
-                return _resized(contract, operator, args, kwargs)
+                return _resize_outs(contract, operator, args, kwargs)
             if all(slot is not None for slot in contract.returned_arguments):
-                return _arguments(contract, args, kwargs)
+                return _arguments_as_results(contract, args, kwargs)
             results = results_on_meta(args, kwargs)
         except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
             return kernel(*args, **kwargs)
@@ -59,7 +59,7 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
             )
         )
 
-    return shaped
+    return allocate_results
 
 
 def _key(value: Any) -> Any:
@@ -72,19 +72,19 @@ def _key(value: Any) -> Any:
     return type(value), value if value.__hash__ is not None else repr(value)
 
 
-def _resized(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
+def _resize_outs(contract: Contract, operator: OpOverload[..., Any], args: Any, kwargs: Any) -> Any:
     """The tensors of `out=`, resized to the shape of the results."""
-    moved = _named_on_meta(kwargs)
-    operator(*_on_meta(args), **moved)
+    meta_arguments = _keywords_on_meta(kwargs)
+    operator(*_on_meta(args), **meta_arguments)
     outs: tuple[Tensor, ...] = tuple(kwargs[name] for name in contract.outs)
     for out, name in zip(outs, contract.outs, strict=True):
-        if out.shape != moved[name].shape:
-            out.resize_(moved[name].shape)
+        if out.shape != meta_arguments[name].shape:
+            out.resize_(meta_arguments[name].shape)
     first, *others = outs
     return outs if others else first
 
 
-def _arguments(contract: Contract, args: Any, kwargs: Any) -> Any:
+def _arguments_as_results(contract: Contract, args: Any, kwargs: Any) -> Any:
     """The arguments that are an operator's results."""
     results = _result_arguments(contract, args, kwargs)
     return results[0] if len(results) == 1 else tuple(results)
@@ -105,9 +105,11 @@ def _on_meta(value: Any) -> Any:
     return value
 
 
-def _named_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
-    moved = {name: _on_meta(value) for name, value in kwargs.items() if name != "generator"}
-    return moved | ({"device": _META} if "device" in moved else {})
+def _keywords_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
+    meta_arguments = {
+        name: _on_meta(value) for name, value in kwargs.items() if name != "generator"
+    }
+    return meta_arguments | ({"device": _META} if "device" in meta_arguments else {})
 
 
 def _core(args: Any, kwargs: Any) -> int:

@@ -34,30 +34,32 @@ ROUNDED: Final = frozenset({torch.bfloat16, torch.float16, torch.float8_e4m3fn, 
 """The dtypes that are rounded stochastically."""
 
 
-def rounded(values: Tensor, dtype: torch.dtype, core: int) -> Tensor:
+def round_values(values: Tensor, dtype: torch.dtype, core: int) -> Tensor:
     """Host values in float32, rounded stochastically to `dtype` with a core's random numbers."""
     name = str(dtype).removeprefix("torch.")
     array = round_stochastically(values.numpy(), as_dtype(name), rounding_generator(core))
     return tensor_of(array).reshape(values.shape)
 
 
-def rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
+def call_with_rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """Call the host's `kernel`, then replace its low-precision results by stochastic roundings."""
     operator = pytorch.overload(name)
     if operator is None or not _should_round(operator, args, kwargs):
         return kernel(*args, **kwargs)
-    wide_args, wide_kwargs = tree_map(_widened, (tuple(args), kwargs))
+    wide_args, wide_kwargs = tree_map(_widen, (tuple(args), kwargs))
     result = kernel(*args, **kwargs)
-    wanted = _results(operator, args, kwargs, result)
-    if any(tensor.dtype in ROUNDED and tensor.numel() for tensor in wanted):
+    results = _results(operator, args, kwargs, result)
+    if any(tensor.dtype in ROUNDED and tensor.numel() for tensor in results):
         try:
-            wide = operator(*wide_args, **wide_kwargs)
+            wide_result = operator(*wide_args, **wide_kwargs)
         except RuntimeError:  # the operator does not take float32
             return result
-        arrays = _results(operator, wide_args, wide_kwargs, wide)
-        for tensor, values in zip(wanted, arrays, strict=True):
+        wide_results = _results(operator, wide_args, wide_kwargs, wide_result)
+        for tensor, values in zip(results, wide_results, strict=True):
             if tensor.dtype in ROUNDED and values.dtype is torch.float32:
-                rounded_values = rounded(values.contiguous(), tensor.dtype, tensor.get_device())
+                rounded_values = round_values(
+                    values.contiguous(), tensor.dtype, tensor.get_device()
+                )
                 host_alias(tensor).copy_(rounded_values)
     return result
 
@@ -71,7 +73,7 @@ def _should_round(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> boo
     return bool(ROUNDED & {*dtypes, kwargs.get("dtype")})
 
 
-def _widened(value: Any) -> Any:
+def _widen(value: Any) -> Any:
     """A copy on the host, with low-precision dtypes widened to float32."""
     if isinstance(value, Tensor):
         host = value if value.is_cpu else host_alias(value)

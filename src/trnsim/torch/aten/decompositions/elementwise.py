@@ -13,7 +13,7 @@ from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
 from trnsim.graph.types import BOOL, ELEMENT_TYPES
 from trnsim.torch.aten.decomposition import Decomposition
 
-_UNARY: Final = {
+_UNARY_OPERATIONS: Final = {
     "abs": "abs",
     "neg": "negate",
     "exp": "exponential",
@@ -40,7 +40,7 @@ _UNARY: Final = {
     "silu": "silu",
     "mish": "mish",
 }
-_BINARY: Final = {
+_BINARY_OPERATIONS: Final = {
     "mul": "multiply",
     "pow": "power",
 }
@@ -48,7 +48,7 @@ _BINARY: Final = {
 
 def _unary(name: str) -> Decomposition:
     def build(b: Build, x: Value) -> Value:
-        return b.as_result(b.ew(name, x, dtype=_floating(b, x)))
+        return b.as_result(b.ew(name, x, dtype=_function_dtype(b, x)))
 
     return build
 
@@ -62,7 +62,7 @@ def _with_floating_input(build: Decomposition) -> Decomposition:
     return converted
 
 
-def _floating(b: Build, x: Value) -> str:
+def _function_dtype(b: Build, x: Value) -> str:
     """The dtype of a function of `x`: that of the result, floating point for integers."""
     return b.result_types[0].dtype if b.result_types else x.dtype
 
@@ -97,22 +97,22 @@ def as_numeric(b: Build, x: Operand, y: Operand) -> tuple[Operand, Operand]:
 
 def add(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
     """``x + alpha * y``."""
-    return b.as_result(b.ew("add", x, _times(b, y, alpha), dtype=b.result_types[0].dtype))
+    return b.as_result(b.ew("add", x, _multiply(b, y, alpha), dtype=b.result_types[0].dtype))
 
 
 def sub(b: Build, x: Value, y: Operand, *, alpha: float = 1) -> Value:
     """``x - alpha * y``."""
-    return b.as_result(b.ew("subtract", x, _times(b, y, alpha), dtype=b.result_types[0].dtype))
+    return b.as_result(b.ew("subtract", x, _multiply(b, y, alpha), dtype=b.result_types[0].dtype))
 
 
 def rsub(b: Build, x: Value, y: Operand, alpha: float = 1) -> Value:
     """``y - alpha * x``."""
     return b.as_result(
-        b.ew("subtract", as_number(y), _times(b, x, alpha), dtype=b.result_types[0].dtype)
+        b.ew("subtract", as_number(y), _multiply(b, x, alpha), dtype=b.result_types[0].dtype)
     )
 
 
-def _times(b: Build, y: Operand, factor: float) -> Operand:
+def _multiply(b: Build, y: Operand, factor: float) -> Operand:
     if factor == 1:
         return as_number(y)
     return b.ew("multiply", y, float(factor)) if isinstance(y, Value) else float(y) * factor
@@ -326,7 +326,7 @@ def sinc(b: Build, x: Value) -> Value:
 
 def _scaled(factor: float) -> Decomposition:
     def build(b: Build, x: Value) -> Value:
-        return b.as_result(b.ew("multiply", x, factor, dtype=_floating(b, x)))
+        return b.as_result(b.ew("multiply", x, factor, dtype=_function_dtype(b, x)))
 
     return build
 
@@ -350,8 +350,8 @@ _OF_REALS: Final[dict[str, Decomposition]] = {
 }
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
-    **{name: _unary(operation) for name, operation in _UNARY.items()},
-    **{name: binary(operation) for name, operation in _BINARY.items()},
+    **{name: _unary(operation) for name, operation in _UNARY_OPERATIONS.items()},
+    **{name: binary(operation) for name, operation in _BINARY_OPERATIONS.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
     **{name: _with_floating_input(build) for name, build in _OF_REALS.items()},

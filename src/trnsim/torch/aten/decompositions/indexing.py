@@ -19,7 +19,7 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 Indices = Sequence[Value | None]
 
 
-def _wrapped(b: Build, places: Value, length: int) -> Value:
+def _wrap_negative(b: Build, places: Value, length: int) -> Value:
     """Indices with `length` added where they are negative."""
     below = b.ew("compare", places, 0.0, dtype="bool", direction="LT")
     return b.ew("select", below, b.ew("add", places, float(length)), places, dtype="int32")
@@ -29,18 +29,18 @@ def gather(b: Build, x: Value, dim: int, index: Value, **_: Any) -> Value:
     """``x[.., index[.., i, ..], ..]`` along one dimension."""
     if not x.shape:
         return b.as_result(x)
-    wide = b.graph.reshape(index, index.shape or (1,))
-    lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(wide.shape)]
+    index_1d = b.graph.reshape(index, index.shape or (1,))
+    lengths = [n if d != dim % len(x.shape) else x.shape[d] for d, n in enumerate(index_1d.shape)]
     part = b.graph.slice(x, [0] * len(lengths), lengths)
-    rows = along_rows(b, move_dim(b, part, dim, -1), move_dim(b, wide, dim, -1))
+    rows = along_rows(b, move_dim(b, part, dim, -1), move_dim(b, index_1d, dim, -1))
     return b.graph.reshape(move_dim(b, rows, -1, dim), b.result_types[0].shape)
 
 
-def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
+def _scatter_along(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str) -> Value:
     """`x` with updates written, or combined, at the indices along `dim`."""
     shape = x.shape or (1,)
-    wide, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
-    base, places = move_dim(b, wide, dim, -1), move_dim(b, places, dim, -1)
+    base_1d, places = b.graph.reshape(x, shape), b.graph.reshape(index, index.shape or (1,))
+    base, places = move_dim(b, base_1d, dim, -1), move_dim(b, places, dim, -1)
     count = places.type.elements
     if isinstance(updates, Value):
         part = b.graph.reshape(updates, updates.shape or (1,))
@@ -56,7 +56,7 @@ def _scattered(b: Build, x: Value, dim: int, index: Value, updates: Any, op: str
     return b.graph.reshape(move_dim(b, b.graph.reshape(rows, base.shape), -1, dim), x.shape)
 
 
-_OPERATORS: Final = {
+_COMBINATIONS: Final = {
     "add": "add",
     "sum": "add",
     "mean": "add",
@@ -66,20 +66,25 @@ _OPERATORS: Final = {
     "amin": "minimum",
 }
 # The neutral element of each operator, for reductions without the tensor's own elements.
-_NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
+_NEUTRAL_ELEMENTS: Final = {
+    "add": 0.0,
+    "multiply": 1.0,
+    "maximum": -3.4028235e38,
+    "minimum": 3.4028235e38,
+}
 
 
 def scatter(
     b: Build, x: Value, dim: int, index: Value, updates: Any = 0, *, reduce: str = "", **kw: Any
 ) -> Value:
     """`x` with elements written, or combined, at the positions of an index."""
-    op = _OPERATORS[reduce] if reduce else "assign"
-    return _scattered(b, x, dim, index, kw.get("value", updates), op)
+    op = _COMBINATIONS[reduce] if reduce else "assign"
+    return _scatter_along(b, x, dim, index, kw.get("value", updates), op)
 
 
 def scatter_add(b: Build, x: Value, dim: int, index: Value, updates: Value) -> Value:
     """`x` with elements added."""
-    return _scattered(b, x, dim, index, updates, "add")
+    return _scatter_along(b, x, dim, index, updates, "add")
 
 
 def scatter_reduce(
@@ -93,16 +98,16 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Value:
     """`x` with updates combined; its own elements take part, or remain where no update came."""
-    op = _OPERATORS[reduce]
+    op = _COMBINATIONS[reduce]
     base = b.convert(x, "float32") if reduce == "mean" else x
     if not include_self:
-        none = b.filled(0.0, TensorType(x.shape, "float32"))
-        is_hit = _scattered(b, none, dim, index, 1.0, "assign")
-        base = b.ew("select", is_hit, _NEUTRAL[op], base, dtype=base.dtype)
-    combined = _scattered(b, base, dim, index, updates, op)
+        zeros = b.filled(0.0, TensorType(x.shape, "float32"))
+        is_hit = _scatter_along(b, zeros, dim, index, 1.0, "assign")
+        base = b.ew("select", is_hit, _NEUTRAL_ELEMENTS[op], base, dtype=base.dtype)
+    combined = _scatter_along(b, base, dim, index, updates, op)
     if reduce == "mean":
         start = b.filled(float(include_self), TensorType(x.shape, "float32"))
-        count = _scattered(b, start, dim, index, 1.0, "add")
+        count = _scatter_along(b, start, dim, index, 1.0, "add")
         combined = b.ew("divide", combined, b.ew("maximum", count, 1.0))
     return b.as_result(combined)
 
@@ -117,12 +122,14 @@ class _Indexed:
         dims, rank = list(indexed), len(x.shape)
         others = [dim for dim in range(rank) if dim not in indexed]
         shape = b.broadcast_shape(list(indexed.values()))
-        parts = [b.broadcast(_wrapped(b, i, x.shape[dim]), shape) for dim, i in indexed.items()]
+        parts = [
+            b.broadcast(_wrap_negative(b, i, x.shape[dim]), shape) for dim, i in indexed.items()
+        ]
         lengths = [x.shape[dim] for dim in dims]
         self.order = [*dims, *others]
-        self.first = b.graph.transpose(x, self.order)
-        self.rest = tuple(x.shape[dim] for dim in others)
-        self.table = b.graph.reshape(self.first, (prod(lengths), *self.rest))
+        self.indexed_first = b.graph.transpose(x, self.order)
+        self.rest_lengths = tuple(x.shape[dim] for dim in others)
+        self.table = b.graph.reshape(self.indexed_first, (prod(lengths), *self.rest_lengths))
         self.places = b.graph.reshape(linear_index(b, parts, lengths), shape)
         # Neighbours stay where they were; indices with dimensions between them come first.
         is_block = dims == list(range(dims[0], dims[0] + len(dims)))
@@ -157,16 +164,16 @@ def index_put(
         replacement = b.ew("add", x, number) if accumulate else number
         return b.as_result(b.ew("select", spread, replacement, x, dtype=x.dtype))
     indexed = _Indexed(b, x, indices)
-    lengths = (*indexed.places.shape, *indexed.rest)
+    lengths = (*indexed.places.shape, *indexed.rest_lengths)
     shape = tuple(lengths[dim] for dim in indexed.result_order)
     inverse_order = [indexed.result_order.index(dim) for dim in range(len(lengths))]
     updates = b.graph.transpose(
         b.ew("convert", b.broadcast(values, shape), dtype=x.dtype), inverse_order
     )
-    flat = b.graph.reshape(updates, (indexed.places.type.elements, *indexed.rest))
+    flat = b.graph.reshape(updates, (indexed.places.type.elements, *indexed.rest_lengths))
     places = b.graph.reshape(indexed.places, flat.shape[:1])
     table = b.graph.scatter(indexed.table, places, flat, "add" if accumulate else "assign")
-    table = b.graph.reshape(table, indexed.first.shape)
+    table = b.graph.reshape(table, indexed.indexed_first.shape)
     return b.graph.transpose(table, [indexed.order.index(dim) for dim in range(len(x.shape))])
 
 
@@ -178,7 +185,7 @@ def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
     return move_dim(b, b.graph.gather(move_dim(b, x, dim, 0), places), 0, dim)
 
 
-def _by_rows(op: str) -> Decomposition:
+def _row_scatter(op: str) -> Decomposition:
     """index_add, index_copy, index_fill: a tensor's rows written to, or added to, rows of x."""
 
     def build(
@@ -187,17 +194,17 @@ def _by_rows(op: str) -> Decomposition:
         shape = x.shape or (1,)
         first = move_dim(b, b.graph.reshape(x, shape), dim, 0)
         places = b.graph.reshape(index, (index.type.elements,))
-        wanted = TensorType((places.shape[0], *first.shape[1:]), x.dtype)
-        if isinstance(updates, Value) and updates.type.elements == wanted.elements:
+        rows_type = TensorType((places.shape[0], *first.shape[1:]), x.dtype)
+        if isinstance(updates, Value) and updates.type.elements == rows_type.elements:
             rows = move_dim(b, b.graph.reshape(updates, updates.shape or (1,)), dim, 0)
             rows = b.convert(rows, x.dtype)
         elif isinstance(updates, Value):
-            rows = b.broadcast(b.graph.reshape(updates, ()), wanted.shape)
+            rows = b.broadcast(b.graph.reshape(updates, ()), rows_type.shape)
         else:
-            rows = b.filled(float(updates), wanted)
+            rows = b.filled(float(updates), rows_type)
         if alpha != 1:
             rows = b.ew("multiply", rows, float(alpha))
-        combined = b.graph.scatter(first, _wrapped(b, places, first.shape[0]), rows, op)
+        combined = b.graph.scatter(first, _wrap_negative(b, places, first.shape[0]), rows, op)
         return b.graph.reshape(move_dim(b, combined, 0, dim), x.shape)
 
     return build
@@ -206,7 +213,7 @@ def _by_rows(op: str) -> Decomposition:
 def take(b: Build, x: Value, index: Value) -> Value:
     """Elements of the flattened `x`."""
     flat = b.graph.reshape(x, (x.type.elements,))
-    return b.graph.gather(flat, _wrapped(b, index, x.type.elements))
+    return b.graph.gather(flat, _wrap_negative(b, index, x.type.elements))
 
 
 def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
@@ -259,8 +266,8 @@ def as_strided(
     b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Value:
     """Elements at arbitrary strides, gathered singly."""
-    reach = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + (offset or 0)
-    if reach >= x.type.elements:
+    last_offset = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + (offset or 0)
+    if last_offset >= x.type.elements:
         raise Unlowered("strides that leave the tensor")
     return _strided_elements(b, x, size, stride, offset or 0)
 
@@ -269,11 +276,11 @@ def _strided_elements(
     b: Build, x: Value, size: Sequence[int], stride: Sequence[int], offset: int
 ) -> Value:
     shape = tuple(size) or (1,)
-    place: Value = b.filled(float(offset), TensorType(shape, "int32"))
+    offsets: Value = b.filled(float(offset), TensorType(shape, "int32"))
     for dim, step in enumerate(stride):
         steps = b.ew("multiply", b.graph.iota(shape, dim), float(step), dtype="int32")
-        place = b.ew("add", place, steps, dtype="int32")
-    elements = b.graph.gather(b.graph.reshape(x, (x.type.elements,)), place)
+        offsets = b.ew("add", offsets, steps, dtype="int32")
+    elements = b.graph.gather(b.graph.reshape(x, (x.type.elements,)), offsets)
     return b.graph.reshape(elements, tuple(size))
 
 
@@ -299,11 +306,11 @@ def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
     for dim in sorted(dim % len(x.shape) for dim in dims):
         is_swapped = dim == last > 0  # rows of single elements would be many
         shape = move_dim(b, x, last, -2).shape if is_swapped else x.shape
-        place = dim - 1 if is_swapped else dim
-        outer, length = prod(shape[:place]), shape[place]
+        dim_of_rows = dim - 1 if is_swapped else dim
+        outer, length = prod(shape[:dim_of_rows]), shape[dim_of_rows]
         rows = b.graph.reshape(
             move_dim(b, x, last, -2) if is_swapped else x,
-            (outer * length, prod(shape[place + 1 :])),
+            (outer * length, prod(shape[dim_of_rows + 1 :])),
         )
         first, step = (b.graph.iota((outer, length), axis) for axis in (0, 1))
         ends = b.ew("add", b.ew("multiply", first, float(length)), float(length - 1))
@@ -354,10 +361,10 @@ def embedding_bag(
     if mode not in (_SUM, _MEAN) or padding >= 0 or include_last:
         raise Unlowered("bags' maxima, padding or a last offset")
     bags, count = b.result_types[0].shape[0], indices.shape[0]
-    place = b.graph.broadcast_in_dim(b.graph.iota((count,), 0), (count, bags), (0,))
+    row_numbers = b.graph.broadcast_in_dim(b.graph.iota((count,), 0), (count, bags), (0,))
     starts = b.graph.broadcast_in_dim(offsets, (count, bags), (1,))
-    begun = b.ew("compare", place, starts, dtype="float32", direction="GE")
-    bag = b.ew("subtract", b.graph.reduce("add", begun, (1,)), 1.0)
+    is_from_start = b.ew("compare", row_numbers, starts, dtype="float32", direction="GE")
+    bag = b.ew("subtract", b.graph.reduce("add", is_from_start, (1,)), 1.0)
     rows = b.graph.gather(table, indices)
     if weights is not None:
         rows = b.ew("multiply", rows, b.graph.broadcast_in_dim(weights, rows.shape, (0,)))
@@ -373,13 +380,13 @@ def embedding_bag(
 
 def _bag_outputs(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
     """Values saved for the backward pass; PyTorch leaves out those that its mode does not need."""
-    sizes_of_bags = list[Value]()
-    for wanted, have in zip(b.result_types[1:], (places, sizes, sizes), strict=False):
-        if wanted.elements:
-            if wanted.elements != have.type.elements:
+    outputs = list[Value]()
+    for result_type, value in zip(b.result_types[1:], (places, sizes, sizes), strict=False):
+        if result_type.elements:
+            if result_type.elements != value.type.elements:
                 raise Unlowered("another form of what the backward pass wants")
-            sizes_of_bags.append(b.convert(have, wanted.dtype))
-    return tuple(sizes_of_bags)
+            outputs.append(b.convert(value, result_type.dtype))
+    return tuple(outputs)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
@@ -393,9 +400,9 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "_index_put_impl": index_put,
     "_unsafe_index_put": index_put,
     "index_select": index_select,
-    "index_add": _by_rows("add"),
-    "index_copy": _by_rows("assign"),
-    "index_fill": _by_rows("assign"),
+    "index_add": _row_scatter("add"),
+    "index_copy": _row_scatter("assign"),
+    "index_fill": _row_scatter("assign"),
     "take": take,
     "masked_scatter": masked_scatter,
     "masked_scatter_backward": masked_scatter_backward,

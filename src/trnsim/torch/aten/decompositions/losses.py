@@ -17,11 +17,15 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
     rank = len(x.shape)
     classes = b.graph.broadcast_in_dim(target, x.shape, range(rank - 1))
     columns = b.graph.iota(x.shape, rank - 1)
-    chosen = b.ew("compare", columns, classes, dtype="float32", direction="EQ")
+    class_weights = b.ew("compare", columns, classes, dtype="float32", direction="EQ")
     if 0 <= ignored < x.shape[-1]:
         mask = b.ew("compare", classes, float(ignored), dtype="float32", direction="NE")
-        chosen = b.ew("multiply", chosen, mask)
-    return chosen if weight is None else b.ew("multiply", chosen, b.broadcast(weight, x.shape))
+        class_weights = b.ew("multiply", class_weights, mask)
+    return (
+        class_weights
+        if weight is None
+        else b.ew("multiply", class_weights, b.broadcast(weight, x.shape))
+    )
 
 
 def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
@@ -36,17 +40,17 @@ def nll_loss(
 ) -> tuple[Value, ...]:
     """Minus the log probability of each row's class, and the total weight of counted rows."""
     rows, classes = _classes_last(b, x, target)
-    chosen = _class_weights(b, rows, classes, weight, ignored)
+    class_weights = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
-    losses = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, chosen), last))
-    weights = b.graph.reduce("add", chosen, last)
+    losses = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, class_weights), last))
+    weights = b.graph.reduce("add", class_weights, last)
     if reduction == _NONE:
         return b.as_reshaped_result(losses), b.filled(0, b.result_types[1])
     dims = range(len(losses.shape))
-    counted = b.reduce("add", weights, dims)
+    total_weight = b.reduce("add", weights, dims)
     total = b.reduce("add", losses, dims)
-    loss = b.ew("divide", total, counted) if reduction == _MEAN else total
-    return b.as_result(loss), b.as_result(counted, 1)
+    loss = b.ew("divide", total, total_weight) if reduction == _MEAN else total
+    return b.as_result(loss), b.as_result(total_weight, 1)
 
 
 def nll_loss_backward(
@@ -66,9 +70,9 @@ def nll_loss_backward(
     if reduction == _NONE:
         grad = b.graph.reshape(grad, rows.shape[:-1])
     dims = range(len(rows.shape) - 1) if reduction == _NONE else ()
-    spread = b.graph.broadcast_in_dim(grad, rows.shape, dims)
-    chosen = _class_weights(b, rows, classes, weight, ignored)
-    slopes = b.ew("negate", b.ew("multiply", chosen, spread))
+    row_grads = b.graph.broadcast_in_dim(grad, rows.shape, dims)
+    class_weights = _class_weights(b, rows, classes, weight, ignored)
+    slopes = b.ew("negate", b.ew("multiply", class_weights, row_grads))
     return b.as_result(
         move_dim(b, slopes, -1, 1) if len(x.shape) > 1 else b.graph.reshape(slopes, x.shape)
     )
@@ -77,7 +81,7 @@ def nll_loss_backward(
 def _binary_terms(b: Build, x: Value, target: Value) -> Value:
     """``-(t log(x) + (1 - t) log(1 - x))``, no logarithm below -100."""
     logs = [
-        b.ew("maximum", b.ew("log", b.ew("maximum", part, _SMALLEST)), _LEAST_LOGARITHM)
+        b.ew("maximum", b.ew("log", b.ew("maximum", part, _LEAST_LOG_ARGUMENT)), _LEAST_LOGARITHM)
         for part in (x, b.ew("subtract", 1.0, x))
     ]
     yes = b.ew("multiply", target, logs[0])
@@ -86,7 +90,7 @@ def _binary_terms(b: Build, x: Value, target: Value) -> Value:
 
 
 _LEAST_LOGARITHM: Final = -100.0  # torch.nn.BCELoss
-_SMALLEST: Final = 1e-19  # the Scalar Engine's log begins at 2**-64
+_LEAST_LOG_ARGUMENT: Final = 1e-19  # the Scalar Engine's log begins at 2**-64
 
 
 def binary_cross_entropy(
@@ -94,7 +98,7 @@ def binary_cross_entropy(
 ) -> Value:
     """Binary cross entropy of probabilities, each times its weight."""
     terms = _binary_terms(b, b.convert(x, "float32"), target)
-    return _reduced(b, terms if weight is None else b.ew("multiply", terms, weight), reduction)
+    return _reduce_loss(b, terms if weight is None else b.ew("multiply", terms, weight), reduction)
 
 
 def binary_cross_entropy_backward(
@@ -107,18 +111,18 @@ def binary_cross_entropy_backward(
 ) -> Value:
     """``grad * (x - t) / (x * (1 - x))``."""
     variance = b.ew("multiply", x, b.ew("subtract", 1.0, x), dtype="float32")
-    slope = b.ew("divide", b.ew("subtract", x, target), b.ew("maximum", variance, _LEAST_SPREAD))
+    slope = b.ew("divide", b.ew("subtract", x, target), b.ew("maximum", variance, _LEAST_VARIANCE))
     slopes = b.ew("multiply", slope, grad)
     if weight is not None:
         slopes = b.ew("multiply", slopes, weight)
-    share = 1 / x.type.elements if reduction == _MEAN else 1.0
-    return b.as_result(b.ew("multiply", slopes, share))
+    scale = 1 / x.type.elements if reduction == _MEAN else 1.0
+    return b.as_result(b.ew("multiply", slopes, scale))
 
 
-_LEAST_SPREAD: Final = 1e-12  # PyTorch's, against a division by zero
+_LEAST_VARIANCE: Final = 1e-12  # PyTorch's, against a division by zero
 
 
-def _near_and_far(b: Build, x: Value, y: Value, bound: float, factor: float) -> Value:
+def _huber_terms(b: Build, x: Value, y: Value, bound: float, factor: float) -> Value:
     """``factor * d * d / 2`` up to a bound, ``bound * factor * (d - bound / 2)`` beyond."""
     distance = b.ew("abs", b.ew("subtract", x, y, dtype="float32"))
     near = b.ew("multiply", b.ew("square", distance), factor / 2)
@@ -127,14 +131,14 @@ def _near_and_far(b: Build, x: Value, y: Value, bound: float, factor: float) -> 
     return b.ew("select", is_near, near, far, dtype="float32")
 
 
-def _slope(
+def _huber_gradient(
     b: Build, grad: Value, x: Value, y: Value, reduction: int, bound: float, factor: float
 ) -> Value:
-    """The gradient of `_near_and_far`: the difference within the bound, times a factor."""
+    """The gradient of `_huber_terms`: the difference within the bound, times a factor."""
     difference = b.ew("subtract", x, y, dtype="float32")
-    within = b.ew("minimum", b.ew("maximum", difference, -bound), bound)
-    share = factor / x.type.elements if reduction == _MEAN else factor
-    return b.as_result(b.ew("multiply", b.ew("multiply", within, share), grad))
+    clamped = b.ew("minimum", b.ew("maximum", difference, -bound), bound)
+    scale = factor / x.type.elements if reduction == _MEAN else factor
+    return b.as_result(b.ew("multiply", b.ew("multiply", clamped, scale), grad))
 
 
 def smooth_l1_loss(
@@ -142,8 +146,8 @@ def smooth_l1_loss(
 ) -> Value:
     """``d**2 / (2 * beta)`` for distances d below beta, else ``d - beta / 2``."""
     if not beta:
-        return _reduced(b, b.ew("abs", b.ew("subtract", x, y)), reduction)
-    return _reduced(b, _near_and_far(b, x, y, float(beta), 1 / beta), reduction)
+        return _reduce_loss(b, b.ew("abs", b.ew("subtract", x, y)), reduction)
+    return _reduce_loss(b, _huber_terms(b, x, y, float(beta), 1 / beta), reduction)
 
 
 def smooth_l1_loss_backward(
@@ -152,25 +156,25 @@ def smooth_l1_loss_backward(
     """The difference divided by beta, within -1 and 1."""
     if not beta:
         raise Unlowered("beta 0")
-    return _slope(b, grad, x, y, reduction, float(beta), 1 / beta)
+    return _huber_gradient(b, grad, x, y, reduction, float(beta), 1 / beta)
 
 
 def huber_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN, delta: float = 1.0) -> Value:
     """``d**2 / 2`` for distances d below delta, else ``delta * (d - delta / 2)``."""
-    return _reduced(b, _near_and_far(b, x, y, float(delta), 1.0), reduction)
+    return _reduce_loss(b, _huber_terms(b, x, y, float(delta), 1.0), reduction)
 
 
 def huber_loss_backward(
     b: Build, grad: Value, x: Value, y: Value, reduction: int, delta: float
 ) -> Value:
     """The difference, within -delta and delta."""
-    return _slope(b, grad, x, y, reduction, float(delta), 1.0)
+    return _huber_gradient(b, grad, x, y, reduction, float(delta), 1.0)
 
 
 def mse_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN) -> Value:
     """The squared difference, its mean or its sum."""
     squares = b.ew("square", b.ew("subtract", x, y))
-    return _reduced(b, squares, reduction)
+    return _reduce_loss(b, squares, reduction)
 
 
 def mse_loss_backward(b: Build, grad: Value, x: Value, y: Value, reduction: int) -> Value:
@@ -179,12 +183,12 @@ def mse_loss_backward(b: Build, grad: Value, x: Value, y: Value, reduction: int)
     return b.as_result(b.ew("multiply", b.ew("multiply", b.ew("subtract", x, y), scale), grad))
 
 
-def _reduced(b: Build, parts: Value, reduction: int) -> Value:
+def _reduce_loss(b: Build, losses: Value, reduction: int) -> Value:
     if reduction == _NONE:
-        return b.as_result(parts)
-    total = b.reduce("add", parts, range(len(parts.shape)))
+        return b.as_result(losses)
+    total = b.reduce("add", losses, range(len(losses.shape)))
     return b.as_result(
-        b.ew("multiply", total, 1 / parts.type.elements) if reduction == _MEAN else total
+        b.ew("multiply", total, 1 / losses.type.elements) if reduction == _MEAN else total
     )
 
 

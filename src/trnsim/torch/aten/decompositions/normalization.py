@@ -13,7 +13,7 @@ from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
-def _row_reduced(b: Build, op: str, x: Value) -> Value:
+def _reduce_and_spread(b: Build, op: str, x: Value) -> Value:
     """A reduction over the last dimension, broadcast along it; a scalar is its own reduction."""
     if not x.shape:
         return x
@@ -25,8 +25,10 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``exp(x - max) / sum``."""
     del half_to_float
     rows = move_dim(b, x, dim, -1)
-    powers = b.ew("exponential", b.ew("subtract", rows, _row_reduced(b, "maximum", rows)))
-    return b.as_result(move_dim(b, b.ew("divide", powers, _row_reduced(b, "add", powers)), -1, dim))
+    powers = b.ew("exponential", b.ew("subtract", rows, _reduce_and_spread(b, "maximum", rows)))
+    return b.as_result(
+        move_dim(b, b.ew("divide", powers, _reduce_and_spread(b, "add", powers)), -1, dim)
+    )
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
@@ -39,8 +41,8 @@ def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Va
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
     rows = move_dim(b, x, dim, -1)
-    centred = b.ew("subtract", rows, _row_reduced(b, "maximum", rows))
-    total = _row_reduced(b, "add", b.ew("exponential", centred))
+    centred = b.ew("subtract", rows, _reduce_and_spread(b, "maximum", rows))
+    total = _reduce_and_spread(b, "add", b.ew("exponential", centred))
     return b.as_result(move_dim(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
 
 
@@ -48,7 +50,7 @@ def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = Non
     """``y * (grad - sum(grad * y))``."""
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
-    total = _row_reduced(b, "add", b.ew("multiply", grads, ys))
+    total = _reduce_and_spread(b, "add", b.ew("multiply", grads, ys))
     return b.as_result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
 
 
@@ -56,7 +58,7 @@ def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any =
     """``grad - exp(y) * sum(grad)``."""
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
-    share = b.ew("multiply", b.ew("exponential", ys), _row_reduced(b, "add", grads))
+    share = b.ew("multiply", b.ew("exponential", ys), _reduce_and_spread(b, "add", grads))
     return b.as_result(move_dim(b, b.ew("subtract", grads, share), -1, dim))
 
 
@@ -78,17 +80,17 @@ def layer_norm(
     variance = b.ew("add", b.ew("multiply", squares, 1 / columns), float(eps))
     rstd = b.ew("rsqrt", variance)
     y = b.ew("multiply", centred, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
-    return _returned(b, _affine(b, y, weight, bias), mean, rstd)
+    return _operator_results(b, _scale_and_add(b, y, weight, bias), mean, rstd)
 
 
-def _returned(b: Build, *parts: Value) -> tuple[Value, ...]:
+def _operator_results(b: Build, *parts: Value) -> tuple[Value, ...]:
     """The first parts, as many as the operator returns."""
     return tuple(
         b.as_reshaped_result(part, place) for place, part in enumerate(parts[: len(b.result_types)])
     )
 
 
-def _affine(b: Build, y: Value, weight: Value | None, bias: Value | None) -> Value:
+def _scale_and_add(b: Build, y: Value, weight: Value | None, bias: Value | None) -> Value:
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, b.graph.reshape(part, (part.type.elements,)))
@@ -113,16 +115,20 @@ def layer_norm_backward(
         b.graph.broadcast_in_dim(b.graph.reshape(part, (count,)), rows.shape, (0,))
         for part in (mean, rstd)
     )
-    hat = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
-    inner = _affine(b, b.convert(grads, "float32"), weight, None)
-    first = b.ew("multiply", _row_reduced(b, "add", inner), 1 / columns)
-    second = b.ew("multiply", _row_reduced(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
-    to_input = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
-    to_input = b.ew("multiply", to_input, rstds)
-    to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat, dtype="float32"), (0,))
-    to_bias = b.graph.reduce("add", grads, (0,))
+    normalized = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
+    inner = _scale_and_add(b, b.convert(grads, "float32"), weight, None)
+    first = b.ew("multiply", _reduce_and_spread(b, "add", inner), 1 / columns)
+    second = b.ew(
+        "multiply", _reduce_and_spread(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
+    )
+    grad_input = b.ew(
+        "subtract", b.ew("subtract", inner, first), b.ew("multiply", normalized, second)
+    )
+    grad_input = b.ew("multiply", grad_input, rstds)
+    grad_weight = b.graph.reduce("add", b.ew("multiply", grads, normalized, dtype="float32"), (0,))
+    grad_bias = b.graph.reduce("add", grads, (0,))
     is_requested = [mask[0], mask[1] and weight is not None, mask[2] and bias is not None]
-    return _gradients(b, (to_input, to_weight, to_bias), is_requested)
+    return _requested_gradients(b, (grad_input, grad_weight, grad_bias), is_requested)
 
 
 def rms_norm(
@@ -131,13 +137,13 @@ def rms_norm(
     """``x / sqrt(mean(x * x) + eps) * weight``, and the reciprocal root."""
     rows = b.convert(_rows(b, x, shape), "float32")
     squares = b.graph.reduce("add", b.ew("square", rows), (1,))
-    smallest = _EPSILON if eps is None else float(eps)
+    smallest = _DEFAULT_EPSILON if eps is None else float(eps)
     rstd = b.ew("rsqrt", b.ew("add", b.ew("multiply", squares, 1 / rows.shape[1]), smallest))
     y = b.ew("multiply", rows, b.graph.broadcast_in_dim(rstd, rows.shape, (0,)))
-    return _returned(b, _affine(b, y, weight, None), rstd)
+    return _operator_results(b, _scale_and_add(b, y, weight, None), rstd)
 
 
-_EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
+_DEFAULT_EPSILON: Final = 1.1920929e-07  # torch.nn.functional.rms_norm: torch.finfo(float32).eps
 
 
 def group_norm(
@@ -155,23 +161,23 @@ def group_norm(
 
     Sums are taken channel by channel, so that a channel's elements are not moved.
     """
-    shape, share = (batch, groups, channels // groups), groups / (channels * places)
+    shape, inverse_count = (batch, groups, channels // groups), groups / (channels * places)
 
     def group_means(value: Value) -> tuple[Value, Value]:
         """Means over each group: of each channel, [N, C], and of each group, [N, groups]."""
-        channel_means = b.ew("multiply", b.graph.reduce("add", value, (2,)), share)
+        channel_means = b.ew("multiply", b.graph.reduce("add", value, (2,)), inverse_count)
         total = b.graph.reduce("add", b.graph.reshape(channel_means, shape), (2,))
         spread = b.graph.broadcast_in_dim(total, shape, (0, 1))
         return b.graph.reshape(spread, (batch, channels)), total
 
-    wide = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
-    mean, group_mean = group_means(wide)
-    centred = b.ew("subtract", wide, b.graph.broadcast_in_dim(mean, wide.shape, (0, 1)))
+    in_float32 = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
+    mean, group_mean = group_means(in_float32)
+    centred = b.ew("subtract", in_float32, b.graph.broadcast_in_dim(mean, in_float32.shape, (0, 1)))
     variance, spread = group_means(b.ew("square", centred))
     scale, shift = _scale_and_shift(b, weight, bias, mean, variance, eps)
-    y = b.ew("multiply", wide, b.graph.broadcast_in_dim(scale, wide.shape, (0, 1)))
-    y = b.ew("add", y, b.graph.broadcast_in_dim(shift, wide.shape, (0, 1)))
-    return _returned(b, y, group_mean, b.ew("rsqrt", b.ew("add", spread, float(eps))))
+    y = b.ew("multiply", in_float32, b.graph.broadcast_in_dim(scale, in_float32.shape, (0, 1)))
+    y = b.ew("add", y, b.graph.broadcast_in_dim(shift, in_float32.shape, (0, 1)))
+    return _operator_results(b, y, group_mean, b.ew("rsqrt", b.ew("add", spread, float(eps))))
 
 
 def batch_norm(
@@ -189,26 +195,26 @@ def batch_norm(
     del momentum
     channels = x.shape[1]
     if training:
-        others = [dim for dim in range(len(x.shape)) if dim != 1]
+        other_dims = [dim for dim in range(len(x.shape)) if dim != 1]
         count = x.type.elements // channels
-        mean = b.ew("multiply", b.reduce("add", x, others), 1 / count)
-        squares = b.ew("square", b.ew("subtract", x, _by_channel(b, mean, x)))
-        variance = b.ew("multiply", b.reduce("add", squares, others), 1 / count)
+        mean = b.ew("multiply", b.reduce("add", x, other_dims), 1 / count)
+        squares = b.ew("square", b.ew("subtract", x, _spread_channels(b, mean, x)))
+        variance = b.ew("multiply", b.reduce("add", squares, other_dims), 1 / count)
     elif running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
     else:
         scale, shift = _scale_and_shift(b, weight, bias, running_mean, running_var, eps)
-        y = b.ew("multiply", x, _by_channel(b, scale, x), dtype="float32")
-        return (b.as_result(b.ew("add", y, _by_channel(b, shift, x))),)
+        y = b.ew("multiply", x, _spread_channels(b, scale, x), dtype="float32")
+        return (b.as_result(b.ew("add", y, _spread_channels(b, shift, x))),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
     y = b.ew(
         "multiply",
-        b.ew("subtract", x, _by_channel(b, mean, x)),
-        _by_channel(b, rstd, x),
+        b.ew("subtract", x, _spread_channels(b, mean, x)),
+        _spread_channels(b, rstd, x),
     )
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
-            y = b.ew(name, y, _by_channel(b, part, x))
+            y = b.ew(name, y, _spread_channels(b, part, x))
     return b.as_result(y), mean, rstd
 
 
@@ -268,25 +274,29 @@ def batch_norm_backward(
         mean, rstd = running_mean, b.ew("rsqrt", b.ew("add", running_var, float(eps)))
     if mean is None or rstd is None:
         raise Unlowered("batch normalization without the moments of the batch")
-    others = [dim for dim in range(len(x.shape)) if dim != 1]
-    centred = b.ew("subtract", x, _by_channel(b, mean, x), dtype="float32")
-    hat = b.ew("multiply", centred, _by_channel(b, rstd, x))
+    other_dims = [dim for dim in range(len(x.shape)) if dim != 1]
+    centred = b.ew("subtract", x, _spread_channels(b, mean, x), dtype="float32")
+    normalized = b.ew("multiply", centred, _spread_channels(b, rstd, x))
     grads = b.convert(grad, "float32")
-    to_weight = b.reduce("add", b.ew("multiply", grads, hat), others)
-    to_bias = b.reduce("add", grads, others)
+    grad_weight = b.reduce("add", b.ew("multiply", grads, normalized), other_dims)
+    grad_bias = b.reduce("add", grads, other_dims)
     scale = rstd if weight is None else b.ew("multiply", rstd, weight, dtype="float32")
     inner = grads
     if train:
         count = x.type.elements // x.shape[1]
-        first = _by_channel(b, b.ew("multiply", to_bias, 1 / count), x)
-        second = b.ew("multiply", hat, _by_channel(b, b.ew("multiply", to_weight, 1 / count), x))
+        first = _spread_channels(b, b.ew("multiply", grad_bias, 1 / count), x)
+        second = b.ew(
+            "multiply", normalized, _spread_channels(b, b.ew("multiply", grad_weight, 1 / count), x)
+        )
         inner = b.ew("subtract", b.ew("subtract", grads, first), second)
-    to_input = b.ew("multiply", inner, _by_channel(b, scale, x))
-    parts = (to_input, to_weight, to_bias)
-    return _gradients(b, parts, mask)
+    grad_input = b.ew("multiply", inner, _spread_channels(b, scale, x))
+    parts = (grad_input, grad_weight, grad_bias)
+    return _requested_gradients(b, parts, mask)
 
 
-def _gradients(b: Build, parts: Sequence[Value], mask: Sequence[bool]) -> tuple[Value | None, ...]:
+def _requested_gradients(
+    b: Build, parts: Sequence[Value], mask: Sequence[bool]
+) -> tuple[Value | None, ...]:
     """The gradients that the mask requests, in the dtypes that PyTorch returns."""
     place = count()
     return tuple(
@@ -315,10 +325,10 @@ def group_norm_backward(
         b.graph.broadcast_in_dim(b.graph.reshape(part, (batch, groups)), shape, (0, 1))
         for part in (mean, rstd)
     )
-    hat = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
-    times = b.ew("multiply", grads, hat)
-    to_weight, to_bias = (
-        b.graph.reshape(b.reduce("add", side, (0, 3)), (channels,)) for side in (times, grads)
+    normalized = b.ew("multiply", b.ew("subtract", parts, means), rstds, dtype="float32")
+    products = b.ew("multiply", grads, normalized)
+    grad_weight, grad_bias = (
+        b.graph.reshape(b.reduce("add", side, (0, 3)), (channels,)) for side in (products, grads)
     )
     inner = grads
     if weight is not None:
@@ -331,11 +341,11 @@ def group_norm_backward(
             shape,
             (0, 1),
         )
-        for side in (inner, b.ew("multiply", inner, hat))
+        for side in (inner, b.ew("multiply", inner, normalized))
     )
-    centred = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", hat, second))
-    to_input = b.ew("multiply", centred, rstds)
-    return _gradients(b, (to_input, to_weight, to_bias), mask)
+    centred = b.ew("subtract", b.ew("subtract", inner, first), b.ew("multiply", normalized, second))
+    grad_input = b.ew("multiply", centred, rstds)
+    return _requested_gradients(b, (grad_input, grad_weight, grad_bias), mask)
 
 
 def rms_norm_backward(
@@ -351,15 +361,21 @@ def rms_norm_backward(
     grads, rows = (b.convert(_rows(b, side, shape), "float32") for side in (grad, x))
     count, columns = rows.shape
     rstds = b.graph.broadcast_in_dim(b.graph.reshape(rstd, (count,)), rows.shape, (0,))
-    hat = b.ew("multiply", rows, rstds, dtype="float32")
-    inner = _affine(b, grads, weight, None)
-    share = b.ew("multiply", _row_reduced(b, "add", b.ew("multiply", inner, hat)), 1 / columns)
-    to_input = b.ew("multiply", b.ew("subtract", inner, b.ew("multiply", hat, share)), rstds)
-    to_weight = b.graph.reduce("add", b.ew("multiply", grads, hat), (0,))
-    return _gradients(b, (to_input, to_weight), [bool(is_needed) for is_needed in mask])
+    normalized = b.ew("multiply", rows, rstds, dtype="float32")
+    inner = _scale_and_add(b, grads, weight, None)
+    share = b.ew(
+        "multiply", _reduce_and_spread(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
+    )
+    grad_input = b.ew(
+        "multiply", b.ew("subtract", inner, b.ew("multiply", normalized, share)), rstds
+    )
+    grad_weight = b.graph.reduce("add", b.ew("multiply", grads, normalized), (0,))
+    return _requested_gradients(
+        b, (grad_input, grad_weight), [bool(is_needed) for is_needed in mask]
+    )
 
 
-def _by_channel(b: Build, part: Value, x: Value) -> Value:
+def _spread_channels(b: Build, part: Value, x: Value) -> Value:
     """A number per channel, broadcast along all other dimensions of x."""
     return b.graph.broadcast_in_dim(part, x.shape, (1,))
 
@@ -372,9 +388,9 @@ def native_batch_norm(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
 
 def _rows_along(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:
     """`x` as a row for each index of `dim`, and the shape of a number for each row."""
-    shape = [n if place == dim % len(x.shape) else 1 for place, n in enumerate(x.shape)]
-    others = [place for place in range(len(x.shape)) if place != dim % len(x.shape)]
-    first = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *others])
+    shape = [n if d == dim % len(x.shape) else 1 for d, n in enumerate(x.shape)]
+    other_dims = [d for d in range(len(x.shape)) if d != dim % len(x.shape)]
+    first = b.graph.transpose(b.convert(x, "float32"), [dim % len(x.shape), *other_dims])
     return _rows(b, first, first.shape[1:]), shape
 
 
@@ -397,8 +413,8 @@ def weight_norm_backward(
     norm = b.convert(norm, "float32")
     along = b.ew("multiply", weights, b.ew("divide", dot, b.ew("square", norm)))
     scale = b.ew("divide", b.convert(g, "float32"), norm)
-    to_v = b.ew("multiply", scale, b.ew("subtract", grads, along))
-    return b.as_result(to_v, 0), b.as_result(b.ew("divide", dot, norm), 1)
+    grad_v = b.ew("multiply", scale, b.ew("subtract", grads, along))
+    return b.as_result(grad_v, 0), b.as_result(b.ew("divide", dot, norm), 1)
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -21,7 +21,7 @@ def _parts(b: Build, x: Value, count: int) -> list[Value]:
     return [b.convert(part, "float32") for part in parts]
 
 
-def _joined(b: Build, parts: Sequence[Value]) -> Value:
+def _concatenate(b: Build, parts: Sequence[Value]) -> Value:
     return b.graph.concatenate(parts, 1)
 
 
@@ -55,7 +55,7 @@ def lstm_cell(
     retained = b.ew("multiply", f, b.convert(cx, "float32"))
     cy = b.ew("add", retained, b.ew("multiply", i, g))
     hy = b.ew("multiply", o, b.ew("tanh", cy))
-    outputs = (hy, cy, _joined(b, (i, f, g, o)))
+    outputs = (hy, cy, _concatenate(b, (i, f, g, o)))
     return tuple(b.as_result(part, place) for place, part in enumerate(outputs))
 
 
@@ -72,20 +72,20 @@ def lstm_cell_backward(
     i, f, g, o = _parts(b, workspace, 4)
     cell = b.ew("tanh", b.convert(cy, "float32"))
     zero = b.filled(0.0, TensorType(cx.shape, "float32"))
-    to_hidden = zero if grad_hy is None else b.convert(grad_hy, "float32")
-    to_cell = through_tanh(b, b.ew("multiply", to_hidden, o), cell)
+    grad_hidden = zero if grad_hy is None else b.convert(grad_hy, "float32")
+    grad_cell = through_tanh(b, b.ew("multiply", grad_hidden, o), cell)
     if grad_cy is not None:
-        to_cell = b.ew("add", to_cell, b.convert(grad_cy, "float32"))
-    grads = _joined(
+        grad_cell = b.ew("add", grad_cell, b.convert(grad_cy, "float32"))
+    grads = _concatenate(
         b,
         (
-            _sigmoid_gradient(b, to_cell, g, i),
-            _sigmoid_gradient(b, to_cell, b.convert(cx, "float32"), f),
-            through_tanh(b, b.ew("multiply", to_cell, i), g),
-            _sigmoid_gradient(b, to_hidden, cell, o),
+            _sigmoid_gradient(b, grad_cell, g, i),
+            _sigmoid_gradient(b, grad_cell, b.convert(cx, "float32"), f),
+            through_tanh(b, b.ew("multiply", grad_cell, i), g),
+            _sigmoid_gradient(b, grad_hidden, cell, o),
         ),
     )
-    gradients = [grads, b.ew("multiply", to_cell, f)]
+    gradients = [grads, b.ew("multiply", grad_cell, f)]
     if has_bias:
         gradients.append(b.reduce("add", grads, [0]))
     return tuple(b.as_result(part, place) for place, part in enumerate(gradients))
@@ -106,7 +106,7 @@ def gru_cell(
     n = b.ew("tanh", b.ew("add", left[2], b.ew("multiply", r, right[2])))
     before = b.convert(hx, "float32")
     hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", before, n)))
-    return b.as_result(hy, 0), b.as_result(_joined(b, (r, z, n, before, right[2])), 1)
+    return b.as_result(hy, 0), b.as_result(_concatenate(b, (r, z, n, before, right[2])), 1)
 
 
 def gru_cell_backward(
@@ -115,14 +115,14 @@ def gru_cell_backward(
     """Gradients of the input's and the hidden gates, of the previous state, and of both biases."""
     r, z, n, before, hidden_n = _parts(b, workspace, 5)
     grad = b.convert(grad_hy, "float32")
-    to_z = _sigmoid_gradient(b, grad, b.ew("subtract", before, n), z)
-    to_n = through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
-    to_r = _sigmoid_gradient(b, to_n, hidden_n, r)
-    to_input = _joined(b, (to_r, to_z, to_n))
-    to_hidden = _joined(b, (to_r, to_z, b.ew("multiply", to_n, r)))
-    gradients = [to_input, to_hidden, b.ew("multiply", grad, z)]
+    grad_z = _sigmoid_gradient(b, grad, b.ew("subtract", before, n), z)
+    grad_n = through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
+    grad_r = _sigmoid_gradient(b, grad_n, hidden_n, r)
+    grad_input = _concatenate(b, (grad_r, grad_z, grad_n))
+    grad_hidden = _concatenate(b, (grad_r, grad_z, b.ew("multiply", grad_n, r)))
+    gradients = [grad_input, grad_hidden, b.ew("multiply", grad, z)]
     if has_bias:
-        gradients += [b.reduce("add", gates, [0]) for gates in (to_input, to_hidden)]
+        gradients += [b.reduce("add", gates, [0]) for gates in (grad_input, grad_hidden)]
     return tuple(b.as_result(part, place) for place, part in enumerate(gradients))
 
 

@@ -22,25 +22,27 @@ from trnsim.torch.aten.decompositions.windows import windows_of
 Matrix = Callable[[Build, int, int, int], Value]
 """W [before, after] from a build, the resampled dimension and its lengths before and after."""
 
-_HALF: Final = 0.5  # keeps a quotient of integers on the right side of an integer
+_QUOTIENT_GUARD: Final = 0.5  # keeps a quotient of integers on the right side of an integer
 
 
-def _resampled(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
+def _resample(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
     """`x` with its last dimensions resampled to other lengths."""
     rank = len(lengths)
     for dim, after in enumerate(lengths):
-        place = len(x.shape) - rank + dim
-        x = _product(b, x, place, matrix(b, dim, x.shape[place], after), is_transposed=False)
+        value_dim = len(x.shape) - rank + dim
+        x = _product(
+            b, x, value_dim, matrix(b, dim, x.shape[value_dim], after), is_transposed=False
+        )
     return b.as_result(x)
 
 
-def _resampled_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Value:
-    """The gradient of `_resampled`, whose input had those lengths."""
+def _resample_back(b: Build, grad: Value, lengths: Sizes, matrix: Matrix) -> Value:
+    """The gradient of `_resample`, whose input had those lengths."""
     rank = len(lengths)
     for dim, before in enumerate(lengths):
-        place = len(grad.shape) - rank + dim
-        weights = matrix(b, dim, before, grad.shape[place])
-        grad = _product(b, grad, place, weights, is_transposed=True)
+        value_dim = len(grad.shape) - rank + dim
+        weights = matrix(b, dim, before, grad.shape[value_dim])
+        grad = _product(b, grad, value_dim, weights, is_transposed=True)
     return b.as_result(grad)
 
 
@@ -63,34 +65,34 @@ def _affine(b: Build, x: Value, scale: float, shift: float = 0.0) -> Value:
     return b.ew("add", b.ew("multiply", x, scale), shift)
 
 
-def _clamped(b: Build, x: Value, least: float, most: float) -> Value:
+def _clamp(b: Build, x: Value, least: float, most: float) -> Value:
     return b.ew("minimum", b.ew("maximum", x, float(least)), float(most))
 
 
-def _one_hot(b: Build, rows: Value, chosen: Value) -> Value:
+def _one_hot(b: Build, rows: Value, source_rows: Value) -> Value:
     """1 where the row is the source that its column copies, else 0."""
-    return b.ew("compare", rows, chosen, dtype="float32", direction="EQ")
+    return b.ew("compare", rows, source_rows, dtype="float32", direction="EQ")
 
 
-def _window(b: Build, rows: Value, start: Value, end: Value, count: Value | None) -> Value:
+def _window_weights(b: Build, rows: Value, start: Value, end: Value, count: Value | None) -> Value:
     """1 / count from start to end (exclusive), else 0."""
-    begun = b.ew("compare", rows, start, dtype="float32", direction="GE")
-    unended = b.ew("compare", rows, end, dtype="float32", direction="LT")
-    inside = b.ew("multiply", begun, unended)
+    is_from_start = b.ew("compare", rows, start, dtype="float32", direction="GE")
+    is_before_end = b.ew("compare", rows, end, dtype="float32", direction="LT")
+    inside = b.ew("multiply", is_from_start, is_before_end)
     return inside if count is None else b.ew("divide", inside, count)
 
 
-def _adaptive(b: Build, dim: int, before: int, after: int) -> Value:
+def _adaptive_windows(b: Build, dim: int, before: int, after: int) -> Value:
     """Windows of adaptive pooling, which divide a dimension as evenly as integers allow."""
     del dim
     rows, columns = _row_and_column(b, before, after)
-    start = b.ew("floor", _affine(b, columns, before / after, _HALF / after))
-    last = (before + after - 1 + _HALF) / after
+    start = b.ew("floor", _affine(b, columns, before / after, _QUOTIENT_GUARD / after))
+    last = (before + after - 1 + _QUOTIENT_GUARD) / after
     end = b.ew("floor", _affine(b, columns, before / after, last))
-    return _window(b, rows, start, end, b.ew("subtract", end, start))
+    return _window_weights(b, rows, start, end, b.ew("subtract", end, start))
 
 
-def _average(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> Matrix:
+def _strided_windows(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> Matrix:
     """Windows of equal length at a stride, starting in the padding."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
@@ -102,7 +104,7 @@ def _average(windows: Windows, *, is_padding_counted: bool, is_summed: bool) -> 
         start, end = b.ew("maximum", start, 0.0), b.ew("minimum", end, float(before))
         if not is_padding_counted:
             count = b.ew("subtract", end, start)
-        return _window(b, rows, start, end, None if is_summed else count)
+        return _window_weights(b, rows, start, end, None if is_summed else count)
 
     return matrix
 
@@ -118,17 +120,21 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
     ) -> Value:
         source, arguments = (arguments[0], arguments[1:]) if is_backward else (x, arguments)
         windows = windows_of(rank, *arguments[:3])
-        counted = arguments[4] if len(arguments) > 4 else count_include_pad  # noqa: PLR2004  the fifth
+        is_padding_counted = arguments[4] if len(arguments) > 4 else count_include_pad  # noqa: PLR2004  the fifth
         divisor = arguments[5] if len(arguments) > 5 else divisor_override  # noqa: PLR2004  the sixth
         del ceil_mode  # the shape of the result implies it
-        matrix = _average(windows, is_padding_counted=counted, is_summed=bool(divisor))
+        matrix = _strided_windows(
+            windows, is_padding_counted=is_padding_counted, is_summed=bool(divisor)
+        )
         if divisor:
             x = b.ew("multiply", b.convert(x, "float32"), 1.0 / divisor)
         if is_backward:
-            return _resampled_back(b, x, source.shape[-rank:], matrix)
-        if _is_uniform(windows, x.shape, b.result_types[0].shape, is_padding_counted=counted):
-            return _averaged(b, x, windows, 1.0 if divisor else 1.0 / prod(windows.kernel))
-        return _resampled(b, x, b.result_types[0].shape[-rank:], matrix)
+            return _resample_back(b, x, source.shape[-rank:], matrix)
+        if _is_uniform(
+            windows, x.shape, b.result_types[0].shape, is_padding_counted=is_padding_counted
+        ):
+            return _sum_windows(b, x, windows, 1.0 if divisor else 1.0 / prod(windows.kernel))
+        return _resample(b, x, b.result_types[0].shape[-rank:], matrix)
 
     return build
 
@@ -142,12 +148,12 @@ def _is_uniform(windows: Windows, shape: Sizes, result: Sizes, *, is_padding_cou
     return all(after <= pad for after, pad in zip(beyond, windows.padding, strict=True))
 
 
-def _averaged(b: Build, x: Value, windows: Windows, share: float) -> Value:
+def _sum_windows(b: Build, x: Value, windows: Windows, factor: float) -> Value:
     """The sum of each window times a number."""
-    places = b.result_types[0].shape[-windows.rank :]
-    wide = b.convert(x, "float32")
-    sums = b.graph.apply(windows.reduction("add", wide.shape, places), wide)
-    return b.as_result(b.ew("multiply", sums, share))
+    window_counts = b.result_types[0].shape[-windows.rank :]
+    in_float32 = b.convert(x, "float32")
+    sums = b.graph.apply(windows.reduction("add", in_float32.shape, window_counts), in_float32)
+    return b.as_result(b.ew("multiply", sums, factor))
 
 
 def _adaptive_pool(rank: int) -> Decomposition:
@@ -158,16 +164,16 @@ def _adaptive_pool(rank: int) -> Decomposition:
             dims = range(len(x.shape) - rank, len(x.shape))
             total = b.reduce("add", b.convert(x, "float32"), dims, keeps_dims=True)
             return b.as_result(b.ew("multiply", total, 1.0 / prod(lengths)))
-        return _resampled(b, x, b.result_types[0].shape[-rank:], _adaptive)
+        return _resample(b, x, b.result_types[0].shape[-rank:], _adaptive_windows)
 
     return build
 
 
-def _gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
+def _resampling_gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
     """The gradient for an input x, by the matrix that the remaining arguments define."""
 
     def build(b: Build, grad: Value, x: Value, *arguments: Any) -> Value:
-        return _resampled_back(b, grad, x.shape[-rank:], matrix_of(*arguments))
+        return _resample_back(b, grad, x.shape[-rank:], matrix_of(*arguments))
 
     return build
 
@@ -182,36 +188,36 @@ def _source_positions(
     return _affine(b, columns, step, (step - 1) / 2)
 
 
-def _linear(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
+def _linear_matrix(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
     """The two nearest elements, weighted by their distance."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
-        at = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
-        at = _clamped(b, at, 0, before - 1)
-        distance = b.ew("abs", b.ew("subtract", rows, at))
+        position = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
+        position = _clamp(b, position, 0, before - 1)
+        distance = b.ew("abs", b.ew("subtract", rows, position))
         return b.ew("maximum", b.ew("subtract", 1.0, distance), 0.0)
 
     return matrix
 
 
-_CUBIC: Final = -0.75  # the slope at 1 of PyTorch's cubic convolution
+_CUBIC_SLOPE: Final = -0.75  # the slope at 1 of PyTorch's cubic convolution
 
 
-def _cubic(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
+def _cubic_matrix(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
     """Four elements by cubic convolution; those beyond the ends are the ends."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
-        at = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
-        first = b.ew("floor", at)
-        part = b.ew("subtract", at, first)
+        position = _source_positions(b, columns, before, after, scales[dim], is_aligned=is_aligned)
+        first = b.ew("floor", position)
+        part = b.ew("subtract", position, first)
         terms: list[Value] = []
         for tap in (-1, 0, 1, 2):
-            chosen = _clamped(b, b.ew("add", first, float(tap)), 0, before - 1)
+            source_rows = _clamp(b, b.ew("add", first, float(tap)), 0, before - 1)
             distance = b.ew("abs", b.ew("subtract", part, float(tap)))
             weight = _cubic_near(b, distance) if tap in (0, 1) else _cubic_far(b, distance)
-            terms.append(b.ew("multiply", _one_hot(b, rows, chosen), weight))
+            terms.append(b.ew("multiply", _one_hot(b, rows, source_rows), weight))
         return b.total(terms)
 
     return matrix
@@ -219,17 +225,19 @@ def _cubic(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
 
 def _cubic_near(b: Build, t: Value) -> Value:
     """``(a + 2) t**3 - (a + 3) t**2 + 1``, up to 1."""
-    inner = b.ew("multiply", _affine(b, t, _CUBIC + 2, -(_CUBIC + 3)), b.ew("square", t))
+    inner = b.ew(
+        "multiply", _affine(b, t, _CUBIC_SLOPE + 2, -(_CUBIC_SLOPE + 3)), b.ew("square", t)
+    )
     return b.ew("add", inner, 1.0)
 
 
 def _cubic_far(b: Build, t: Value) -> Value:
     """``a (t**3 - 5 t**2 + 8 t - 4)``, from 1 to 2."""
     inner = b.ew("add", b.ew("multiply", b.ew("subtract", t, 5.0), t), 8.0)
-    return b.ew("multiply", b.ew("subtract", b.ew("multiply", inner, t), 4.0), _CUBIC)
+    return b.ew("multiply", b.ew("subtract", b.ew("multiply", inner, t), 4.0), _CUBIC_SLOPE)
 
 
-def _nearest(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
+def _nearest_matrix(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
     """The element at or before the position that a column reads."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
@@ -237,8 +245,8 @@ def _nearest(scales: Sequence[float | None], *, is_centred: bool) -> Matrix:
         scale = scales[dim]
         step = 1 / scale if scale else before / after
         shift = step / 2 if is_centred else 0.0
-        at = b.ew("floor", _affine(b, columns, step, shift + _HALF / (4 * after)))
-        return _one_hot(b, rows, _clamped(b, at, 0, before - 1))
+        position = b.ew("floor", _affine(b, columns, step, shift + _QUOTIENT_GUARD / (4 * after)))
+        return _one_hot(b, rows, _clamp(b, position, 0, before - 1))
 
     return matrix
 
@@ -263,7 +271,7 @@ def _upsample(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
         del size
         options = {option: arguments[0]} if option else {}
         scales = _scales(arguments[1:] if option else arguments, rank)
-        return _resampled(b, x, b.result_types[0].shape[-rank:], sampler(scales, **options))
+        return _resample(b, x, b.result_types[0].shape[-rank:], sampler(scales, **options))
 
     return build
 
@@ -275,13 +283,15 @@ def _upsample_nearest(rank: int, sampler: Sampler) -> Decomposition:
     def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
         lengths = b.result_types[0].shape[-rank:]
         outer, inner = x.shape[:-rank], x.shape[-rank:]
-        times = [after // before for before, after in zip(inner, lengths, strict=True)]
-        scales = zip(_scales(arguments, rank), times, strict=True)
-        is_whole = all(n * k == after for n, k, after in zip(inner, times, lengths, strict=True))
+        copy_counts = [after // before for before, after in zip(inner, lengths, strict=True)]
+        scales = zip(_scales(arguments, rank), copy_counts, strict=True)
+        is_whole = all(
+            n * k == after for n, k, after in zip(inner, copy_counts, lengths, strict=True)
+        )
         if not is_whole or any(scale not in (None, count) for scale, count in scales):
             resampled: Value = by_matrix(b, x, size, *arguments)
             return resampled
-        shape = [*outer, *(n for pair in zip(inner, times, strict=True) for n in pair)]
+        shape = [*outer, *(n for pair in zip(inner, copy_counts, strict=True) for n in pair)]
         dims = [*range(len(outer)), *range(len(outer), len(shape), 2)]
         return b.as_result(
             b.graph.reshape(b.graph.broadcast_in_dim(x, shape, dims), (*outer, *lengths))
@@ -295,34 +305,38 @@ def _upsample_backward(rank: int, sampler: Sampler, option: str = "") -> Decompo
         del size
         options = {option: arguments[0]} if option else {}
         scales = _scales(arguments[1:] if option else arguments, rank)
-        return _resampled_back(b, grad, before[-rank:], sampler(scales, **options))
+        return _resample_back(b, grad, before[-rank:], sampler(scales, **options))
 
     return build
 
 
-def _copied_ends(padding: Sizes, *, is_mirrored: bool) -> Matrix:
+def _end_copy_matrix(padding: Sizes, *, is_mirrored: bool) -> Matrix:
     """Padding that repeats the ends, or mirrors the inside at them."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
         low = padding[len(padding) - 2 - 2 * dim]  # the last dimension comes first
-        at = b.ew("add", columns, -float(low))
+        position = b.ew("add", columns, -float(low))
         if is_mirrored:
-            past = b.ew("subtract", float(before - 1), b.ew("abs", at))
-            at = b.ew("subtract", float(before - 1), b.ew("abs", past))
-        return _one_hot(b, rows, _clamped(b, at, 0, before - 1))
+            past = b.ew("subtract", float(before - 1), b.ew("abs", position))
+            position = b.ew("subtract", float(before - 1), b.ew("abs", past))
+        return _one_hot(b, rows, _clamp(b, position, 0, before - 1))
 
     return matrix
 
 
 def _copying_pad(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
     def build(b: Build, x: Value, padding: Sizes) -> Value:
-        return _resampled(b, x, b.result_types[0].shape[-rank:], matrix_of(padding))
+        return _resample(b, x, b.result_types[0].shape[-rank:], matrix_of(padding))
 
     return build
 
 
-_LINEAR: Final = {1: "upsample_linear1d", 2: "upsample_bilinear2d", 3: "upsample_trilinear3d"}
+_LINEAR_UPSAMPLING: Final = {
+    1: "upsample_linear1d",
+    2: "upsample_bilinear2d",
+    3: "upsample_trilinear3d",
+}
 
 
 def _operators_of_rank(rank: int) -> dict[str, Decomposition]:
@@ -330,22 +344,24 @@ def _operators_of_rank(rank: int) -> dict[str, Decomposition]:
     operators: dict[str, Decomposition] = {
         f"avg_pool{rank}d": _average_pool(rank),
         f"avg_pool{rank}d_backward": _average_pool(rank, is_backward=True),
-        _LINEAR[rank]: _upsample(rank, _linear, "is_aligned"),
-        f"{_LINEAR[rank]}_backward": _upsample_backward(rank, _linear, "is_aligned"),
+        _LINEAR_UPSAMPLING[rank]: _upsample(rank, _linear_matrix, "is_aligned"),
+        f"{_LINEAR_UPSAMPLING[rank]}_backward": _upsample_backward(
+            rank, _linear_matrix, "is_aligned"
+        ),
     }
     for name in (f"adaptive_avg_pool{rank}d", f"_adaptive_avg_pool{rank}d"):
         operators[name] = _adaptive_pool(rank)
-        operators[f"{name}_backward"] = _gradient(rank, lambda: _adaptive)
+        operators[f"{name}_backward"] = _resampling_gradient(rank, lambda: _adaptive_windows)
     for name, sampler in (
-        (f"upsample_nearest{rank}d", partial(_nearest, is_centred=False)),
-        (f"_upsample_nearest_exact{rank}d", partial(_nearest, is_centred=True)),
+        (f"upsample_nearest{rank}d", partial(_nearest_matrix, is_centred=False)),
+        (f"_upsample_nearest_exact{rank}d", partial(_nearest_matrix, is_centred=True)),
     ):
         operators[name] = _upsample_nearest(rank, sampler)
         operators[f"{name}_backward"] = _upsample_backward(rank, sampler)
     for name, is_mirrored in (("reflection", True), ("replication", False)):
-        matrix_of = partial(_copied_ends, is_mirrored=is_mirrored)
+        matrix_of = partial(_end_copy_matrix, is_mirrored=is_mirrored)
         operators[f"{name}_pad{rank}d"] = _copying_pad(rank, matrix_of)
-        operators[f"{name}_pad{rank}d_backward"] = _gradient(rank, matrix_of)
+        operators[f"{name}_pad{rank}d_backward"] = _resampling_gradient(rank, matrix_of)
     return operators
 
 
@@ -353,6 +369,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **_operators_of_rank(1),
     **_operators_of_rank(2),
     **_operators_of_rank(3),
-    "upsample_bicubic2d": _upsample(2, _cubic, "is_aligned"),
-    "upsample_bicubic2d_backward": _upsample_backward(2, _cubic, "is_aligned"),
+    "upsample_bicubic2d": _upsample(2, _cubic_matrix, "is_aligned"),
+    "upsample_bicubic2d_backward": _upsample_backward(2, _cubic_matrix, "is_aligned"),
 }

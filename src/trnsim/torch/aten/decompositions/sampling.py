@@ -21,34 +21,36 @@ class _Points:
     """Positions at which a grid reads an image, each value [points, 1].
 
     Attributes:
-        at: the position along height and along width, between 0 and length - 1.
+        positions: along height and along width, between 0 and length - 1.
         slope: the derivative of each position by its grid coordinate.
-        first: the first table row of the sample (image of the batch) that the point reads.
+        first_rows: the first table row of the image of the batch that each point reads.
         lengths: height and width.
         mode: of interpolation, bilinear or nearest.
     """
 
-    at: list[Value]
+    positions: list[Value]
     slope: list[Value]
-    first: Value
+    first_rows: Value
     lengths: list[int]
     mode: int
 
     def neighbor(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
         """Table row of a neighbour, and by dimension: 1 if inside the image; linear weight."""
-        rows: list[Value] = [self.first]
+        rows: list[Value] = [self.first_rows]
         inside: list[Value] = []
         weights: list[Value] = []
-        for dim, (at, step) in enumerate(zip(self.at, corner, strict=True)):
+        for dim, (position, step) in enumerate(zip(self.positions, corner, strict=True)):
             last = float(self.lengths[dim] - 1)
-            first = b.ew("round_nearest_even" if self.mode == _NEAREST else "floor", at)
-            place = b.ew("add", first, float(step)) if step else first
-            begun = b.ew("compare", place, 0.0, dtype="float32", direction="GE")
-            unended = b.ew("compare", place, last, dtype="float32", direction="LE")
-            inside.append(b.ew("multiply", begun, unended))
+            first = b.ew("round_nearest_even" if self.mode == _NEAREST else "floor", position)
+            pixel = b.ew("add", first, float(step)) if step else first
+            is_from_start = b.ew("compare", pixel, 0.0, dtype="float32", direction="GE")
+            is_to_end = b.ew("compare", pixel, last, dtype="float32", direction="LE")
+            inside.append(b.ew("multiply", is_from_start, is_to_end))
             if self.mode == _BILINEAR:
-                weights.append(b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", at, place))))
-            clamped = b.ew("minimum", b.ew("maximum", place, 0.0), last)
+                weights.append(
+                    b.ew("subtract", 1.0, b.ew("abs", b.ew("subtract", position, pixel)))
+                )
+            clamped = b.ew("minimum", b.ew("maximum", pixel, 0.0), last)
             rows.append(b.ew("multiply", clamped, float(prod(self.lengths[dim + 1 :]))))
         row = b.convert(b.total(rows), "int32")
         return b.graph.reshape(row, (row.type.elements,)), inside, weights
@@ -72,7 +74,7 @@ def _points(
     first = b.ew("multiply", b.graph.reshape(sample, (points, 1)), float(prod(lengths)))
     first = b.convert(first, "float32")
     return _Points(
-        [at for at, _ in positions], [by for _, by in positions], first, lengths, mode
+        [at for at, _ in positions], [slope for _, slope in positions], first, lengths, mode
     ), table
 
 
@@ -85,9 +87,9 @@ def _pixel_positions(
     places = b.ew("add", b.ew("multiply", at, scale), shift)
     slope = b.filled(scale, TensorType(places.shape, "float32"))
     if padding == _BORDER:  # beyond the border nothing changes
-        begun = b.ew("compare", places, 0.0, dtype="float32", direction="GT")
-        unended = b.ew("compare", places, float(length - 1), dtype="float32", direction="LT")
-        slope = b.ew("multiply", slope, b.ew("multiply", begun, unended))
+        is_from_start = b.ew("compare", places, 0.0, dtype="float32", direction="GT")
+        is_to_end = b.ew("compare", places, float(length - 1), dtype="float32", direction="LT")
+        slope = b.ew("multiply", slope, b.ew("multiply", is_from_start, is_to_end))
         places = b.ew("minimum", b.ew("maximum", places, 0.0), float(length - 1))
     return places, slope
 
@@ -119,14 +121,14 @@ def grid_sampler_backward(
     mode: int,
     padding: int,
     is_aligned: bool,
-    wanted: list[bool],
+    output_mask: list[bool],
 ) -> tuple[Value, ...]:
     """Gradients of the image, scattered to the pixels that were read, and of the grid."""
     points, table = _points(b, x, grid, mode, padding, is_aligned)
     grads = b.graph.transpose(b.convert(grad, "float32"), (0, 2, 3, 1))
     grads = b.graph.reshape(grads, (grid.type.elements // 2, x.shape[1]))
     image: Value | TensorType = TensorType(table.shape, "float32")
-    moves: list[list[Value]] = [[], []]
+    coordinate_terms: list[list[Value]] = [[], []]
     for corner in _CORNERS[mode]:
         row, inside, nearness = points.neighbor(b, corner)
         weight = b.broadcast(_product(b, inside + nearness), grads.shape)
@@ -136,25 +138,25 @@ def grid_sampler_backward(
             along = b.reduce("add", read, [1], keeps_dims=True)
             for dim, step in enumerate(corner):
                 by = _product(b, [along, *inside, nearness[1 - dim], points.slope[dim]])
-                moves[dim].append(by if step else b.ew("negate", by))
+                coordinate_terms[dim].append(by if step else b.ew("negate", by))
     if not isinstance(image, Value):
         raise Unlowered("sampling without points")
     gradients: list[Value] = []
-    if wanted[0]:
+    if output_mask[0]:
         channels_last = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
         gradients.append(
             b.as_result(b.graph.transpose(channels_last, (0, 3, 1, 2)), len(gradients))
         )
-    if wanted[1]:
-        gradients.append(b.as_result(_grid_gradient(b, moves, grid), len(gradients)))
+    if output_mask[1]:
+        gradients.append(b.as_result(_grid_gradient(b, coordinate_terms, grid), len(gradients)))
     return tuple(gradients)
 
 
-def _grid_gradient(b: Build, moves: list[list[Value]], grid: Value) -> Value:
+def _grid_gradient(b: Build, coordinate_terms: list[list[Value]], grid: Value) -> Value:
     """The gradient of the grid, width first; zeros for nearest sampling, which is constant."""
-    if not moves[0]:
+    if not coordinate_terms[0]:
         return b.filled(0.0, TensorType(grid.shape, "float32"))
-    sides = [b.total(terms) for terms in reversed(moves)]
+    sides = [b.total(terms) for terms in reversed(coordinate_terms)]
     joined = b.graph.concatenate(sides, 1)
     return b.graph.reshape(joined, grid.shape)
 

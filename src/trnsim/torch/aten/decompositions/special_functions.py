@@ -11,22 +11,25 @@ from trnsim.graph.building.build import Build, Operand
 from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.elementwise import xlogy
 
-_NEAR: Final = (
+_CENTRAL_COEFFICIENTS: Final = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04,
     -1.25372503e-03, -4.17768164e-03, 2.46640727e-01, 1.50140941,
 )  # fmt: skip
-_FAR: Final = (
+_TAIL_COEFFICIENTS: Final = (
     -2.00214257e-04, 1.00950558e-04, 1.34934322e-03, -3.67342844e-03, 5.73950773e-03,
     -7.6224613e-03, 9.43887047e-03, 1.00167406, 2.83297682,
 )  # fmt: skip
-"""Of w - 2.5 and sqrt(w) - 3. Source: Giles, Approximating the erfinv function (2010), table 5."""
-_FAR_FROM: Final = 5.0
-_STEPS: Final = 7
+"""Coefficients of erfinv(x) / x in w - 2.5 and in sqrt(w) - 3, where w = -log(1 - x * x).
+
+Source: Giles, Approximating the erfinv function (2010), table 5."""
+_TAIL_FROM_W: Final = 5.0
+"""The w from which the second polynomial holds."""
+_RECURRENCE_STEPS: Final = 7
 """By how much an argument is raised before an asymptotic series is used."""
-_STIRLING: Final = (1 / 1260, -1 / 360, 1 / 12)
-"""Of log(gamma(x)) in 1 / x**2, times 1 / x. Source: DLMF 5.11.1."""
-_DIGAMMA: Final = (-1 / 252, 1 / 120, -1 / 12)
-"""Of digamma(x) in 1 / x**2, times 1 / x**2. Source: DLMF 5.11.2."""
+_STIRLING_SERIES: Final = (1 / 1260, -1 / 360, 1 / 12)
+"""Coefficients of log(gamma(x)) in 1 / x**2, times 1 / x. Source: DLMF 5.11.1."""
+_DIGAMMA_SERIES: Final = (-1 / 252, 1 / 120, -1 / 12)
+"""Coefficients of digamma(x) in 1 / x**2, times 1 / x**2. Source: DLMF 5.11.2."""
 
 
 def _polynomial(b: Build, x: Value, coefficients: Sequence[float]) -> Value:
@@ -53,9 +56,9 @@ def erfinv(b: Build, x: Value) -> Value:
     x = b.convert(x, "float32")
     inside = b.ew("multiply", b.ew("subtract", 1.0, x), b.ew("add", 1.0, x))
     w = b.ew("negate", b.ew("log", inside))
-    near = _polynomial(b, b.ew("subtract", w, 2.5), _NEAR)
-    far = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _FAR)
-    slope = b.ew("select", _is_below(b, w, _FAR_FROM), near, far, dtype="float32")
+    near = _polynomial(b, b.ew("subtract", w, 2.5), _CENTRAL_COEFFICIENTS)
+    far = _polynomial(b, b.ew("subtract", b.ew("sqrt", w), 3.0), _TAIL_COEFFICIENTS)
+    slope = b.ew("select", _is_below(b, w, _TAIL_FROM_W), near, far, dtype="float32")
     return b.as_result(b.ew("multiply", slope, x))
 
 
@@ -65,11 +68,11 @@ def lgamma(b: Build, x: Value) -> Value:
     is_low = _is_below(b, x, 0.5)
     upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
     product = upper
-    for step in range(1, _STEPS):
+    for step in range(1, _RECURRENCE_STEPS):
         product = b.ew("multiply", product, b.ew("add", upper, float(step)))
-    high = b.ew("add", upper, float(_STEPS))
+    high = b.ew("add", upper, float(_RECURRENCE_STEPS))
     inverse = b.ew("reciprocal", high)
-    series = b.ew("multiply", inverse, _polynomial(b, b.ew("square", inverse), _STIRLING))
+    series = b.ew("multiply", inverse, _polynomial(b, b.ew("square", inverse), _STIRLING_SERIES))
     slope = b.ew("multiply", b.ew("subtract", high, 0.5), b.ew("log", high))
     raised = b.ew("add", b.ew("subtract", slope, high), 0.5 * math.log(math.tau))
     logarithm = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
@@ -83,13 +86,17 @@ def digamma(b: Build, x: Value) -> Value:
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
     upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
-    lost = b.total([b.ew("reciprocal", b.ew("add", upper, float(n))) for n in range(_STEPS)])
-    high = b.ew("add", upper, float(_STEPS))
+    recurrence_terms = b.total(
+        [b.ew("reciprocal", b.ew("add", upper, float(n))) for n in range(_RECURRENCE_STEPS)]
+    )
+    high = b.ew("add", upper, float(_RECURRENCE_STEPS))
     inverse = b.ew("reciprocal", high)
     square = b.ew("square", inverse)
-    series = b.ew("multiply", square, _polynomial(b, square, _DIGAMMA))
+    series = b.ew("multiply", square, _polynomial(b, square, _DIGAMMA_SERIES))
     half = b.ew("multiply", inverse, 0.5)
-    derivative = b.ew("subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, lost))
+    derivative = b.ew(
+        "subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, recurrence_terms)
+    )
     slope = b.ew("divide", math.pi, b.ew("tan", _half_turns(b, x)))
     mirrored = b.ew("subtract", derivative, slope)
     return b.as_result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
