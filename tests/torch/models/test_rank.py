@@ -67,7 +67,7 @@ class Split(nn.Module):
 
 def test_what_is_cut_by_rows_is_added_up():
     mine = Split(6)
-    rank.join(mine, Split(12), 2)
+    rank.register_exchanges(mine, Split(12), 2)
     made = module_graph(mine, (torch.zeros(3, 4),), 2)
     (node,) = [node for node in made.graph.nodes if node.name == "all_reduce"]
     assert (node.result.shape, node.operation.replica_groups) == ((3, 4), ((0, 1),))
@@ -77,7 +77,7 @@ def test_a_layer_that_is_not_cut_is_refused():
     with pytest.raises(
         BadInput, match=r"tp of 2 for tiny: layers.0.up keeps out_features 12 of 12"
     ):
-        rank.join(Split(12), Split(12), 2)
+        rank.register_exchanges(Split(12), Split(12), 2)
 
 
 def test_a_style_that_is_not_known_is_refused():
@@ -85,7 +85,7 @@ def test_a_style_that_is_not_known_is_refused():
     with pytest.raises(
         BadInput, match=r"tp of 2 for tiny, which splits by sideways in transformers"
     ):
-        rank.join(Split(6, plan), Split(12, plan), 2)
+        rank.register_exchanges(Split(6, plan), Split(12, plan), 2)
 
 
 def test_a_loss_of_shares_is_the_loss(monkeypatch):

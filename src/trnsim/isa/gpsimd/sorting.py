@@ -20,16 +20,18 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
-_CORE: Final = GPSIMD_CORE_PARTITIONS
-_TOPK_N: Final = (8, 1 << 16)
-_TOPK_K: Final = 1 << 15
-_BOUNDS: Final = 2
-_RANK: Final = 2
+_CORE_PARTITIONS: Final = GPSIMD_CORE_PARTITIONS
+_TOPK_N_RANGE: Final = (8, 1 << 16)
+"""The least n of topk, and the first that is too large."""
+_TOPK_K_END: Final = 1 << 15
+"""The first k of topk that is too large."""
+_BOUNDS_PER_ELEMENT: Final = 2
+_TILE_RANK: Final = 2
 
 
 def _first_columns(tile: Tile, columns: int) -> Tile:
     """The first `columns` of a two-dimensional tile; any other tile unchanged."""
-    if len(tile.shape) != _RANK or not 0 < columns < tile.shape[1]:
+    if len(tile.shape) != _TILE_RANK or not 0 < columns < tile.shape[1]:
         return tile
     return Tile(tile.storage, tile.dtype, tile.pattern.slice(1, 0, columns), tile.index)
 
@@ -44,7 +46,7 @@ def _partitions(tile: Tile) -> list[Tile]:
 
 def _first_of_cores(tile: Tile) -> Tile:
     """The first of each GpSimd core's 16 partitions."""
-    pattern = tile.pattern.slice(0, 0, tile.partitions, _CORE)
+    pattern = tile.pattern.slice(0, 0, tile.partitions, _CORE_PARTITIONS)
     return Tile(tile.storage, tile.dtype, pattern, tile.index)
 
 
@@ -73,36 +75,40 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
         - src has at least n / 16 columns.
         """
         del core
-        low, high = _TOPK_N
-        if n.P % _CORE:
-            self.refuse(f"{n.P} partitions; legal: a multiple of {_CORE}", "pad the tiles")
+        low, high = _TOPK_N_RANGE
+        if n.P % _CORE_PARTITIONS:
+            self.refuse(
+                f"{n.P} partitions; legal: a multiple of {_CORE_PARTITIONS}", "pad the tiles"
+            )
         if not low <= self.n < high:
             self.refuse(f"n={self.n}; legal: {low} to {high - 1}", "split the values into parts")
-        if n.K >= _TOPK_K or self.n < n.K:
+        if n.K >= _TOPK_K_END or self.n < n.K:
             self.refuse(
                 f"K={n.K}, the free size of val_dst, with n={self.n}; legal: 1 to "
-                f"{min(self.n, _TOPK_K - 1)}",
+                f"{min(self.n, _TOPK_K_END - 1)}",
                 "ask for fewer values",
             )
-        if self.n > n.F * _CORE:
+        if self.n > n.F * _CORE_PARTITIONS:
             self.refuse(
-                f"n={self.n} with src of {n.F} columns; legal: at least {-(-self.n // _CORE)} "
-                "columns",
+                f"n={self.n} with src of {n.F} columns; legal: at least "
+                f"{-(-self.n // _CORE_PARTITIONS)} columns",
                 "lay the values out 16 to a column, one a partition",
             )
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The columns of `src` beyond the n values are not read."""
-        looked, changed = super().accesses()
+        read_tiles, changed_tiles = super().accesses()
         if not is_whole(self.n):  # `verify` says so
-            return looked, changed
-        return [_first_columns(tile, -(-self.n // _CORE)) for tile in looked], changed
+            return read_tiles, changed_tiles
+        return [
+            _first_columns(tile, -(-self.n // _CORE_PARTITIONS)) for tile in read_tiles
+        ], changed_tiles
 
     def execute(self, machine: Machine) -> None:
         """Values are compared as stored; NaN is refused, as its order is not documented."""
         del machine
         partitions = self.src.partitions
-        snakes = self.src.load().reshape(partitions // _CORE, _CORE, -1)
+        snakes = self.src.load().reshape(partitions // _CORE_PARTITIONS, _CORE_PARTITIONS, -1)
         values = snakes.transpose(0, 2, 1).reshape(len(snakes), -1)[:, : self.n]
         if np.isnan(values).any():
             raise Unspecified(
@@ -114,8 +120,8 @@ class Topk(Instruction, engines=(Engine.gpsimd,)):
         last = np.argsort(-values, axis=1, kind="stable")[:, :k]
         order = last[:, ::-1]
         largest = np.take_along_axis(values, order, axis=1)
-        self.val_dst.store(np.repeat(largest, _CORE, axis=0))
-        self.idx_dst.put(np.repeat(order, _CORE, axis=0).astype(np.uint32))
+        self.val_dst.store(np.repeat(largest, _CORE_PARTITIONS, axis=0))
+        self.idx_dst.put(np.repeat(order, _CORE_PARTITIONS, axis=0).astype(np.uint32))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """4n + K GpSimd Engine cycles."""
@@ -205,28 +211,31 @@ class SequenceBounds(Instruction, engines=(Engine.gpsimd,)):
         - Segment ids are whole and not negative.
         """
         del core
-        if n.D != _BOUNDS * n.F:
+        if n.D != _BOUNDS_PER_ELEMENT * n.F:
             self.refuse(
-                f"dst is {self.dst}; legal: [1, {_BOUNDS}, {n.F}]", "allocate dst with two rows"
+                f"dst is {self.dst}; legal: [1, {_BOUNDS_PER_ELEMENT}, {n.F}]",
+                "allocate dst with two rows",
             )
 
     def execute(self, machine: Machine) -> None:
         """Indices within the row; ids must be whole and not negative."""
         del machine
         ids: Array = self.segment_ids.load().reshape(-1)
-        wrong = ids[~((ids >= 0) & np.isfinite(ids) & (ids == np.floor(ids)))]
-        if wrong.size:
+        illegal_ids = ids[~((ids >= 0) & np.isfinite(ids) & (ids == np.floor(ids)))]
+        if illegal_ids.size:
             self.refuse(
-                f"segment id {wrong[0]:g}; legal: whole numbers of at least 0",
+                f"segment id {illegal_ids[0]:g}; legal: whole numbers of at least 0",
                 "number the segments from 1, and padding as 0",
             )
         length = len(ids)
-        first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-        lengths = np.diff(np.append(first, length))
-        starts = np.where(ids == 0, length, np.repeat(first, lengths))
-        ends = np.where(ids == 0, -1, np.repeat(first + lengths, lengths))
+        segment_starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        lengths = np.diff(np.append(segment_starts, length))
+        starts = np.where(ids == 0, length, np.repeat(segment_starts, lengths))
+        ends = np.where(ids == 0, -1, np.repeat(segment_starts + lengths, lengths))
         self.dst.store(np.stack((starts, ends)))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """150 + 2F GpSimd Engine cycles: assumed, one pass per bound; AWS publishes none."""
-        return lane_cost(core, Engine.gpsimd, core.gpsimd_overhead_cycles + _BOUNDS * n.F)
+        return lane_cost(
+            core, Engine.gpsimd, core.gpsimd_overhead_cycles + _BOUNDS_PER_ELEMENT * n.F
+        )

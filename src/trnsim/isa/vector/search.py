@@ -23,9 +23,9 @@ from trnsim.isa.language.operands import is_number
 from trnsim.memory import Tile
 
 _EIGHT = 8
-_DIMENSIONS = 3
+_MOST_DIMENSIONS = 3
 _NOT_FOUND = -1
-_OLDER = "aws-neuron-sdk@0521004c (SDK 2.26) nki.isa.nc_match_replace8"
+_OLDER_SOURCE = "aws-neuron-sdk@0521004c (SDK 2.26) nki.isa.nc_match_replace8"
 
 
 class Max8(Instruction, engines=(Engine.vector,)):
@@ -49,7 +49,7 @@ class Max8(Instruction, engines=(Engine.vector,)):
         _check_length(self, "src", core, n.F, _EIGHT)
         _check_eight(self, "dst", n.E)
         _check_dimensions(self, "dst", 2)
-        _check_dimensions(self, "src", _DIMENSIONS)
+        _check_dimensions(self, "src", _MOST_DIMENSIONS)
 
     def execute(self, machine: Machine) -> None:
         """Compared in float32, rounded once on write."""
@@ -90,8 +90,8 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
         _check_length(self, "data", core, n.F, _EIGHT)
         _check_eight(self, "vals", n.E)
         _check_dimensions(self, "dst", 2)
-        _check_dimensions(self, "data", _DIMENSIONS)
-        _check_dimensions(self, "vals", _DIMENSIONS)
+        _check_dimensions(self, "data", _MOST_DIMENSIONS)
+        _check_dimensions(self, "vals", _MOST_DIMENSIONS)
 
     def execute(self, machine: Machine) -> None:
         """A value found is replaced by NaN, which equals nothing, before the next search."""
@@ -131,9 +131,9 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
         - data has up to 16,384 elements per partition.
         - `imm` is a number.
         """
-        _check_length(self, "data", core, n.F, 1, _OLDER)
+        _check_length(self, "data", core, n.F, 1, _OLDER_SOURCE)
         _check_eight(self, "vals", n.E)
-        _check_dimensions(self, "vals", _DIMENSIONS, _OLDER)
+        _check_dimensions(self, "vals", _MOST_DIMENSIONS, _OLDER_SOURCE)
         if not is_number(self.imm):
             self.refuse(f"imm is {self.imm}; legal: a number", "pass a float")
 
@@ -149,7 +149,7 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
                 f"nc_match_replace8: vals[{lane}, {slot}] is not in data, or not often enough; its "
                 "index in dst_idx is undefined",
                 fix="take vals from data, for example with nisa.max8, or leave out dst_idx",
-                source=_OLDER,
+                source=_OLDER_SOURCE,
             )
         lanes, slots = np.nonzero(indices != _NOT_FOUND)
         places = lanes, indices[lanes, slots]
@@ -188,12 +188,12 @@ def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: 
 
 
 def _check_length(
-    instruction: Instruction, name: str, core: NeuronCore, F: int, low: int, source: str = ""
+    instruction: Instruction, name: str, core: NeuronCore, F: int, least: int, source: str = ""
 ) -> None:
-    if not low <= F <= core.search_free_max:
+    if not least <= F <= core.search_free_max:
         instruction.refuse(
             f"{name} is {getattr(instruction, name)}, {F} elements a partition; legal on "
-            f"{core.name}: {low} to {core.search_free_max}",
+            f"{core.name}: {least} to {core.search_free_max}",
             "split the tile, or pad it",
             source,
         )

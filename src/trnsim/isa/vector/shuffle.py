@@ -20,17 +20,24 @@ from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
-_QUADRANT = 32
-_KEEP = 255
+_QUADRANT_PARTITIONS = 32
+_KEEP_PARTITION = 255
 _Rows = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """The rows of dst that are written (as booleans) and their rows of src; both also as runs."""
+    """The partitions that a shuffle writes and reads, as rows of dst and of src.
 
-    rows: _Rows
-    origins: _Rows
+    Attributes:
+        written_rows: a boolean for each row of dst.
+        source_rows: for each written row, its row of src.
+        written: the runs of written rows, start and end.
+        read: likewise the runs of rows that are read.
+    """
+
+    written_rows: _Rows
+    source_rows: _Rows
     written: tuple[tuple[int, int], ...]
     read: tuple[tuple[int, int], ...]
 
@@ -72,8 +79,9 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         mask = self.shuffle_mask
         if not _is_mask(mask):
             self.refuse(
-                f"shuffle_mask {mask}; legal: a list of {_QUADRANT} integers from 0 to "
-                f"{_QUADRANT - 1}, or {_KEEP} to leave the partition unmodified",
+                f"shuffle_mask {mask}; legal: a list of {_QUADRANT_PARTITIONS} integers from 0 to "
+                f"{_QUADRANT_PARTITIONS - 1}, or {_KEEP_PARTITION} to leave the partition "
+                "unmodified",
                 "name a source for each partition of a quadrant",
             )
         if self._route() is None:
@@ -82,15 +90,15 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
                 f"{self.dst}; legal: partitions of src",
                 "pass a longer src, or shuffle one quadrant at a time",
             )
-        self._check_starts(core, ceil(max(n.D, n.S) / _QUADRANT))
+        self._check_starts(core, ceil(max(n.D, n.S) / _QUADRANT_PARTITIONS))
 
     def execute(self, machine: Machine) -> None:
         """Bit for bit."""
         del machine
         route = self._route()
         assert route is not None  # noqa: S101  ensured by `check`
-        moved = self.src.bits()[route.origins]
-        self.dst.put(moved, None if route.rows.all() else route.rows)
+        moved = self.src.bits()[route.source_rows]
+        self.dst.put(moved, None if route.written_rows.all() else route.written_rows)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The written elements of the partitions that move."""
@@ -100,7 +108,7 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         if route is None or self.src.index is not None or self.dst.index is not None:
             return None
         moved_flags = np.zeros((self.dst.partitions, *self.src.shape[1:]), np.bool_)
-        moved_flags[route.rows] = self.src.written_flags()[route.origins]
+        moved_flags[route.written_rows] = self.src.written_flags()[route.source_rows]
         runs = [moved_flags[first:end] for first, end in route.written]
         return list(zip(written, runs, strict=True)) if moved_flags.any() else None
 
@@ -112,11 +120,13 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
         """The route of the operands; None if one of them is illegal."""
         if not (_is_mask(self.shuffle_mask) and are_tiles(self.dst, self.src)):
             return None
-        return _route(self.shuffle_mask, self.dst.partitions, self.src.partitions)
+        return _route_of_mask(self.shuffle_mask, self.dst.partitions, self.src.partitions)
 
     def _check_starts(self, core: NeuronCore, quadrants: int) -> None:
         """Refuse illegal starts: one quadrant starts at any, two at an even one, more at 0."""
-        step = _QUADRANT * (quadrants if quadrants in (1, 2) else core.partitions // _QUADRANT)
+        step = _QUADRANT_PARTITIONS * (
+            quadrants if quadrants in (1, 2) else core.partitions // _QUADRANT_PARTITIONS
+        )
         for name, tile in (("dst", self.dst), ("src", self.src)):
             if tile.start_partition % step:
                 legal = ", ".join(map(str, range(0, int(core.partitions), step)))
@@ -129,19 +139,21 @@ class NcStreamShuffle(Instruction, engines=(Engine.vector,)):
 
 def _is_mask(mask: object) -> bool:
     """True for 32 integers, each a partition of a quadrant or 255."""
-    if not isinstance(mask, tuple) or len(mask) != _QUADRANT:
+    if not isinstance(mask, tuple) or len(mask) != _QUADRANT_PARTITIONS:
         return False
-    return all(isinstance(i, int) and (0 <= i < _QUADRANT or i == _KEEP) for i in mask)
+    return all(
+        isinstance(i, int) and (0 <= i < _QUADRANT_PARTITIONS or i == _KEEP_PARTITION) for i in mask
+    )
 
 
 @cache
-def _route(mask: tuple[int, ...], to: int, of: int) -> _Route | None:
-    """The route of `mask` to `to` partitions from `of`; None if it reads beyond these."""
-    partition = np.arange(to)
-    sources = np.asarray(mask)[partition % _QUADRANT]
-    rows = sources != _KEEP
-    origins = (partition // _QUADRANT * _QUADRANT + sources)[rows]
-    if rows.any() and origins.max() >= of:
+def _route_of_mask(mask: tuple[int, ...], dst_rows: int, src_rows: int) -> _Route | None:
+    """The route of `mask` to `dst_rows` from `src_rows`; None if it reads beyond these."""
+    partition = np.arange(dst_rows)
+    sources = np.asarray(mask)[partition % _QUADRANT_PARTITIONS]
+    rows = sources != _KEEP_PARTITION
+    origins = (partition // _QUADRANT_PARTITIONS * _QUADRANT_PARTITIONS + sources)[rows]
+    if rows.any() and origins.max() >= src_rows:
         return None
     return _Route(rows, origins, _runs(np.flatnonzero(rows)), _runs(np.unique(origins)))
 

@@ -35,7 +35,7 @@ from trnsim.jax.pjrt.structs import fill_struct, struct
 from trnsim.jax.pjrt.sweep import Place, begin_call, buffers, place_above
 from trnsim.jax.pjrt.table import extension, noop_address, slot
 
-_numbers: Final = count()
+_program_numbers: Final = count()
 
 
 class PjrtExecutable(Handle):
@@ -48,7 +48,7 @@ class PjrtExecutable(Handle):
         super().__init__()
         self.program = program
         self.name = Text(program.name)
-        self.identity = f"trnsim-{next(_numbers)}".encode()
+        self.identity = f"trnsim-{next(_program_numbers)}".encode()
         self.fingerprint = Text(self.identity)
         self.compiled_s = time.monotonic()
         self.is_deleted = False
@@ -126,16 +126,17 @@ class PjrtExecutable(Handle):
     def serialized(self) -> Text:
         """The program as JAX sent it: lengths, options, module."""
         options, code = self.program.options, self.program.code
-        return Text(_SERIALIZED + len(options).to_bytes(8, "little") + options + code)
+        return Text(_SERIALIZED_PREFIX + len(options).to_bytes(8, "little") + options + code)
 
 
-_SERIALIZED: Final = b"trnsim-jax-1\n"
+_SERIALIZED_PREFIX: Final = b"trnsim-jax-1\n"
+"""The first bytes of a serialized program."""
 
 
 executables: Final[dict[int, PjrtExecutable]] = {}
 """Executables by their handles."""
 
-_SWEPT_FROM: Final = 64
+_EXECUTABLES_BETWEEN_SWEEPS: Final = 64
 _YOUNG_S: Final = 60.0
 """Time after compiling within which JAX may not yet list an executable."""
 
@@ -144,7 +145,7 @@ def new_executable(program: DeviceProgram) -> int:
     """The handle of a program."""
     executable = PjrtExecutable(program)
     executables[executable.address] = executable
-    if len(executables) % _SWEPT_FROM == 0:
+    if len(executables) % _EXECUTABLES_BETWEEN_SWEEPS == 0:
         sweep_executables(time.monotonic() - _YOUNG_S)
     return executable.address
 
@@ -184,10 +185,10 @@ def _compile(args: Any) -> None:
 @slot("Executable_DeserializeAndLoad")
 def _deserialize(args: Any) -> None:
     serialized = string_at(args.serialized_executable, args.serialized_executable_size)
-    start = len(_SERIALIZED) + 8
-    if not serialized.startswith(_SERIALIZED) or len(serialized) < start:
+    start = len(_SERIALIZED_PREFIX) + 8
+    if not serialized.startswith(_SERIALIZED_PREFIX) or len(serialized) < start:
         raise BadInput("this is no executable that the neuron device wrote")
-    size = int.from_bytes(serialized[len(_SERIALIZED) : start], "little")
+    size = int.from_bytes(serialized[len(_SERIALIZED_PREFIX) : start], "little")
     options, code = serialized[start : start + size], serialized[start + size :]
     args.loaded_executable = new_executable(DeviceProgram(code, options))
 

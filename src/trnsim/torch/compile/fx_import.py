@@ -36,7 +36,7 @@ _CHECKS: Final = frozenset(
 )
 # Operators that also return the index of each maximum, which few programs read.
 _MAXIMA: Final = frozenset({"max_pool2d_with_indices", "max_pool3d_with_indices"})
-_FUNCTIONALIZED: Final = "auto_functionalized"
+_FUNCTIONALIZING_OPERATOR: Final = "auto_functionalized"
 
 
 @dataclass
@@ -81,7 +81,7 @@ def import_graph(
     graph.prune()
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}
-    unread = builder.empty - read
+    unread = builder.empty_values - read
     unread |= {value.number for value in graph.inputs if not value.type.elements} - read
     graph.inputs = [value for value in graph.inputs if value.number not in unread]
     return Imported(
@@ -93,7 +93,9 @@ def import_graph(
         tuple(builder.calls),
         builder.origins,
         builder.specs,
-        tuple((place, origins[number][1]) for number, place in enumerate(builder.returned)),
+        tuple(
+            (place, origins[number][1]) for number, place in enumerate(builder.returned_positions)
+        ),
     )
 
 
@@ -114,9 +116,9 @@ class _Import:
         self.origins: dict[int, FrameworkCall] = {}
         self.specs: dict[int, Spec] = {}
         self.inputs: list[Spec] = []
-        self.empty: set[int] = set()
+        self.empty_values: set[int] = set()
         self.outputs: list[Value] = []
-        self.returned: list[int] = []
+        self.returned_positions: list[int] = []
         self.read_outside: list[Value] = []
         self.left_out: set[fx.Node] = set()
         self._values: dict[fx.Node, Any] = {}
@@ -127,23 +129,23 @@ class _Import:
             self.inputs += map(spec_of, tensors_in(node.meta.get("val")))
             self._values[node] = self._as_inputs(node)
         elif node.op == "output":
-            self._return(node.args[0])
+            self._add_outputs(node.args[0])
         elif node.target is operator.getitem:
-            place: Any = node.args[1]
+            index: Any = node.args[1]
             parts: Any = self._value(node.args[0])
-            is_computed = place < len(parts)
-            self._values[node] = parts[place] if is_computed else None
+            is_computed = index < len(parts)
+            self._values[node] = parts[index] if is_computed else None
             if not is_computed:  # such as the state of a generator that no dropout reads
                 self.left_out.add(node)
         elif node.op == "call_function":
             self._values[node] = self._import_call(node)
 
-    def _return(self, results: Any) -> None:
+    def _add_outputs(self, results: Any) -> None:
         """Record the returned values, except those without elements or that no node computes."""
         for place, result in enumerate(results if isinstance(results, list | tuple) else [results]):
             value = self._value(result)
             if isinstance(value, Value) and value.type.elements:
-                self.returned.append(place)
+                self.returned_positions.append(place)
                 self.outputs.append(value)
 
     def _import_call(self, node: fx.Node) -> Any:
@@ -151,7 +153,7 @@ class _Import:
         if isinstance(results, int | float | bool | torch.SymInt):
             return results  # a size, which is a number already
         name = str(getattr(node.target, "name", lambda: str(node.target))())
-        kernel, arguments, is_functional = _kernel(node, name)
+        kernel, arguments, is_functional = _called_kernel(node, name)
         if kernel is not None:
             self.operators.append(kernel.name)
             self.b.graph.came_from = origin_of(node, kernel.name)
@@ -167,7 +169,7 @@ class _Import:
             tensors = tensors[:1]
         if tensors and not any(tensor.numel() for tensor in tensors):
             inputs = self._as_inputs(node)
-            self.empty |= {value.number for value in values_in(inputs)}
+            self.empty_values |= {value.number for value in values_in(inputs)}
             return inputs
         try:
             return self._decompose(node, call, tensors)
@@ -175,7 +177,7 @@ class _Import:
             self.b.graph.forget(before)
             inputs = self._as_inputs(node)
             if plain_name(name) in _ALLOCATIONS:
-                self.empty |= {value.number for value in values_in(inputs)}
+                self.empty_values |= {value.number for value in values_in(inputs)}
             else:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 self.missing.append(f"{name}: {reason}")
@@ -211,7 +213,7 @@ class _Import:
         if not tensors:
             return None
         operands = values_in([self._value(argument) for argument in arguments])
-        operands = [value for value in operands if value.number not in self.empty]
+        operands = [value for value in operands if value.number not in self.empty_values]
         types = [spec_of(tensor).type for tensor in tensors]
         outputs = graph.apply_to_all(CustomCall(call, tuple(types)), operands)
         if isinstance(results, Tensor):
@@ -224,10 +226,12 @@ class _Import:
         """The results of a node as new inputs."""
         value = node.meta.get("val")
         if isinstance(value, list | tuple):
-            return [self._input(node, part) if isinstance(part, Tensor) else part for part in value]
-        return self._input(node, value) if isinstance(value, Tensor) else value
+            return [
+                self._add_input(node, part) if isinstance(part, Tensor) else part for part in value
+            ]
+        return self._add_input(node, value) if isinstance(value, Tensor) else value
 
-    def _input(self, node: fx.Node, tensor: Tensor) -> Value | None:
+    def _add_input(self, node: fx.Node, tensor: Tensor) -> Value | None:
         place, spec = len(self.b.graph.inputs), spec_of(tensor)
         try:
             value = spec.enter(self.b)
@@ -253,12 +257,12 @@ def _reads_indices(node: fx.Node) -> bool:
     )
 
 
-def _kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
+def _called_kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
     """The NKI kernel that a node calls, its tensors, and true if PyTorch made it functional.
 
     PyTorch calls an operator that writes to arguments on copies of them, and returns the copies.
     """
-    if name != _FUNCTIONALIZED:
+    if name != _FUNCTIONALIZING_OPERATOR:
         return kernel_call(name), list(node.args), False
     inner: Any = node.args[0]
     return kernel_call(inner.name()), list(node.kwargs.values()), True

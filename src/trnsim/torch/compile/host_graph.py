@@ -21,10 +21,10 @@ from trnsim.torch import pytorch
 from trnsim.torch.dispatch.contracts import read_contract
 
 _aten: Final[Any] = torch.ops.aten
-_VIEWS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001  an operator's name
+_VIEW_OPERATORS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001  an operator's name
 
 
-_CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
+_OPERATOR_CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
 
 
 def callable_of(module: fx.GraphModule, writable_results: int | None = None) -> Callable[..., Any]:
@@ -61,13 +61,13 @@ class _DirectCalls(CodeGen):
 
     def substitute_calls(self, body: list[str]) -> list[str]:
         """The code with `host.aten_add_Tensor(` instead of `torch.ops.aten.add.Tensor(`."""
-        return [_CALL.sub(self._name, line) for line in body]
+        return [_OPERATOR_CALL.sub(self._direct_call, line) for line in body]
 
     def additional_globals(self) -> list[tuple[str, Any]]:
         """The global `host`."""
         return [("host", self._functions)]
 
-    def _name(self, call: re.Match[str]) -> str:
+    def _direct_call(self, call: re.Match[str]) -> str:
         namespace, packet, variant = call.groups()
         name = f"{namespace}_{packet}_{variant}"
         overload = getattr(getattr(getattr(torch.ops, namespace), packet), variant)
@@ -86,10 +86,10 @@ def simplify(graph: fx.Graph, writable_results: int | None = None) -> None:
     exposed = {result for result in results[:writable_results] if isinstance(result, fx.Node)}
     is_written = any(_is_write(node) for node in graph.nodes)
     for node in list(graph.nodes):
-        rule = _RULES.get(node.target)
+        rule = _ORIGIN_RULES.get(node.target)
         origin = rule(node) if rule is not None else None
         if origin is None and not is_written and node.target is _aten.clone.default:
-            origin = _needless_copy(node, exposed)
+            origin = _copy_origin(node, exposed)
         if origin is not None:
             if node in exposed:
                 exposed.add(origin)
@@ -98,17 +98,17 @@ def simplify(graph: fx.Graph, writable_results: int | None = None) -> None:
         elif node.target is _aten.add.Tensor:
             _add_in_place(node)
     for node in reversed(list(graph.nodes)):
-        if not node.users and node.target in _RULES:
+        if not node.users and node.target in _ORIGIN_RULES:
             graph.erase_node(node)
 
 
-def _detached(node: fx.Node) -> fx.Node:
+def _detach_origin(node: fx.Node) -> fx.Node:
     """The origin of a detached tensor: the graph computes no gradients."""
     (origin,) = node.all_input_nodes
     return origin
 
 
-def _transposed_twice(node: fx.Node) -> fx.Node | None:
+def _double_transpose_origin(node: fx.Node) -> fx.Node | None:
     """The origin of a transpose that undoes the same transpose."""
     inner: Any = node.args[0]
     if inner.target is node.target and set(inner.args[1:]) == set(node.args[1:]):
@@ -117,19 +117,19 @@ def _transposed_twice(node: fx.Node) -> fx.Node | None:
     return None
 
 
-def _unchanged_view(node: fx.Node) -> fx.Node | None:
+def _view_origin(node: fx.Node) -> fx.Node | None:
     """The origin of a view with the same shape; a view of a view becomes a view of the origin."""
     origin: Any = node.args[0]
-    inner: fx.Node = origin.args[0] if origin.target in _VIEWS else origin
+    inner: fx.Node = origin.args[0] if origin.target in _VIEW_OPERATORS else origin
     if inner is not origin:
         node.args = (inner, *node.args[1:])
-    return inner if _layout(node) == _layout(inner) is not None else None
+    return inner if _geometry(node) == _geometry(inner) is not None else None
 
 
-def _needless_copy(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
+def _copy_origin(node: fx.Node, exposed: set[fx.Node]) -> fx.Node | None:
     """The origin of a copy with the same strides, if no view of either is a result."""
     origin: Any = node.args[0]
-    if node.kwargs or _layout(node) is None or _layout(node) != _layout(origin):
+    if node.kwargs or _geometry(node) is None or _geometry(node) != _geometry(origin):
         return None
     base = origin
     while _is_view(base):
@@ -148,18 +148,20 @@ def _add_in_place(node: fx.Node) -> None:
     if node.kwargs or not all(isinstance(a, fx.Node) and len(a.users) == 1 for a in parts):
         return
     total, part = parts
-    is_like = _layout(node) is not None and _layout(node) == _layout(total) == _layout(part)
-    is_scattered = part.target is _aten.select_backward.default and total.target in _SCATTERED
+    is_like = _geometry(node) is not None and _geometry(node) == _geometry(total) == _geometry(part)
+    is_scattered = (
+        part.target is _aten.select_backward.default and total.target in _PADDED_GRADIENTS
+    )
     if is_like and is_scattered and node.meta["val"].dtype == total.meta["val"].dtype:
-        gradient, _, axis, place = part.args
+        gradient, _, axis, index = part.args
         node.target = add_selected
-        node.args = (total, gradient, axis, place)
+        node.args = (total, gradient, axis, index)
         node.graph.erase_node(part)
 
 
-def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, place: int) -> Any:
-    """``total + zeros with gradient at place``, written to total."""
-    total.select(axis, place).add_(gradient)
+def add_selected(total: torch.Tensor, gradient: torch.Tensor, axis: int, index: int) -> Any:
+    """``total + zeros with gradient at index``, written to total."""
+    total.select(axis, index).add_(gradient)
     return total
 
 
@@ -171,7 +173,7 @@ def _is_view(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, OpOverload):
         return target is operator.getitem
-    return target in _VIEWS or read_contract(target).is_view
+    return target in _VIEW_OPERATORS or read_contract(target).is_view
 
 
 def _is_write(node: fx.Node) -> bool:
@@ -179,7 +181,7 @@ def _is_write(node: fx.Node) -> bool:
     return isinstance(target, OpOverload) and any(read_contract(target).returned_arguments)
 
 
-def _layout(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _geometry(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Shape and strides, if both are numbers."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     if not isinstance(value, torch.Tensor):
@@ -188,10 +190,10 @@ def _layout(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     return sizes if all(type(n) is int for part in sizes for n in part) else None
 
 
-_SCATTERED: Final = (_aten.select_backward.default, add_selected)
-_RULES: Final[dict[Any, Callable[[fx.Node], fx.Node | None]]] = {
-    _aten.detach.default: _detached,
-    _aten.t.default: _transposed_twice,
-    _aten.transpose.int: _transposed_twice,
-    **dict.fromkeys(_VIEWS, _unchanged_view),
+_PADDED_GRADIENTS: Final = (_aten.select_backward.default, add_selected)
+_ORIGIN_RULES: Final[dict[Any, Callable[[fx.Node], fx.Node | None]]] = {
+    _aten.detach.default: _detach_origin,
+    _aten.t.default: _double_transpose_origin,
+    _aten.transpose.int: _double_transpose_origin,
+    **dict.fromkeys(_VIEW_OPERATORS, _view_origin),
 }

@@ -85,14 +85,14 @@ def attend(
         if bias is not None and bias.dtype is torch.bool:
             hidden = bias.logical_not()
             bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(hidden, -math.inf)
-        form = _split if pytorch.is_distributed(query) else _fused
+        form = _call_splittable if pytorch.is_distributed(query) else _call_fused
         return form(query, key, value, bias, is_causal, scale)[0]
-    composed = _aten.scaled_dot_product_attention.default.decompose
+    decompose = _aten.scaled_dot_product_attention.default.decompose
     options = {"scale": scale, "enable_gqa": enable_gqa}
-    return composed(query, key, value, attn_mask, dropout_p, is_causal, **options)
+    return decompose(query, key, value, attn_mask, dropout_p, is_causal, **options)
 
 
-def _fused(
+def _call_fused(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -107,7 +107,7 @@ def _fused(
     return results
 
 
-def _split(
+def _call_splittable(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -140,7 +140,7 @@ def flash(
 ) -> tuple[Any, ...]:
     """aten::_scaled_dot_product_flash_attention, by the fused form."""
     del dropout_p, return_debug_mask
-    out, logs, _, _, max_q, max_k, *_ = _fused(query, key, value, None, is_causal, scale)
+    out, logs, _, _, max_q, max_k, *_ = _call_fused(query, key, value, None, is_causal, scale)
     return out, logs, None, None, max_q, max_k, _no_seed(query), _no_seed(query), None
 
 
@@ -186,7 +186,7 @@ def efficient(
 ) -> tuple[Any, ...]:
     """aten::_scaled_dot_product_efficient_attention, by the fused form."""
     del compute_log_sumexp, dropout_p
-    out, logs, *_ = _fused(query, key, value, attn_bias, is_causal, scale)
+    out, logs, *_ = _call_fused(query, key, value, attn_bias, is_causal, scale)
     return out, logs, _no_seed(query), _no_seed(query)
 
 
@@ -225,22 +225,22 @@ def efficient_backward(
 def _is_accepted(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """True if the CPU's fused form accepts such queries, keys and values."""
     operands = (query, key, value)
-    if not all(t.dim() == _DIMENSIONS and t.numel() and t.stride(-1) == 1 for t in operands):
+    if not all(t.dim() == _RANK and t.numel() and t.stride(-1) == 1 for t in operands):
         return False
     # Compared singly: symbolic sizes can be compared but not hashed.
     is_alike = all(
-        t.shape[dim] == query.shape[dim] for t in (key, value) for dim in (0, 1, _DIMENSIONS - 1)
+        t.shape[dim] == query.shape[dim] for t in (key, value) for dim in (0, 1, _RANK - 1)
     )
-    return is_alike and key.dtype == value.dtype == query.dtype and query.dtype in _DTYPES
+    return is_alike and key.dtype == value.dtype == query.dtype and query.dtype in _FUSED_DTYPES
 
 
 def _is_mask_accepted(mask: Tensor | None) -> bool:
     """True if the CPU's fused form accepts such a mask; it computes no gradient of a mask."""
-    return mask is None or (not mask.requires_grad and mask.dim() in (2, _DIMENSIONS))
+    return mask is None or (not mask.requires_grad and mask.dim() in (2, _RANK))
 
 
-_DIMENSIONS: Final = 4  # batch, heads, places, width
-_DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
+_RANK: Final = 4  # batch, heads, places, width
+_FUSED_DTYPES: Final = frozenset({torch.float32, torch.bfloat16, torch.float16})
 
 
 def attention(query: Tensor, *rest: Any, **options: Any) -> tuple[Any, ...]:
@@ -259,11 +259,11 @@ def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, .
 def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
     """Call `compute` on the memory of neuron tensors, and place its results on the device."""
     core = args[0].get_device()
-    results = compute(*(_host(argument) for argument in args), **options)
+    results = compute(*(_host_argument(argument) for argument in args), **options)
     return tuple(place(part, core) if isinstance(part, Tensor) else part for part in results)
 
 
-def _host(argument: Any) -> Any:
+def _host_argument(argument: Any) -> Any:
     is_ours = isinstance(argument, Tensor) and not argument.is_cpu
     return host_alias(argument) if is_ours else argument
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CPU: Final = torch.device("cpu")
-_set: Final[Any] = torch.ops.aten.set_.source_Storage_storage_offset
+_set_storage: Final[Any] = torch.ops.aten.set_.source_Storage_storage_offset
 
 # These use only shape, strides and storage, so the CPU's own kernels work: called on the neuron
 # tensor itself, they make true views, which share its storage.
@@ -42,7 +42,7 @@ _SAME_ON_EVERY_DEVICE: Final = (
 def register(library: Library) -> None:
     """Register the kernels of this file."""
     for name in _SAME_ON_EVERY_DEVICE:
-        library.impl(name, _redispatched(name), "PrivateUse1")
+        library.impl(name, _cpu_kernel(name), "PrivateUse1")
     for name, kernel in _KERNELS.items():
         library.impl(name, kernel, "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
@@ -51,7 +51,7 @@ def register(library: Library) -> None:
             library.impl(name, pytorch.fallthrough, bit)
 
 
-def _redispatched(name: str) -> Kernel:
+def _cpu_kernel(name: str) -> Kernel:
     operator = pytorch.overload(f"aten::{name}")
     if operator is None:
         raise AttributeError(name)
@@ -69,10 +69,10 @@ def view_as_complex(tensor: Tensor) -> Tensor:
     return cast("Tensor", _as_complex(tensor))
 
 
-_as_complex: Final = _redispatched("view_as_complex")
+_as_complex: Final = _cpu_kernel("view_as_complex")
 
 
-def _reserve(core: int, elements: int, dtype: torch.dtype | None) -> None:
+def _require_room(core: int, elements: int, dtype: torch.dtype | None) -> None:
     """Refuse a tensor that does not fit in HBM, before the host allocates it."""
     require(elements * (dtype or torch.get_default_dtype()).itemsize, core)
 
@@ -91,7 +91,7 @@ def empty(
     core = core_index(device)
     if dtype in UNSUPPORTED_DTYPES:
         admit_dtype(dtype)
-    _reserve(core, math.prod(size), dtype)
+    _require_room(core, math.prod(size), dtype)
     host = torch.empty(
         size,
         dtype=dtype,
@@ -114,7 +114,7 @@ def empty_strided(
     """aten::empty_strided."""
     del layout, pin_memory
     core = core_index(device)
-    _reserve(core, _span(size, stride), dtype)
+    _require_room(core, _spanned_elements(size, stride), dtype)
     return place(torch.empty_strided(size, stride, dtype=dtype, device=_CPU), core)
 
 
@@ -129,11 +129,11 @@ def zero_tensor(
     """aten::_efficientzerotensor with memory, which the CPU's lacks and kernels would read."""
     del layout, pin_memory
     core = core_index(device)
-    _reserve(core, math.prod(size), dtype)
+    _require_room(core, math.prod(size), dtype)
     return place(torch.zeros(size, dtype=dtype, device=_CPU), core)
 
 
-def _span(size: Sequence[int], stride: Sequence[int]) -> int:
+def _spanned_elements(size: Sequence[int], stride: Sequence[int]) -> int:
     """Elements between the first and the last element of a strided tensor, both included."""
     if 0 in size:
         return 0
@@ -150,7 +150,7 @@ def to_copy(tensor: Tensor, *, non_blocking: bool = False, **options: Any) -> Te
     return cast("Tensor", _to_copy(tensor, **options))
 
 
-_to_copy: Final = _redispatched("_to_copy")
+_to_copy: Final = _cpu_kernel("_to_copy")
 
 
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
@@ -163,12 +163,12 @@ def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -
         note_transfer(source, destination)
     if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):
         return destination
-    onto = destination if destination.is_cpu else host_alias(destination)
+    target = destination if destination.is_cpu else host_alias(destination)
     values = source if source.is_cpu else host_alias(source)
     is_cast = source.dtype is torch.float32 and destination.dtype in ROUNDED
     if mode.is_stochastic and is_cast and not (source.is_cpu or destination.is_cpu):
         values = round_values(values.contiguous(), destination.dtype, destination.get_device())
-    onto.copy_(values)
+    target.copy_(values)
     return destination
 
 
@@ -192,13 +192,13 @@ def resize(
     """aten::resize_. A storage that is too small is replaced: other views keep the old one."""
     shape = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
     offset = int(tensor.storage_offset())
-    elements = _span(size, shape.stride()) + offset
+    elements = _spanned_elements(size, shape.stride()) + offset
     storage = tensor.untyped_storage()
     if storage.nbytes() < elements * tensor.element_size():
         core = tensor.get_device()
         if pending:
             strike(core)
-        _reserve(core, elements, tensor.dtype)
+        _require_room(core, elements, tensor.dtype)
         host = torch.empty(elements, dtype=tensor.dtype, device=_CPU)
         capacity = storage.nbytes() // tensor.element_size()
         host[:capacity].copy_(host_alias(tensor.as_strided((capacity,), (1,), 0)))
@@ -214,7 +214,7 @@ def _point_at(
     stride: Sequence[int],
 ) -> Tensor:
     """`tensor`, pointed at the memory of another tensor."""
-    _set.redispatch(pytorch.CPU_KEYS, tensor, storage, offset, size, stride)
+    _set_storage.redispatch(pytorch.CPU_KEYS, tensor, storage, offset, size, stride)
     return tensor
 
 

@@ -55,15 +55,15 @@ def attend(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if groups > 1 and query.shape[2] == 1 and attention_mask is None:
         packed = query.reshape(query.shape[0], key.shape[1], groups, query.shape[-1])
-        result = _fused(packed, key, value, None, scale, is_causal=False)
+        result = _fused_attention(packed, key, value, None, scale, is_causal=False)
         return result.reshape(query.shape[0], 1, query.shape[1], value.shape[-1]), None
     if groups > 1:
         key, value = (tensor.repeat_interleave(groups, 1) for tensor in (key, value))
-    result = _fused(query, key, value, attention_mask, scale, is_causal=causal)
+    result = _fused_attention(query, key, value, attention_mask, scale, is_causal=causal)
     return result.transpose(1, 2), None
 
 
-def _fused(
+def _fused_attention(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, *, is_causal: bool
 ) -> Tensor:
     operator: Any = torch.ops.aten._scaled_dot_product_fused_attention_overrideable  # noqa: SLF001  PyTorch's name
@@ -79,11 +79,11 @@ class FusedAttention(TorchFunctionMode):
         del types
         options = kwargs or {}
         if func is functional.scaled_dot_product_attention:
-            return _of_pytorch(*args, **options)
+            return _pytorch_attention(*args, **options)
         return func(*args, **options)
 
 
-def _of_pytorch(
+def _pytorch_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -101,8 +101,8 @@ def _of_pytorch(
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         least = torch.finfo(query.dtype).min
         attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)
-    own = query.shape[-1] ** -0.5 if scale is None else scale
-    return _fused(query, key, value, attn_mask, own, is_causal=is_causal)
+    own_scale = query.shape[-1] ** -0.5 if scale is None else scale
+    return _fused_attention(query, key, value, attn_mask, own_scale, is_causal=is_causal)
 
 
 def bias_of(

@@ -27,7 +27,7 @@ DTYPES: Final = {
     "float16": torch.float16,
 }
 """Element types of weights and activations."""
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ModelGraph:
 
     @classmethod
     def of(
-        cls, imported: Imported, weights: Collection[str], names: Mapping[str, str] = _NONE
+        cls, imported: Imported, weights: Collection[str], names: Mapping[str, str] = _NO_NAMES
     ) -> Self:
         """An imported graph; `names` replace names of inputs, `weights` are those of weights."""
         named = {number: names.get(name, name) for number, name in imported.names.items()}
@@ -85,11 +85,11 @@ def model_graph(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = _of_rank(config, shape, dtype)
+            model = _rank_model(config, shape, dtype)
             if weights == "int8":
                 use_whole_numbers(model)
-            return _traced(model, shape, DTYPES[dtype])
-        except _OF_MODELS as error:
+            return _phase_graph(model, shape, DTYPES[dtype])
+        except _MODEL_ERRORS as error:
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise BadInput(
                 f"{config.model_type} has no graph in phase {shape.phase} of batch {shape.batch}, "
@@ -98,42 +98,42 @@ def model_graph(
             ) from error
 
 
-_OF_MODELS: Final = (
+_MODEL_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError),
     *(RuntimeError, TypeError, ValueError),
 )
 """Errors that the code of a model may raise at a size that it does not support."""
 
 
-def _of_rank(config: Any, shape: ModelShape, dtype: str) -> Any:
+def _rank_model(config: Any, shape: ModelShape, dtype: str) -> Any:
     """A rank's model, which leaves `config` as it is."""
     model = build(rank.rank_config(config, shape.ranks, is_padded=shape.is_padded), shape, dtype)
     if shape.ranks > 1:
         whole = build(rank.rank_config(config, 1, is_padded=False), shape, dtype)
-        rank.join(model, whole, shape.ranks, is_trained=shape.phase == "train")
+        rank.register_exchanges(model, whole, shape.ranks, is_trained=shape.phase == "train")
     return model
 
 
 def build(config: Any, shape: ModelShape, dtype: str) -> Any:
     """A model without weights; its configuration is modified for a graph."""
     attending.register()
-    kind = _class(config, shape)
+    model_class = _model_class(config, shape)
     config.use_cache = False
-    config._attn_implementation = _attention(config, kind)  # noqa: SLF001  transformers' name
+    config._attn_implementation = _attention_name(config, model_class)  # noqa: SLF001  transformers' name
     with torch.device("meta"):
-        return kind._from_config(config, dtype=DTYPES[dtype]).eval()  # noqa: SLF001  likewise
+        return model_class._from_config(config, dtype=DTYPES[dtype]).eval()  # noqa: SLF001  likewise
 
 
-def _attention(config: Any, kind: Any) -> str:
+def _attention_name(config: Any, model_class: Any) -> str:
     """The name of a model's attention function: the fused operator, if its class permits one."""
-    if not kind._supports_sdpa:  # noqa: SLF001  transformers' name
+    if not model_class._supports_sdpa:  # noqa: SLF001  transformers' name
         return "eager"
     is_whole = not getattr(config, "sliding_window", None)
-    is_causal = kind.__name__.endswith("ForCausalLM")
+    is_causal = model_class.__name__.endswith("ForCausalLM")
     return attending.CAUSAL if is_causal and is_whole else attending.NAME
 
 
-def _class(config: Any, shape: ModelShape) -> Any:
+def _model_class(config: Any, shape: ModelShape) -> Any:
     """The class to build: the one that a configuration names, else the base or decoder class."""
     package = transformers()
     named = getattr(config, "architectures", None)
@@ -150,9 +150,9 @@ def _class(config: Any, shape: ModelShape) -> Any:
         ) from error
 
 
-def _traced(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
+def _phase_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
     if shape.phase == "train":
-        return _of_step(model, shape, dtype)
+        return _step_graph(model, shape, dtype)
     if shape.phase == "encode":
         inputs = (phases.named_inputs(model, shape, dtype),)
         return module_graph(phases.Encode(model), inputs, shape.ranks)
@@ -162,17 +162,17 @@ def _traced(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
 
 def module_graph(module: nn.Module, args: tuple[Any, ...], ranks: int = 1) -> ModelGraph:
     """The graph of any module of PyTorch on arguments of the meta device."""
-    return _imported(module, args, ranks)
+    return _import_traced(module, args, ranks)
 
 
-def _of_step(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
+def _step_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
     """The loss, and its gradient by every parameter."""
     inputs = phases.named_inputs(model, shape, dtype)
     inputs |= phases.label_inputs(model, inputs, shape)
-    return _imported(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
+    return _import_traced(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
 
 
-def _imported(
+def _import_traced(
     module: nn.Module, args: tuple[Any, ...], ranks: int, *, is_trained: bool = False
 ) -> ModelGraph:
     with attending.FusedAttention():

@@ -13,7 +13,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.models.config import transformers
 from trnsim.workload.shape import ModelShape
 
-_INT: Final = torch.int64
+_INDEX_DTYPE: Final = torch.int64
 
 
 class Encode(nn.Module):
@@ -100,11 +100,16 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
     batch, tokens = shape.batch, shape.tokens
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    words = torch.empty(batch, tokens, dtype=_INT, device="meta")
+    words = torch.empty(batch, tokens, dtype=_INDEX_DTYPE, device="meta")
     cache: list[list[Tensor]] = [
         [
             torch.empty(
-                batch, heads, _kept(config, layer, shape.past), width, dtype=dtype, device="meta"
+                batch,
+                heads,
+                _cached_keys(config, layer, shape.past),
+                width,
+                dtype=dtype,
+                device="meta",
             )
             for layer in range(config.num_hidden_layers if shape.past else 0)
         ]
@@ -113,7 +118,7 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
     return (words, torch.empty_like(words), *cache)
 
 
-def _kept(config: Any, layer: int, past: int) -> int:
+def _cached_keys(config: Any, layer: int, past: int) -> int:
     """The number of keys in a layer's cache."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
@@ -131,7 +136,7 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
     inputs = {
         name: make(model.config, shape, dtype)
         for name, make in _INPUTS.items()
-        if name in accepted and _has(model, name, accepted)
+        if name in accepted and _gets_input(model, name, accepted)
     }
     if not set(inputs) & {"input_ids", "pixel_values", "inputs"}:
         raise BadInput(
@@ -148,43 +153,43 @@ def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> di
     size = (shape.batch, shape.sequence) if of_tokens else (shape.batch,)
     sizes = {"labels": size, "next_sentence_label": (shape.batch,)}
     return {
-        name: torch.empty(lengths, dtype=_INT, device="meta")
+        name: torch.empty(lengths, dtype=_INDEX_DTYPE, device="meta")
         for name, lengths in sizes.items()
         if name in accepted
     }
 
 
-def _has(model: Any, name: str, accepted: Collection[str]) -> bool:
+def _gets_input(model: Any, name: str, accepted: Collection[str]) -> bool:
     """True if a model gets an input that it accepts; a decoder without padding gets no mask."""
     if name == "pixel_values":
-        return bool(_image(model.config))
+        return bool(_image_config(model.config))
     if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):
         return False
     return "input_ids" in accepted
 
 
-def _image(config: Any) -> Any:
+def _image_config(config: Any) -> Any:
     """The part of a configuration that has the size of an image; None without images."""
     part = getattr(config, "vision_config", None) or config
     return part if getattr(part, "image_size", None) else None
 
 
-def _words(config: Any, shape: ModelShape, dtype: torch.dtype) -> Tensor:
+def _token_input(config: Any, shape: ModelShape, dtype: torch.dtype) -> Tensor:
     del config, dtype
-    return torch.empty(shape.batch, shape.sequence, dtype=_INT, device="meta")
+    return torch.empty(shape.batch, shape.sequence, dtype=_INDEX_DTYPE, device="meta")
 
 
-def _pixels(config: Any, shape: ModelShape, dtype: torch.dtype) -> Tensor:
-    part = _image(config)
+def _pixel_input(config: Any, shape: ModelShape, dtype: torch.dtype) -> Tensor:
+    part = _image_config(config)
     size = part.image_size
-    high, wide = size if isinstance(size, list | tuple) else (size, size)
+    height, width = size if isinstance(size, list | tuple) else (size, size)
     channels = getattr(part, "num_channels", 3)
-    return torch.empty(shape.batch, channels, high, wide, dtype=dtype, device="meta")
+    return torch.empty(shape.batch, channels, height, width, dtype=dtype, device="meta")
 
 
 _INPUTS: Final[dict[str, Callable[[Any, ModelShape, torch.dtype], Tensor]]] = {
-    "input_ids": _words,
-    "attention_mask": _words,
-    "token_type_ids": _words,
-    "pixel_values": _pixels,
+    "input_ids": _token_input,
+    "attention_mask": _token_input,
+    "token_type_ids": _token_input,
+    "pixel_values": _pixel_input,
 }

@@ -21,11 +21,15 @@ from trnsim.errors import BadInput
 GROUP: Final = "tp"
 """The name of the group of ranks, for the importer."""
 
-_WIDTHS: Final = ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size")
-_SHARED: Final = frozenset({"rowwise", "moe_tp_experts", "embedding_rowwise"})
-_GATHERED: Final = "colwise_gather_output"
-_KNOWN: Final = _SHARED | {
-    *(_GATHERED, "colwise", "packed_colwise", "grouped_gemm"),
+_WIDTH_SETTINGS: Final = (
+    "intermediate_size",
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+)
+_SUMMED_STYLES: Final = frozenset({"rowwise", "moe_tp_experts", "embedding_rowwise"})
+_GATHERED_STYLE: Final = "colwise_gather_output"
+_KNOWN_STYLES: Final = _SUMMED_STYLES | {
+    *(_GATHERED_STYLE, "colwise", "packed_colwise", "grouped_gemm"),
     *("keep_full_weight", "replicated_with_grad_allreduce"),
 }
 
@@ -38,9 +42,9 @@ def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
     Raises:
         BadInput: for heads that the ranks do not divide, unless `is_padded`.
     """
-    own = copy.deepcopy(config)
+    share = copy.deepcopy(config)
     if ranks == 1:
-        return own
+        return share
     heads = int(config.num_attention_heads)
     if heads % ranks and not is_padded:
         legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
@@ -49,24 +53,26 @@ def rank_config(config: Any, ranks: int, *, is_padded: bool) -> Any:
             f"legal: {legal}",
             fix="choose one of these",
         )
-    shared = int(getattr(config, "num_key_value_heads", None) or heads)
-    own.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-    own.num_attention_heads = _share(heads, ranks)
-    own.num_key_value_heads = _share(shared, ranks)
-    if own.num_attention_heads % own.num_key_value_heads:
-        own.num_key_value_heads = own.num_attention_heads
-    for name in (*_WIDTHS, "vocab_size"):
+    kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
+    share.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    share.num_attention_heads = _rank_share(heads, ranks)
+    share.num_key_value_heads = _rank_share(kv_heads, ranks)
+    if share.num_attention_heads % share.num_key_value_heads:
+        share.num_key_value_heads = share.num_attention_heads
+    for name in (*_WIDTH_SETTINGS, "vocab_size"):
         if getattr(config, name, None):
-            setattr(own, name, _share(int(getattr(config, name)), ranks))
-    return own
+            setattr(share, name, _rank_share(int(getattr(config, name)), ranks))
+    return share
 
 
-def _share(number: int, ranks: int) -> int:
-    """A rank's part, rounded up: the rest is padding."""
+def _rank_share(number: int, ranks: int) -> int:
+    """A rank's part of a number of heads, features or tokens, rounded up: the rest is padding."""
     return -(-number // ranks)
 
 
-def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) -> None:
+def register_exchanges(
+    model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False
+) -> None:
     """Register the exchanges of a rank's model by its architecture's plan.
 
     Scores are gathered; a loss is computed on a rank's share of them.
@@ -75,22 +81,22 @@ def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) 
         BadInput: for an architecture without a plan, or whose sizes do not follow from it.
     """
     plan: dict[str, str] = dict(getattr(model, "tp_plan", None) or {})
-    kind = getattr(model.config, "model_type", type(model).__name__)
-    unknown = sorted({style for style in plan.values() if style not in _KNOWN})
+    model_type = getattr(model.config, "model_type", type(model).__name__)
+    unknown = sorted({style for style in plan.values() if style not in _KNOWN_STYLES})
     if not plan or unknown:
         why = f"splits by {', '.join(unknown)}" if unknown else "has no plan"
         raise BadInput(
-            f"tp of {ranks} for {kind}, which {why} in transformers; legal: architectures that "
-            "split by rows and columns, such as llama, mistral, qwen3, mixtral",
+            f"tp of {ranks} for {model_type}, which {why} in transformers; legal: architectures "
+            "that split by rows and columns, such as llama, mistral, qwen3, mixtral",
             fix="ask for tp 1, or export the rank's own model: trnsim compile model.pt2",
         )
-    for name, style, module in _planned(model, plan):
-        _check_share(name, style, module, whole.get_submodule(name), ranks, kind)
+    for name, style, module in _planned_modules(model, plan):
+        _check_share(name, style, module, whole.get_submodule(name), ranks, model_type)
         if style == "embedding_rowwise":
-            module.register_forward_pre_hook(_within)
-        if style in _SHARED:
-            module.register_forward_hook(_add_up)
-        elif style == _GATHERED and not is_trained:
+            module.register_forward_pre_hook(_clamp_tokens)
+        if style in _SUMMED_STYLES:
+            module.register_forward_hook(_sum_output)
+        elif style == _GATHERED_STYLE and not is_trained:
             module.register_forward_hook(_Gather(ranks))
 
     if is_trained:
@@ -98,7 +104,9 @@ def join(model: Any, whole: nn.Module, ranks: int, *, is_trained: bool = False) 
         _add_up_gradients(model, plan)
 
 
-def _planned(model: nn.Module, plan: dict[str, str]) -> Iterator[tuple[str, str, nn.Module]]:
+def _planned_modules(
+    model: nn.Module, plan: dict[str, str]
+) -> Iterator[tuple[str, str, nn.Module]]:
     """The modules that a plan names, where `*` stands for numbers of layers."""
     for name, module in model.named_modules():
         style = plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name))
@@ -107,18 +115,18 @@ def _planned(model: nn.Module, plan: dict[str, str]) -> Iterator[tuple[str, str,
 
 
 def _check_share(
-    name: str, style: str, module: nn.Module, whole: nn.Module, ranks: int, kind: str
+    name: str, style: str, module: nn.Module, whole: nn.Module, ranks: int, model_type: str
 ) -> None:
     """Check that a linear layer is a share of the whole one on the side that its style splits."""
     if not isinstance(module, nn.Linear) or not isinstance(whole, nn.Linear):
         return
     side = "in_features" if style == "rowwise" else "out_features"
-    if style in ("rowwise", "colwise", _GATHERED):
-        own, all_of_it = getattr(module, side), getattr(whole, side)
-        if own * ranks < all_of_it or own == all_of_it:
+    if style in ("rowwise", "colwise", _GATHERED_STYLE):
+        rank_length, whole_length = getattr(module, side), getattr(whole, side)
+        if rank_length * ranks < whole_length or rank_length == whole_length:
             raise BadInput(
-                f"tp of {ranks} for {kind}: {name} keeps {side} {own} of {all_of_it}, so its size "
-                "does not follow from heads and intermediate_size",
+                f"tp of {ranks} for {model_type}: {name} keeps {side} {rank_length} of "
+                f"{whole_length}, so its size does not follow from heads and intermediate_size",
                 fix="ask for tp 1, or export the rank's own model: trnsim compile model.pt2",
             )
 
@@ -128,16 +136,16 @@ def _add_up_gradients(model: nn.Module, plan: dict[str, str]) -> None:
 
     Layers with the same input, such as queries, keys and values, have one parent and one exchange.
     """
-    planned = list(_planned(model, plan))
+    planned = list(_planned_modules(model, plan))
     parents = {
         n.rpartition(".")[0] for n, style, _ in planned if style in ("colwise", "packed_colwise")
     }
-    alone = {name for name, style, _ in planned if style == _GATHERED}
+    alone = {name for name, style, _ in planned if style == _GATHERED_STYLE}
     for name in parents | alone:
-        model.get_submodule(name).register_forward_pre_hook(_copied, with_kwargs=True)
+        model.get_submodule(name).register_forward_pre_hook(_copy_hidden_state, with_kwargs=True)
 
 
-def _copied(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _copy_hidden_state(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A module's hidden state as a copy that every rank has."""
     del module
     copy_of: Any = _Copy.apply
@@ -162,7 +170,7 @@ class _Copy(torch.autograd.Function):
         return all_reduce(grad_outputs[0])
 
 
-def _within(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _clamp_tokens(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Token numbers clamped to the rank's rows: those of other ranks look up its last row.
 
     Zeroing the rows of other ranks' tokens is left out, as its time is negligible.
@@ -170,9 +178,9 @@ def _within(module: Any, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return (args[0].clamp(max=module.num_embeddings - 1), *args[1:])
 
 
-def _add_up(module: nn.Module, args: Any, output: Any) -> Any:
+def _sum_output(module: nn.Module, args: Any, output: Any) -> Any:
     if isinstance(output, tuple):
-        return (_add_up(module, args, output[0]), *output[1:])
+        return (_sum_output(module, args, output[0]), *output[1:])
     add_up: Any = _Sum.apply  # untyped in PyTorch
     return add_up(output) if torch.is_grad_enabled() else all_reduce(output)
 
@@ -199,15 +207,15 @@ def shared_loss(logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
     Each token's label is the next token. It has three exchanges: maxima, sums, and labels' scores.
     """
     del options
-    scores, wanted = logits[:, :-1].float(), labels[:, 1:]
+    scores, next_tokens = logits[:, :-1].float(), labels[:, 1:]
     largest = all_reduce(scores.detach().amax(-1), "max")
     scores = scores - largest[..., None]
     add_up: Any = _Sum.apply
     total = add_up(scores.exp().sum(-1))
     last = scores.shape[-1] - 1
-    picked = scores.gather(-1, wanted.clamp(max=last)[..., None])[..., 0]
-    picked = add_up(picked * (wanted <= last))
-    loss: Tensor = (total.log() - picked).mean()
+    label_scores = scores.gather(-1, next_tokens.clamp(max=last)[..., None])[..., 0]
+    label_scores = add_up(label_scores * (next_tokens <= last))
+    loss: Tensor = (total.log() - label_scores).mean()
     return loss
 
 
