@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.device.lockstep import in_lockstep
+from trnsim.device.lockstep import compute_in_lockstep
 from trnsim.errors import InternalError, NotModelled
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllReduce, AllToAll, CollectivePermute, ReduceScatter
@@ -21,7 +21,7 @@ def chain(*operations, dtype="float32", shape=(4,)):
 
 
 def run(graphs, given):
-    return in_lockstep(graphs, [[one] for one in given], Graph.reference)
+    return compute_in_lockstep(graphs, [[one] for one in given], Graph.reference)
 
 
 def rows(count, *shape):

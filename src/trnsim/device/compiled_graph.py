@@ -55,7 +55,7 @@ class CompiledGraph:
 
     @property
     def operation(self) -> str:
-        """Its name."""
+        """The graph's name."""
         return self.name
 
     @property
@@ -66,8 +66,8 @@ class CompiledGraph:
     @property
     def scratchpad_bytes(self) -> int:
         """Bytes of its plan's arena, and of the largest scratchpad of a called kernel."""
-        inside = max((kernel.scratchpad_bytes for kernel in self._kernels), default=0)
-        return self.plan.arena.nbytes + inside
+        kernel_bytes = max((kernel.scratchpad_bytes for kernel in self._kernels), default=0)
+        return self.plan.arena.nbytes + kernel_bytes
 
     @cached_property
     def _kernels(self) -> list[Loadable]:
@@ -175,13 +175,15 @@ def graphs_text() -> str:
     return "\n".join(lines) or "nothing was compiled"
 
 
-def require_room(graph: CompiledGraph, core: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
+def require_room(
+    graph: CompiledGraph, core: int, error_class: type[OutOfMemory] = OutOfMemory
+) -> None:
     """Refuse a graph whose tensors do not fit in the HBM that is free on a core.
 
     A graph that would not fit even in the whole HBM is refused under neuronx-cc's code.
 
     Raises:
-        OutOfMemory: or `refused`, the framework's own subclass, with a table of the graph's
+        OutOfMemory: or `error_class`, the framework's own subclass, with a table of the graph's
         tensors at its peak.
     """
     load(core, graph, graph)
@@ -190,7 +192,7 @@ def require_room(graph: CompiledGraph, core: int, refused: type[OutOfMemory] = O
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
     if needed > memory.capacity_bytes:
         codes = [f"{code}: " for code, _ in memory_refused(graph.plan, memory.capacity_bytes)]
-        raise refused(
+        raise error_class(
             f"{''.join(codes)}{graph.name} needs {bytes_text(graph.plan.fresh_bytes)} of HBM "
             f"beside the {bytes_text(memory.live_bytes)} in use; neuron:{core} has "
             f"{bytes_text(memory.capacity_bytes)} ({target().name}). At its peak it holds\n"

@@ -20,10 +20,10 @@ from trnsim.workload.quantization import DTYPES
 from trnsim.workload.shape import ModelShape
 from trnsim.workload.whole import is_known, whole_graph
 
-_DECODERS: Final = ("ForCausalLM", "LMHeadModel")
+_DECODER_SUFFIXES: Final = ("ForCausalLM", "LMHeadModel")
 _DTYPE_KEYS: Final = ("dtype", "torch_dtype")
-_CAST: Final = "bfloat16"
-_SHORT: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_CAST_DTYPE: Final = "bfloat16"
+_SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject | None:
@@ -41,7 +41,7 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
         return None
     tokens = 1 if model.is_of_images else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
-    _check(model, model_pass, 1 if shape.is_padded else shape.ranks)
+    _check_pass(model, model_pass, 1 if shape.is_padded else shape.ranks)
     try:
         graph = whole_graph(model, model_pass, Split(tensor=shape.ranks))
     except NotModelled:
@@ -52,7 +52,7 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
     return with_question(subject, path, shape, dtype)
 
 
-def _check(model: Architecture, model_pass: Pass, ranks: int) -> None:
+def _check_pass(model: Architecture, model_pass: Pass, ranks: int) -> None:
     """Check that a model has a graph of a pass on ranks.
 
     Raises:
@@ -87,7 +87,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
         return None
     if not isinstance(architecture, Architecture) or not is_known(architecture):
         return None
-    return replace(architecture, short=_CAST if dtype == "float32" else dtype)
+    return replace(architecture, short=_CAST_DTYPE if dtype == "float32" else dtype)
 
 
 def unknown_part(path: Path) -> str:
@@ -124,7 +124,7 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
     """
     settings = {key: value for key, value in read_values(path).items() if key not in _DTYPE_KEYS}
     plain, cast = (
-        workload_of({**settings, "torch_dtype": name}, str(path)) for name in (dtype, _CAST)
+        workload_of({**settings, "torch_dtype": name}, str(path)) for name in (dtype, _CAST_DTYPE)
     )
     tokens = 1 if isinstance(plain, Architecture) and plain.is_of_images else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
@@ -132,8 +132,8 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
 
     def ask(machine: Machine, is_cast: bool) -> Question:
         if is_cast:  # weights ahead of time
-            return Question(cast, model_pass, machine, split, _SHORT[_CAST])
-        return Question(plain, model_pass, machine, split, _SHORT[dtype])
+            return Question(cast, model_pass, machine, split, _SHORT_DTYPES[_CAST_DTYPE])
+        return Question(plain, model_pass, machine, split, _SHORT_DTYPES[dtype])
 
     return ask
 
@@ -143,4 +143,4 @@ def phase_of(values: Mapping[str, Any], past: int) -> str:
     if past:
         return "decode"
     named = values.get("architectures") or [""]
-    return "prefill" if str(named[0]).endswith(_DECODERS) else "encode"
+    return "prefill" if str(named[0]).endswith(_DECODER_SUFFIXES) else "encode"

@@ -20,7 +20,7 @@ _GIB: Final = 1024**3
 _MIB: Final = 1024**2
 # Walking the stack costs as much as a small operator, so only large tensors are traced to a line.
 _LINE_FROM_BYTES: Final = _MIB
-_ROWS: Final = 12
+_TABLE_ROWS: Final = 12
 
 
 class Allocation(weakref.ref[Any]):
@@ -51,19 +51,19 @@ class DeviceMemory:
         self.refusals = 0
         self.allocations: dict[int, Allocation] = {}
 
-    def require(self, nbytes: int, refused: type[OutOfMemory] = OutOfMemory) -> None:
+    def require(self, nbytes: int, error_class: type[OutOfMemory] = OutOfMemory) -> None:
         """Refuse an allocation that does not fit, before the host allocates it.
 
         Raises:
-            OutOfMemory: or `refused`, the framework's own subclass, with a table of what is held.
+            OutOfMemory: or `error_class`, the framework's own, with a table of what is held.
         """
         if self.live_bytes + nbytes <= self.capacity_bytes:
             return
         self.refusals += 1
-        raise refused(
-            f"neuron:{self.core} ran out of memory: {_size(nbytes)} asked for, "
-            f"{_size(self.live_bytes)} of {_size(self.capacity_bytes)} in use ({target().name})"
-            f"\n{self.table()}",
+        raise error_class(
+            f"neuron:{self.core} ran out of memory: {_size_text(nbytes)} asked for, "
+            f"{_size_text(self.live_bytes)} of {_size_text(self.capacity_bytes)} in use "
+            f"({target().name})\n{self.table()}",
             fix="a smaller batch, activation checkpointing, or a sharded model",
             source=self.source,
             line=program_line(),
@@ -97,33 +97,35 @@ class DeviceMemory:
         """The bytes held, in a line."""
         chip = target()
         return (
-            f"neuron:{self.core} ({chip.name}, {chip.core.name}): {_size(self.live_bytes)} of "
-            f"{_size(self.capacity_bytes)} in use, peak {_size(self.peak_bytes)}"
+            f"neuron:{self.core} ({chip.name}, {chip.core.name}): {_size_text(self.live_bytes)} of "
+            f"{_size_text(self.capacity_bytes)} in use, peak {_size_text(self.peak_bytes)}"
         )
 
     def table(self) -> str:
         """A table of the tensors held: equal ones share a row, the largest rows come first."""
-        held: defaultdict[tuple[str, str], int] = defaultdict(int)
+        row_bytes: defaultdict[tuple[str, str], int] = defaultdict(int)
         counts: Counter[tuple[str, str]] = Counter()
         for allocation in list(self.allocations.values()):
             tensor_text = f"{str(allocation.dtype).rpartition('.')[2]}{list(allocation.shape)}"
             key = (tensor_text, str(allocation.line or ""))
-            held[key] += allocation.nbytes
+            row_bytes[key] += allocation.nbytes
             counts[key] += 1
-        rows = sorted(held, key=lambda key: held[key], reverse=True)
+        rows = sorted(row_bytes, key=lambda key: row_bytes[key], reverse=True)
         lines = [f"{'bytes':>12} {'tensors':>8}  shape, and where it was made"]
         lines += [
-            f"{_size(held[row]):>12} {counts[row]:>8}  {row[0]}  {row[1]}".rstrip()
-            for row in rows[:_ROWS]
+            f"{_size_text(row_bytes[row]):>12} {counts[row]:>8}  {row[0]}  {row[1]}".rstrip()
+            for row in rows[:_TABLE_ROWS]
         ]
-        rest = rows[_ROWS:]
+        rest = rows[_TABLE_ROWS:]
         if rest:
-            number = sum(counts[row] for row in rest)
-            lines.append(f"{_size(sum(held[row] for row in rest)):>12} {number:>8}  others")
+            other_count = sum(counts[row] for row in rest)
+            lines.append(
+                f"{_size_text(sum(row_bytes[row] for row in rest)):>12} {other_count:>8}  others"
+            )
         return "\n".join(lines)
 
 
-def _size(nbytes: int) -> str:
+def _size_text(nbytes: int) -> str:
     """Bytes for a reader: "1.50 GiB"."""
     for unit, name in ((_GIB, "GiB"), (_MIB, "MiB")):
         if nbytes >= unit:

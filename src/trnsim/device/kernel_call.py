@@ -158,12 +158,12 @@ class KernelCall:
     def run(self, tensors: Sequence[Any], chip: str) -> tuple[Any, Outline]:
         """The kernel's results on CPU tensors, which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
-        watched = _ObservedKernel(self.kernel)
+        observed = _ObservedKernel(self.kernel)
         with OBSERVERS.untold():  # whoever calls records the call
-            run = emulate(watched, args, kwargs, target=chip, is_simulator=False)
+            run = emulate(observed, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not run.timelines:
-            outline = _outlines[self, chip] = _outline(watched, run)
+            outline = _outlines[self, chip] = _outline(observed, run)
         return run.outputs, outline
 
     def values(self, arrays: Sequence[Any], chip: str) -> list[Any]:
@@ -177,15 +177,15 @@ class KernelCall:
         Raises:
             EmulatorError: for anything that the chip would refuse, at the kernel's own line.
         """
-        watched = _ObservedKernel(self.kernel)
+        observed = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
         args, kwargs = self.arguments(arrays)
         with (
             collecting(),
             OBSERVERS.untold(),
         ):  # the user did not launch this run, so no report lists it
-            run = emulate(watched, args, kwargs, target=chip, is_simulator=False, numerics=False)
-        outline = _outlines[self, chip] = _outline(watched, run)
+            run = emulate(observed, args, kwargs, target=chip, is_simulator=False, numerics=False)
+        outline = _outlines[self, chip] = _outline(observed, run)
         return outline
 
     def outline(self, chip: str) -> Outline:
@@ -221,7 +221,7 @@ class _ObservedKernel:
         return boundary.leave(self.returned)
 
 
-def _outline(watched: _ObservedKernel, run: Run) -> Outline:
+def _outline(observed: _ObservedKernel, run: Run) -> Outline:
     written_serials = {
         serial
         for timeline in run.timelines
@@ -230,12 +230,14 @@ def _outline(watched: _ObservedKernel, run: Run) -> Outline:
     }
     written = tuple(
         position
-        for position, tensor in enumerate(watched.entered)
+        for position, tensor in enumerate(observed.entered)
         if tensor.storage.serial in written_serials
     )
-    results = _specs(watched.returned)
-    returned_serials = {tensor.storage.serial for tensor in results_in(results, watched.returned)}
-    lost = tuple(at for at in written if watched.entered[at].storage.serial not in returned_serials)
+    results = _specs(observed.returned)
+    returned_serials = {tensor.storage.serial for tensor in results_in(results, observed.returned)}
+    lost = tuple(
+        at for at in written if observed.entered[at].storage.serial not in returned_serials
+    )
     timeline = run.timeline
     totals = [Totals(t.program) for t in run.timelines]
     cost = Cost(
@@ -250,8 +252,10 @@ def _outline(watched: _ObservedKernel, run: Run) -> Outline:
     spilled = sum(
         use.nbytes for t in run.timelines for use in t.program.uses.values() if use.is_spill
     )
-    inside = watched.hbm.scratchpad + spilled
-    return Outline(written, lost, results, cost, run.timelines, watched.hbm.constants, inside)
+    scratchpad_bytes = observed.hbm.scratchpad + spilled
+    return Outline(
+        written, lost, results, cost, run.timelines, observed.hbm.constants, scratchpad_bytes
+    )
 
 
 def _specs(result: Any) -> Any:

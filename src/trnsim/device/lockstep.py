@@ -17,7 +17,7 @@ Compute = Callable[[Graph, Sequence[Array]], Sequence[Array]]
 """A function from a graph and its inputs to its outputs."""
 
 
-def in_lockstep(
+def compute_in_lockstep(
     graphs: Sequence[Graph], arguments: Sequence[Sequence[Array]], compute: Compute
 ) -> list[list[Array]]:
     """The outputs of each device's graph; `compute` evaluates parts without exchanges.
@@ -33,7 +33,7 @@ def in_lockstep(
             nodes, [rank.operand(node) for rank, node in zip(ranks, nodes, strict=True)]
         )
         for rank, node, array in zip(ranks, nodes, exchanged, strict=True):
-            rank.held[node.result.number] = array
+            rank.arrays[node.result.number] = array
     for rank in ranks:
         rank.compute_next()
     return [rank.outputs() for rank in ranks]
@@ -44,25 +44,25 @@ class _Rank:
 
     def __init__(self, graph: Graph, arguments: Sequence[Array], compute: Compute) -> None:
         self._graph = graph
-        self._left = iter(between_exchanges(graph))
+        self._remaining_parts = iter(between_exchanges(graph))
         self._compute = compute
         numbers = [value.number for value in graph.inputs]
-        self.held = dict(zip(numbers, arguments, strict=True))
+        self.arrays = dict(zip(numbers, arguments, strict=True))
 
     def compute_next(self) -> None:
         """Compute the values up to the next exchange."""
-        part = next(self._left)
+        part = next(self._remaining_parts)
         if part.outputs:
-            arrays = self._compute(part, [self.held[value.number] for value in part.inputs])
-            self.held |= {v.number: array for v, array in zip(part.outputs, arrays, strict=True)}
+            arrays = self._compute(part, [self.arrays[value.number] for value in part.inputs])
+            self.arrays |= {v.number: array for v, array in zip(part.outputs, arrays, strict=True)}
 
     def operand(self, node: Node) -> Array:
         """The device's operand of an exchange."""
-        return self.held[node.values[0].number]
+        return self.arrays[node.values[0].number]
 
     def outputs(self) -> list[Array]:
         """The outputs of its graph."""
-        return [self.held[value.number] for value in self._graph.outputs]
+        return [self.arrays[value.number] for value in self._graph.outputs]
 
 
 def _exchange_rounds(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
@@ -77,16 +77,16 @@ def _exchange_rounds(graphs: Sequence[Graph]) -> Iterator[tuple[Node, ...]]:
         yield nodes
 
 
-def _exchange_values(nodes: Sequence[Node], brought: Sequence[Array]) -> list[Array]:
+def _exchange_values(nodes: Sequence[Node], operands: Sequence[Array]) -> list[Array]:
     """The result of an exchange for each device."""
     first = nodes[0]
     if not isinstance(first.operation, Collective):
-        (result,) = reference_of(first, [np.stack(brought)])
+        (result,) = reference_of(first, [np.stack(operands)])
         return [np.asarray(part) for part in result]
     results: dict[int, Array] = {}
     for group in first.operation.replica_groups:
-        (result,) = reference_of(first, [np.stack([brought[member] for member in group])])
+        (result,) = reference_of(first, [np.stack([operands[member] for member in group])])
         results |= dict(zip(group, map(np.asarray, result), strict=True))
-    if set(results) != set(range(len(brought))):
-        raise InternalError(f"{first.name} of devices {sorted(results)}, of {len(brought)}")
-    return [results[place] for place in range(len(brought))]
+    if set(results) != set(range(len(operands))):
+        raise InternalError(f"{first.name} of devices {sorted(results)}, of {len(operands)}")
+    return [results[place] for place in range(len(operands))]

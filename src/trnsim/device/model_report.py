@@ -42,8 +42,8 @@ from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
 from trnsim.runs import Run
 
-_LONGEST: Final = 3
-_ROWS: Final = 16
+_LISTED_PARTS: Final = 3
+_OPERATION_ROWS: Final = 16
 
 
 class FrameworkGraph(Protocol):
@@ -209,9 +209,9 @@ class ModelReport:
             ("bound", self._bound()),
             ("use", self._use()),
             ("program", self._program()),
-            ("modules", self.whole.dearest(_LONGEST)),
+            ("modules", self.whole.dearest(_LISTED_PARTS)),
             ("operations", self._operations()),
-            ("exchanges", self._exchanged()),
+            ("exchanges", self._exchange_text()),
             ("memory", self._memory()),
             ("missing", self._missing()),
             *(("note", note) for note in self.program.notes),
@@ -279,7 +279,7 @@ class ModelReport:
                 time_text(self.scale * cost.device_time_s),
                 percent_text(cost.device_time_s / whole_s),
             )
-            for cost in self.program.costs()[:_ROWS]
+            for cost in self.program.costs()[:_OPERATION_ROWS]
         ]
         parts = [
             self.text(),
@@ -352,11 +352,11 @@ class ModelReport:
         return words + several + few + scaled
 
     def _operations(self) -> str:
-        rows = self.program.costs()[:_LONGEST]
+        rows = self.program.costs()[:_LISTED_PARTS]
         texts = (f"{cost.name} {time_text(self.scale * cost.device_time_s)}" for cost in rows)
         return "; ".join(texts) or "nothing"
 
-    def _exchanged(self) -> str:
+    def _exchange_text(self) -> str:
         if not self.exchanges:
             return "none: one rank"
         number: Counter[str] = Counter()
@@ -422,12 +422,12 @@ def report_model(
     many = [Refusal(code, excess) for code, excess in instructions_refused(program.instructions)]
     require_accepted(many, is_strict=is_strict)
     said = (*flags.said, *map(str, (*refused, *many)))
-    planned, no_plan_reason = _planned(subject, target, cores, flags)
+    planned, no_plan_reason = _plan_estimate(subject, target, cores, flags)
     least_s = sum(time.least_s for time in times)
     return ModelReport(subject, program, timed, least_s, plan, said, planned, no_plan_reason)
 
 
-def _planned(
+def _plan_estimate(
     subject: Subject, target: str, cores: int, flags: Flags
 ) -> tuple[Estimate | None, str]:
     """The estimate of plans for the same pass, or the reason why there is none."""

@@ -25,10 +25,10 @@ import numpy as np
 from trnsim.errors import BadInput
 
 Numerics = Literal["fast", "exact", "shapes"]
-_KINDS: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
-_VARIABLE: Final = "TRNSIM_NUMERICS"
+_MODES: Final[tuple[Numerics, ...]] = ("fast", "exact", "shapes")
+_MODE_VARIABLE: Final = "TRNSIM_NUMERICS"
 STOCHASTIC: Final = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
-_SEED: Final = "NEURON_RT_STOCHASTIC_ROUNDING_SEED"
+_SEED_VARIABLE: Final = "NEURON_RT_STOCHASTIC_ROUNDING_SEED"
 
 FUNCTION_BOUND: Final = 2.0**-21
 """Bound of the difference between a function in `exact` and in `fast`, over max(abs(f), 1)."""
@@ -46,33 +46,35 @@ class _Mode:
 
     def __init__(self) -> None:
         self.is_stochastic = os.environ.get(STOCHASTIC, "0") == "1"
-        self.kind: Numerics = _checked(os.environ.get(_VARIABLE, "fast"), f"{_VARIABLE}=")
+        self.kind: Numerics = _mode_of(os.environ.get(_MODE_VARIABLE, "fast"), f"{_MODE_VARIABLE}=")
         self.on_host: Counter[str] = Counter()
 
 
-def _checked(value: str, setting: str = "numerics ") -> Numerics:
+def _mode_of(value: str, setting: str = "numerics ") -> Numerics:
     """`value` as a mode, if it is one."""
-    for kind in _KINDS:
+    for kind in _MODES:
         if value == kind:
             return kind
-    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_KINDS)}", fix=f"{_VARIABLE}=fast")
+    raise BadInput(f"{setting}{value!r}; legal: {', '.join(_MODES)}", fix=f"{_MODE_VARIABLE}=fast")
 
 
 mode: Final = _Mode()
 
 
-def rounding_generator(core: int, otherwise: int = 0) -> np.random.Generator:
+def rounding_generator(core: int, default_seed: int = 0) -> np.random.Generator:
     """A new generator of a core's stochastic rounding.
 
-    NEURON_RT_STOCHASTIC_ROUNDING_SEED, where it is set, is its seed, else `otherwise`.
+    NEURON_RT_STOCHASTIC_ROUNDING_SEED, where it is set, is its seed, else `default_seed`.
     Source: aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst.
 
     Raises:
         BadInput: for a seed that is no number.
     """
-    seed = os.environ.get(_SEED, str(otherwise))
+    seed = os.environ.get(_SEED_VARIABLE, str(default_seed))
     if not seed.isdecimal():
-        raise BadInput(f"{_SEED}={seed!r} is no number from 0 on", fix=f"{_SEED}=0")
+        raise BadInput(
+            f"{_SEED_VARIABLE}={seed!r} is no number from 0 on", fix=f"{_SEED_VARIABLE}=0"
+        )
     return np.random.default_rng([int(seed), core])
 
 
@@ -83,7 +85,7 @@ def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[
     `is_stochastic`: whether `fast` rounds stochastically; None leaves that as it is.
     """
     before = mode.kind, mode.is_stochastic
-    mode.kind = _checked(kind)
+    mode.kind = _mode_of(kind)
     mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
     mode.on_host.clear()
     try:

@@ -25,7 +25,7 @@ from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
 from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
 from trnsim.jax.partitioning import Override, device_program
 
-_NO_EXCESS: Final = ("xla_allow_excess_precision", "False")
+_NO_EXCESS_PRECISION: Final = ("xla_allow_excess_precision", "False")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class DeviceProgram:
         self.cores = [self.numbers[at] - host().first for at in self.places]
         self._kernels = HostKernels(code)
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
-        split = self._split if self.partitions > 1 else None
+        split = self._split_module if self.partitions > 1 else None
         devices = self.replicas * self.partitions
         self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
@@ -115,7 +115,11 @@ class DeviceProgram:
         devices = [host().devices[number] for number in assignment.ravel()]
         ids = np.array([device.id for device in devices], np.int32)
         private.set_assignment(options, ids.reshape(assignment.shape))
-        options.env_option_overrides = [*options.env_option_overrides, _NO_EXCESS, *overrides]
+        options.env_option_overrides = [
+            *options.env_option_overrides,
+            _NO_EXCESS_PRECISION,
+            *overrides,
+        ]
         if is_placed(self.code):
             module = self._module()  # without kinds: the caller's keeps them
             forget_kinds(module)
@@ -135,12 +139,12 @@ class DeviceProgram:
     def _module(self) -> Any:
         return private.module_of(self.code)
 
-    def _split(self) -> Any:
+    def _split_module(self) -> Any:
         """The module of each device, of a program that XLA splits."""
-        return private.module_of(self._share)
+        return private.module_of(self._split_code)
 
     @cached_property
-    def _share(self) -> bytes:
+    def _split_code(self) -> bytes:
         assignment = np.array(self.numbers, np.int32).reshape(self.replicas, self.partitions)
         return device_program(partial(self._load, self._module(), assignment))
 
@@ -174,12 +178,14 @@ class DeviceProgram:
         else:
             self.lowered.note(cores, [0], [host().first + cores[0]])
         if mode.kind != "fast":
-            values = self._values(arguments)
+            values = self._emulated_results(arguments)
             if values is not None:
                 pairs = zip(values, cores, strict=True)
                 return [[host().put(array, core) for array in arrays] for arrays, core in pairs]
-        if mode.kind == "fast" and mode.is_stochastic and self._is_rounded:
-            return [[host().put(array, cores[0]) for array in self._rounded(arguments, cores)]]
+        if mode.kind == "fast" and mode.is_stochastic and self._has_narrow_floats:
+            return [
+                [host().put(array, cores[0]) for array in self._rounded_results(arguments, cores)]
+            ]
         loaded = self._loaded_for(cores)
         if len(self.numbers) == 1:
             operands = arguments[0]
@@ -188,7 +194,7 @@ class DeviceProgram:
         computed = self._kernels.run(lambda: _execute(loaded, operands))
         return [list(results) for results in zip(*computed, strict=True)] or [[] for _ in cores]
 
-    def _values(self, inputs: list[list[HostArray]]) -> list[Arrays] | None:
+    def _emulated_results(self, inputs: list[list[HostArray]]) -> list[Arrays] | None:
         """The results in `exact` and in `shapes`; None where the host computes them."""
         if mode.kind == "shapes":
             return [[np.zeros(type_.shape, type_.dtype) for type_ in self.results] for _ in inputs]
@@ -196,10 +202,10 @@ class DeviceProgram:
         return None if values is None else [self._as_results(arrays) for arrays in values]
 
     @cached_property
-    def _is_rounded(self) -> bool:
+    def _has_narrow_floats(self) -> bool:
         return rounding.has_narrow_floats(self._module())
 
-    def _rounded(
+    def _rounded_results(
         self, arguments: list[list[HostArray]], cores: Sequence[int]
     ) -> list[np.ndarray[Any, Any]]:
         """The results with stochastic rounding.

@@ -67,7 +67,7 @@ class HostClient:
         """
         if len(numbers) == 1:
             return arrays[0]
-        return private.joined(arrays, [self.devices[number] for number in numbers])
+        return private.join_arrays(arrays, [self.devices[number] for number in numbers])
 
 
 def as_numpy(array: HostArray) -> npt.NDArray[Any]:

@@ -24,7 +24,7 @@ from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, count_host_fallback, state
 from trnsim.device.faults import pending, strike
 from trnsim.device.hbm_use import load
-from trnsim.device.lockstep import in_lockstep
+from trnsim.device.lockstep import compute_in_lockstep
 from trnsim.device.numerics import mode
 from trnsim.errors import (
     EmulatorError,
@@ -227,7 +227,9 @@ class Lowered:
                 arguments_of(module, own) for module, own in zip(modules, arguments, strict=True)
             ]
             try:
-                return [*in_lockstep([module.graph for module in modules], arrays, _outputs)]
+                return [
+                    *compute_in_lockstep([module.graph for module in modules], arrays, _outputs)
+                ]
             except _PROGRAM_REFUSALS as error:
                 self.host_reason = error.reason
         if state.policy == "chip":

@@ -164,7 +164,7 @@ def no_results_sharding() -> Any:
     return xla_client.HloSharding.replicate().to_proto()
 
 
-def joined(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
+def join_arrays(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
     """Arrays of one shape on several devices as one array, of which each device holds its own."""
     first = arrays[0]
     aval = _aval(first.shape, first.dtype)
@@ -200,7 +200,7 @@ def call_python(op: Any, place: int) -> None:
 
     with op.context:
         number = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), place)
-        version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _TYPED)
+        version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _TYPED_CALL_VERSION)
         if op.attributes["call_target_name"].value not in TARGETS:
             op.attributes["call_target_name"] = ir.StringAttr.get(TARGETS[0])
         op.attributes["api_version"] = version
@@ -226,7 +226,7 @@ def zeros_of(op: Any) -> Callable[[], tuple[Any, ...]]:
     return lambda: tuple(None if spec is None else np.zeros(*spec) for spec in specs)
 
 
-_TYPED: Final = 4  # XLA's interface of typed custom calls
+_TYPED_CALL_VERSION: Final = 4  # XLA's interface of typed custom calls
 
 
 def lower_callbacks(client_of: Callable[[], Any]) -> None:
@@ -235,14 +235,14 @@ def lower_callbacks(client_of: Callable[[], Any]) -> None:
     rules = {**mlir._lowerings, **on_cpu}  # noqa: SLF001
     for primitive, entry in rules.items():
         if primitive.name in _CALLBACKS:
-            rule = _on_cpu(entry.rule, client_of)
+            rule = _cpu_rule(entry.rule, client_of)
             mlir.register_lowering(primitive, rule, platform=PLATFORM, cacheable=False)
 
 
-def _on_cpu(rule: Any, client_of: Callable[[], Any]) -> Any:
+def _cpu_rule(rule: Any, client_of: Callable[[], Any]) -> Any:
     """A lowering rule of callbacks for a CPU, whose functions are numbered in this process."""
 
-    def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
+    def lower(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
         module = copy(ctx.module_context)
         module.platforms, module.backend = ("cpu",), client_of()
         module.host_callbacks = _ProcessFunctions(module.keepalives)
@@ -251,7 +251,7 @@ def _on_cpu(rule: Any, client_of: Callable[[], Any]) -> Any:
         ctx.tokens_out = on_cpu.tokens_out
         return results
 
-    return lowered
+    return lower
 
 
 class _ProcessFunctions:
@@ -356,7 +356,7 @@ def name_of(module: Any) -> str:
     return str(attributes["sym_name"].value) if "sym_name" in attributes else "main"
 
 
-_DONATED: Final = ("tf.aliasing_output", "jax.buffer_donor")
+_DONATION_ATTRIBUTES: Final = ("tf.aliasing_output", "jax.buffer_donor")
 
 
 def donors(module: Any) -> frozenset[int]:
@@ -367,7 +367,9 @@ def donors(module: Any) -> frozenset[int]:
             if "arg_attrs" not in attributes:
                 break
             entries = enumerate(attributes["arg_attrs"])
-            return frozenset(at for at, entry in entries if any(name in entry for name in _DONATED))
+            return frozenset(
+                at for at, entry in entries if any(name in entry for name in _DONATION_ATTRIBUTES)
+            )
     return frozenset()
 
 
@@ -397,8 +399,8 @@ def capsule_of(array: Any) -> Any:
 
 def install_dlpack(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
     """Let other frameworks take neuron arrays: `exported` makes a capsule, `device` says where."""
-    kind: Any = xla_client.ArrayImpl
-    jax_dlpack, jax_dlpack_device = kind.__dlpack__, kind.__dlpack_device__
+    array_class: Any = xla_client.ArrayImpl
+    jax_dlpack, jax_dlpack_device = array_class.__dlpack__, array_class.__dlpack_device__
 
     @wraps(jax_dlpack)
     def __dlpack__(  # noqa: N807  the protocol's name
@@ -412,7 +414,7 @@ def install_dlpack(exported: Callable[..., Any], device: Callable[[], tuple[int,
     def __dlpack_device__(self: Any) -> Any:  # noqa: N807
         return device() if _is_on_one_device(self) else jax_dlpack_device(self)
 
-    kind.__dlpack__, kind.__dlpack_device__ = __dlpack__, __dlpack_device__
+    array_class.__dlpack__, array_class.__dlpack_device__ = __dlpack__, __dlpack_device__
 
 
 def _is_on_one_device(array: Any) -> bool:
@@ -434,7 +436,7 @@ def lower_decompositions() -> None:
             mlir.register_lowering(primitive, entry.rule, platform=PLATFORM, inline=entry.inline)
     for primitive, entry in rules.items():
         if primitive.name == "lu":
-            rule = _of_plain_arrays(entry.rule)
+            rule = _rule_of_plain_arrays(entry.rule)
             mlir.register_lowering(primitive, rule, platform=PLATFORM, inline=entry.inline)
 
 
@@ -450,11 +452,11 @@ def lower_placements() -> None:
             mlir.register_lowering(primitive, entry.rule, platform=PLATFORM, inline=entry.inline)
 
 
-def _of_plain_arrays(rule: Any) -> Any:
+def _rule_of_plain_arrays(rule: Any) -> Any:
     """A lowering rule that ignores over which axes of a mesh its arrays vary."""
 
-    def lowered(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
+    def lower(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
         plain = [_aval(aval.shape, aval.dtype) for aval in ctx.avals_in]
         return rule(ctx.replace(avals_in=plain), *arguments, **parameters)
 
-    return lowered
+    return lower

@@ -21,11 +21,11 @@ from trnsim.errors import BadInput, IllegalInstruction, SourceLine
 from trnsim.memory import AccessPattern, ByteMask
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import refuse_list, refuse_or_warn
-from trnsim.nki.precision import stored
+from trnsim.nki.precision import stored_dtype
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import CoreContext
 
-_NO_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
+_DTYPES_WITHOUT_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Boundary:
                 "nki_simulator.rst, Uninitialized Memory Detection",
                 line,
             )
-        return self._as_given(result.array)
+        return self._as_caller_array(result.array)
 
     def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
         entered = {key: self.enter(f"{name}.{key}", item) for key, item in vars(value).items()}
@@ -181,7 +181,7 @@ class Boundary:
 
     def _adopt(self, name: str, value: Any, array: Array) -> NkiTensor:
         try:
-            dtype = stored(array.dtype)
+            dtype = stored_dtype(array.dtype)
         except IllegalInstruction as error:
             native = "int32" if array.dtype.kind in "iu" else "float32"
             if not array.dtype.isnative:
@@ -230,13 +230,15 @@ class Boundary:
         if layout != "torch.strided":
             raise BadInput(f"an argument is a tensor of {layout}", fix="pass tensor.to_dense()")
         host = value.detach().cpu()
-        if str(host.dtype) in _NO_NUMPY:  # numpy holds the bits, ml_dtypes gives them their dtype
+        if (
+            str(host.dtype) in _DTYPES_WITHOUT_NUMPY
+        ):  # numpy holds the bits, ml_dtypes gives them their dtype
             bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
             array: Array = host.view(bits).numpy().view(as_dtype(host.dtype).dtype)
             return array
         return np.asarray(host.numpy())
 
-    def _as_given(self, array: Array) -> Any:
+    def _as_caller_array(self, array: Array) -> Any:
         if self._jax is not None:
             return self._jax.asarray(array)
         if self._torch is None:
@@ -245,7 +247,7 @@ class Boundary:
 
     def _as_torch(self, array: Array) -> Any:
         torch = self._torch
-        if f"torch.{array.dtype}" in _NO_NUMPY:
+        if f"torch.{array.dtype}" in _DTYPES_WITHOUT_NUMPY:
             bits = np.dtype(f"i{array.itemsize}") if array.itemsize > 1 else np.dtype(np.uint8)
             return torch.from_numpy(array.view(bits)).view(getattr(torch, str(array.dtype)))
         return torch.from_numpy(array)

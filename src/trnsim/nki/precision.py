@@ -33,10 +33,10 @@ class WideDtype(Dtype):
 
 
 def _wide(name: str) -> WideDtype:
-    return _WIDE[name]
+    return _WIDE_DTYPES[name]
 
 
-_WIDE = {
+_WIDE_DTYPES = {
     narrow.name: WideDtype(
         narrow.name,
         FLOAT32.dtype,
@@ -50,7 +50,7 @@ _WIDE = {
 
 @contextmanager
 def widening(is_on: bool) -> Generator[None]:
-    """Context in which `stored` widens if `is_on`."""
+    """Context in which `stored_dtype` widens if `is_on`."""
     token = _is_widening.set(is_on)
     try:
         yield
@@ -63,19 +63,19 @@ def is_widening() -> bool:
     return _is_widening.get()
 
 
-def stored(dtype: Any) -> Dtype:
+def stored_dtype(dtype: Any) -> Dtype:
     """The format in which a new tensor of `dtype` is stored."""
     kind = as_dtype(dtype)
-    return _WIDE.get(kind.name, kind) if _is_widening.get() else kind
+    return _WIDE_DTYPES.get(kind.name, kind) if _is_widening.get() else kind
 
 
-def reinterpreted(old: Dtype, new: Any) -> Dtype:
+def reinterpreted_dtype(old: Dtype, new: Any) -> Dtype:
     """The format in which the bytes of an `old` tensor are read as `new`.
 
     Raises:
         NotModelled: if either is stored as float32 instead.
     """
-    kind = stored(new)
+    kind = stored_dtype(new)
     is_wide = isinstance(old, WideDtype) or isinstance(kind, WideDtype)
     if is_wide and old != kind:
         raise NotModelled(

@@ -32,7 +32,7 @@ from trnsim.nki.indexing import (
     start_end_step,
     static_part,
 )
-from trnsim.nki.precision import reinterpreted
+from trnsim.nki.precision import reinterpreted_dtype
 from trnsim.nki.views import TensorViews
 
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
@@ -182,7 +182,7 @@ class NkiTensor(TensorViews):
 
         Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
-        new = self.dtype if dtype is None else reinterpreted(self.dtype, dtype)
+        new = self.dtype if dtype is None else reinterpreted_dtype(self.dtype, dtype)
         index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
         if self.index is not None:
             self._guard_second(index)

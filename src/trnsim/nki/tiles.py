@@ -14,7 +14,7 @@ from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction, NcMatmul
 from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
-from trnsim.nki.precision import stored
+from trnsim.nki.precision import stored_dtype
 from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.settling import in_sbuf, leave_in_psum, settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
@@ -33,7 +33,7 @@ def new_tile(
     shape: Sequence[int], dtype: Any, buffer: MemoryRegion = MemoryRegion.sbuf, name: str = ""
 ) -> NkiTensor:
     """A new uninitialised tensor in a memory of this core."""
-    dtype_stored = stored(dtype)
+    dtype_stored = stored_dtype(dtype)
     lengths = tuple(int(length) for length in shape)
     storage, layout = current_core().memory.allocate(
         lengths, dtype_stored, buffer.memory, name=name

@@ -20,53 +20,54 @@ from trnsim.memory import Tile
 _HAVE_VALUES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
 """Types that a tensor could equal element by element; None, text and dtypes are not among them."""
 
-_CONDITION = (
+# Each use of a tensor that is refused: how it is used, the legal operands, the remedy.
+_AS_CONDITION = (
     "as a condition (if, while, assert, and, or, not)",
     "numbers, shapes, dtypes, and `tensor is None`",
     "choose with nl.where(condition, a, b); on the device loop: nisa.register_load, nl.while_loop",
 )
-_SEQUENCE = (
+_AS_SEQUENCE = (
     "as a sequence (for, unpacking, list(), sum())",
     "loops over numbers, lists and tuples",
     "loop over a length, and slice: for i in range(tensor.shape[1]): tensor[:, i : i + 1]",
 )
-_MEMBERS = (
+_AS_CONTAINER = (
     "behind `in`",
     "lists, tuples and dictionaries",
     "compare with nl.equal(tensor, value), and reduce the result with nl.max",
 )
-_LENGTH = ("by len()", "tensor.shape, tensor.size, tensor.ndim", "write tensor.shape[0]")
-_NUMPY = (
+_BY_LEN = ("by len()", "tensor.shape, tensor.size, tensor.ndim", "write tensor.shape[0]")
+_BY_NUMPY = (
     "by numpy",
     "arrays that enter the kernel as arguments, and those that it returns",
     "use a function of nki.language, such as nl.add or nl.max; print with nl.device_print",
 )
-_NUMBER = (
+_AS_NUMBER = (
     "as a number (int(), float(), range(), an index)",
     "integers",
     "load one element into a register: nisa.register_load(register, tensor[0:1, 0:1])",
 )
 _QUESTIONS = {
-    "bool": _CONDITION,
-    "iter": _SEQUENCE,
-    "contains": _MEMBERS,
-    "len": _LENGTH,
-    "array": _NUMPY,
-    "array_function": _NUMPY,
-    **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _NUMBER),
+    "bool": _AS_CONDITION,
+    "iter": _AS_SEQUENCE,
+    "contains": _AS_CONTAINER,
+    "len": _BY_LEN,
+    "array": _BY_NUMPY,
+    "array_function": _BY_NUMPY,
+    **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _AS_NUMBER),
 }
 """By Python's method: the use of the tensor, the legal operands, and the replacement."""
-_EQUALITY = {
+_EQUALITY_OPERATORS = {
     "eq": ("==", "nl.equal", "; `is` asks for the same tensor"),
     "ne": ("!=", "nl.not_equal", "; `is not` asks for another tensor"),
 }
-_ORDER = {
+_ORDER_OPERATORS = {
     "lt": ("<", "nl.less"),
     "le": ("<=", "nl.less_equal"),
     "gt": (">", "nl.greater"),
     "ge": (">=", "nl.greater_equal"),
 }
-_OPERATORS = {
+_BINARY_OPERATORS = {
     "add": ("+", "nl.add"),
     "sub": ("-", "nl.subtract"),
     "mul": ("*", "nl.multiply"),
@@ -82,7 +83,7 @@ _OPERATORS = {
     "lshift": ("<<", "nl.left_shift"),
     "rshift": (">>", "nl.right_shift"),
 }
-_UNARY = {
+_UNARY_OPERATORS = {
     "neg": ("-", "nl.negative"),
     "pos": ("+", "nl.copy"),
     "abs": ("abs()", "nl.abs"),
@@ -122,7 +123,9 @@ def _refusal(how: str, legal: str, fix: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _comparing(sign: str, function: str, identity: str) -> Callable[[Valueless, object], Any]:
+def _comparison_refusal(
+    sign: str, function: str, identity: str
+) -> Callable[[Valueless, object], Any]:
     legal = f"numbers, shapes and dtypes{identity}"
     fix = f"{function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
 
@@ -136,13 +139,13 @@ def _comparing(sign: str, function: str, identity: str) -> Callable[[Valueless, 
 
 for _name, _words in _QUESTIONS.items():
     setattr(Valueless, f"__{_name}__", _refusal(*_words))
-for _name, _compared in _EQUALITY.items():
-    setattr(Valueless, f"__{_name}__", _comparing(*_compared))
-for _name, (_sign, _function) in _ORDER.items():
+for _name, _compared in _EQUALITY_OPERATORS.items():
+    setattr(Valueless, f"__{_name}__", _comparison_refusal(*_compared))
+for _name, (_sign, _function) in _ORDER_OPERATORS.items():
     _fix = f"{_function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
     setattr(Valueless, f"__{_name}__", _refusal(f"with `{_sign}`", "numbers", _fix))
-for _name, (_sign, _function) in {**_OPERATORS, **_UNARY}.items():
-    for _side in ("",) if _name in _UNARY else ("", "r", "i"):
+for _name, (_sign, _function) in {**_BINARY_OPERATORS, **_UNARY_OPERATORS}.items():
+    for _side in ("",) if _name in _UNARY_OPERATORS else ("", "r", "i"):
         _refused = _refusal(
             f"with `{_sign}`", "the functions of nki.language and nki.isa", f"write {_function}"
         )

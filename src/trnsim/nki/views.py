@@ -24,7 +24,7 @@ from trnsim.memory import (
 )
 from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.indexing import MemoryRegion
-from trnsim.nki.precision import reinterpreted
+from trnsim.nki.precision import reinterpreted_dtype
 from trnsim.nki.rearrange import Group, names, order, split_lengths
 from trnsim.nki.values import Valueless
 
@@ -153,7 +153,7 @@ class TensorViews(Valueless):
                 fix="view it as another dtype before the dynamic index",
                 source=f"{SOURCE}.view",
             )
-        new = reinterpreted(self.dtype, dtype)
+        new = reinterpreted_dtype(self.dtype, dtype)
         pattern = self.pattern.reinterpret(self.dtype.itemsize, new.itemsize)
         return type(self)(self.storage, new, pattern, self.buffer)
 

@@ -12,7 +12,7 @@ from trnsim.jax.host_callbacks import TARGETS
 from trnsim.jax.kernel_calls import TARGET, call_of
 from trnsim.jax.memory_kinds import PLACEMENT
 from trnsim.jax.stablehlo import mlir
-from trnsim.jax.stablehlo.elementwise import applied, built
+from trnsim.jax.stablehlo.elementwise import apply_elementwise, compose
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.reductions import top_k
 from trnsim.jax.stablehlo.rules import rule
@@ -58,8 +58,10 @@ def _apply_function(scope: Scope, op: Op, name: str) -> Any:
     """A function by its name in MHLO: an operation of the graph, or several."""
     plain = name.removeprefix("mhlo.")
     if plain in FUNCTIONS:
-        return built(scope, op, FUNCTIONS[plain])
-    return applied(scope, plain, scope.value(op.operands[0]), dtype=scope.result(op).dtype)
+        return compose(scope, op, FUNCTIONS[plain])
+    return apply_elementwise(
+        scope, plain, scope.value(op.operands[0]), dtype=scope.result(op).dtype
+    )
 
 
 @rule("mhlo.topk", limits="the largest ones")

@@ -8,7 +8,7 @@ from trnsim.errors import NotModelled
 from trnsim.graph import Value
 from trnsim.graph.ops.leaves import RngBitGenerator
 from trnsim.jax.stablehlo import mlir
-from trnsim.jax.stablehlo.elementwise import applied
+from trnsim.jax.stablehlo.elementwise import apply_elementwise
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope
@@ -34,10 +34,12 @@ def rng(scope: Scope, op: Op) -> Entry:
 
 def _normal_numbers(scope: Scope, first: Value, second: Value) -> Value:
     """Normal numbers from two tensors of uniform ones, by Box and Muller's transform."""
-    log = applied(scope, "log", applied(scope, "subtract", 1.0, first))
-    radius = applied(scope, "sqrt", applied(scope, "multiply", log, -2.0))
-    angle = applied(scope, "multiply", second, tau)
-    sample: Value = applied(scope, "multiply", radius, applied(scope, "sine", angle))
+    log = apply_elementwise(scope, "log", apply_elementwise(scope, "subtract", 1.0, first))
+    radius = apply_elementwise(scope, "sqrt", apply_elementwise(scope, "multiply", log, -2.0))
+    angle = apply_elementwise(scope, "multiply", second, tau)
+    sample: Value = apply_elementwise(
+        scope, "multiply", radius, apply_elementwise(scope, "sine", angle)
+    )
     return sample
 
 

@@ -20,15 +20,15 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
 from trnsim.jax.stablehlo.wide import Wide, from_words, wide_operation
 
-_SAME: Final = (
+_SAME_NAME: Final = (
     *("abs", "add", "and", "cbrt", "ceil", "cosine", "divide", "exponential"),
     *("exponential_minus_one", "floor", "log", "log_plus_one", "logistic", "maximum", "minimum"),
     *("multiply", "negate", "not", "or", "power", "remainder", "round_nearest_afz"),
     *("round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"),
 )
 """Operations that the graph has under the same name."""
-_BITS: Final = ("popcnt", "shift_left", "shift_right_logical")
-_SIGNED: Final = {1: "int8", 2: "int16", 4: "int32"}
+_BIT_OPERATIONS: Final = ("popcnt", "shift_left", "shift_right_logical")
+_SIGNED_BY_BYTES: Final = {1: "int8", 2: "int16", 4: "int32"}
 
 _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     "and": ((1.0,), (1.0,)),
@@ -42,7 +42,9 @@ _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
 """Numbers on the left and on the right that leave the other side as it is, its NaN and -0 too."""
 
 
-def applied(scope: Scope, name: str, *operands: Operand, dtype: str = "", **attributes: Any) -> Any:
+def apply_elementwise(
+    scope: Scope, name: str, *operands: Operand, dtype: str = "", **attributes: Any
+) -> Any:
     """An elementwise operation of the graph; NotModelled if no operand is a tensor."""
     ready = list(operands)
     if not any(isinstance(operand, Value) for operand in ready):
@@ -58,7 +60,7 @@ def operands_of(scope: Scope, op: Op) -> list[Operand]:
     return operands
 
 
-@rule(*(f"stablehlo.{name}" for name in _SAME), is_by_parts=True)
+@rule(*(f"stablehlo.{name}" for name in _SAME_NAME), is_by_parts=True)
 def same_operation(scope: Scope, op: Op) -> Entry:
     """The operation of that name."""
     name = op.name.partition(".")[2]
@@ -70,8 +72,8 @@ def same_operation(scope: Scope, op: Op) -> Entry:
     dtype, operands = scope.result(op).dtype, operands_of(scope, op)
     source = _logistic_argument(scope, *operands) if name == "divide" else None
     if source is not None:
-        return applied(scope, "logistic", source, dtype=dtype)
-    return applied(scope, name, *operands, dtype=dtype)
+        return apply_elementwise(scope, "logistic", source, dtype=dtype)
+    return apply_elementwise(scope, name, *operands, dtype=dtype)
 
 
 def _logistic_argument(scope: Scope, dividend: Operand, divisor: Operand) -> Value | None:
@@ -102,7 +104,7 @@ def _identity_operand(scope: Scope, op: Op, name: str) -> Entry | None:
     return None
 
 
-@rule(*(f"stablehlo.{name}" for name in _BITS))
+@rule(*(f"stablehlo.{name}" for name in _BIT_OPERATIONS))
 def bits(scope: Scope, op: Op) -> Entry:
     """Shifts and counts, which know how many bits their type has."""
     name = op.name.partition(".")[2]
@@ -111,27 +113,31 @@ def bits(scope: Scope, op: Op) -> Entry:
         return wide_operation(scope, name, entries)
     dtype = scope.result(op).dtype
     operands = operands_of(scope, op)
-    return applied(scope, name, *operands, dtype=dtype, bits=8 * ITEM_BYTES[dtype])
+    return apply_elementwise(scope, name, *operands, dtype=dtype, bits=8 * ITEM_BYTES[dtype])
 
 
 @rule("stablehlo.shift_right_arithmetic")
 def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
     """A shift that keeps the highest bit; integers without a sign are shifted as if they had."""
     type_ = scope.result(op)
-    kind = _SIGNED[ITEM_BYTES[type_.dtype]]
-    sides = [_signed(scope, operand, kind) for operand in operands_of(scope, op)]
-    bits_ = 8 * ITEM_BYTES[kind]
-    shifted = applied(scope, "shift_right_arithmetic", *sides, dtype=kind, bits=bits_)
-    if type_.dtype == kind:
+    signed_dtype = _SIGNED_BY_BYTES[ITEM_BYTES[type_.dtype]]
+    sides = [_as_signed(scope, operand, signed_dtype) for operand in operands_of(scope, op)]
+    bits_ = 8 * ITEM_BYTES[signed_dtype]
+    shifted = apply_elementwise(
+        scope, "shift_right_arithmetic", *sides, dtype=signed_dtype, bits=bits_
+    )
+    if type_.dtype == signed_dtype:
         return shifted
-    return applied(scope, "bitcast_convert", shifted, dtype=type_.dtype, to=type_.dtype)
+    return apply_elementwise(scope, "bitcast_convert", shifted, dtype=type_.dtype, to=type_.dtype)
 
 
-def _signed(scope: Scope, operand: Operand, kind: str) -> Operand:
+def _as_signed(scope: Scope, operand: Operand, signed_dtype: str) -> Operand:
     """Integers with the same bits in a type with a sign; a plain number stays."""
-    if not isinstance(operand, Value) or operand.dtype == kind:
+    if not isinstance(operand, Value) or operand.dtype == signed_dtype:
         return operand
-    signed: Value = applied(scope, "bitcast_convert", operand, dtype=kind, to=kind)
+    signed: Value = apply_elementwise(
+        scope, "bitcast_convert", operand, dtype=signed_dtype, to=signed_dtype
+    )
     return signed
 
 
@@ -141,15 +147,19 @@ def count_leading_zeros(scope: Scope, op: Op) -> Entry:
     x, size = scope.value(op.operands[0]), 8 * ITEM_BYTES[scope.result(op).dtype]
     places = 1
     while places < size:
-        moved = applied(scope, "shift_right_logical", x, float(places), dtype=x.dtype, bits=size)
-        x, places = applied(scope, "or", x, moved, dtype=x.dtype), 2 * places
-    return applied(scope, "popcnt", applied(scope, "not", x), dtype=x.dtype, bits=size)
+        moved = apply_elementwise(
+            scope, "shift_right_logical", x, float(places), dtype=x.dtype, bits=size
+        )
+        x, places = apply_elementwise(scope, "or", x, moved, dtype=x.dtype), 2 * places
+    return apply_elementwise(
+        scope, "popcnt", apply_elementwise(scope, "not", x), dtype=x.dtype, bits=size
+    )
 
 
 @rule("stablehlo.is_finite")
 def is_finite(scope: Scope, op: Op) -> Entry:
     """Whether an element is neither infinite nor NaN."""
-    return applied(scope, "is_finite", scope.value(op.operands[0]))
+    return apply_elementwise(scope, "is_finite", scope.value(op.operands[0]))
 
 
 @rule("stablehlo.compare")
@@ -159,7 +169,7 @@ def compare(scope: Scope, op: Op) -> Entry:
     operands = operands_of(scope, op)
     if mlir.symbol(op, "compare_type") == "TOTALORDER":
         operands = [in_total_order(scope, scope.value(ssa)) for ssa in op.operands]
-    return applied(scope, "compare", *operands, dtype=BOOL, direction=direction)
+    return apply_elementwise(scope, "compare", *operands, dtype=BOOL, direction=direction)
 
 
 def in_total_order(scope: Scope, x: Value) -> Value:
@@ -170,11 +180,13 @@ def in_total_order(scope: Scope, x: Value) -> Value:
     if not x.type.is_floating:
         return x
     size = ITEM_BYTES[x.dtype]
-    kind, last = _SIGNED[size], 8 * size - 1
-    pattern = applied(scope, "bitcast_convert", x, dtype=kind, to=kind)
-    sign = applied(scope, "shift_right_arithmetic", pattern, float(last), dtype=kind, bits=8 * size)
-    below = applied(scope, "and", sign, float(2**last - 1), dtype=kind)
-    ordered: Value = applied(scope, "xor", pattern, below, dtype=kind)
+    signed_dtype, sign_bit = _SIGNED_BY_BYTES[size], 8 * size - 1
+    pattern = apply_elementwise(scope, "bitcast_convert", x, dtype=signed_dtype, to=signed_dtype)
+    sign = apply_elementwise(
+        scope, "shift_right_arithmetic", pattern, float(sign_bit), dtype=signed_dtype, bits=8 * size
+    )
+    below = apply_elementwise(scope, "and", sign, float(2**sign_bit - 1), dtype=signed_dtype)
+    ordered: Value = apply_elementwise(scope, "xor", pattern, below, dtype=signed_dtype)
     return ordered
 
 
@@ -191,7 +203,9 @@ def select(scope: Scope, op: Op) -> Entry:
     if any(isinstance(scope.entry(ssa), Wide) for ssa in sides):
         raise NotModelled("a choice between integers of 64 bits")
     predicate = broadcast_scalar(scope, scope.value(pred), sides)
-    return applied(scope, "select", predicate, *map(scope.operand, sides), dtype=type_.dtype)
+    return apply_elementwise(
+        scope, "select", predicate, *map(scope.operand, sides), dtype=type_.dtype
+    )
 
 
 def _is_predicate(scope: Scope, sides: Sequence[Any]) -> bool:
@@ -218,7 +232,7 @@ def clamp(scope: Scope, op: Op) -> Entry:
         for bound in map(scope.operand, (least, most))
     ]
     value = scope.value(x)
-    return applied(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)
+    return apply_elementwise(scope, "clamp", bounds[0], value, bounds[1], dtype=value.dtype)
 
 
 @rule("stablehlo.convert", is_by_parts=True)
@@ -228,20 +242,26 @@ def convert(scope: Scope, op: Op) -> Entry:
     name = mlir.element_type(to)
     if isinstance(entry, Wide) or (name in ("uint64", "int64") and not _is_constant(entry)):
         return wide_operation(scope, f"to {name}", [entry])
-    if isinstance(entry, np.ndarray) and (name.endswith("64") or entry.dtype.itemsize == _LONG):
-        return _converted_constant(entry, name)
+    if isinstance(entry, np.ndarray) and (
+        name.endswith("64") or entry.dtype.itemsize == _LONG_BYTES
+    ):
+        return _convert_constant(entry, name)
     value, type_ = scope.tensor(entry), scope.result(op)
-    return value if value.dtype == name else applied(scope, "convert", value, dtype=type_.dtype)
+    return (
+        value
+        if value.dtype == name
+        else apply_elementwise(scope, "convert", value, dtype=type_.dtype)
+    )
 
 
-_LONG: Final = 8
+_LONG_BYTES: Final = 8
 
 
 def _is_constant(entry: Entry) -> bool:
     return isinstance(entry, np.ndarray)
 
 
-def _converted_constant(numbers: Array, name: str) -> Array:
+def _convert_constant(numbers: Array, name: str) -> Array:
     """A constant converted to or from a type of 64 bits."""
     with np.errstate(all="ignore"):
         return numbers.astype(name)
@@ -260,7 +280,7 @@ def bitcast_convert(scope: Scope, op: Op) -> Entry:
     if value.dtype == type_.dtype:
         return value
     if ITEM_BYTES[value.dtype] == ITEM_BYTES[type_.dtype]:
-        return applied(scope, "bitcast_convert", value, dtype=type_.dtype, to=type_.dtype)
+        return apply_elementwise(scope, "bitcast_convert", value, dtype=type_.dtype, to=type_.dtype)
     if ITEM_BYTES[value.dtype] > ITEM_BYTES[type_.dtype]:
         value = scope.graph.reshape(value, (*value.shape, 1))
     pattern = scope.graph.apply(Reinterpret(type_.dtype), value)
@@ -282,7 +302,9 @@ def reduce_precision(scope: Scope, op: Op) -> Entry:
             fix="round to one of these",
         )
     value = scope.value(op.operands[0])
-    return applied(scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[widths])
+    return apply_elementwise(
+        scope, "reduce_precision", value, dtype=value.dtype, format=_FORMATS[widths]
+    )
 
 
 _FORMATS: Final = {
@@ -296,10 +318,10 @@ _FORMATS: Final = {
 @rule("stablehlo.atan2", composed="divide, atan, select")
 def atan2(scope: Scope, op: Op) -> Entry:
     """The angle of a point."""
-    return built(scope, op, functions.atan2)
+    return compose(scope, op, functions.atan2)
 
 
-def built(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
+def compose(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
     """The result of a composition of several operations on the operands."""
     scope.b.result_types = [scope.result(op)]
     return build(scope.b, *map(scope.value, op.operands))
@@ -322,9 +344,9 @@ def with_number(number: float, type_: TensorType) -> Array:
 
 __all__ = [
     "FLOATS",
-    "applied",
+    "apply_elementwise",
     "broadcast_scalar",
-    "built",
+    "compose",
     "in_total_order",
     "operands_of",
     "with_number",

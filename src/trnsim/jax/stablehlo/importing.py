@@ -98,7 +98,9 @@ def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  
     target = Target(functions, device)
     types = [_argument_type(argument, place) for place, argument in enumerate(block.arguments)]
     inputs = [target.b.graph.input(type_.shape, type_.dtype) for type_ in types]
-    names = {value.number: _name_of(block.arguments[at], at) for at, value in enumerate(inputs)}
+    names = {
+        value.number: _argument_name(block.arguments[at], at) for at, value in enumerate(inputs)
+    }
     scope = Scope(target, None, Path())
     results = scope.run(block, inputs)
     target.b.graph.came_from = None
@@ -128,16 +130,20 @@ def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
 def _has_same_shardings(main: Op, manual: Op) -> bool:
     """True if no argument or result of main has another sharding than its share."""
     for side, attribute in (("arg_attrs", "in_shardings"), ("res_attrs", "out_shardings")):
-        share_shardings = _SHARDING.findall(str(manual.attributes[attribute]))
+        share_shardings = _SHARDING_TEXT.findall(str(manual.attributes[attribute]))
         attributes = list(main.attributes[side]) if side in main.attributes else []
         for notes, sharding in zip(attributes, share_shardings, strict=False):
-            own = _SHARDING.findall(str(notes["sdy.sharding"])) if "sdy.sharding" in notes else []
+            own = (
+                _SHARDING_TEXT.findall(str(notes["sdy.sharding"]))
+                if "sdy.sharding" in notes
+                else []
+            )
             if own not in ([], [sharding]):
                 return False
     return True
 
 
-_SHARDING: Final = re.compile(r"<(@[^<>]*)>")
+_SHARDING_TEXT: Final = re.compile(r"<(@[^<>]*)>")
 
 
 def _device_block(block: mlir.Block) -> mlir.Block:
@@ -151,8 +157,10 @@ def _device_block(block: mlir.Block) -> mlir.Block:
 
 def _manual_computation(block: mlir.Block) -> Op | None:
     """The `sdy.manual_computation` that is all of main; None if main has other operations."""
-    operations = [view.operation for view in block.operations if view.operation.name != _SHARDED]
-    if [operation.name for operation in operations] != [_MANUAL, "func.return"]:
+    operations = [
+        view.operation for view in block.operations if view.operation.name != _SHARDING_CONSTRAINT
+    ]
+    if [operation.name for operation in operations] != [_MANUAL_COMPUTATION, "func.return"]:
         return None
     manual, returned = operations
     is_whole = list(manual.operands) == list(block.arguments)
@@ -160,8 +168,8 @@ def _manual_computation(block: mlir.Block) -> Op | None:
     return manual if is_whole else None
 
 
-_SHARDED: Final = "sdy.sharding_constraint"
-_MANUAL: Final = "sdy.manual_computation"
+_SHARDING_CONSTRAINT: Final = "sdy.sharding_constraint"
+_MANUAL_COMPUTATION: Final = "sdy.manual_computation"
 
 
 def _argument_type(argument: mlir.Ssa, place: int) -> TensorType:
@@ -172,18 +180,18 @@ def _argument_type(argument: mlir.Ssa, place: int) -> TensorType:
         raise NoCounterpart(reason, fix=error.fix, source=error.source) from error
 
 
-def _name_of(argument: mlir.Ssa, place: int) -> str:
+def _argument_name(argument: mlir.Ssa, place: int) -> str:
     """The name that JAX gives an argument."""
     text = str(getattr(argument, "location", ""))
     is_named = text.startswith('loc("') and ":" not in text.partition("(")[2].partition('")')[0]
     return text[5:].partition('"')[0] if is_named else f"arg{place}"
 
 
-def _drop_unread(target: Target, own: set[int]) -> None:
-    """Remove constants that nothing reads, and put the others behind the arguments, `own`."""
+def _drop_unread(target: Target, argument_numbers: set[int]) -> None:
+    """Remove constants that nothing reads, and put the others behind the arguments."""
     graph = target.b.graph
     read = {value.number for node in graph.nodes for value in node.values}
     read |= {value.number for value in graph.outputs}
     target.constants = {at: numbers for at, numbers in target.constants.items() if at in read}
-    arguments = [value for value in graph.inputs if value.number in own]
+    arguments = [value for value in graph.inputs if value.number in argument_numbers]
     graph.inputs = [*arguments, *(arg for arg in graph.inputs if arg.number in target.constants)]

@@ -17,15 +17,17 @@ from trnsim.errors import SourceLine
 from trnsim.graph import Origin
 from trnsim.jax.stablehlo.mlir import Op
 
-_NAME: Final = re.compile(r'loc\("(?P<name>[^"\\]*(?:\\.[^"\\]*)*)"(?!:)')
-_LINE: Final = re.compile(r'"(?!")(?P<file>[^"\\]*(?:\\.[^"\\]*)*)":(?P<line>\d+)')
-_WRAPPED: Final = re.compile(r"(?:jvp|transpose|vmap|pmap|shard_map|remat|custom_\w+)\((.*)\)")
-_CALL: Final = re.compile(r"(?:jit|pjit|xla_call|core_call)(?:\(.*\))?:?")
+_LOCATION_NAME: Final = re.compile(r'loc\("(?P<name>[^"\\]*(?:\\.[^"\\]*)*)"(?!:)')
+_LOCATION_LINE: Final = re.compile(r'"(?!")(?P<file>[^"\\]*(?:\\.[^"\\]*)*)":(?P<line>\d+)')
+_TRANSFORMATION: Final = re.compile(
+    r"(?:jvp|transpose|vmap|pmap|shard_map|remat|custom_\w+)\((.*)\)"
+)
+_CALL_SCOPE: Final = re.compile(r"(?:jit|pjit|xla_call|core_call)(?:\(.*\))?:?")
 _STRUCTURE: Final = (
     *("", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "remat", "remat2"),
 )
 """Names that JAX itself gives to parts of a program."""
-_LOOP: Final = "while"
+_LOOP_SCOPE: Final = "while"
 
 
 class Trip(NamedTuple):
@@ -75,14 +77,14 @@ class Path:
 
     def _scopes(self, location: str) -> tuple[tuple[str, ...], str]:
         """The program's scopes around an operation, and the name of its primitive."""
-        match = _NAME.match(location)
+        match = _LOCATION_NAME.match(location)
         *scopes, primitive = _split_path(match["name"]) if match else [""]
         return (*self.names, *_program_names(scopes, self.trips)), primitive
 
 
 def line_in(location: str) -> SourceLine | None:
     """The innermost line of the user's program in a location, as MLIR writes it."""
-    for match in _LINE.finditer(location):
+    for match in _LOCATION_LINE.finditer(location):
         if is_program(match["file"]):
             return SourceLine(match["file"], int(match["line"]))
     return None
@@ -97,22 +99,22 @@ def _program_names(parts: Sequence[str], trips: Sequence[Trip]) -> list[str]:
     for part in parts:
         name = _without_transformations(part)
         is_gradient |= "transpose(" in part
-        if name == _LOOP and remaining:
+        if name == _LOOP_SCOPE and remaining:
             trip = remaining.pop(0)
             names.append(str(trip.trips - 1 - trip.number if is_gradient else trip.number))
-        elif name != _LOOP and _is_own(name):
+        elif name != _LOOP_SCOPE and _is_own(name):
             names.append(name)
     return names
 
 
 def _is_own(name: str) -> bool:
     """True if a scope is the user's: no part of JAX's, no call, no formula of an einsum."""
-    return name not in _STRUCTURE and not _CALL.fullmatch(name) and "->" not in name
+    return name not in _STRUCTURE and not _CALL_SCOPE.fullmatch(name) and "->" not in name
 
 
 def _without_transformations(part: str) -> str:
     """A scope without the transformations around it."""
-    match = _WRAPPED.fullmatch(part)
+    match = _TRANSFORMATION.fullmatch(part)
     return _without_transformations(match[1]) if match else part
 
 

@@ -19,7 +19,7 @@ from trnsim.graph.ops.reductions import (
 )
 from trnsim.jax.stablehlo import folds, mlir
 from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
-from trnsim.jax.stablehlo.elementwise import applied, in_total_order
+from trnsim.jax.stablehlo.elementwise import apply_elementwise, in_total_order
 from trnsim.jax.stablehlo.mlir import Op, Ssa
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
@@ -76,7 +76,7 @@ def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
 
 
 def _combine(scope: Scope, name: str, result: Value, first: Any) -> Value:
-    value: Value = applied(scope, name, result, first, dtype=result.dtype)
+    value: Value = apply_elementwise(scope, name, result, first, dtype=result.dtype)
     return value
 
 
@@ -116,9 +116,9 @@ def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Va
     value, (dim,) = scope.value(op.operands[0]), dims
     keys = value
     if name == "minimum" and value.type.is_floating:
-        keys = applied(scope, "negate", value, dtype=value.dtype)
+        keys = apply_elementwise(scope, "negate", value, dtype=value.dtype)
     elif name == "minimum":  # -x - 1: unlike -x, within the type for all
-        keys = applied(scope, "not", value, dtype=value.dtype)
+        keys = apply_elementwise(scope, "not", value, dtype=value.dtype)
     if keys.dtype == "bool":
         keys = scope.b.convert(keys, "int32")
     index = scope.graph.top_k(move_dim(scope.b, keys, dim, -1), 1)

@@ -184,14 +184,16 @@ def _is_run(stack: Stack, shape: Sequence[int], strides: Sequence[int]) -> bool:
     return set(strides) <= {1} and lengths == [n for d, n in enumerate(shape) if d != stack.dim]
 
 
-def _starts(scope: Scope, ssas: Sequence[object], room: Sequence[int]) -> list[int] | None:
+def _constant_starts(
+    scope: Scope, ssas: Sequence[object], last_starts: Sequence[int]
+) -> list[int] | None:
     """The start of a window, moved inside the tensor; None where it is no constant."""
     numbers = [scope.constant_of(ssa) for ssa in ssas]
     starts = list[int]()
-    for number, most in zip(numbers, room, strict=True):
-        if number is None and most > 0:
+    for number, last_start in zip(numbers, last_starts, strict=True):
+        if number is None and last_start > 0:
             return None
-        starts.append(0 if number is None else min(max(int(number), 0), most))
+        starts.append(0 if number is None else min(max(int(number), 0), last_start))
     return starts
 
 
@@ -203,7 +205,9 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
     if isinstance(entry, Share):
         return entry.window
     shape, operand_shape = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
-    starts = _starts(scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)])
+    starts = _constant_starts(
+        scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)]
+    )
     if starts is not None:
         return cut(scope, entry, starts, shape)
     operands = [scope.value(ssa) for ssa in op.operands]
@@ -215,16 +219,18 @@ def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
     """A tensor with a window of it replaced; where its place is known, joined of parts."""
     operand, part, *places = op.operands
     shape, operand_shape = mlir.shape_of(part.type), mlir.shape_of(operand.type)
-    starts = _starts(scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)])
+    starts = _constant_starts(
+        scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)]
+    )
     if starts is None:
         operands = [scope.value(ssa) for ssa in op.operands]
         return scope.graph.apply(DynamicUpdateSlice(), *operands)
     if shape == operand_shape:
         return scope.entry(part)
-    return _updated(scope, op, starts)
+    return _replace_window(scope, op, starts)
 
 
-def _updated(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
+def _replace_window(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
     """A tensor with a window of it replaced at a constant place."""
     operand, part = (scope.entry(ssa) for ssa in op.operands[:2])
     type_, shape = scope.result(op), mlir.shape_of(op.operands[1].type)

@@ -17,7 +17,7 @@ from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import Memory
 from trnsim.nki.arguments import integers, lengths, tensor
 from trnsim.nki.language.legacy import check_partition_axis
-from trnsim.nki.precision import stored
+from trnsim.nki.precision import stored_dtype
 from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import issue, new_tile
@@ -89,7 +89,7 @@ def ndarray(
         OutOfMemory: a tensor larger than its memory.
     """
     memory_region = region(buffer)
-    kind = stored(dtype)
+    kind = stored_dtype(dtype)
     shape = check_partition_axis(shape)
     memory = current_core().memory
     if memory_region is shared_hbm:
@@ -234,7 +234,7 @@ def _file(path: str | Path) -> Array:
 
 def _constant(array: Array) -> NkiTensor:
     """A constant of the program, present in HBM when the program starts."""
-    kind = stored(array.dtype)
+    kind = stored_dtype(array.dtype)
     dense = np.ascontiguousarray(array, kind.dtype)
     if dense is array:
         dense = array.copy()

@@ -14,28 +14,28 @@ from typing import Any
 from trnsim.dtypes import FLOAT32, INT32, UINT8
 from trnsim.nki.arguments import tensor
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
-from trnsim.nki.precision import stored
+from trnsim.nki.precision import stored_dtype
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
 
 _NO_FRACTIONS_FROM = 2.0**23  # float32 has 24 bits of mantissa
-_UNIT_IS_1 = 1.5 * _NO_FRACTIONS_FROM  # numbers near it are integers in float32
+_INTEGER_SHIFT = 1.5 * _NO_FRACTIONS_FROM  # numbers near it are integers in float32
 _SIGN_BIT = -(2**31)
 
 # A turn in parts, the first of so few bits that 2**17 of them are exact in float32.
 _SHORT_PARTS = (6.25, 1.0625 * 2.0**-5, -1.15625 * 2.0**-16)
-_TURN = (*_SHORT_PARTS, math.tau - sum(_SHORT_PARTS))
-_PER_TURN = 1 / math.tau
-_HEADROOM = 110  # of 2**18 turns, 2**128 is beyond float32
-_QUARTER = 1.5707963705062866  # pi / 2 in float32
-_QUARTER_REST = math.pi / 2 - _QUARTER
+_TURN_PARTS = (*_SHORT_PARTS, math.tau - sum(_SHORT_PARTS))
+_TURNS_PER_RADIAN = 1 / math.tau
+_OVERFLOW_EXPONENT = 110  # of 2**18 turns, 2**128 is beyond float32
+_QUARTER_TURN = 1.5707963705062866  # pi / 2 in float32
+_QUARTER_TURN_REST = math.pi / 2 - _QUARTER_TURN
 
 _add, _subtract, _multiply = (OPERATORS[name] for name in ("add", "subtract", "multiply"))
 _less, _greater = OPERATORS["less"], OPERATORS["greater"]
 _sign, _abs, _reciprocal = (OPERATORS[name] for name in ("sign", "abs", "reciprocal"))
 
 
-def _result(x: NkiTensor, dtype: Any) -> Any:
+def _result_dtype(x: NkiTensor, dtype: Any) -> Any:
     return x.dtype if dtype is None else dtype
 
 
@@ -50,7 +50,7 @@ def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     def down(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
         return _subtract(nearest, _greater(nearest, x))
 
-    return _rounded("nl.floor", x, dtype, down)
+    return _round_by("nl.floor", x, dtype, down)
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -59,7 +59,7 @@ def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     def up(nearest: NkiTensor, x: NkiTensor) -> NkiTensor:
         return _add(nearest, _less(nearest, x))
 
-    return _rounded("nl.ceil", x, dtype, up)
+    return _round_by("nl.ceil", x, dtype, up)
 
 
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -69,15 +69,15 @@ def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
         size, limit = _abs(nearest), _abs(x)
         return _subtract(size, _greater(size, limit))
 
-    return _rounded("nl.trunc", x, dtype, to_zero)
+    return _round_by("nl.trunc", x, dtype, to_zero)
 
 
 def rint(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The nearest integer, ties to even (not in `nki.language`)."""
-    return _rounded("rint", x, dtype, lambda nearest, _: nearest)
+    return _round_by("rint", x, dtype, lambda nearest, _: nearest)
 
 
-def _rounded(
+def _round_by(
     name: str, x: NkiTensor, dtype: Any, adjust: Callable[[NkiTensor, NkiTensor], NkiTensor]
 ) -> NkiTensor:
     """An integer near x, with the sign of x.
@@ -92,14 +92,14 @@ def _rounded(
         adjust: from the nearest integer and x to the magnitude of the result.
     """
     tile = as_tile(name, x)
-    kind = _result(tile, dtype)
+    kind = _result_dtype(tile, dtype)
     if not tile.dtype.is_float:
         return cast(tile, kind)
-    wide = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
-    integer = adjust(_nearest(wide), wide)
-    _keep_large(integer, wide)
-    _copy_sign(integer, wide)
-    return integer if stored(kind) == FLOAT32 else cast(integer, kind)
+    in_float32 = tile if tile.dtype == FLOAT32 else cast(tile, FLOAT32)
+    integer = adjust(_nearest(in_float32), in_float32)
+    _keep_large(integer, in_float32)
+    _copy_sign(integer, in_float32)
+    return integer if stored_dtype(kind) == FLOAT32 else cast(integer, kind)
 
 
 def _nearest(tile: NkiTensor) -> NkiTensor:
@@ -131,13 +131,13 @@ def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
     """
     tile = as_tile("nl.sin", x)
-    return _engine_sine(_within_turn(tile), _result(tile, dtype))
+    return _engine_sine(_within_turn(tile), _result_dtype(tile, dtype))
 
 
 def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """sin(pi / 2 - abs(x)); assumed to reduce its argument as nl.sin does."""
     tile = as_tile("nl.cos", x)
-    return _cosine_within_turn(_within_turn(tile), _result(tile, dtype))
+    return _cosine_within_turn(_within_turn(tile), _result_dtype(tile, dtype))
 
 
 def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -145,7 +145,7 @@ def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     tile = as_tile("nl.tan", x)
     angle = _within_turn(tile)
     inverse = _reciprocal(_cosine_within_turn(angle, FLOAT32))
-    return _multiply(_engine_sine(angle, FLOAT32), inverse, _result(tile, dtype))
+    return _multiply(_engine_sine(angle, FLOAT32), inverse, _result_dtype(tile, dtype))
 
 
 def _within_turn(tile: NkiTensor) -> NkiTensor:
@@ -157,12 +157,18 @@ def _within_turn(tile: NkiTensor) -> NkiTensor:
     """
     turns, angle = new_tile(tile.shape, FLOAT32), new_tile(tile.shape, FLOAT32)
     # Beyond 2**18 turns the first product is infinite, so that the difference is NaN.
-    scaled = ("multiply", _PER_TURN * 2.0**_HEADROOM, False, "multiply", 2.0**-_HEADROOM)
+    scaled = (
+        "multiply",
+        _TURNS_PER_RADIAN * 2.0**_OVERFLOW_EXPONENT,
+        False,
+        "multiply",
+        2.0**-_OVERFLOW_EXPONENT,
+    )
     issue("tensor_scalar", turns, tile, *scaled)
-    to_integer = ("add", _UNIT_IS_1, False, "subtract", _UNIT_IS_1)
+    to_integer = ("add", _INTEGER_SHIFT, False, "subtract", _INTEGER_SHIFT)
     issue("tensor_scalar", turns, turns, *to_integer)
     rest = tile
-    for part in _TURN:
+    for part in _TURN_PARTS:
         issue("scalar_tensor_tensor", angle, turns, "multiply", -part, "add", rest)
         rest = angle
     return angle
@@ -178,8 +184,8 @@ def _engine_sine(angle: NkiTensor, dtype: Any) -> NkiTensor:
 def _cosine_within_turn(angle: NkiTensor, dtype: Any) -> NkiTensor:
     """sin(pi / 2 - abs(angle)), pi / 2 as the sum of two float32."""
     folded = new_tile(angle.shape, FLOAT32)
-    issue("tensor_scalar", folded, angle, "abs", None, False, "subtract", _QUARTER, True)
-    issue("tensor_scalar", folded, folded, "add", _QUARTER_REST)
+    issue("tensor_scalar", folded, angle, "abs", None, False, "subtract", _QUARTER_TURN, True)
+    issue("tensor_scalar", folded, folded, "add", _QUARTER_TURN_REST)
     return _engine_sine(folded, dtype)
 
 
@@ -193,7 +199,9 @@ def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     if isinstance(y, int | float):
         return _multiply(x, 1.0 / y, dtype)
     divisor = as_tile("nl.divide", y)
-    return _multiply(x, _reciprocal(divisor, FLOAT32), dtype or _result(divisor, _kind(x)))
+    return _multiply(
+        x, _reciprocal(divisor, FLOAT32), dtype or _result_dtype(divisor, _dtype_of_tile(x))
+    )
 
 
 def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
@@ -206,7 +214,7 @@ def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """The remainder of x / y with the sign of x."""
     rest, divisor, kind = _remainder(x, y, dtype)
-    dividend = _as_wide(x, like=divisor)
+    dividend = _as_float32(x, like=divisor)
     is_opposite = _less(_multiply(rest, dividend), 0.0)
     step = _multiply(_abs(divisor), _sign(dividend))
     return _add(rest, _multiply(is_opposite, step), kind)
@@ -240,16 +248,16 @@ def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Any = None) -> NkiTens
 
 def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
     """Dividend less the nearest multiple of the divisor, the divisor, and the result's format."""
-    some = x if isinstance(x, NkiTensor) else y
-    divisor = _as_wide(y, like=some)
-    dividend = _as_wide(x, like=divisor)
+    tile = x if isinstance(x, NkiTensor) else y
+    divisor = _as_float32(y, like=tile)
+    dividend = _as_float32(x, like=divisor)
     quotient = _multiply(dividend, _reciprocal(divisor))
     integer = _nearest(quotient)
     _keep_large(integer, quotient)
-    return _subtract(dividend, _multiply(integer, divisor)), divisor, _result(some, dtype)
+    return _subtract(dividend, _multiply(integer, divisor)), divisor, _result_dtype(tile, dtype)
 
 
-def _as_wide(value: Any, like: NkiTensor) -> NkiTensor:
+def _as_float32(value: Any, like: NkiTensor) -> NkiTensor:
     """A tile or a number as a float32 tile."""
     if isinstance(value, NkiTensor):
         return cast(as_tile("nl.mod", value), FLOAT32)
@@ -258,7 +266,7 @@ def _as_wide(value: Any, like: NkiTensor) -> NkiTensor:
     return tile
 
 
-def _kind(x: Any) -> Any:
+def _dtype_of_tile(x: Any) -> Any:
     return x.dtype if isinstance(x, NkiTensor) else None
 
 
