@@ -6,7 +6,7 @@ def test_a_group_knows_its_chips_and_instances():
     assert one.chips == (0, 1)
     assert one.per_chip == 2
     assert one.is_local
-    assert one.on(1) == (4, 5)
+    assert one.ranks_on(1) == (4, 5)
     assert plans.group((0, 1, 4)).per_chip == 0
     two = plans.group((0, 64, 65), plans.TWO)
     assert two.by_node == {0: (0,), 1: (64, 65)}

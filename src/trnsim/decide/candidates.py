@@ -129,7 +129,7 @@ class WorkloadPlacements:
         name = workload.current.instance
         speed = self._predictor.speed(workload, name, count or 1).speed
         units = None if speed is None else units_per_month(workload, speed, self._chip_count(name))
-        return self._place(workload, name, units, count)
+        return self._placement(workload, name, units, count)
 
     def there(self, workload: Workload, name: str, here: WorkloadPlacement) -> WorkloadPlacement:
         """The same work on instances of the type `name`."""
@@ -140,12 +140,12 @@ class WorkloadPlacements:
             units = units_per_month(workload, here.speed, here.instance.count)
         elif workload.volume_unit != "gpu_hours":
             units = workload.volume
-        return self._place(workload, name, units, None)
+        return self._placement(workload, name, units, None)
 
     def _chip_count(self, name: str) -> int:
         return self._rows.instances[name].count
 
-    def _place(
+    def _placement(
         self, workload: Workload, name: str, units: float | None, count: int | None
     ) -> WorkloadPlacement:
         instance = self._rows.instances[name]
@@ -153,13 +153,13 @@ class WorkloadPlacements:
         target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
         is_steady = _is_steady(workload)
-        speed, refused, instances, hours, load = self._size(workload, name, units, count)
+        speed, refused, instances, hours, load = self._speed_and_size(workload, name, units, count)
         price, no_price, reference = None, None, None
         if speed is not None:
             is_all_year = is_steady or self.kind(workload) in COMMITTED
             days = None if is_all_year else hours / instances / 24
             price, no_price = self._price(workload, name, days, instances)
-            reference = self._reference(workload, name)
+            reference = self._cheapest_public_price(workload, name)
         return WorkloadPlacement(
             instance=instance,
             chip=chip.name,
@@ -180,7 +180,7 @@ class WorkloadPlacements:
             ),
         )
 
-    def _size(
+    def _speed_and_size(
         self, workload: Workload, name: str, units: float | None, count: int | None
     ) -> tuple[Speed | None, str | None, int, float, float]:
         """Speed, reason for its lack, instances, instance-hours a month, and groups in use."""
@@ -193,7 +193,7 @@ class WorkloadPlacements:
                 return None, why, 0, 0.0, 0.0
             hours = units / speed.units_per_hour
             if _is_steady(workload):
-                load = hours / speed.group / HOURS_PER_MONTH * _peak(workload)
+                load = hours / speed.group / HOURS_PER_MONTH * _peak_ratio(workload)
                 instances = speed.group * max(math.ceil(load - 1e-9), 1)
                 if instances > MOST and name != workload.current.instance:
                     return None, _too_many(instances), 0, 0.0, 0.0
@@ -227,7 +227,7 @@ class WorkloadPlacements:
                     return public, None
         return None, reason
 
-    def _reference(self, workload: Workload, name: str) -> Quote | None:
+    def _cheapest_public_price(self, workload: Workload, name: str) -> Quote | None:
         quotes = [self._quote(name, kind, workload) for kind in PUBLIC]
         priced = [(price.usd_per_hour, price) for price in quotes if price.usd_per_hour is not None]
         return min(priced, key=lambda pair: pair[0])[1] if priced else None
@@ -287,6 +287,6 @@ def _is_steady(workload: Workload) -> bool:
     return workload.kind == "serve" or slo.latency_s is not None
 
 
-def _peak(workload: Workload) -> float:
+def _peak_ratio(workload: Workload) -> float:
     """Demand of the busiest hour over the mean; accelerator-hours of a bill include it already."""
     return 1.0 if workload.volume_unit == "gpu_hours" else workload.peak_ratio or 1.0

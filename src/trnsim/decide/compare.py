@@ -73,6 +73,7 @@ class WorkloadComparison:
     """Draws by which a workload's other placements are compared with today's.
 
     Attributes:
+        here: the placement of today.
         limit_months: months within which a move must pay back.
     """
 
@@ -108,7 +109,7 @@ class WorkloadComparison:
             count=current.count,
             kind=current.kind,
             usd_per_month=current.usd_per_month,
-            hours=interval_around(here.hours, self._hours(here)) if is_known else None,
+            hours=interval_around(here.hours, self._hour_draws(here)) if is_known else None,
             paid_hours=here.hours if is_known else None,
             price=self.price,
             refused=here.refused,
@@ -130,7 +131,7 @@ class WorkloadComparison:
         timed = replace(
             candidate,
             instances=there.instances,
-            hours=interval_around(there.hours, self._hours(there)),
+            hours=interval_around(there.hours, self._hour_draws(there)),
             paid_hours=there.hours,
             break_even_usd_per_hour=self.break_even(there, migration),
             family=speed.family,
@@ -163,39 +164,39 @@ class WorkloadComparison:
         self, timed: Candidate, there: WorkloadPlacement, ratio: float, migration: Migration
     ) -> Candidate:
         """The candidate with the figures that need prices on both sides."""
-        saving = 1 - self.ratios(there, ratio)
-        months = self._months(saving, migration)
+        saving = 1 - self.ratio_draws(there, ratio)
+        months = self._payback_months(saving, migration)
         total_ms, usd = sum(timed.ms.values()), self.bill * ratio
         return replace(
             timed,
             usd_per_month=interval_around(usd, self.bill * (1 - saving)),
             saving=interval_around(1 - ratio, saving),
-            pays_back_months=_in_months(months, migration.usd, self.bill * (1 - ratio)),
+            pays_back_months=_months_quantiles(months, migration.usd, self.bill * (1 - ratio)),
             share_paying_back=float(np.mean(months <= self.limit_months)),
             usd={cause: usd * ms / total_ms for cause, ms in timed.ms.items()},
         )
 
-    def ratios(self, there: WorkloadPlacement, ratio: float) -> Samples:
+    def ratio_draws(self, there: WorkloadPlacement, ratio: float) -> Samples:
         """Draws of cost there over cost here."""
-        hours = self._hours(there) / self._hours(self.here)
+        hours = self._hour_draws(there) / self._hour_draws(self.here)
         prices = self.draws.factor(self._price_sigmas(there))
         prices = prices / self.draws.factor(self._price_sigmas(self.here))
         return ratio * hours / (there.hours / self.here.hours) * prices
 
-    def _months(self, saving: Samples, migration: Migration) -> Samples:
+    def _payback_months(self, saving: Samples, migration: Migration) -> Samples:
         """Draws of the months until a migration is paid back; infinite where nothing is saved."""
-        saved_usd = self.bill * self._demand() * saving
+        saved_usd = self.bill * self._demand_factors() * saving
         cost = migration.usd * self.draws.factor({EFFORT: float(EFFORT_SPREAD)})
         return np.where(saved_usd > 0, cost / np.where(saved_usd > 0, saved_usd, 1.0), np.inf)
 
-    def _demand(self) -> Samples:
+    def _demand_factors(self) -> Samples:
         return self.draws.factor({DEMAND: float(DEMAND_SPREAD)})
 
-    def _hours(self, place: WorkloadPlacement) -> Samples:
+    def _hour_draws(self, place: WorkloadPlacement) -> Samples:
         """Draws of instance-hours: performance and demand."""
-        return _hours(place, self._demand() * self._times(place))
+        return _scaled_hours(place, self._demand_factors() * self._time_factors(place))
 
-    def _times(self, place: WorkloadPlacement) -> Samples:
+    def _time_factors(self, place: WorkloadPlacement) -> Samples:
         """Draws of true over predicted time; hours on the bill are at today's speed."""
         times = self.draws.factor({} if place.speed is None else place.speed.doubts)
         if self.workload.volume_unit != _HOURS_UNIT or self.here.speed is None:
@@ -233,20 +234,20 @@ class WorkloadComparison:
         low, high = (net(ratio, at_quantile(float(EFFORT_SPREAD), at)) for at in ("p10", "p90"))
         swings.append(Swing(EFFORT, low, high))
         low, high = (
-            net(ratio * self._at_demand(there, demand), demand=demand)
+            net(ratio * self._ratio_factor_at(there, demand), demand=demand)
             for demand in (at_quantile(float(DEMAND_SPREAD), at) for at in ("p10", "p90"))
         )
         swings.append(Swing(DEMAND, low, high))
         return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
 
-    def _at_demand(self, there: WorkloadPlacement, demand: float) -> float:
+    def _ratio_factor_at(self, there: WorkloadPlacement, demand: float) -> float:
         """Factor of the ratio at another demand, as groups are rounded up to whole ones."""
         factor = np.array([demand])
-        scale = _hours(there, factor) / _hours(self.here, factor)
+        scale = _scaled_hours(there, factor) / _scaled_hours(self.here, factor)
         return float(scale[0]) / (there.hours / self.here.hours)
 
 
-def _hours(place: WorkloadPlacement, factor: Samples) -> Samples:
+def _scaled_hours(place: WorkloadPlacement, factor: Samples) -> Samples:
     """Instance-hours at a factor of the work: whole groups all month, or the hours of the work."""
     if not place.is_steady or place.speed is None:
         return place.hours * factor
@@ -260,7 +261,7 @@ def difference_sigma(left: dict[str, float], right: dict[str, float]) -> float:
     return math.hypot(*(left.get(name, 0.0) - right.get(name, 0.0) for name in names))
 
 
-def _in_months(months: Samples, migration_usd: float, saved_usd: float) -> Months:
+def _months_quantiles(months: Samples, migration_usd: float, saved_usd: float) -> Months:
     likely = migration_usd / saved_usd if saved_usd > 0 else math.inf
     p10, p90 = (float(np.quantile(months, at, method="nearest")) for at in (0.1, 0.9))
     quantiles = (min(p10, likely), likely, max(p90, likely))

@@ -44,10 +44,10 @@ class Judgement:
 
 def best(pairs: Sequence[Pair]) -> Pair | None:
     """Placement with AWS's chips that saves most at P50, at a price that can be paid."""
-    return _most(
+    return _pair_of_most(
         [
             (move.saving.p50, (place, move))
-            for place, move in _open(pairs)
+            for place, move in _open_pairs(pairs)
             if move.saving is not None
         ]
     )
@@ -56,16 +56,16 @@ def best(pairs: Sequence[Pair]) -> Pair | None:
 def quotable(pairs: Sequence[Pair]) -> Pair | None:
     """Placement that would save most with AWS's chips at a price public for another kind."""
     savings: list[tuple[float, Pair]] = []
-    for place, move in _open(pairs):
+    for place, move in _open_pairs(pairs):
         limit, public = move.break_even_usd_per_hour, place.reference
         if move.price is not None or limit is None or public is None or public.usd_per_hour is None:
             continue
         if public.usd_per_hour < limit:
             savings.append((1 - public.usd_per_hour / limit, (place, move)))
-    return _most(savings)
+    return _pair_of_most(savings)
 
 
-def _open(pairs: Sequence[Pair]) -> list[Pair]:
+def _open_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """Placements to which a move may be recommended."""
     return [
         (place, move)
@@ -74,7 +74,7 @@ def _open(pairs: Sequence[Pair]) -> list[Pair]:
     ]
 
 
-def _most(ranked: list[tuple[float, Pair]]) -> Pair | None:
+def _pair_of_most(ranked: list[tuple[float, Pair]]) -> Pair | None:
     """Pair of the largest value; of equal values, a validated pair."""
     if not ranked:
         return None
@@ -117,7 +117,7 @@ def judge(
     )
     if top is None or share < LIKELY or is_near:
         wanted_quote = quotable(pairs)
-        besides = "" if is_neuron_today else _besides(pairs)
+        besides = "" if is_neuron_today else _rival_note(pairs)
         if wanted_quote is not None and not is_near:
             reason = _quote_reason(wanted_quote) + besides
             return Judgement(Verdict.NEEDS_QUOTE, False, reason, wanted_quote[1].instance)
@@ -125,14 +125,15 @@ def judge(
     move = top[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near
-    text = f"{_gain(move)} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    gain = _gain_text(move)
+    text = f"{gain} and pays back within {limit_months:.0f} months in {share:.0%} of draws"
     doubts = [] if is_sure else [f"less than the {SURE:.0%} of a move"]
     if not move.is_validated:
         doubts.append(f"plans of {move.family} are not validated there")
-    doubts += _odd(bill_ratio)
+    doubts += _odd_bill_doubts(bill_ratio)
     rival = _rival(pairs)
-    if rival is not None and _saving(rival) > _saving(move) + EQUAL:
-        doubts.append(f"{rival.instance} saves {_saving(rival):.0%} with the same programs")
+    if rival is not None and _saving_at_p50(rival) > _saving_at_p50(move) + EQUAL:
+        doubts.append(f"{rival.instance} saves {_saving_at_p50(rival):.0%} with the same programs")
     if not doubts:
         reason = f"{text}; {move.family} is validated there"
         return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=move.instance)
@@ -140,7 +141,7 @@ def judge(
     return Judgement(Verdict.PILOT, is_close_call, f"{text}; {' and '.join(doubts)}", move.instance)
 
 
-def _odd(bill_ratio: float | None) -> list[str]:
+def _odd_bill_doubts(bill_ratio: float | None) -> list[str]:
     """Doubt that the volume and the bill belong together, judged by the prediction."""
     if bill_ratio is None or 1 / ODD <= bill_ratio <= ODD:
         return []
@@ -162,23 +163,23 @@ def _rival(pairs: Sequence[Pair]) -> Candidate | None:
         and move.slo != "missed"
         and (move.share_paying_back or 0.0) >= LIKELY
     ]
-    return max(rivals, key=_saving, default=None)
+    return max(rivals, key=_saving_at_p50, default=None)
 
 
-def _besides(pairs: Sequence[Pair]) -> str:
+def _rival_note(pairs: Sequence[Pair]) -> str:
     """Note that another GPU instance pays back although no move to AWS's chips does."""
     rival = _rival(pairs)
-    if rival is None or _saving(rival) <= EQUAL:
+    if rival is None or _saving_at_p50(rival) <= EQUAL:
         return ""
-    return f"; {rival.instance} saves {_saving(rival):.0%} with the same programs"
+    return f"; {rival.instance} saves {_saving_at_p50(rival):.0%} with the same programs"
 
 
-def _saving(move: Candidate) -> float:
+def _saving_at_p50(move: Candidate) -> float:
     return 0.0 if move.saving is None else move.saving.p50
 
 
-def _gain(move: Candidate) -> str:
-    return f"{move.instance} saves {_saving(move):.0%} at P50"
+def _gain_text(move: Candidate) -> str:
+    return f"{move.instance} saves {_saving_at_p50(move):.0%} at P50"
 
 
 def _quote_reason(pair: Pair) -> str:
@@ -199,4 +200,5 @@ def _no_reason(top: Pair | None, share: float, limit_months: float) -> str:
     if move.saving is None or move.saving.p50 <= 0:
         more = 0.0 if move.saving is None else -move.saving.p50
         return f"{move.instance}, the cheapest, costs {more:.0%} more than today at P50"
-    return f"{_gain(move)}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"
+    gain = _gain_text(move)
+    return f"{gain}, and pays back within {limit_months:.0f} months in {share:.0%} of draws"

@@ -62,7 +62,7 @@ class RankGroup:
         """True if all ranks are on one instance."""
         return len(self.by_node) == 1
 
-    def on(self, chip: int) -> tuple[int, ...]:
+    def ranks_on(self, chip: int) -> tuple[int, ...]:
         """The ranks on a chip of a group on one instance."""
         return self.by_chip[next(iter(self.by_node)), chip]
 
@@ -73,7 +73,9 @@ class RankGroup:
         """
         rings = []
         for cycle in self.fabric.topology.cycles(self.chips):
-            rings.append(tuple(rank for chip in cycle for rank in self.on(chip)))
+            rings.append(tuple(rank for chip in cycle for rank in self.ranks_on(chip)))
             if len(cycle) > 1:
-                rings.append(tuple(rank for chip in reversed(cycle) for rank in self.on(chip)))
+                rings.append(
+                    tuple(rank for chip in reversed(cycle) for rank in self.ranks_on(chip))
+                )
         return rings

@@ -30,9 +30,11 @@ def all_gather(group: RankGroup, nbytes: float) -> Plan:
     rings, chunk = pairs(group), nbytes / group.size
     return (
         phase(
-            _onwards(rings, _PAIR_CORES * chunk), copies=1.0, repeat=group.size // _PAIR_CORES - 1
+            _to_next_primaries(rings, _PAIR_CORES * chunk),
+            copies=1.0,
+            repeat=group.size // _PAIR_CORES - 1,
         ),
-        phase(_inside(rings, _PAIR_CORES * chunk)),
+        phase(_to_secondaries(rings, _PAIR_CORES * chunk)),
     )
 
 
@@ -41,8 +43,8 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     rings, chunk = pairs(group), nbytes / group.size
     steps = group.size // _PAIR_CORES - 1
     return (
-        phase(_onwards(rings, _PAIR_CORES * chunk), reads=_READS_TO_REDUCE, repeat=steps),
-        phase(_inside(rings, chunk), reads=_READS_TO_REDUCE),
+        phase(_to_next_primaries(rings, _PAIR_CORES * chunk), reads=_READS_TO_REDUCE, repeat=steps),
+        phase(_to_secondaries(rings, chunk), reads=_READS_TO_REDUCE),
     )
 
 
@@ -60,7 +62,7 @@ def pairs(group: RankGroup) -> list[list[tuple[int, int]]]:
     return rings
 
 
-def _onwards(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
+def _to_next_primaries(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
     return [
         Transfer(primary, ring[(place + 1) % len(ring)][0], nbytes / len(rings), channel)
         for channel, ring in enumerate(rings)
@@ -68,7 +70,7 @@ def _onwards(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer
     ]
 
 
-def _inside(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
+def _to_secondaries(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
     return [
         Transfer(primary, secondary, nbytes / len(rings), channel)
         for channel, ring in enumerate(rings)

@@ -28,8 +28,8 @@ def all_gather(group: RankGroup, nbytes: float) -> Plan:
     if len(chips) > 1:
         # AWS's ranks divide the other chips among them; here each sends to its place on every
         # other chip, so that the bytes are evenly shared for any number of chips.
-        here, there = _pairs(len(chips))
-        plan = (even_phase(chips[here].ravel(), chips[there].ravel(), chunk),)
+        sender_chips, receiver_chips = _pairs(len(chips))
+        plan = (even_phase(chips[sender_chips].ravel(), chips[receiver_chips].ravel(), chunk),)
     if per_chip > 1:
         plan = (*plan, inside(group, len(chips) * chunk))
     return plan
@@ -41,10 +41,10 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     ranks, chips = np.array(group.ranks), _chips(group)
     if len(chips) == 1:
         return (even_phase(ranks, ranks, chunk, reads=group.size),)
-    here, there = _pairs(len(chips))
-    senders = (there[:, None] + np.arange(per_chip)) % per_chip
-    sources = chips[here[:, None], senders].ravel()
-    to_others = even_phase(sources, chips[there].ravel(), chunk, reads=per_chip)
+    sender_chips, receiver_chips = _pairs(len(chips))
+    senders = (receiver_chips[:, None] + np.arange(per_chip)) % per_chip
+    sources = chips[sender_chips[:, None], senders].ravel()
+    to_others = even_phase(sources, chips[receiver_chips].ravel(), chunk, reads=per_chip)
     return (to_others, even_phase(ranks, ranks, chunk, reads=len(chips) - 1 + per_chip))
 
 

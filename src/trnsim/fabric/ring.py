@@ -13,12 +13,12 @@ _READS_TO_REDUCE = 2.0  # the received chunk and the rank's own
 
 def all_gather(group: RankGroup, nbytes: float) -> Plan:
     """``(N - 1)`` steps of a chunk."""
-    return (_steps(group, nbytes, 1.0),)
+    return (_ring_phase(group, nbytes, 1.0),)
 
 
 def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     """``(N - 1)`` steps of a chunk, each reduced with the rank's own."""
-    return (_steps(group, nbytes, _READS_TO_REDUCE),)
+    return (_ring_phase(group, nbytes, _READS_TO_REDUCE),)
 
 
 def all_reduce(group: RankGroup, nbytes: float) -> Plan:
@@ -26,7 +26,7 @@ def all_reduce(group: RankGroup, nbytes: float) -> Plan:
     return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
 
 
-def _steps(group: RankGroup, nbytes: float, reads: float) -> TransferPhase:
+def _ring_phase(group: RankGroup, nbytes: float, reads: float) -> TransferPhase:
     rings = group.cycles() if group.is_local else [group.ranks]
     chunk = nbytes / group.size / len(rings)
     return phase(

@@ -58,7 +58,9 @@ class Grid:
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
     is_closed: bool = True
-    _numbers: dict[tuple[int, int], int] = field(default_factory=dict, repr=False, compare=False)
+    _link_numbers: dict[tuple[int, int], int] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def chips(self) -> int:
@@ -73,9 +75,9 @@ class Grid:
             for chip in range(self.chips):
                 for step in (1, -1):
                     neighbour = self._neighbour(chip, axis, step)
-                    if neighbour is None or (chip, neighbour) in self._numbers:
+                    if neighbour is None or (chip, neighbour) in self._link_numbers:
                         continue
-                    self._numbers[chip, neighbour] = len(links)
+                    self._link_numbers[chip, neighbour] = len(links)
                     links.append(ChipLink(f"chip {chip} to chip {neighbour}", rate))
         return tuple(links)
 
@@ -91,15 +93,15 @@ class Grid:
         The order of dimensions, and the direction where both are equally long, depend on the chips,
         so that an exchange of all with all loads every link alike.
         """
-        numbers = self._numbers if self.links else {}
-        here, there = self._place(source), self._place(target)
+        numbers = self._link_numbers if self.links else {}
+        here, there = self._coordinates(source), self._coordinates(target)
         order = range(len(self.sizes))
         at, passed = list(here), [source]
         for axis in order if (source + target) % 2 else reversed(order):
-            step = self._step(here, there, axis)
+            step = self._shorter_direction(here, there, axis)
             while at[axis] != there[axis]:
                 at[axis] = (at[axis] + step) % self.sizes[axis]
-                passed.append(self._chip(at))
+                passed.append(self._chip_at(at))
         return tuple(numbers[pair] for pair in pairwise(passed))
 
     def is_direct(self, source: int, target: int) -> bool:
@@ -136,7 +138,7 @@ class Grid:
 
         A line of two or four neighbours is one or two axes: its places, numbered in bits.
         """
-        places = [self._place(chip) for chip in chips]
+        places = [self._coordinates(chip) for chip in chips]
         values = [sorted({place[axis] for place in places}) for axis in range(len(self.sizes))]
         if prod(map(len, values)) != len(chips):
             return []  # no box
@@ -149,10 +151,12 @@ class Grid:
             if bits is None or not (adjacent or row[-1] - row[0] == 1):
                 return []
             count = len(row).bit_length() - 1
-            partners += [self._flipped(places, axis, row, bits, bit) for bit in range(count)]
+            partners += [
+                self._partners_by_bit(places, axis, row, bits, bit) for bit in range(count)
+            ]
         return partners
 
-    def _flipped(
+    def _partners_by_bit(
         self,
         places: Iterable[tuple[int, ...]],
         axis: int,
@@ -168,31 +172,31 @@ class Grid:
         for place in places:
             flipped_place = list(place)
             flipped_place[axis] = partner[place[axis]]
-            flipped[self._chip(place)] = self._chip(flipped_place)
+            flipped[self._chip_at(place)] = self._chip_at(flipped_place)
         return flipped
 
-    def _place(self, chip: int) -> tuple[int, ...]:
+    def _coordinates(self, chip: int) -> tuple[int, ...]:
         place = []
         for size in reversed(self.sizes):
             chip, at = divmod(chip, size)
             place.append(at)
         return tuple(reversed(place))
 
-    def _chip(self, place: Sequence[int]) -> int:
+    def _chip_at(self, place: Sequence[int]) -> int:
         chip = 0
         for at, size in zip(place, self.sizes, strict=True):
             chip = chip * size + at
         return chip
 
     def _neighbour(self, chip: int, axis: int, step: int) -> int | None:
-        place = list(self._place(chip))
+        place = list(self._coordinates(chip))
         at, size = place[axis] + step, self.sizes[axis]
         if size == 1 or (not self.is_closed and not 0 <= at < size):
             return None
         place[axis] = at % size
-        return self._chip(place)
+        return self._chip_at(place)
 
-    def _step(self, here: Sequence[int], there: Sequence[int], axis: int) -> int:
+    def _shorter_direction(self, here: Sequence[int], there: Sequence[int], axis: int) -> int:
         """+1 or -1: the direction of the shorter way round."""
         size = self.sizes[axis]
         ahead = (there[axis] - here[axis]) % size
@@ -286,12 +290,12 @@ class Racks:
             ]
         links += [
             ChipLink(f"chip {source} to chip {target}", self.between_rate)
-            for source, target in self._between
+            for source, target in self._links_between_racks
         ]
         return tuple(links)
 
     @cached_property
-    def _between(self) -> dict[tuple[int, int], int]:
+    def _links_between_racks(self) -> dict[tuple[int, int], int]:
         """The connections between racks, and their numbers."""
         size = self.servers * self.per_server
         pairs = [
@@ -315,7 +319,7 @@ class Racks:
         rack, at = divmod(target, size)
         if source // size != rack:
             beside = source // size * size + at
-            return (*self.route(source, beside), self._between[beside, target])
+            return (*self.route(source, beside), self._links_between_racks[beside, target])
         first = 0 if source // self.per_server == target // self.per_server else 2
         return (4 * source + first, 4 * target + first + 1)
 

@@ -88,10 +88,10 @@ def side_by_side(plans: Sequence[Plan]) -> Plan:
     """Plans of equal shape, of groups that work at the same time, as one."""
     if len(plans) == 1:
         return plans[0]
-    return tuple(_joined(phases) for phases in zip(*plans, strict=True))
+    return tuple(_join_phases(phases) for phases in zip(*plans, strict=True))
 
 
-def _joined(phases: Sequence[TransferPhase]) -> TransferPhase:
+def _join_phases(phases: Sequence[TransferPhase]) -> TransferPhase:
     return replace(
         phases[0],
         sources=np.concatenate([phase.sources for phase in phases]),

@@ -176,13 +176,13 @@ class _Attempt:
             self._selector = stack.enter_context(selectors.DefaultSelector())
             self._selector.register(self._server, selectors.EVENT_READ)
             try:
-                self._start(stack)
+                self._start_agents(stack)
                 self._watch()
             finally:
                 self._end_all()
             return self._status()
 
-    def _start(self, stack: contextlib.ExitStack) -> None:
+    def _start_agents(self, stack: contextlib.ExitStack) -> None:
         job = self._job
         launch = job.launch_variable(self._server.getsockname()[1], self._token, self._restart)
         environment = job.variables() | {
@@ -190,13 +190,13 @@ class _Attempt:
             "TRNSIM_LAUNCH": json.dumps(launch),
         }
         for name, command, more in job.agents():
-            log = stack.enter_context(self._log(name))
+            log = stack.enter_context(self._agent_log(name))
             self._agents[name] = subprocess.Popen(  # noqa: S603  what was asked for
                 command, env=environment | more, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
-    def _log(self, name: str) -> IO[bytes]:
+    def _agent_log(self, name: str) -> IO[bytes]:
         """Log of an agent; none of a supervisor, which is silent and keeps its rank's log."""
         if not self._job.through_torch:
             return Path(os.devnull).open("wb")
@@ -222,13 +222,13 @@ class _Attempt:
     def _watch(self) -> None:
         """Watch until all ranks have ended well, one is lost, or a signal has come."""
         while not self._signals and not self._is_over():
-            self._look()
+            self._handle_events()
             self._heartbeats.look(time.monotonic())
             lost = self._first_lost()
             is_late = lost is not None and time.monotonic() - lost.ended_s > _FOLLOWED_S
             if lost is not None and (is_late or not lost.follows):
                 self.lost = lost
-                self._name(lost)
+                self._report_lost(lost)
                 return
             self._check_agents()
 
@@ -236,7 +236,7 @@ class _Attempt:
         ranks = self._ranks.values()
         return len(ranks) == self._job.fabric.ranks and all(rank.status == 0 for rank in ranks)
 
-    def _look(self) -> None:
+    def _handle_events(self) -> None:
         for key, _ in self._selector.select(_LOOK_S):
             source: Any = key.fileobj
             if source is self._server:
@@ -245,9 +245,9 @@ class _Attempt:
                 self._strangers[line] = b""
                 self._selector.register(line, selectors.EVENT_READ)
             else:
-                self._read(source)
+                self._read_from(source)
 
-    def _read(self, line: socket.socket) -> None:
+    def _read_from(self, line: socket.socket) -> None:
         try:
             content = line.recv(_CHUNK_BYTES)
         except OSError:
@@ -301,7 +301,7 @@ class _Attempt:
         ]
         return min(lost, key=lambda rank: (rank.follows, rank.ended_s), default=None)
 
-    def _name(self, lost: RankProcess) -> None:
+    def _report_lost(self, lost: RankProcess) -> None:
         path = self._job.logs / f"rank-{lost.rank}.log"
         lines = lost.tail.splitlines()[-_SHOWN_LINES:]
         log_lines = [f"its last lines, of {path}:", *(f"  | {text}" for text in lines)]
@@ -315,7 +315,7 @@ class _Attempt:
         """
         for name, agent in self._agents.items():
             if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
-                self._look()
+                self._handle_events()
                 if any(rank.status is not None for rank in self._ranks.values()):
                     return
                 raise BadInput(
@@ -329,21 +329,21 @@ class _Attempt:
         """End all running processes: first by signal, then by SIGKILL."""
         if self.lost is not None or not self._is_over():
             self._signal_ranks(self._signals[0] if self._signals else signal.SIGTERM)
-            self._until(lambda: not self._running(), _GRACE_S)
+            self._wait_until(lambda: not self._running_ranks(), _GRACE_S)
             self._signal_ranks(signal.SIGKILL)
-            self._until(lambda: not self._running(), _GRACE_S)
+            self._wait_until(lambda: not self._running_ranks(), _GRACE_S)
             for agent in self._agents.values():
                 _signal_group(agent, signal.SIGTERM)
-            self._until(self._are_agents_over, _GRACE_S)
+            self._wait_until(self._are_agents_over, _GRACE_S)
         else:
-            self._until(self._are_agents_over, _AGENT_S)
+            self._wait_until(self._are_agents_over, _AGENT_S)
         for agent in self._agents.values():
             _signal_group(agent, signal.SIGKILL)
             agent.wait()
         for line in [*self._strangers, *(rank.line for rank in self._ranks.values() if rank.line)]:
             line.close()
 
-    def _running(self) -> list[RankProcess]:
+    def _running_ranks(self) -> list[RankProcess]:
         return [
             rank for rank in self._ranks.values() if rank.line is not None and rank.status is None
         ]
@@ -351,13 +351,13 @@ class _Attempt:
     def _are_agents_over(self) -> bool:
         return all(agent.poll() is not None for agent in self._agents.values())
 
-    def _until(self, is_so: Callable[[], bool], wait_s: float) -> None:
+    def _wait_until(self, is_so: Callable[[], bool], wait_s: float) -> None:
         until_s = time.monotonic() + wait_s
         while not is_so() and time.monotonic() < until_s:
-            self._look()
+            self._handle_events()
 
     def _signal_ranks(self, number: int) -> None:
-        for rank in self._running():
+        for rank in self._running_ranks():
             with contextlib.suppress(OSError):
                 if rank.line is not None:
                     rank.line.sendall(f"{int(number)} ".encode())

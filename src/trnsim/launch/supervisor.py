@@ -71,7 +71,7 @@ class _Log:
         try:
             self._file = path.open("ab" if restart else "wb", buffering=0)
         except OSError as error:
-            self._broke(error)
+            self._note_problem(error)
         if restart:
             self.write(f"--- started again, {restart}\n".encode())
             self.tail = b""
@@ -82,9 +82,9 @@ class _Log:
             try:
                 self._file.write(content)
             except OSError as error:
-                self._broke(error)
+                self._note_problem(error)
 
-    def _broke(self, error: OSError) -> None:
+    def _note_problem(self, error: OSError) -> None:
         self.problem = error.strerror or str(error)
         self._file = None
 
@@ -95,13 +95,13 @@ class Supervisor:
     def __init__(self, launch: dict[str, Any], command: list[str]) -> None:
         self.rank = int(os.environ["RANK"])
         self._launch = launch
-        self._line = socket.create_connection(("127.0.0.1", launch["port"]))
+        self._connection = socket.create_connection(("127.0.0.1", launch["port"]))
         self._tell(
             token=launch["token"], restart=launch["restart"], rank=self.rank,
             node=int(os.environ["GROUP_RANK"]), local_rank=int(os.environ["LOCAL_RANK"]),
         )  # fmt: skip
         self._log = _Log(Path(launch["logs"]) / f"rank-{self.rank}.log", launch["restart"])
-        self._steps = self._step_file()
+        self._step_path = self._make_step_file()
         self._command = command
 
     def run(self) -> int:
@@ -111,7 +111,7 @@ class Supervisor:
             self._start()
         except OSError as error:
             self._log.write(f"trnsim: cannot start {self._command[0]}: {error.strerror}\n".encode())
-            self._end(127)
+            self._report_end(127)
             return 127
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._forward)
@@ -120,12 +120,12 @@ class Supervisor:
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)  # what the program left behind
         status = self._process.returncode
-        self._end(status)
+        self._report_end(status)
         return status if status >= 0 else _SIGNAL_STATUS_BASE - status
 
     def _start(self) -> None:
         environment = variables(dict(os.environ), self._launch)
-        environment["TRNSIM_STEP_FILE"] = self._steps
+        environment["TRNSIM_STEP_FILE"] = self._step_path
         self._process = subprocess.Popen(  # noqa: S603  the program that is to be launched
             self._command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_as_a_program,  # noqa: PLW1509  before any thread
@@ -141,7 +141,7 @@ class Supervisor:
         output: Any = self._process.stdout
         os.set_blocking(output.fileno(), False)
         with selectors.DefaultSelector() as selector:
-            for source in (output, self._line, end_reader):
+            for source in (output, self._connection, end_reader):
                 selector.register(source, selectors.EVENT_READ)
             is_over, beat_s = False, time.monotonic()
             while not is_over:
@@ -152,9 +152,9 @@ class Supervisor:
                     if key.fileobj is output:
                         if not self._pass_on(output):
                             selector.unregister(output)
-                    elif key.fileobj is self._line:
-                        if not self._obey():
-                            selector.unregister(self._line)
+                    elif key.fileobj is self._connection:
+                        if not self._obey_launcher():
+                            selector.unregister(self._connection)
                     else:
                         is_over = True
         until_s = time.monotonic() + _DRAIN_S
@@ -170,14 +170,14 @@ class Supervisor:
                 self._tell(says=content.decode(errors="replace"))
         return bool(content) or content is None
 
-    def _obey(self) -> bool:
+    def _obey_launcher(self) -> bool:
         """Send the program the signals of the launcher; returns False if the launcher is gone."""
         try:
-            content = self._line.recv(_CHUNK_BYTES)
+            content = self._connection.recv(_CHUNK_BYTES)
         except OSError:
             content = b""
         for number in content.split():
-            self._kill(int(number))
+            self._send_signal(int(number))
         if not content:
             self._forward(signal.SIGTERM, None)
         return bool(content)
@@ -185,35 +185,35 @@ class Supervisor:
     def _forward(self, number: int, frame: FrameType | None) -> None:
         """Pass a signal on; a program that does not end is killed."""
         del frame
-        self._kill(number)
-        last = threading.Timer(_GRACE_S, self._kill, (signal.SIGKILL,))
+        self._send_signal(number)
+        last = threading.Timer(_GRACE_S, self._send_signal, (signal.SIGKILL,))
         last.daemon = True
         last.start()
 
-    def _kill(self, number: int) -> None:
+    def _send_signal(self, number: int) -> None:
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, number)
 
     def _beat(self) -> None:
         """Report the program's state."""
-        step, _, waits = self._step()
+        step, _, waits = self._read_step()
         state, cpu_s = state_of(self._process.pid)
         self._tell(
             beat={"pid": self._process.pid, "state": state, "cpu_s": cpu_s, "step": step,
                   "is_waiting": bool(waits)}
         )  # fmt: skip
 
-    def _step(self) -> tuple[int, int, int]:
+    def _read_step(self) -> tuple[int, int, int]:
         """Content of the program's step file."""
         with contextlib.suppress(OSError, struct.error):
-            step, follows, waits = _STEP_FILE.unpack(Path(self._steps).read_bytes())
+            step, follows, waits = _STEP_FILE.unpack(Path(self._step_path).read_bytes())
             return step, follows, waits
         return 0, 0, 0
 
-    def _end(self, status: int) -> None:
-        step, follows, _ = self._step()
+    def _report_end(self, status: int) -> None:
+        step, follows, _ = self._read_step()
         with contextlib.suppress(OSError):
-            Path(self._steps).unlink()
+            Path(self._step_path).unlink()
         with contextlib.suppress(OSError, AttributeError):  # a killed rank leaves its lock behind
             for path in Path(tempfile.gettempdir()).glob(f"trnsim-alive-{self._process.pid}-*"):
                 path.unlink()
@@ -222,9 +222,9 @@ class Supervisor:
             follows=bool(follows),
             tail=self._log.tail.decode(errors="replace"), log_problem=self._log.problem,
         )  # fmt: skip
-        self._line.close()
+        self._connection.close()
 
-    def _step_file(self) -> str:
+    def _make_step_file(self) -> str:
         try:
             handle, path = tempfile.mkstemp(prefix="trnsim-step-")
             os.write(handle, bytes(_STEP_FILE.size))
@@ -235,7 +235,7 @@ class Supervisor:
 
     def _tell(self, **fields: Any) -> None:
         with contextlib.suppress(OSError):
-            self._line.sendall(json.dumps(fields).encode() + b"\n")
+            self._connection.sendall(json.dumps(fields).encode() + b"\n")
 
 
 def state_of(pid: int) -> tuple[str, float]:

@@ -161,7 +161,10 @@ def _collectives(
     equal_sets: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
     for (kind, group), sizes in messages.items():
         for nbytes, number in Counter(sizes).items():
-            _put(equal_sets[kind, nbytes, number, _shape(fabric, kind, nbytes, group)], group)
+            _add_disjoint(
+                equal_sets[kind, nbytes, number, _phases_of_plans(fabric, kind, nbytes, group)],
+                group,
+            )
     collectives = [
         WorldCollective(kind, nbytes, tuple(groups), number, _choice(fabric, kind, nbytes, groups))
         for (kind, nbytes, number, _), sets in equal_sets.items()
@@ -170,7 +173,7 @@ def _collectives(
     return sorted(collectives, key=lambda collective: -collective.calls * collective.time_s)
 
 
-def _put(sets: list[list[Group]], group: Group) -> None:
+def _add_disjoint(sets: list[list[Group]], group: Group) -> None:
     """Add a group to the first set of groups with which it shares no rank."""
     for groups in sets:
         if not any(set(group) & set(member) for member in groups):
@@ -179,7 +182,7 @@ def _put(sets: list[list[Group]], group: Group) -> None:
     sets.append([group])
 
 
-def _shape(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, ...]:
+def _phases_of_plans(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, ...]:
     """Phases of each plan that the group may take; groups with equal ones may work together."""
     kind, size = kind_of(name), len(group)
     if kind is None or size == 1:
@@ -206,11 +209,11 @@ def _choice(
 def _rank_figures(
     fabric: Fabric, rank: Mapping[str, Any], times_s: Mapping[tuple[str, Group, int], float]
 ) -> RankFigures:
-    of_step = {
+    step_times_s = {
         int(number): times_s[kind, tuple(ranks), at]
         for number, (kind, ranks, at) in rank["exchanges"].items()
     }
-    step = overlap((Moment(*moment) for moment in rank["step"]), of_step)
+    step = overlap((Moment(*moment) for moment in rank["step"]), step_times_s)
     place = fabric.place(rank["rank"])
     missing = sum(rank["missing"].values())
     return RankFigures(rank["rank"], place, rank["steps"], rank["device_time_s"], step, missing)

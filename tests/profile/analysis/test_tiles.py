@@ -32,10 +32,10 @@ def columns(tile, start, count):
 def factors(monkeypatch):
     """How many instructions become one, in each group that is merged."""
     found = []
-    in_groups = what_if.in_groups
+    in_groups = what_if.place_in_groups
     monkeypatch.setattr(
         what_if,
-        "in_groups",
+        "place_in_groups",
         lambda *given, **options: found.append(given[1]) or in_groups(*given, **options),
     )
     return found

@@ -31,7 +31,7 @@ def test_what_failures_take_of_a_service_is_its_time_to_start(scenario_of):
 
 def test_local_hours_follow_the_clock(scenario_of):
     found = scenario_of({"UTC": "Europe/Berlin", "2026-03-02": "2026-03-29"})
-    assert [found.local(hour).hour for hour in range(4)] == [0, 1, 3, 4]
+    assert [found.local_time(hour).hour for hour in range(4)] == [0, 1, 3, 4]
 
 
 @pytest.mark.parametrize(

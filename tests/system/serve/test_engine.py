@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim.errors import BadInput
-from trnsim.system.serve.engine import Engine, checked_buckets, near, powers_of_two
+from trnsim.system.serve.engine import Engine, checked_buckets, powers_of_two, rounded_count
 
 
 def engine(**more):
@@ -89,7 +89,15 @@ def test_what_is_always_accepted_is_all_that_is_drafted():
 
 
 def test_shapes_of_mixed_steps_are_near_and_on_the_average_right():
-    assert [near(count) for count in (0, 1, 15, 16, 17, 31, 100)] == [0, 1, 15, 16, 18, 32, 104]
+    assert [rounded_count(count) for count in (0, 1, 15, 16, 17, 31, 100)] == [
+        0,
+        1,
+        15,
+        16,
+        18,
+        32,
+        104,
+    ]
     counts = range(1, 4096)
-    assert max(abs(near(one) / one - 1) for one in counts) <= 1 / 16
-    assert sum(map(near, counts)) == pytest.approx(sum(counts), rel=2e-3)
+    assert max(abs(rounded_count(one) / one - 1) for one in counts) <= 1 / 16
+    assert sum(map(rounded_count, counts)) == pytest.approx(sum(counts), rel=2e-3)

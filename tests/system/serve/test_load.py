@@ -12,7 +12,7 @@ from trnsim.system.serve.load import (
     check_tokens,
     is_closed,
     lengths,
-    part,
+    share_of_load,
 )
 
 INPUTS, OUTPUTS = Lengths("fixed", 100), Lengths("fixed", 20)
@@ -132,16 +132,16 @@ def test_a_load_that_cannot_be_drawn_is_refused(given, message):
 
 def test_part_of_an_open_load_is_every_nth_request():
     load = open_load(40)
-    assert part(load, 4, 256) == (load[::4], 4)
-    assert len(part(load, 4, 3)[0]) == 3
+    assert share_of_load(load, 4, 256) == (load[::4], 4)
+    assert len(share_of_load(load, 4, 3)[0]) == 3
 
 
 def test_part_of_a_closed_load_is_every_nth_client_with_all_that_it_sends():
     load = closed_load(clients=4, count=12)
-    found, active = part(load, 2, 256)
+    found, active = share_of_load(load, 2, 256)
     assert active == 2
     assert [one.after for one in found] == [None, None, 0, 1, 2, 3]
-    assert part(load, 16, 256)[1] == 4  # the other replicas have no client
+    assert share_of_load(load, 16, 256)[1] == 4  # the other replicas have no client
 
 
 @pytest.mark.parametrize("load", [open_load(50), closed_load(), (Request(0.0, 5, 5),)])

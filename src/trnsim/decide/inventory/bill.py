@@ -136,14 +136,14 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
     others: dict[str, int] = {}
     last = date.min
     families = {_family(name) for name in rows.instances}
-    for line, instance in _boxes(bill_rows(path)):
+    for line, instance in _instance_lines(bill_rows(path)):
         if instance not in rows.instances:
             if _family(instance) in families:
-                usd = _usage(path, line, instance, rows)[1].usd
+                usd = _dated_usage(path, line, instance, rows)[1].usd
                 unknown[instance] = unknown.get(instance, 0) + usd
             others[instance] = others.get(instance, 0) + 1
             continue
-        day, use = _usage(path, line, instance, rows)
+        day, use = _dated_usage(path, line, instance, rows)
         last = max(last, day)
         key = (use.month, use.instance, use.kind, use.region or "", use.resource, use.tags)
         sums[key] = _usage_sum(sums[key], use) if key in sums else use
@@ -157,7 +157,7 @@ def _family(instance: str) -> str:
     return instance.partition(".")[0]
 
 
-def _boxes(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
+def _instance_lines(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
     """Lines of running instances, each with its instance type."""
     for line in lines:
         box = _BOX_USAGE_PATTERN.fullmatch(line[1].get("line_item_usage_type", ""))
@@ -165,7 +165,7 @@ def _boxes(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
             yield line, box["type"]
 
 
-def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date, Usage]:
+def _dated_usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date, Usage]:
     """Day and usage of a line."""
     number, cells = line
     columns = _COST_COLUMNS_BY_LINE_TYPE[cells["line_item_line_item_type"]]
@@ -184,7 +184,7 @@ def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date
     return day, Usage(
         month=f"{day:%Y-%m}",
         instance=instance,
-        kind=_kind(row),
+        kind=_purchase_kind(row),
         region=row.product_region_code,
         hours=row.line_item_usage_amount,
         usd=row.usd,
@@ -194,7 +194,7 @@ def _usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date
     )
 
 
-def _kind(row: CostLine) -> str:
+def _purchase_kind(row: CostLine) -> str:
     """Purchase kind of a line."""
     if row.line_item_line_item_type == "DiscountedUsage":
         years = {str(term): short for term, short in _SHORT_TERMS.items()}

@@ -92,14 +92,14 @@ class TimeDifference:
     @property
     def only_old(self) -> tuple[str, ...]:
         """Terms that only the old time has."""
-        return self._alone("old_s")
+        return self._names_alone("old_s")
 
     @property
     def only_new(self) -> tuple[str, ...]:
         """Terms that only the new time has."""
-        return self._alone("new_s")
+        return self._names_alone("new_s")
 
-    def _alone(self, side: str) -> tuple[str, ...]:
+    def _names_alone(self, side: str) -> tuple[str, ...]:
         if self.old.is_measured or self.new.is_measured:
             return ()
         opposite = "new_s" if side == "old_s" else "old_s"
@@ -110,14 +110,14 @@ class TimeDifference:
         )
 
     @property
-    def new_within(self) -> bool | None:
+    def is_new_within(self) -> bool | None:
         """True if the new median lies in the old P10 to P90; None without an interval."""
-        return _within(self.new, self.old)
+        return _is_within(self.new, self.old)
 
     @property
-    def old_within(self) -> bool | None:
+    def is_old_within(self) -> bool | None:
         """True if the old median lies in the new P10 to P90; None without an interval."""
-        return _within(self.old, self.new)
+        return _is_within(self.old, self.new)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def explain(
     Raises:
         BadInput: they have no subject in common, or no figure.
     """
-    pairs = _pairs(old, new, names)
+    pairs = _answer_pairs(old, new, names)
     try:
         differences = tuple(answer_difference(left, right, names) for left, right in pairs)
     except RecursionError as error:
@@ -188,7 +188,7 @@ def explain(
     )
 
 
-def _pairs(
+def _answer_pairs(
     old: Mapping[str, PlanAnswer], new: Mapping[str, PlanAnswer], names: tuple[str, str]
 ) -> list[tuple[PlanAnswer, PlanAnswer]]:
     shared = [(old[name], new[name]) for name in old if name in new]
@@ -211,30 +211,37 @@ def answer_difference(
         BadInput: they have no figure in common.
     """
     name = old.name if old.name == new.name else f"{old.name} and {new.name}"
-    pairs = _times(old, new)
+    pairs = _time_pairs(old, new)
     times = tuple(_time_difference(left, right) for left, right in pairs)
     if old.kind == new.kind:
         covered_fields = _TIME_FIELDS_BY_KIND.get(old.kind, ()) if times else ()
         changes = difference(name, old.plain, new.plain, (*_SEARCH_FIELDS, *covered_fields))
-        inputs = (*changes.causes, *_sizes(pairs), *_options(old, new, changes.causes))
+        inputs = (
+            *changes.causes,
+            *_size_changes(pairs),
+            *_option_changes(old, new, changes.causes),
+        )
         figures = tuple(
             figure for figure in changes.figures if not (times and _CANDIDATE_MS in figure.path)
         )
         return AnswerDifference(name, times, inputs, figures, changes.cost)
     if not times:
+        old_names, new_names = _time_names(old), _time_names(new)
         raise BadInput(
-            f"{names[0]} is of trnsim {old.kind} ({_names(old)}), {names[1]} of trnsim {new.kind} "
-            f"({_names(new)}): no figure in common",
+            f"{names[0]} is of trnsim {old.kind} ({old_names}), {names[1]} of trnsim {new.kind} "
+            f"({new_names}): no figure in common",
             fix="compare two times of a model, or two answers of one command",
         )
-    return AnswerDifference(name, times, _inputs(old, new, pairs), _figures(old, new), {})
+    return AnswerDifference(
+        name, times, _input_changes(old, new, pairs), _log_figure_changes(old, new), {}
+    )
 
 
-def _names(answer: PlanAnswer) -> str:
+def _time_names(answer: PlanAnswer) -> str:
     return ", ".join(time.name for time in answer.times) or "no time"
 
 
-def _times(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
+def _time_pairs(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
     """Pairs of times of both: of one name, else of one phase, else single passes."""
     by_name = {time.name: time for time in new.times}
     pairs = [(time, by_name[time.name]) for time in old.times if time.name in by_name]
@@ -268,22 +275,24 @@ def _is_alike(left: Time, right: Time) -> bool:
 
 
 def _time_difference(old: Time, new: Time) -> TimeDifference:
-    return TimeDifference(old, new, _terms(old, new), _sources(old, new), _conditions(old, new))
+    return TimeDifference(
+        old, new, _terms(old, new), _source_changes(old, new), _conditions_alone(old, new)
+    )
 
 
 def _terms(old: Time, new: Time) -> tuple[Term, ...]:
     """Terms of a time, the largest change first, and of equal changes the largest term."""
     if old.is_measured or new.is_measured:
-        terms = _unexplained(old, new)
+        terms = _log_terms(old, new)
     else:
         terms = []
         for name in dict.fromkeys((*old.parts_s, *new.parts_s)):
             old_s, new_s = old.parts_s.get(name), new.parts_s.get(name)
             terms.append(Term(name, old_s, new_s, (new_s or 0.0) - (old_s or 0.0)))
-    return tuple(sorted(terms, key=_size))
+    return tuple(sorted(terms, key=_largest_first))
 
 
-def _unexplained(old: Time, new: Time) -> list[Term]:
+def _log_terms(old: Time, new: Time) -> list[Term]:
     """Parts of the plan, and the difference to the log."""
     plan, log = (new, old) if old.is_measured else (old, new)
     rest_s = log.p50_s - plan.p50_s
@@ -294,11 +303,11 @@ def _unexplained(old: Time, new: Time) -> list[Term]:
     return [*parts, Term(UNEXPLAINED, None, rest_s, rest_s)]
 
 
-def _size(term: Term) -> tuple[float, float]:
+def _largest_first(term: Term) -> tuple[float, float]:
     return -abs(term.change_s), -max(abs(term.old_s or 0.0), abs(term.new_s or 0.0))
 
 
-def _sources(old: Time, new: Time) -> tuple[AnswerChange, ...]:
+def _source_changes(old: Time, new: Time) -> tuple[AnswerChange, ...]:
     if old.is_measured or new.is_measured or set(old.sources.values()) == set(new.sources.values()):
         return ()
     if len(old.sources) == len(new.sources) == 1:
@@ -311,7 +320,7 @@ def _sources(old: Time, new: Time) -> tuple[AnswerChange, ...]:
     return tuple(change for change in pairs if change.old != change.new)
 
 
-def _conditions(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _conditions_alone(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if old.is_measured or new.is_measured:
         return (), ()
     return (
@@ -320,7 +329,7 @@ def _conditions(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str, ...]]
     )
 
 
-def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
+def _size_changes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
     """Sizes of a run's own steps that differ; an answer's inputs have the other sizes."""
     return [
         AnswerChange(f"{old.name}.{key}", old.sizes[key], new.sizes[key])
@@ -331,7 +340,7 @@ def _sizes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
     ]
 
 
-def _options(
+def _option_changes(
     old: PlanAnswer, new: PlanAnswer, causes: Sequence[AnswerChange]
 ) -> list[AnswerChange]:
     """Options of two commands that differ and are not in the answers."""
@@ -347,7 +356,7 @@ def _options(
     ]
 
 
-def _inputs(
+def _input_changes(
     old: PlanAnswer, new: PlanAnswer, pairs: Sequence[tuple[Time, Time]]
 ) -> tuple[AnswerChange, ...]:
     """Common inputs of the answers of two commands that differ."""
@@ -368,7 +377,7 @@ def _common_inputs(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs of an answer, under names that are common to all commands."""
     inputs = {}
     for name, paths in _PATHS_BY_INPUT.items():
-        values = [_at(plain, path) for path in paths]
+        values = [_value_at(plain, path) for path in paths]
         value = next((value for value in values if isinstance(value, str | int)), None)
         if value is not None:
             inputs[name] = value
@@ -379,14 +388,14 @@ def _common_inputs(plain: Mapping[str, Any]) -> dict[str, Any]:
     return inputs
 
 
-def _at(plain: Mapping[str, Any], path: str) -> object:
+def _value_at(plain: Mapping[str, Any], path: str) -> object:
     value: Any = plain
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def _figures(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
+def _log_figure_changes(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
     """Figures of a log beside the plan's; two commands share only times."""
     if not (old.is_measured or new.is_measured):
         return ()
@@ -396,7 +405,7 @@ def _figures(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
     return difference("", before, after, _TIME_FIELDS_BY_KIND.get(plans.kind, ())).figures
 
 
-def _within(time: Time, reference: Time) -> bool | None:
+def _is_within(time: Time, reference: Time) -> bool | None:
     if reference.interval_s is None:
         return None
     low, high = reference.interval_s

@@ -140,13 +140,17 @@ def times(kind: str, plain: Mapping[str, Any], where: str) -> tuple[Time, ...]:
     return () if reader is None else tuple(reader(Values(plain, where)))
 
 
-def _infer(plan: Values) -> list[Time]:
-    return [_estimate("latency", "encode", plan.part("estimate"))] if plan.has("estimate") else []
+def _infer_times(plan: Values) -> list[Time]:
+    return (
+        [_estimated_time("latency", "encode", plan.part("estimate"))]
+        if plan.has("estimate")
+        else []
+    )
 
 
-def _train(values: Values) -> list[Time]:
+def _train_times(values: Values) -> list[Time]:
     if values.has("estimate"):
-        return [_estimate(STEP, "train", values.part("estimate"))]
+        return [_estimated_time(STEP, "train", values.part("estimate"))]
     if not values.has("parts_s"):
         return []
     p50_s, interval_s = values.interval("step_s")
@@ -154,67 +158,80 @@ def _train(values: Values) -> list[Time]:
     return [Time(STEP, "train", p50_s, interval_s, parts)]
 
 
-def _serve(values: Values) -> list[Time]:
+def _serve_times(values: Values) -> list[Time]:
     steps = {
-        phase: _estimate(f"{phase} step", phase, values.part(f"{phase}_step"))
+        phase: _estimated_time(f"{phase} step", phase, values.part(f"{phase}_step"))
         for phase in ("prefill", "decode")
         if values.has(f"{phase}_step")
     }
     latencies: list[Time] = []
     if "prefill" in steps:
-        latencies.append(_of_run(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING_TERM))
+        latencies.append(_run_latency(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING_TERM))
     if values.has("token_parts_s") and values.has("tpot_p50_s"):
         parts = values.part("token_parts_s").numbers()
-        like = steps.get("decode", Time("", "decode", 0.0))
-        latencies.append(_of_run(TPOT, values, "tpot_p50_s", like, _MEDIAN_TERM, parts))
+        similar_step = steps.get("decode", Time("", "decode", 0.0))
+        latencies.append(
+            _run_latency(TPOT, values, "tpot_p50_s", similar_step, _MEDIAN_TERM, parts)
+        )
     return [*latencies, *steps.values()]
 
 
-def _of_run(
+def _run_latency(
     name: str,
     values: Values,
     key: str,
-    like: Time,
-    label: str,
+    similar_step: Time,
+    rest_name: str,
     parts: Mapping[str, float] | None = None,
 ) -> Time:
-    """Latency of a run, with `parts`, or with those of the step `like`."""
+    """Latency of a run, with `parts`, or with those of the step `similar_step`."""
     p50_s, interval_s = values.interval(key)
-    all_parts = _with_rest(like.parts_s if parts is None else parts, p50_s, label)
-    return Time(name, like.phase, p50_s, interval_s, all_parts, {}, like.sources, like.conditions)
+    all_parts = _with_rest(similar_step.parts_s if parts is None else parts, p50_s, rest_name)
+    return Time(
+        name,
+        similar_step.phase,
+        p50_s,
+        interval_s,
+        all_parts,
+        {},
+        similar_step.sources,
+        similar_step.conditions,
+    )
 
 
-def _layer(values: Values) -> list[Time]:
+def _layer_times(values: Values) -> list[Time]:
     answer = values.part("answer")
     p50_s, spread = answer.seconds("time_s"), answer.seconds("spread")
-    low, high = (_at(p50_s, spread, quantile) for quantile in ("p10", "p90"))
+    low, high = (_quantile_s(p50_s, spread, quantile) for quantile in ("p10", "p90"))
     sources = {LAYER: str(answer.plain.get("source", ""))}
     parts = _with_rest(answer.part("parts_s").numbers(), p50_s)
     phase = str(values.plain.get("phase", ""))
-    return [Time(LAYER, phase, p50_s, (low, high), parts, _sizes(values), sources)]
+    return [Time(LAYER, phase, p50_s, (low, high), parts, _sizes_of_pass(values), sources)]
 
 
-def _at(p50_s: float, sigma: float, quantile: str) -> float:
+def _quantile_s(p50_s: float, sigma: float, quantile: str) -> float:
     try:
         return p50_s * math.exp(QUANTILES[quantile] * sigma)
     except OverflowError:
         return math.inf
 
 
-def _collective(values: Values) -> list[Time]:
+def _collective_times(values: Values) -> list[Time]:
     p50_s, interval_s = values.interval("time_s")
     parts = {"latencies": values.seconds("latency_s"), "bytes": values.seconds("bytes_s")}
     all_parts = _with_rest(parts, p50_s, "median of draws less these")
     return [Time(COLLECTIVE, COLLECTIVE, p50_s, interval_s, all_parts)]
 
 
-def _compile(values: Values) -> list[Time]:
+def _compile_times(values: Values) -> list[Time]:
     phase = values.plain.get("phase", "")
-    estimate = _estimate("pass", phase if isinstance(phase, str) else "", values.part("estimate"))
-    return [replace(estimate, sizes=_sizes(values))]
+    estimate = _estimated_time(
+        "pass", phase if isinstance(phase, str) else "", values.part("estimate")
+    )
+    return [replace(estimate, sizes=_sizes_of_pass(values))]
 
 
-def _assess(values: Values) -> list[Time]:
+def _assess_times(values: Values) -> list[Time]:
     work = _WORK_BY_KIND.get(str(values.plain.get("kind")), "item")
     times_s = []
     candidates = values.plain.get("candidates")
@@ -230,18 +247,18 @@ def _assess(values: Values) -> list[Time]:
 
 _READERS_BY_KIND: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingProxyType(
     {
-        "plan infer": _infer,
-        "plan train": _train,
-        "plan serve": _serve,
-        "plan layer": _layer,
-        "plan collective": _collective,
-        "compile": _compile,
-        "assess": _assess,
+        "plan infer": _infer_times,
+        "plan train": _train_times,
+        "plan serve": _serve_times,
+        "plan layer": _layer_times,
+        "plan collective": _collective_times,
+        "compile": _compile_times,
+        "assess": _assess_times,
     }
 )
 
 
-def _estimate(name: str, phase: str, values: Values) -> Time:
+def _estimated_time(name: str, phase: str, values: Values) -> Time:
     """Time in the form of `Estimate.as_dict`."""
     p50_s = values.seconds("p50_s")
     sources = values.part("sources").plain if values.has("sources") else {}
@@ -251,22 +268,24 @@ def _estimate(name: str, phase: str, values: Values) -> Time:
         p50_s,
         (values.seconds("p10_s"), values.seconds("p90_s")),
         _with_rest(values.part("parts_s").numbers(), p50_s),
-        _sizes(values),
+        _sizes_of_pass(values),
         {str(key): str(value) for key, value in sources.items()},
         (*values.words("conditions"), *values.words("extrapolations")),
     )
 
 
-def _sizes(values: Values) -> dict[str, Any]:
+def _sizes_of_pass(values: Values) -> dict[str, Any]:
     return {key: values.plain[key] for key in _PASS_SIZES if isinstance(values.plain.get(key), int)}
 
 
-def _with_rest(parts_s: Mapping[str, float], p50_s: float, label: str = REST) -> dict[str, float]:
+def _with_rest(
+    parts_s: Mapping[str, float], p50_s: float, rest_name: str = REST
+) -> dict[str, float]:
     """Parts other than 0, with the remainder of the median as a part of its own."""
     parts = {name: time_s for name, time_s in parts_s.items() if time_s}
     remainder_s = p50_s - math.fsum(parts.values())
     if abs(remainder_s) > _LARGEST_ROUNDING * p50_s:
-        parts[label] = parts.get(label, 0.0) + remainder_s
+        parts[rest_name] = parts.get(rest_name, 0.0) + remainder_s
     return parts
 
 

@@ -22,7 +22,9 @@ from trnsim.place.links.site import CAMPUS, Site
 from trnsim.uncertainty import SEED, Inputs, interval
 
 STAGED = ("all_gather", "reduce_scatter", "all_reduce")
+"""Kinds with a stage inside instances and one between them."""
 DIRECT = ("all_to_all", "permute", "send")
+"""Kinds whose transfers go straight to their rank."""
 
 LATENCIES: Final = Rate(
     1.0,
@@ -33,6 +35,7 @@ LATENCIES: Final = Rate(
         own_spread=0.35,
     ),
 )
+"""The factor of an exchange's latencies: 1, with its spread."""
 BANDWIDTHS: Final = Rate(
     1.0,
     Provenance(
@@ -42,6 +45,7 @@ BANDWIDTHS: Final = Rate(
         own_spread=0.2,
     ),
 )
+"""The factor of the time of an exchange's bytes: 1, with its spread."""
 UNMEASURED: Final = Rate(
     1.0,
     Provenance(

@@ -88,18 +88,18 @@ def _ring(row: Instance, kind: str, lay: Lay, protocol: Protocol) -> Line:
     """``base + steps latency + bytes / (bandwidth of the narrowest link)``."""
     size, passes = lay.size, 2 if kind == "all_reduce" else 1
     inner_s = protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s
-    far = passes * (lay.nodes - 1)
-    near = passes * (size - 1) - far
+    network_steps = passes * (lay.nodes - 1)
+    local_steps = passes * (size - 1) - network_steps
     if kind == "all_to_all":
         return _all_to_all(row, lay, protocol)
     if kind in ("permute", "send"):
-        wide = local_bytes_per_s(row) if lay.nodes == 1 else net_bytes_per_s(row)
+        link_bytes_per_s = local_bytes_per_s(row) if lay.nodes == 1 else net_bytes_per_s(row)
         step_s = inner_s if lay.nodes == 1 else protocol.net_s
-        return Line("direct", protocol.base_s + step_s, 1 / (wide * protocol.part))
-    wide = _ring_bytes_per_s(row, lay)
+        return Line("direct", protocol.base_s + step_s, 1 / (link_bytes_per_s * protocol.part))
+    link_bytes_per_s = _ring_bytes_per_s(row, lay)
     part = passes * (size - 1) / size
-    fixed_s = protocol.base_s + near * inner_s + far * protocol.net_s
-    return Line(protocol.name, fixed_s, part / (wide * protocol.part))
+    fixed_s = protocol.base_s + local_steps * inner_s + network_steps * protocol.net_s
+    return Line(protocol.name, fixed_s, part / (link_bytes_per_s * protocol.part))
 
 
 def _tree(row: Instance, lay: Lay, protocol: Protocol) -> Line:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LARGE_BYTES: Final = 2.0**40
 """Bytes at which a line's slope is read; lines are straight, so any will do."""
-_AT_ONCE: Final = 64
+_MOST_MESH_INSTANCES: Final = 64
 """Most instances of a mesh between instances: each rank writes to every other at once."""
 
 
@@ -56,7 +56,7 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     share_s = node.ranks_per_node / _efa_bytes_per_s(node)
     local_s, efa_s = float(hop_s(node.chip.name)), float(EFA_HOP_S)
     hops = {"ring": (nodes - 1) * efa_s}
-    if nodes <= _AT_ONCE:
+    if nodes <= _MOST_MESH_INSTANCES:
         hops["mesh"] = efa_s
     if nodes & (nodes - 1) == 0:
         hops["rdh"] = (nodes.bit_length() - 1) * efa_s
@@ -66,7 +66,7 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
         Line(name, node.start_s + passes * hop_time_s, passes * part * share_s)
         for name, hop_time_s in hops.items()
     ]
-    if nodes <= _AT_ONCE and kind == "all_reduce":
+    if nodes <= _MOST_MESH_INSTANCES and kind == "all_reduce":
         fixed_s = node.start_s + efa_s + local_s
         lines.append(Line("single-step mesh", fixed_s, (nodes - 1) * share_s))
     if kind == "all_gather":
@@ -82,18 +82,25 @@ def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     members = lay.per_node
     if members == 1:
         return between(instance, lnc, kind, lay)
-    local = {name: inside(instance, lnc, name, members, lay.stride) for name in _stages(kind)}
-    apart = between(instance, lnc, kind, lay)
+    inside_lines = {
+        name: inside(instance, lnc, name, members, lay.stride) for name in _stages(kind)
+    }
+    between_lines = between(instance, lnc, kind, lay)
     start_s = _one_instance(instance, lnc).start_s
     if kind == "all_gather":
-        stages = [(apart, 1 / members), (local[kind], 1.0)]
+        stages = [(between_lines, 1 / members), (inside_lines[kind], 1.0)]
     elif kind == "reduce_scatter":
-        stages = [(local[kind], 1.0), (apart, 1 / members)]
+        stages = [(inside_lines[kind], 1.0), (between_lines, 1 / members)]
     else:
-        stages = [(local["reduce_scatter"], 1.0), (apart, 1 / members), (local["all_gather"], 1.0)]
-    again_s = (len(stages) - 1) * start_s  # a collective starts once
+        stages = [
+            (inside_lines["reduce_scatter"], 1.0),
+            (between_lines, 1 / members),
+            (inside_lines["all_gather"], 1.0),
+        ]
+    repeated_starts_s = (len(stages) - 1) * start_s  # a collective starts once
     return tuple(
-        Line("hierarchical", line.fixed_s - again_s, line.per_byte_s) for line in combined(stages)
+        Line("hierarchical", line.fixed_s - repeated_starts_s, line.per_byte_s)
+        for line in combined(stages)
     )
 
 
@@ -108,14 +115,14 @@ def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     adapter.
     """
     node = _one_instance(instance, lnc)
-    efa, leaving = _efa_bytes_per_s(node), 1.0
+    efa, leaving_share = _efa_bytes_per_s(node), 1.0
     if kind == "all_to_all":
-        leaving = 1 - lay.per_node / lay.size
+        leaving_share = 1 - lay.per_node / lay.size
         share_s = node.ranks_per_node / efa
     else:
         adapters = node.instance.efa_devices or node.instance.count
         share_s = min(lay.stride, node.ranks_per_node / adapters) * adapters / efa
-    return (Line("direct", node.start_s + float(EFA_HOP_S), leaving * share_s),)
+    return (Line("direct", node.start_s + float(EFA_HOP_S), leaving_share * share_s),)
 
 
 def _efa_bytes_per_s(node: Fabric) -> float:

@@ -109,10 +109,10 @@ def _small_transfers(examined: Examination, threshold_bytes: float) -> Repair | 
             continue
         issued = examined.issued_indices(kinds).tolist()
         factor = min(-(-_DMA_TARGET_BYTES // row_bytes), len(issued))
-        placement = what_if.merged(checked.instruction, examined.core, factor, None)
+        placement = what_if.merge(checked.instruction, examined.core, factor, None)
         if factor > 1 and placement is not None:
             is_load = checked.instruction.accesses()[1][0].memory.is_on_chip
-            changed |= what_if.in_groups(issued, factor, placement, first=is_load)
+            changed |= what_if.place_in_groups(issued, factor, placement, first=is_load)
             smallest = min(smallest, row_bytes)
     if not changed:
         return None
@@ -135,7 +135,7 @@ def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
             widest = max((t.dtype.itemsize for _, t in checked.instruction.tiles()), default=0)
             if checked.engine is not engine or widest < threshold_bytes:
                 continue
-            placement = what_if.narrowed(checked.instruction, examined.core)
+            placement = what_if.narrow(checked.instruction, examined.core)
             if placement is not None and placement.cost.interval_s < checked.cost.interval_s:
                 changed[which] = placement
         before_s = sum(

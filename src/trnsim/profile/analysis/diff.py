@@ -176,27 +176,27 @@ def compare(before: Data, after: Data) -> Diff:
             "kernel, which have nothing to compare",
             fix="compare two models, or two kernels",
         )
-    return _models(before, after) if models else _kernels(before, after)
+    return _model_diff(before, after) if models else _kernel_diff(before, after)
 
 
-def _kernels(before: Data, after: Data) -> Diff:
+def _kernel_diff(before: Data, after: Data) -> Diff:
     return Diff(
         before["title"],
         after["title"],
-        tuple(_quantities(before, after)),
+        tuple(_kernel_quantities(before, after)),
         (before["summary"]["bound_by"], after["summary"]["bound_by"]),
         {
-            ENGINES: _changes(_engines(before), _engines(after)),
-            OPCODES: _changes(_opcodes(before), _opcodes(after)),
-            LINES: _lines(before, after),
+            ENGINES: _changes(_engine_times(before), _engine_times(after)),
+            OPCODES: _changes(_opcode_times(before), _opcode_times(after)),
+            LINES: _line_changes(before, after),
         },
     )
 
 
-def _models(before: Data, after: Data) -> Diff:
+def _model_diff(before: Data, after: Data) -> Diff:
     first, second = before["model"], after["model"]
     quantities = (
-        Change(name, value(first), value(second), words) for name, words, value in _OF_MODELS
+        Change(name, value(first), value(second), words) for name, words, value in _MODEL_QUANTITIES
     )
     bound_by = [
         model["engines"][0]["engine"] if model["engines"] else "" for model in (first, second)
@@ -213,7 +213,7 @@ def _models(before: Data, after: Data) -> Diff:
             MODEL_ENGINES: _changes(
                 _critical_times(first, "engines"), _critical_times(second, "engines")
             ),
-            TRAFFIC: _changes(_traffic(first), _traffic(second), bytes_text),
+            TRAFFIC: _changes(_traffic_bytes(first), _traffic_bytes(second), bytes_text),
             MODULES: _changes(
                 _critical_times(first, "modules"), _critical_times(second, "modules")
             ),
@@ -239,7 +239,7 @@ def _critical_times(model: Mapping[str, Any], table: str) -> dict[str, tuple[flo
     }
 
 
-def _traffic(model: Data) -> dict[str, tuple[float, str]]:
+def _traffic_bytes(model: Data) -> dict[str, tuple[float, str]]:
     return {row["reason"]: (row["bytes"], "") for row in model["traffic"]}
 
 
@@ -247,29 +247,35 @@ def _instructions(model: Mapping[str, Any]) -> float:
     return float(sum(row["instructions"] for row in model["operations"]))
 
 
-def _times(number: float) -> str:
+def _factor_text(number: float) -> str:
     return f"{number:.2f}"
 
 
-_OF_MODELS: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]] = (
+_MODEL_QUANTITIES: Final[
+    tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]
+] = (
     ("estimated time", time_text, lambda m: m["time_ns"] / _NS_PER_S),
     ("device time", time_text, lambda m: m["device_ns"] / _NS_PER_S),
     ("exchanges", time_text, lambda m: m["exchanges_ns"] / _NS_PER_S),
     ("physical bound", time_text, lambda m: m["bound_ns"] / _NS_PER_S),
-    ("times the bound", _times, lambda m: m["time_ns"] / m["bound_ns"] if m["bound_ns"] else None),
+    (
+        "times the bound",
+        _factor_text,
+        lambda m: m["time_ns"] / m["bound_ns"] if m["bound_ns"] else None,
+    ),
     ("instructions", count_text, _instructions),
     ("MFU", percent_text, lambda m: m["mfu"]),
     ("MBU", percent_text, lambda m: m["mbu"]),
 )
 
 
-def _quantities(before: Data, after: Data) -> Iterable[Change]:
+def _kernel_quantities(before: Data, after: Data) -> Iterable[Change]:
     first, second = before["summary"], after["summary"]
-    for name, words, value in _OF_KERNELS:
+    for name, words, value in _KERNEL_QUANTITIES:
         yield Change(name, value(first), value(second), words)
 
 
-def _metric(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], float | None]:
+def _metric_reader(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], float | None]:
     def value(summary: Mapping[str, Any]) -> float | None:
         figure: float | None = summary["metrics"].get(name)
         return None if figure is None else figure / scale
@@ -278,29 +284,31 @@ def _metric(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], floa
 
 
 _PERCENT: Final = 100.0
-_OF_KERNELS: Final[tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]] = (
+_KERNEL_QUANTITIES: Final[
+    tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]
+] = (
     ("estimated time", time_text, lambda s: s["total_time_s"]),
     ("device time", time_text, lambda s: s["device_time_s"]),
     ("critical path waits", time_text, lambda s: s["waiting_share"] * s["device_time_s"]),
-    ("HBM read", bytes_text, _metric("hbm_read_bytes")),
-    ("HBM written", bytes_text, _metric("hbm_write_bytes")),
-    ("DMA transfers", count_text, _metric("dma_transfer_count")),
+    ("HBM read", bytes_text, _metric_reader("hbm_read_bytes")),
+    ("HBM written", bytes_text, _metric_reader("hbm_write_bytes")),
+    ("DMA transfers", count_text, _metric_reader("dma_transfer_count")),
     ("instructions", count_text, lambda s: s["instructions"]),
-    ("MFU", percent_text, _metric("mfu_estimated_percent", _PERCENT)),
-    ("MBU", percent_text, _metric("mbu_estimated_percent", _PERCENT)),
+    ("MFU", percent_text, _metric_reader("mfu_estimated_percent", _PERCENT)),
+    ("MBU", percent_text, _metric_reader("mbu_estimated_percent", _PERCENT)),
     ("SBUF peak", bytes_text, lambda s: s["sbuf_peak_bytes"]),
     ("PSUM peak", bytes_text, lambda s: s["psum_peak_bytes"]),
 )
 
 
-def _engines(profile: Data) -> dict[str, tuple[float, str]]:
+def _engine_times(profile: Data) -> dict[str, tuple[float, str]]:
     return {
         use["engine"]: (use["active_s"], f"{use['instructions']:,} instructions")
         for use in profile["summary"]["engines"]
     }
 
 
-def _opcodes(profile: Data) -> dict[str, tuple[float, str]]:
+def _opcode_times(profile: Data) -> dict[str, tuple[float, str]]:
     return {
         f"{row['opcode']}, {row['engine']}": (row["busy_ns"] / _NS_PER_S, f"{row['count']:,}")
         for row in profile["opcodes"]
@@ -326,8 +334,8 @@ def _changes(
 _Key = tuple[str, str, int]
 
 
-def _lines(before: Data, after: Data) -> tuple[Change, ...]:
-    old, new = _by_line(before), _by_line(after)
+def _line_changes(before: Data, after: Data) -> tuple[Change, ...]:
+    old, new = _keyed_line_rows(before), _keyed_line_rows(after)
     changes: list[Change] = []
     for key in dict.fromkeys([*old, *new]):
         rows = [side.get(key) for side in (old, new)]
@@ -339,7 +347,7 @@ def _lines(before: Data, after: Data) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: -abs(change.difference)))
 
 
-def _by_line(profile: Data) -> dict[_Key, Data]:
+def _keyed_line_rows(profile: Data) -> dict[_Key, Data]:
     """Each line's times by file name, text, and its number among equal texts."""
     lines = profile["lines"]
     rows = sorted(

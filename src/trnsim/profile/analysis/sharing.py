@@ -37,7 +37,7 @@ def _sharing_repairs(examined: Examination, busiest: Engine, helper: Engine) -> 
         which: placement
         for which, checked in enumerate(examined.program.checked)
         if checked.engine is busiest
-        and (placement := what_if.moved(checked.instruction, examined.core, helper)) is not None
+        and (placement := what_if.move(checked.instruction, examined.core, helper)) is not None
     }
     movable = examined.issued_indices(list(helper_placements)).tolist()
     if not movable:

@@ -61,16 +61,16 @@ def short_streams(examined: Examination, threshold_elements: float) -> Repair | 
     """Matmuls that share a stationary tile, merged up to a bank of PSUM."""
     mergers: dict[int, Merger] = {}
     shortest = int(threshold_elements)
-    for (_, _, N), kinds in _matmuls(examined).items():
+    for (_, _, N), kinds in _matmuls_by_size(examined).items():
         factor = min(int(threshold_elements) // N, _reuse(examined, kinds).stationary)
         if factor <= 1:
             continue
-        wider = Growth(columns=N, wider=factor)
+        column_factor = Growth(columns=N, column_factor=factor)
         for which in kinds:
             instruction = examined.program.checked[which].instruction
-            placement = what_if.merged(instruction, examined.core, factor, "N")
+            placement = what_if.merge(instruction, examined.core, factor, "N")
             if placement is not None:
-                mergers[which] = Merger(placement, factor, (Growth(), wider), wider)
+                mergers[which] = Merger(placement, factor, (Growth(), column_factor), column_factor)
                 shortest = min(shortest, N)
     return _merger_repair(examined, mergers, shortest=shortest)
 
@@ -80,7 +80,7 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
     mergers: dict[int, Merger] = {}
     core = examined.core
     emptiest, at = threshold_share, ""
-    for (K, M, _), kinds in _matmuls(examined).items():
+    for (K, M, _), kinds in _matmuls_by_size(examined).items():
         share = K * M / (core.pe_rows * core.pe_columns)
         if share >= threshold_share:
             continue
@@ -99,7 +99,7 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
     return _merger_repair(examined, mergers, at=at, share=percent_text(emptiest))
 
 
-def _matmuls(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
+def _matmuls_by_size(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
     """(K, M, N) -> the distinct matmuls of this size."""
     by_size: defaultdict[tuple[int, int, int], set[int]] = defaultdict(set)
     for which, checked in enumerate(examined.program.checked):
@@ -116,7 +116,9 @@ def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
     """
     program = examined.program.issued
     issued = examined.issued_indices(list(kinds)).tolist()
-    inputs = [] if examined.program.is_spilled else [_inputs(program, index) for index in issued]
+    inputs = (
+        [] if examined.program.is_spilled else [_input_places(program, index) for index in issued]
+    )
     if not inputs or not all(inputs):
         return Reuse(1, 1, 1)
     products = sum(not _continues_product(program, index, kinds) for index in issued)
@@ -144,7 +146,7 @@ def _continues_product(program: Program, index: int, kinds: set[int]) -> bool:
     return bool(matmuls) and max(matmuls) > max(readers, default=-1)
 
 
-def _inputs(program: Program, index: int) -> tuple[_Place, ...]:
+def _input_places(program: Program, index: int) -> tuple[_Place, ...]:
     """A matmul's stationary and moving tile; () where they are not known."""
     read = [place for place, _, is_written in _sbuf_tiles(program, index) if not is_written]
     return tuple(read) if len(read) == len(Merger.INPUTS) else ()
@@ -174,8 +176,8 @@ def _merger_repair(
         return None
     program = examined.program.issued
     placements = _merged_placements(examined, mergers)
-    around = _grown_placements(examined, _feeders(program, mergers), first=True)
-    around |= _grown_placements(examined, _readers(program, mergers), first=False)
+    around = _grown_placements(examined, _growth_of_feeders(program, mergers), first=True)
+    around |= _grown_placements(examined, _growth_of_readers(program, mergers), first=False)
     affected = examined.issued_indices(list(mergers))
     figures |= {
         "n": len(affected),
@@ -193,12 +195,12 @@ def _merged_placements(
     groups: defaultdict[tuple[Merger, tuple[_Place, ...]], list[int]] = defaultdict(list)
     for index in examined.issued_indices(list(mergers)).tolist():
         merger = mergers[examined.program.which[index]]
-        inputs = zip(merger.inputs, _inputs(examined.program, index), strict=True)
+        inputs = zip(merger.inputs, _input_places(examined.program, index), strict=True)
         groups[merger, tuple(place for growth, place in inputs if growth.is_none)].append(index)
     placements: dict[int, EnginePlacement] = {}
     for (merger, _), indices in groups.items():
         factor = min(merger.factor, len(indices))
-        placements |= what_if.in_groups(indices, factor, merger.placement, first=False)
+        placements |= what_if.place_in_groups(indices, factor, merger.placement, first=False)
     return placements
 
 
@@ -213,10 +215,10 @@ def _grown_placements(
     placements: dict[int, EnginePlacement] = {}
     for (_, grows), indices in alike.items():
         instruction = examined.program.instruction(indices[0]).instruction
-        placement = what_if.grown(instruction, examined.core, grows)
+        placement = what_if.grow(instruction, examined.core, grows)
         if placement is not None:
-            factor = min(grows.taller * grows.wider, len(indices))
-            placements |= what_if.in_groups(indices, factor, placement, first=first)
+            factor = min(grows.row_factor * grows.column_factor, len(indices))
+            placements |= what_if.place_in_groups(indices, factor, placement, first=first)
     return placements
 
 
@@ -227,7 +229,7 @@ def _around_text(program: Program, around: dict[int, EnginePlacement]) -> str:
     return f", with {', '.join(opcodes)} on tiles as large"
 
 
-class _Marks:
+class _GrowingTiles:
     """Tiles that grow: at the marked place itself in both directions, else in rows alone."""
 
     def __init__(self) -> None:
@@ -237,8 +239,8 @@ class _Marks:
     def mark(self, place: _Place, growth: Growth) -> None:
         """Let the tile at `place` grow."""
         self._exact[place] = growth
-        if growth.taller > 1:
-            self._rows[_row_key(place)] = Growth(growth.rows, growth.taller)
+        if growth.row_factor > 1:
+            self._rows[_row_key(place)] = Growth(growth.rows, growth.row_factor)
 
     def find(self, place: _Place, shape: tuple[int, ...]) -> Growth | None:
         """The growth of a tile, if it has any."""
@@ -256,14 +258,14 @@ def _row_key(place: _Place) -> tuple[int, int, int]:
     return serial, box.first_row, box.last_row
 
 
-def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
+def _growth_of_feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
     """Growth, by index, of instructions that write inputs of merged matmuls, last to first."""
     growths: dict[int, Growth] = {}
-    growing_tiles = _Marks()
+    growing_tiles = _GrowingTiles()
     for index in reversed(range(len(program))):
         merger = mergers.get(program.which[index])
         if merger is not None:
-            for place, growth in zip(_inputs(program, index), merger.inputs, strict=False):
+            for place, growth in zip(_input_places(program, index), merger.inputs, strict=False):
                 growing_tiles.mark(place, growth)
             continue
         touched = _sbuf_tiles(program, index)
@@ -277,10 +279,10 @@ def _feeders(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
     return growths
 
 
-def _readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
+def _growth_of_readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
     """Growth, by index, of instructions that read a merged product or a result of such."""
     growth_of: dict[int, Growth] = {}
-    growing_tiles = _Marks()
+    growing_tiles = _GrowingTiles()
     for index in range(len(program)):
         if program.instruction(index).engine is Engine.tensor:
             continue

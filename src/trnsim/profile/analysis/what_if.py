@@ -23,28 +23,28 @@ class Growth(NamedTuple):
 
     Attributes:
         rows: partitions of a tile that grows, or 0 for none.
-        taller: factor by which these partitions increase.
+        row_factor: factor by which these partitions increase.
         columns: length of the last axis of a tile that grows, or 0 for none.
-        wider: factor by which it becomes longer.
+        column_factor: factor by which it becomes longer.
     """
 
     rows: int = 0
-    taller: int = 1
+    row_factor: int = 1
     columns: int = 0
-    wider: int = 1
+    column_factor: int = 1
 
     @property
     def is_none(self) -> bool:
         """True if every tile stays as it is."""
-        return self.taller == self.wider == 1
+        return self.row_factor == self.column_factor == 1
 
     def concerns(self, shape: tuple[int, ...]) -> bool:
         """True if a tile of this shape grows."""
-        is_tall = self.taller > 1 and shape[0] == self.rows
-        return is_tall or (self.wider > 1 and len(shape) > 1 and shape[-1] == self.columns)
+        is_tall = self.row_factor > 1 and shape[0] == self.rows
+        return is_tall or (self.column_factor > 1 and len(shape) > 1 and shape[-1] == self.columns)
 
 
-def scaled(cost: Cost, share: float) -> Cost:
+def scale(cost: Cost, share: float) -> Cost:
     """`share` of a cost: the part of one of several merged instructions."""
     return replace(
         cost,
@@ -54,7 +54,7 @@ def scaled(cost: Cost, share: float) -> Cost:
     )
 
 
-def merged(
+def merge(
     instruction: Instruction, core: NeuronCore, factor: int, axis: str | None
 ) -> EnginePlacement | None:
     """The placement of `factor` instructions merged into one; None where that is illegal.
@@ -62,17 +62,17 @@ def merged(
     The merged instruction's contiguous tiles grow along the free axis; with `axis`, only tiles that
     have it there.
     """
-    wider: dict[str, Any] = {}
+    column_factor: dict[str, Any] = {}
     for name, operand in instruction.operands.items():
         tile = getattr(instruction, name)
         if isinstance(tile, Tile) and (axis is None or operand.axes[-1:] == (axis,)):
             if len(tile.shape) == 1 and tile.memory.is_on_chip:
                 return None
-            wider[name] = _enlarged(tile, 1, factor)
-    return _priced(_with(instruction, wider), core)
+            column_factor[name] = _enlarge(tile, 1, factor)
+    return _legal_placement(_with_changes(instruction, column_factor), core)
 
 
-def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> EnginePlacement | None:
+def grow(instruction: Instruction, core: NeuronCore, growth: Growth) -> EnginePlacement | None:
     """The placement of the instruction on grown tiles; None where that is illegal.
 
     A tile in HBM grows with the one on chip.
@@ -82,13 +82,13 @@ def grown(instruction: Instruction, core: NeuronCore, growth: Growth) -> EngineP
     for name in instruction.operands:
         tile = getattr(instruction, name)
         if isinstance(tile, Tile) and (is_transfer or growth.concerns(tile.shape)):
-            rows = growth.taller if is_transfer or tile.shape[0] == growth.rows else 1
-            columns = growth.wider if is_transfer or tile.shape[-1] == growth.columns else 1
-            changes[name] = _enlarged(tile, rows, columns)
-    return _priced(_with(instruction, changes), core)
+            rows = growth.row_factor if is_transfer or tile.shape[0] == growth.rows else 1
+            columns = growth.column_factor if is_transfer or tile.shape[-1] == growth.columns else 1
+            changes[name] = _enlarge(tile, rows, columns)
+    return _legal_placement(_with_changes(instruction, changes), core)
 
 
-def in_groups(
+def place_in_groups(
     indices: Sequence[int], factor: int, merged: EnginePlacement, *, first: bool
 ) -> dict[int, EnginePlacement]:
     """Placements of instructions where every `factor` of them, in order, become `merged`.
@@ -98,25 +98,25 @@ def in_groups(
     """
     engine, cost = merged
     free_placement = EnginePlacement(
-        engine, replace(scaled(cost, 0.0), latency_s=cost.latency_s if first else 0.0)
+        engine, replace(scale(cost, 0.0), latency_s=cost.latency_s if first else 0.0)
     )
     placements: dict[int, EnginePlacement] = {}
     for start in range(0, len(indices), factor):
         group = indices[start : start + factor]
         placements |= dict.fromkeys(group, free_placement)
         placements[group[0 if first else -1]] = EnginePlacement(
-            engine, scaled(cost, len(group) / factor)
+            engine, scale(cost, len(group) / factor)
         )
     return placements
 
 
-def narrowed(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
+def narrow(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
     """The instruction with bfloat16 in place of float32 in SBUF; None where that is illegal.
 
     Inputs and results are changed where that is legal, else inputs alone.
     """
     in_sbuf = {
-        name: _halved(tile)
+        name: _halve(tile)
         for name in instruction.operands
         if isinstance(tile := getattr(instruction, name), Tile)
         and tile.memory is Memory.SBUF
@@ -124,24 +124,27 @@ def narrowed(instruction: Instruction, core: NeuronCore) -> EnginePlacement | No
     }
     inputs = {n: tile for n, tile in in_sbuf.items() if instruction.operands[n].access == "read"}
     for tiles in (in_sbuf, inputs):
-        if tiles and (placement := _priced(_with(instruction, tiles), core)) is not None:
+        if (
+            tiles
+            and (placement := _legal_placement(_with_changes(instruction, tiles), core)) is not None
+        ):
             return placement
     return None
 
 
-def moved(instruction: Instruction, core: NeuronCore, engine: Engine) -> EnginePlacement | None:
+def move(instruction: Instruction, core: NeuronCore, engine: Engine) -> EnginePlacement | None:
     """The instruction on `engine`; None where it has no such operand or the core refuses it."""
     if not hasattr(instruction, "engine") or engine not in instruction.engines:
         return None
-    return _priced(_with(instruction, {"engine": engine}), core)
+    return _legal_placement(_with_changes(instruction, {"engine": engine}), core)
 
 
-def _with(instruction: Instruction, changes: dict[str, Any]) -> Instruction:
+def _with_changes(instruction: Instruction, changes: dict[str, Any]) -> Instruction:
     changed: Instruction = replace(instruction, **changes)
     return changed
 
 
-def _priced(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
+def _legal_placement(instruction: Instruction, core: NeuronCore) -> EnginePlacement | None:
     try:
         dims = instruction.verify(core)
     except IllegalInstruction:
@@ -149,10 +152,10 @@ def _priced(instruction: Instruction, core: NeuronCore) -> EnginePlacement | Non
     return EnginePlacement(instruction.chosen_engine(core), instruction.price(core, dims))
 
 
-def _enlarged(tile: Tile, taller: int, wider: int) -> Tile:
+def _enlarge(tile: Tile, row_factor: int, column_factor: int) -> Tile:
     *outer, last = tile.shape
-    shape = (*outer, last * wider)
-    shape = (shape[0] * taller, *shape[1:])
+    shape = (*outer, last * column_factor)
+    shape = (shape[0] * row_factor, *shape[1:])
     pattern = AccessPattern.dense(shape, tile.dtype.itemsize)
     nbytes = pattern.elements * tile.dtype.itemsize
     pitch_bytes = nbytes // shape[0] if tile.memory.is_on_chip else shape[-1] * tile.dtype.itemsize
@@ -161,7 +164,7 @@ def _enlarged(tile: Tile, taller: int, wider: int) -> Tile:
     return Tile(storage, tile.dtype, pattern)
 
 
-def _halved(tile: Tile) -> Tile:
+def _halve(tile: Tile) -> Tile:
     bare, pattern = tile.storage, tile.pattern
     storage = Storage(
         bare.memory, bare.nbytes // 2, bare.pitch_bytes // 2, start_partition=bare.start_partition

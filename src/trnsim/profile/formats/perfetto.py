@@ -86,9 +86,9 @@ class Trace:
     """A trace being written, with the interned strings that its packets refer to by number."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._new: list[bytes] = []
-        self._used: dict[int, int] = {}
+        self._interned_ids: dict[tuple[int, str], int] = {}
+        self._new_strings: list[bytes] = []
+        self._track_counts: dict[int, int] = {}
 
     def begin(self) -> bytes:
         """The first packet."""
@@ -97,7 +97,7 @@ class Trace:
     def process(self, process: int, name: str) -> Iterator[bytes]:
         """Process number `process`, to which tracks belong."""
         descriptor = block(_PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name))
-        yield _track(number(_UUID, _base(process)), descriptor)
+        yield _track(number(_UUID, _process_uuid(process)), descriptor)
 
     def tracks(
         self, core: CoreTracks, process: int, number_of_core: int, prefix: str = ""
@@ -107,7 +107,7 @@ class Trace:
         `number_of_core` is its number among all cores of the trace.
         """
         for track in core.tracks:
-            uuid, descriptor = self._child(process, text(_NAME, prefix + track.name))
+            uuid, descriptor = self._new_track(process, text(_NAME, prefix + track.name))
             yield track, TrackPlace(uuid, number_of_core * _INSTRUCTIONS_A_CORE, descriptor)
 
     def counters(
@@ -116,16 +116,16 @@ class Trace:
         """Quantities over time, as tracks of a process."""
         for counter in counters:
             unit = block(_COUNTER, text(_UNIT_NAME, counter.unit))
-            uuid, descriptor = self._child(process, text(_NAME, prefix + counter.name), unit)
+            uuid, descriptor = self._new_track(process, text(_NAME, prefix + counter.name), unit)
             yield descriptor
-            yield from _values(counter, uuid)
+            yield from _counter_packets(counter, uuid)
 
     def slice(
         self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, notes: SliceNotes = _NO_NOTES
     ) -> Iterator[bytes]:
         """Begin and end of an instruction."""
         on_track = number(_TRACK_UUID, place.uuid)
-        name = number(_NAME_IID, self._interned(_EVENT_NAMES, piece.opcode))
+        name = number(_NAME_IID, self._intern(_EVENT_NAMES, piece.opcode))
         # An instruction's flow starts in its slice and ends in those that waited for it.
         flows = [fixed64(_FLOWS, place.first + piece.instruction + 1)]
         flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in notes.flows]
@@ -133,17 +133,17 @@ class Trace:
             flows.append(fixed64(_ENDING_FLOWS, place.first + piece.cause + 1))
         annotations = self._annotations(core, piece, notes)
         event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows)
-        new = block(_INTERNED, *self._new) if self._new else b""
-        self._new.clear()
+        new = block(_INTERNED, *self._new_strings) if self._new_strings else b""
+        self._new_strings.clear()
         flags = number(_FLAGS, _NEEDED)
         yield _packet(number(_TIMESTAMP, piece.start_ns), flags, new, event)
         end = block(_EVENT, number(_TYPE, _END), on_track)
         yield _packet(number(_TIMESTAMP, piece.end_ns), flags, end)
 
-    def _child(self, process: int, *fields: bytes) -> tuple[int, bytes]:
+    def _new_track(self, process: int, *fields: bytes) -> tuple[int, bytes]:
         """A new track of a process: its number and its packet."""
-        base = _base(process)
-        used = self._used[process] = self._used.get(process, 0) + 1
+        base = _process_uuid(process)
+        used = self._track_counts[process] = self._track_counts.get(process, 0) + 1
         uuid = base + used
         return uuid, _track(number(_UUID, uuid), number(_PARENT, base), *fields)
 
@@ -156,43 +156,43 @@ class Trace:
         numbers = {"instruction": piece.instruction, "readable at ns": piece.readable_ns}
         numbers |= notes.numbers
         annotations = [
-            self._annotation(name, number(_A_TEXT_IID, self._interned(_TEXTS, value)))
+            self._annotation(name, number(_A_TEXT_IID, self._intern(_TEXTS, value)))
             for name, value in words.items()
         ]
         annotations += [self._annotation(n, number(_A_INT, value)) for n, value in numbers.items()]
         if piece.line is not None:
-            place = self._place(piece.line.file, piece.line.line)
+            place = self._intern_line(piece.line.file, piece.line.line)
             annotations.append(number(_SOURCE_IID, place))
         return annotations
 
     def _annotation(self, name: str, value: bytes) -> bytes:
-        named = number(_A_NAME_IID, self._interned(_ANNOTATION_NAMES, name))
+        named = number(_A_NAME_IID, self._intern(_ANNOTATION_NAMES, name))
         return block(_ANNOTATION, named, value)
 
-    def _interned(self, kind: int, value: str) -> int:
+    def _intern(self, kind: int, value: str) -> int:
         """The number of an interned string; its first use also writes the string."""
-        interned = self._numbers.get((kind, value))
+        interned = self._interned_ids.get((kind, value))
         if interned is not None:
             return interned
-        iid = self._numbers[kind, value] = len(self._numbers) + 1
-        self._new.append(block(kind, number(_IID, iid), text(_VALUE, value)))
+        iid = self._interned_ids[kind, value] = len(self._interned_ids) + 1
+        self._new_strings.append(block(kind, number(_IID, iid), text(_VALUE, value)))
         return iid
 
-    def _place(self, file: str, line: int) -> int:
+    def _intern_line(self, file: str, line: int) -> int:
         key = (_SOURCES, f"{file}:{line}")
-        if key not in self._numbers:
-            iid = self._numbers[key] = len(self._numbers) + 1
+        if key not in self._interned_ids:
+            iid = self._interned_ids[key] = len(self._interned_ids) + 1
             where = (number(_IID, iid), text(_FILE, file), number(_LINE, line))
-            self._new.append(block(_SOURCES, *where))
-        return self._numbers[key]
+            self._new_strings.append(block(_SOURCES, *where))
+        return self._interned_ids[key]
 
 
-def _base(process: int) -> int:
+def _process_uuid(process: int) -> int:
     """The number of a process's own track."""
     return (process + 1) * _TRACKS_A_PROCESS
 
 
-def _values(counter: Counter, uuid: int) -> Iterator[bytes]:
+def _counter_packets(counter: Counter, uuid: int) -> Iterator[bytes]:
     on_track = number(_TYPE, _COUNT) + number(_TRACK_UUID, uuid)
     for time_ns, value in zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True):
         event = block(_EVENT, on_track, double(_COUNTER_VALUE, value))

@@ -128,7 +128,7 @@ class _Work:
         """Time in which at least one of the chosen instructions occupies its engine."""
         return union(self.spans.start_s[chosen], self.spans.busy_until_s[chosen]).total_s
 
-    def lasted_s(self, chosen: npt.NDArray[np.bool_]) -> float:
+    def total_duration_s(self, chosen: npt.NDArray[np.bool_]) -> float:
         """Durations of the chosen instructions, added up."""
         return float((self.spans.end_s - self.spans.start_s)[chosen].sum())
 
@@ -141,7 +141,7 @@ def _percent(part: float, total: float) -> float:
     return _PERCENT * part / total if total else 0.0
 
 
-def _times(work: _Work) -> _Section:
+def _time_figures(work: _Work) -> _Section:
     spans = work.spans
     all_instructions = np.ones(len(spans.start_s), np.bool_)
     executed_s = float(spans.end_s.max() - spans.start_s.min()) if len(all_instructions) else 0.0
@@ -165,7 +165,7 @@ def _times(work: _Work) -> _Section:
     return figures, {}
 
 
-def _flops(work: _Work) -> _Section:
+def _flop_figures(work: _Work) -> _Section:
     totals = work.totals
     ratio = peak_flop_per_s(work.core) / hbm_stack_bytes_per_s(work.core)
     figures: Values = {
@@ -189,7 +189,7 @@ def _flops(work: _Work) -> _Section:
     return figures | dict(zip(intensities, (intensity, best, best), strict=True)), {}
 
 
-def _utilisation(work: _Work) -> _Section:
+def _utilisation_figures(work: _Work) -> _Section:
     available = peak_flop_per_s(work.core) * work.total_s
     mfu = _percent(work.model_flops, available)
     figures: Values = {
@@ -203,7 +203,7 @@ def _utilisation(work: _Work) -> _Section:
     return figures, {}
 
 
-def _memory(work: _Work) -> _Section:
+def _memory_figures(work: _Work) -> _Section:
     totals = work.totals
     in_hbm = [use for use in work.program.uses.values() if use.memory is Memory.HBM]
     spills = [use for use in in_hbm if use.is_spill]
@@ -230,7 +230,7 @@ def _memory(work: _Work) -> _Section:
     return figures, {}
 
 
-def _transfers(work: _Work) -> _Section:
+def _transfer_figures(work: _Work) -> _Section:
     moved = transfers(work.timeline)
     lengths_s = moved.end_s - moved.start_s
     active_s = union(moved.start_s, moved.end_s).total_s
@@ -281,23 +281,23 @@ def _dma_by_type(work: _Work) -> _Section:
     return {}, dict.fromkeys(figures, reason)
 
 
-def _collectives(work: _Work) -> _Section:
+def _collective_figures(work: _Work) -> _Section:
     chosen = work.engine_of == Engine.collective.value
     names = ("cc_op_time", "cc_op_active_time", "cc_op_active_time_percent", "cc_op_count")
     if not chosen.any():
         return {}, dict.fromkeys(names, _NO_COLLECTIVES)
     active_s = work.active_s(chosen)
-    figures = (work.lasted_s(chosen), active_s, work.percent(active_s), int(chosen.sum()))
+    figures = (work.total_duration_s(chosen), active_s, work.percent(active_s), int(chosen.sum()))
     return dict(zip(names, figures, strict=True)), {}
 
 
-def _engines(work: _Work) -> _Section:
+def _engine_figures(work: _Work) -> _Section:
     figures: Values = {}
     for engine in _INSTRUCTION_ENGINES:
         chosen = work.engine_of == engine.value
         prefix, active_s = f"{engine.name}_engine", work.active_s(chosen)
         figures |= {
-            f"{prefix}_instruction_time": work.lasted_s(chosen),
+            f"{prefix}_instruction_time": work.total_duration_s(chosen),
             f"{prefix}_active_time": active_s,
             f"{prefix}_active_time_percent": work.percent(active_s),
             f"{prefix}_instruction_count": int(chosen.sum()),
@@ -308,7 +308,7 @@ def _engines(work: _Work) -> _Section:
     )
     activates = activates[work.spans.which]
     figures |= {
-        "activate_instruction_time": work.lasted_s(activates),
+        "activate_instruction_time": work.total_duration_s(activates),
         "activate_instruction_count": int(activates.sum()),
         "matmul_instruction_count": work.totals.of("matmuls"),
     }
@@ -316,5 +316,14 @@ def _engines(work: _Work) -> _Section:
 
 
 _SECTION_MEASURES: Final = (
-    *(_times, _flops, _utilisation, _memory, _transfers, _dma_by_type, _collectives, _engines),
+    *(
+        _time_figures,
+        _flop_figures,
+        _utilisation_figures,
+        _memory_figures,
+        _transfer_figures,
+        _dma_by_type,
+        _collective_figures,
+        _engine_figures,
+    ),
 )

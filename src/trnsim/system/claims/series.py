@@ -41,7 +41,9 @@ def _share(ours: Amount, theirs: Amount) -> Amount:
 COMPARED: Final = {"gain": _gain, "less_than": less_than, "share": _share}
 
 
-def _cost(rows: RowReader, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Amount, Amount]:
+def _usd_of_equal_work(
+    rows: RowReader, pair: Pair, ours: Amount, theirs: Amount
+) -> tuple[Amount, Amount]:
     """USD for equal work on both sides."""
     mine = rows.usd(pair.ours) / ours
     if pair.is_mixed:
@@ -49,19 +51,19 @@ def _cost(rows: RowReader, pair: Pair, ours: Amount, theirs: Amount) -> tuple[Am
     return mine, rows.usd(pair.theirs) / theirs
 
 
-def _of_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
+def _compare_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
     """The claimed comparison, of USD per peak FLOP."""
     peaks = [
         rows.instance_peak(price.instance, dtype)
         for price, dtype in zip((pair.ours, pair.theirs), dtypes, strict=True)
     ]
-    return COMPARED[compare](*_cost(rows, pair, *peaks))
+    return COMPARED[compare](*_usd_of_equal_work(rows, pair, *peaks))
 
 
-def _per_peak(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> BasisOrGap:
+def _peak_basis(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> BasisOrGap:
     """Comparison of peak per USD, as a stand-in for work per USD."""
     text = f"peak {dtypes[1].upper()} per USD, {pair.text}"
-    compute = partial(_of_peaks, rows, pair, dtypes, compare)
+    compute = partial(_compare_peaks, rows, pair, dtypes, compare)
     return stand_in(text, compute, caveats=pair.caveats)
 
 
@@ -76,9 +78,9 @@ def peaks(
     """Peak per USD at every dated price of theirs, those of the documents' day first."""
     pairs = [list(rows.pairs(ours, name, [kind])) for kind in kinds for name in theirs]
     for dtype in dtypes:
-        yield from (_per_peak(rows, dated[0], dtype, compare) for dated in pairs if dated)
+        yield from (_peak_basis(rows, dated[0], dtype, compare) for dated in pairs if dated)
     for dated in pairs:
-        yield from (_per_peak(rows, pair, dtypes[0], compare) for pair in dated[1:])
+        yield from (_peak_basis(rows, pair, dtypes[0], compare) for pair in dated[1:])
 
 
 def mixed_peaks(
@@ -86,7 +88,7 @@ def mixed_peaks(
 ) -> Iterator[BasisOrGap]:
     """Peak per USD at prices of two kinds of purchase."""
     for pair in rows.pairs(ours, theirs, [kind], [their_kind]):
-        yield _per_peak(rows, pair, _BF16_PEAKS, compare)
+        yield _peak_basis(rows, pair, _BF16_PEAKS, compare)
 
 
 def workload_names(of: str = "") -> list[str]:
@@ -105,20 +107,20 @@ def workloads(
     names = workload_names(of)
 
     def costs(name: str) -> tuple[Amount, Amount]:
-        return _cost(rows, pair, rate(rows, name, ours), rate(rows, name, theirs))
+        return _usd_of_equal_work(rows, pair, rate(rows, name, ours), rate(rows, name, theirs))
 
-    def of_one(name: str) -> Amount:
+    def compare_workload(name: str) -> Amount:
         return COMPARED[compare](*costs(name))
 
-    def of_all() -> Amount:
+    def compare_mean() -> Amount:
         mean = geometric_mean([mine / reference for mine, reference in map(costs, names)])
         return COMPARED[compare](mean, Amount(1.0))
 
     if len(names) > 1:
         text = f"{len(names)} workloads, geometric mean, {pair.text}"
-        yield figure(text, of_all, caveats=pair.caveats)
+        yield figure(text, compare_mean, caveats=pair.caveats)
     for name in names:
-        yield figure(f"{name}, {pair.text}", partial(of_one, name), caveats=pair.caveats)
+        yield figure(f"{name}, {pair.text}", partial(compare_workload, name), caveats=pair.caveats)
 
 
 def workload_rates(rows: RowReader, ours: str, theirs: str, of: str) -> Iterator[BasisOrGap]:
@@ -201,7 +203,7 @@ def peak_prices(
     """Per cent by which a peak FLOP costs less, at every price of one kind of purchase."""
     pairs = [pair for kind in kinds for pair in rows.pairs(ours, theirs, [kind])]
     for pair in pairs:
-        compute = partial(_of_peaks, rows, pair, dtypes, "less_than")
+        compute = partial(_compare_peaks, rows, pair, dtypes, "less_than")
         yield figure(f"{pair.text}, {text}", compute, caveats=pair.caveats)
     if not pairs:
         yield or_missing

@@ -71,21 +71,21 @@ class ClaimBasis:
     @property
     def rows(self) -> tuple[str, ...]:
         """Keys of the catalogue's rows that it cites."""
-        return _each(origin.row for origin in self.origins)
+        return _distinct(origin.row for origin in self.origins)
 
     @property
     def days(self) -> tuple[str, ...]:
         """Days of its prices if it has any, else of all its inputs."""
-        prices = _each(origin.day for origin in self.origins if origin.kind is Grade.PRICE)
-        return prices or _each(origin.day for origin in self.origins)
+        prices = _distinct(origin.day for origin in self.origins if origin.kind is Grade.PRICE)
+        return prices or _distinct(origin.day for origin in self.origins)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Documents and models of its inputs."""
-        return _each(origin.source for origin in self.origins)
+        return _distinct(origin.source for origin in self.origins)
 
 
-def _each(words: Iterable[str]) -> tuple[str, ...]:
+def _distinct(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word))
 
 
@@ -173,12 +173,12 @@ class Claim:
     @property
     def sources(self) -> tuple[str, ...]:
         """Documents and models of all its figures."""
-        return _each(source for basis in figures_of(self) for source in basis.sources)
+        return _distinct(source for basis in figures_of(self) for source in basis.sources)
 
     @property
     def rows(self) -> tuple[str, ...]:
         """Keys of the catalogue's rows that it cites."""
-        return _each(row for basis in figures_of(self) for row in basis.rows)
+        return _distinct(row for basis in figures_of(self) for row in basis.rows)
 
 
 Computation = Callable[[], Amount | Word]
@@ -222,7 +222,7 @@ def quantity(
     """A part that claims one number, a text, or a range of two numbers."""
     low, high = (claimed, claimed) if isinstance(claimed, int | float | str) else claimed
     bases = tuple(basis for basis in figures if isinstance(basis, ClaimBasis))
-    missing = _each(name for name in figures if isinstance(name, str))
+    missing = _distinct(name for name in figures if isinstance(name, str))
     return ClaimPart(name, low, high, unit, bases, missing, is_varied)
 
 

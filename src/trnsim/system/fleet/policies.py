@@ -25,7 +25,8 @@ def separate(scenario: Scenario) -> FleetPlan:
     left = scenario.blocks - int(wanted.sum())
     levels = _widen(scenario.jobs, _waiting_levels(scenario.jobs), left)
     jobs = tuple(
-        np.repeat(row[None, :], scenario.hours, axis=0) for row in _counts(scenario.jobs, levels)
+        np.repeat(row[None, :], scenario.hours, axis=0)
+        for row in _level_counts(scenario.jobs, levels)
     )
     return FleetPlan("separate", np.repeat(wanted, scenario.hours, axis=0), jobs)
 
@@ -43,7 +44,7 @@ def threshold(scenario: Scenario) -> FleetPlan:
     for blocks in free.tolist():
         levels = _narrow(scenario.jobs, levels, blocks)
         levels = _widen(scenario.jobs, levels, blocks)
-        rows.append(_counts(scenario.jobs, levels))
+        rows.append(_level_counts(scenario.jobs, levels))
     jobs = tuple(np.stack([row[at] for row in rows]) for at in range(len(scenario.jobs)))
     return FleetPlan("threshold", services, jobs)
 
@@ -65,7 +66,7 @@ def _waiting_levels(jobs: Sequence[JobKind]) -> _Levels:
     return [[0] * job.count for job in jobs]
 
 
-def _counts(jobs: Sequence[JobKind], levels: _Levels) -> list[Counts]:
+def _level_counts(jobs: Sequence[JobKind], levels: _Levels) -> list[Counts]:
     return [
         np.bincount(own, minlength=len(job.levels)).astype(np.int64)
         for job, own in zip(jobs, levels, strict=True)

@@ -61,7 +61,7 @@ def values(scenario: Scenario, results: dict[str, PolicyResult], seed: int) -> d
             }
             for job in scenario.jobs
         ],
-        "hours": [scenario.local(hour).isoformat() for hour in range(scenario.hours)],
+        "hours": [scenario.local_time(hour).isoformat() for hour in range(scenario.hours)],
         "demand": {
             service.name: {
                 name: _hourly(getattr(service.curve, name)) for name in ("p10", "p50", "p90")

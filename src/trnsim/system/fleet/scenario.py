@@ -227,13 +227,14 @@ class Scenario:
         """The mean part of a service's blocks that start again after a failure."""
         return min(service.start_s * self.block_chips / self.fleet.chip_mtbf_s, 1.0)
 
-    def local(self, hour: int) -> datetime:
+    def local_time(self, hour: int) -> datetime:
         """Local time of an hour."""
         elapsed = self.start.timestamp() + hour * HOUR_S
         return datetime.fromtimestamp(elapsed, tz=self.start.tzinfo)
 
 
 _SPARES_CERTAINTY: Final = 0.9
+"""Probability with which spares suffice."""
 _LEAST_NORMAL_MEAN: Final = 500.0
 """Mean above which the distribution is nearly normal, and its first term underflows."""
 
@@ -245,7 +246,7 @@ def spares_for(ultraservers: int, repaired: float) -> int:
 
     Args:
         ultraservers: number of UltraServers.
-        repaired: the mean part of them under repair.
+        repaired: the mean part of them that is under repair.
     """
     mean = ultraservers * repaired
     if mean >= ultraservers:

@@ -76,9 +76,11 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> Fle
     )
     requests, missed, useful = [], [], np.zeros(conditions.draws)
     for at, service in enumerate(scenario.services):
-        can = _capacity(scenario, service, plan.services[:, at], lost[at], generator)
+        capacity_per_s = _capacity_per_s(
+            scenario, service, plan.services[:, at], lost[at], generator
+        )
         demand = conditions.demand[at]
-        late = np.maximum(demand - can, 0.0) * STEP_S
+        late = np.maximum(demand - capacity_per_s, 0.0) * STEP_S
         requests.append(_by_hour(demand * STEP_S))
         missed.append(_by_hour(late))
         served = requests[-1] - missed[-1]
@@ -86,7 +88,9 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> Fle
         useful += replica_hours * service.replica_chips
     tokens = []
     for at in range(len(scenario.jobs)):
-        trained, hours = _training(scenario, plan, at, lost[len(scenario.services) + at], generator)
+        trained, hours = _trained_tokens(
+            scenario, plan, at, lost[len(scenario.services) + at], generator
+        )
         tokens.append(_by_hour(trained))
         useful += hours
     return _outcome(scenario, plan, (requests, missed, tokens), useful)
@@ -116,7 +120,7 @@ def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: Conditions) 
     return [failed[at] for at in range(blocks.shape[1])]
 
 
-def _capacity(
+def _capacity_per_s(
     scenario: Scenario,
     service: Service,
     blocks: Counts,
@@ -130,18 +134,20 @@ def _capacity(
     serving = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
     late = ready_steps(scenario, service)
     serving[1:, :late] = np.minimum(serving[1:, :late], blocks[:-1, None])
-    there = np.maximum(serving.reshape(-1) - failed, 0.0)
+    serving_blocks = np.maximum(serving.reshape(-1) - failed, 0.0)
     block_rate = scenario.block_chips / service.replica_chips * service.requests_per_s
     if generator is None:
-        return there * scenario.block_requests_per_s(service)
+        return serving_blocks * scenario.block_requests_per_s(service)
     failures = generator.poisson(
-        there * (scenario.block_chips * STEP_S / scenario.fleet.chip_mtbf_s)
+        serving_blocks * (scenario.block_chips * STEP_S / scenario.fleet.chip_mtbf_s)
     )
-    capacity: Array = block_rate * np.maximum(there - failures * (service.start_s / STEP_S), 0.0)
+    capacity: Array = block_rate * np.maximum(
+        serving_blocks - failures * (service.start_s / STEP_S), 0.0
+    )
     return capacity
 
 
-def _training(
+def _trained_tokens(
     scenario: Scenario,
     plan: FleetPlan,
     at: int,
@@ -159,7 +165,7 @@ def _training(
     stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
     changed = level_changes(counts)
 
-    def running(amounts: Array) -> Array:
+    def sum_running(amounts: Array) -> Array:
         """A sum over jobs by step ``[1, steps]``, without those that are changing width."""
         by_hour = (counts @ amounts)[:, None] - (changed @ amounts)[:, None] * stopped
         by_step: Array = by_hour.reshape(1, -1)
@@ -169,7 +175,9 @@ def _training(
     part = 1.0 - np.minimum(failed * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
     if generator is not None:
         part = part + _deviation(scenario, plan, at, part.shape, generator)
-    return running(rates) * part * STEP_S, (running(useful_chips) * part).sum(axis=1) / HOUR_STEPS
+    return sum_running(rates) * part * STEP_S, (sum_running(useful_chips) * part).sum(
+        axis=1
+    ) / HOUR_STEPS
 
 
 def _step_blocks(job: JobKind) -> int:

@@ -138,7 +138,7 @@ class Engine:
         return int(np.searchsorted(totals, tokens)) + 1
 
 
-def near(count: int) -> int:
+def rounded_count(count: int) -> int:
     """`count` rounded to four significant bits: at most a sixteenth off, without bias.
 
     Steps that mix prompts and decodes have too many shapes to estimate each.
@@ -159,6 +159,8 @@ def powers_of_two(first: int, last: int) -> tuple[int, ...]:
 
 def checked_buckets(name: str, sizes: Sequence[int], last: int, held: str) -> tuple[int, ...]:
     """`sizes` as compiled sizes, the largest of which has to hold `last`.
+
+    `name` is the option that errors cite, `held` is the thing of that size, in words.
 
     Raises:
         BadInput: they do not ascend from 1, or the largest does not hold `last`.

@@ -153,10 +153,10 @@ class Synthetic:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check("--num-prompts", self.count, 1)
-        _check("--concurrency", self.concurrency, 0)
-        _check("--prefix-len", self.prefix_tokens, 0)
-        _check("--num-prefixes", self.prefixes, 1)
+        _check_least("--num-prompts", self.count, 1)
+        _check_least("--concurrency", self.concurrency, 0)
+        _check_least("--prefix-len", self.prefix_tokens, 0)
+        _check_least("--num-prefixes", self.prefixes, 1)
         if bool(self.concurrency) == bool(self.rate_per_s):
             which = "both" if self.concurrency else "neither"
             raise BadInput(
@@ -196,7 +196,7 @@ class Synthetic:
             )
         outputs = self.outputs.draw(self.count, streams["outputs"], room - 1)
         inputs = np.minimum(self.inputs.draw(self.count, streams["inputs"], room), room - outputs)
-        arrivals = self._arrivals(streams["arrivals"])
+        arrivals = self._arrivals_s(streams["arrivals"])
         chosen = streams["prefixes"].integers(0, self.prefixes, self.count)
         return tuple(
             Request(
@@ -210,7 +210,7 @@ class Synthetic:
             for place in range(self.count)
         )
 
-    def _arrivals(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def _arrivals_s(self, generator: np.random.Generator) -> NDArray[np.float64]:
         if not self.rate_per_s:
             places = np.minimum(np.arange(self.count), self.concurrency)
             return places / self.concurrency * self.ramp_s
@@ -218,7 +218,7 @@ class Synthetic:
         return np.cumsum(between) / self.rate_per_s
 
 
-def _check(name: str, value: int, least: int) -> None:
+def _check_least(name: str, value: int, least: int) -> None:
     """Refuse a number below `least`.
 
     Raises:
@@ -233,7 +233,7 @@ def is_closed(load: Load) -> bool:
     return any(request.after is not None for request in load)
 
 
-def part(load: Load, count: int, most: int) -> tuple[Load, int]:
+def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
     """One of `count` replicas' share of the beginning of a load, and the number of equal shares.
 
     Of an open load every `count`-th request, as round robin gives it; of a closed one every
@@ -265,16 +265,16 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
     Poisson process drawn by `seed`. Of these, each `every`-th is returned, the first among them.
     """
     count = len(load)
-    times = -(-least // count)
+    repeats = -(-least // count)
     arrivals = np.array([request.arrival_s for request in load])
     if is_closed(load) or not arrivals[-1] > arrivals[0]:
         generator = np.random.default_rng([seed, len(_RANDOM_STREAMS)])
-        moments = np.cumsum(generator.standard_exponential(count * times)) / rate_per_s
+        arrivals_s = np.cumsum(generator.standard_exponential(count * repeats)) / rate_per_s
     else:
         span_s = count / rate_per_s
         scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
-        moments = np.concatenate([scaled + turn * span_s for turn in range(times)])
-    picks = zip(range(0, len(moments), every), moments[::every].tolist(), strict=True)
+        arrivals_s = np.concatenate([scaled + turn * span_s for turn in range(repeats)])
+    picks = zip(range(0, len(arrivals_s), every), arrivals_s[::every].tolist(), strict=True)
     # Not `replace`, which takes five times as long: a search asks for many thousands.
     return tuple(
         Request(moment, like.input_tokens, like.output_tokens, like.prefix, like.prefix_tokens)

@@ -96,7 +96,7 @@ def plan(
     options = replace(options, max_model_len=longest)
     looking = Search(model, machine, options, demand, requests, slo, times)
     trial = looking.best()
-    fewer = looking.fewer(trial)
+    fewer = looking.smaller_split(trial)
     load, trial, shown = _shown(demand, requests, slo, trial)
     if measured is not None:
         passed = f"prefill and decode of {trial.deployment.engine.max_num_seqs} sequences at most"

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, deque
 from heapq import heappop, heappush
 
 from trnsim.errors import InternalError
-from trnsim.system.serve.engine import GRANULE, Engine, Role, StepCosts, near
+from trnsim.system.serve.engine import GRANULE, Engine, Role, StepCosts, rounded_count
 from trnsim.system.serve.load import Request
 
 
@@ -63,14 +63,14 @@ class PrefixCache:
     """
 
     def __init__(self, block_tokens: int) -> None:
-        self._block = block_tokens
+        self._block_size = block_tokens
         self._entries: OrderedDict[str, list[int]] = OrderedDict()
         self.tokens = 0
 
     def _prefix_tokens(self, sequence: Sequence) -> int:
         """Tokens in full blocks of a prefix; at least one token of a prompt is computed."""
         most = min(sequence.request.prefix_tokens, sequence.prompt - 1)
-        return most // self._block * self._block
+        return most // self._block_size * self._block_size
 
     def take(self, sequence: Sequence) -> int:
         """Take the cached prefix of a sequence into use; return its tokens."""
@@ -136,17 +136,17 @@ class Replica:
         self.waiting: deque[Sequence] = deque()
         self._filling: list[Sequence] = []
         self._running: dict[int, Sequence] = {}
-        self._ends: list[tuple[int, int, Sequence]] = []
-        self._longest: list[tuple[float, int, Sequence]] = []
+        self._ends_heap: list[tuple[int, int, Sequence]] = []
+        self._longest_heap: list[tuple[float, int, Sequence]] = []
         self._cache = PrefixCache(engine.block_tokens)
-        self._bases = 0.0
-        self._shared = 0
+        self._base_tokens = 0.0
+        self._shared_tokens = 0
         self._steps = 0
         self._growth = engine.growth
         self._action: tuple[str, float, float, int] | None = None
         self._chunks: list[tuple[Sequence, int]] = []
-        self._joined: list[Sequence] = []
-        self._last = (0, 0)
+        self._joined_sequences: list[Sequence] = []
+        self._last_step = (0, 0)
         self.busy_s = 0.0
         self.outstanding = 0
         self.decodes: Counter[tuple[int, int]] = Counter()
@@ -186,7 +186,7 @@ class Replica:
         if self._action is None or not self.waiting or not self._has_place(0):
             return None
         kind, start_s, duration_s, count = self._action
-        if kind != "decode" or not self._fits(self.waiting[0]):
+        if kind != "decode" or not self._has_blocks_for(self.waiting[0]):
             return None
         steps = max(math.ceil((now_s - start_s) / duration_s), 1)
         if steps >= count:
@@ -202,14 +202,14 @@ class Replica:
         kind, start_s, duration_s, count = self._action
         self._action = None
         self.busy_s += count * duration_s
-        first = [(sequence, start_s + duration_s) for sequence in self._joined]
-        self._joined = []
+        first = [(sequence, start_s + duration_s) for sequence in self._joined_sequences]
+        self._joined_sequences = []
         ended: list[Sequence] = []
         if self._running and (kind == "decode" or self.engine.is_mixing):
             self._steps += count
             ended = self._ended_sequences()
         if kind == "fill":
-            first += [(sequence, now_s) for sequence in self._whole_prompts(ended)]
+            first += [(sequence, now_s) for sequence in self._finish_prompts(ended)]
         for sequence in ended:
             self.outstanding -= sequence.request.tokens
         return first, ended
@@ -219,16 +219,18 @@ class Replica:
     def _admit(self) -> list[Sequence]:
         """Begin waiting sequences while there is a place and memory for them."""
         begun: list[Sequence] = []
-        while self.waiting and self._has_place(len(begun)) and self._fits(self.waiting[0]):
+        while (
+            self.waiting and self._has_place(len(begun)) and self._has_blocks_for(self.waiting[0])
+        ):
             sequence = self.waiting.popleft()
             if self.engine.role is Role.DECODE:
                 self._join(sequence)
-                self._joined.append(sequence)
+                self._joined_sequences.append(sequence)
                 begun.append(sequence)
                 continue
             if self.engine.has_prefix_cache:
                 sequence.filled = self._cache.take(sequence)
-                self._shared += sequence.filled
+                self._shared_tokens += sequence.filled
                 self.cached_tokens += sequence.filled
             self._filling.append(sequence)
             begun.append(sequence)
@@ -242,10 +244,13 @@ class Replica:
             return True
         if engine.is_compiled:
             return begun < engine.prompts_at_once and self._fits_in_step()
-        return sum(sequence.prompt - sequence.filled for sequence in self._filling) < self._budget
+        return (
+            sum(sequence.prompt - sequence.filled for sequence in self._filling)
+            < self._prompt_budget
+        )
 
     @property
-    def _budget(self) -> int:
+    def _prompt_budget(self) -> int:
         """Tokens of a dynamic step that are left for prompts."""
         engine = self.engine
         if not engine.is_chunked:
@@ -286,7 +291,7 @@ class Replica:
     def _fill_dynamic(self) -> float:
         """Seconds of one step: a token of each running sequence, and chunks of prompts."""
         engine = self.engine
-        budget = max(self._budget, 1)
+        budget = max(self._prompt_budget, 1)
         self._chunks = []
         for sequence in self._filling:
             tokens = min(sequence.prompt - sequence.filled, budget)
@@ -295,18 +300,18 @@ class Replica:
             self._chunks.append((sequence, tokens))
             budget -= tokens
         count = len(self._chunks)
-        tokens = near(-(-sum(tokens for _, tokens in self._chunks) // count))
-        past = near(sum(sequence.filled for sequence, _ in self._chunks) // count)
+        tokens = rounded_count(-(-sum(tokens for _, tokens in self._chunks) // count))
+        past = rounded_count(sum(sequence.filled for sequence, _ in self._chunks) // count)
         if not (engine.is_mixing and self._running):
             self.prefills[count, tokens, past] += 1
             return self._costs.prefill(count, tokens, past)
         self._make_room(1)
-        batch, length = len(self._running), self._length()
+        batch, length = len(self._running), self._estimated_length()
         self.sequence_steps += batch
         self.decodes[batch, length] += 1
-        return self._costs.mixed(count, tokens, past, near(batch), near(length))
+        return self._costs.mixed(count, tokens, past, rounded_count(batch), rounded_count(length))
 
-    def _whole_prompts(self, ended: list[Sequence]) -> list[Sequence]:
+    def _finish_prompts(self, ended: list[Sequence]) -> list[Sequence]:
         """Mark the chunks of a step as computed; return the finished prompts."""
         first: list[Sequence] = []
         for sequence, tokens in self._chunks:
@@ -317,7 +322,7 @@ class Replica:
             if self.engine.has_prefix_cache:
                 before = sequence.shared
                 self._cache.keep(sequence, self._room_for_cache())
-                self._shared += sequence.shared - before
+                self._shared_tokens += sequence.shared - before
             first.append(sequence)
             if sequence.steps and self.engine.role is Role.BOTH:
                 self._join(sequence)
@@ -343,28 +348,28 @@ class Replica:
         sequence.ends = self._steps + sequence.steps
         sequence.is_running = True
         self._running[sequence.place] = sequence
-        self._bases += sequence.base
-        heappush(self._ends, (sequence.ends, sequence.place, sequence))
+        self._base_tokens += sequence.base
+        heappush(self._ends_heap, (sequence.ends, sequence.place, sequence))
         if self.engine.is_compiled:
-            heappush(self._longest, (-sequence.base, sequence.place, sequence))
+            heappush(self._longest_heap, (-sequence.base, sequence.place, sequence))
 
     def _leave(self, sequence: Sequence) -> None:
         """Remove a sequence from those that decode."""
         sequence.is_running = False
-        self._bases -= sequence.base
+        self._base_tokens -= sequence.base
         del self._running[sequence.place]
         if not self._running:
-            self._bases = 0.0
+            self._base_tokens = 0.0
         self._release(sequence)
 
     def _release(self, sequence: Sequence) -> None:
-        self._shared -= sequence.shared
+        self._shared_tokens -= sequence.shared
         self._cache.release(sequence)
 
     def _ended_sequences(self) -> list[Sequence]:
         """Remove and return the sequences whose last step is done."""
         ended: list[Sequence] = []
-        heap = self._ends
+        heap = self._ends_heap
         while heap and (heap[0][0] <= self._steps or not _is_live(heap[0])):
             entry = heappop(heap)
             if _is_live(entry):
@@ -374,7 +379,7 @@ class Replica:
 
     def _steps_at_once(self) -> int:
         """Number of the next decode steps that are all alike."""
-        heap = self._ends
+        heap = self._ends_heap
         while not _is_live(heap[0]):
             heappop(heap)
         count = heap[0][0] - self._steps
@@ -383,47 +388,47 @@ class Replica:
             room = self.engine.bucket(longest) - longest
             return min(count, max(int(room / self._growth) + 1, 1))
         count = min(count, self._make_room(count))
-        mean = self._mean()
+        mean = self._mean_tokens()
         return min(
             count, max(math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._growth), 1)
         )
 
     def _longest_keys(self) -> float:
         """Keys that the longest sequence attends to in the next step."""
-        heap = self._longest
+        heap = self._longest_heap
         while not heap[0][2].is_running or -heap[0][0] != heap[0][2].base:
             heappop(heap)
         return self._growth * self._steps - heap[0][0] + 1 + self.engine.draft_tokens
 
-    def _mean(self) -> float:
-        return self._bases / len(self._running) + self._growth * self._steps
+    def _mean_tokens(self) -> float:
+        return self._base_tokens / len(self._running) + self._growth * self._steps
 
-    def _length(self) -> int:
+    def _estimated_length(self) -> int:
         """The length for which a decode step is estimated."""
         if self.engine.is_compiled:
             return self.engine.bucket(self._longest_keys())
-        middle = int(self._mean() // GRANULE) * GRANULE + GRANULE // 2
+        middle = int(self._mean_tokens() // GRANULE) * GRANULE + GRANULE // 2
         return min(middle, self.engine.max_model_len)
 
     def _decode_s(self, count: int) -> float:
         live = len(self._running)
         batch = self.engine.batch(live) if self.engine.is_compiled else live
-        self._last = (batch, self._length())
+        self._last_step = (batch, self._estimated_length())
         self._count_decodes(count)
-        return self._costs.decode(*self._last)
+        return self._costs.decode(*self._last_step)
 
     def _count_decodes(self, count: int) -> None:
         """Count `count` more steps like the last; fewer if negative."""
-        self.decodes[self._last] += count
+        self.decodes[self._last_step] += count
         self.sequence_steps += count * len(self._running)
 
     # Memory.
 
-    def _tokens(self) -> float:
+    def _tokens_in_blocks(self) -> float:
         """Tokens in blocks: of running sequences, of prompts that have begun, of prefixes."""
-        running = self._bases + self._growth * self._steps * len(self._running)
+        running = self._base_tokens + self._growth * self._steps * len(self._running)
         filling = sum(sequence.prompt for sequence in self._filling)
-        return running + filling - self._shared + self._cache.tokens
+        return running + filling - self._shared_tokens + self._cache.tokens
 
     def _used_blocks(self, steps: int) -> int:
         """Exact number of blocks in use after `steps` more steps."""
@@ -436,14 +441,14 @@ class Replica:
         filling = sum(-(-tokens // block) for tokens in prompts)
         return running + filling + self._cache.tokens // block
 
-    def _fits(self, sequence: Sequence) -> bool:
+    def _has_blocks_for(self, sequence: Sequence) -> bool:
         """True if there are blocks for its prompt, after unused prefixes are evicted."""
         engine = self.engine
         if engine.is_compiled:
             return True  # each of `max_num_seqs` has its own
         block, tokens = engine.block_tokens, sequence.prompt + 1
         count = len(self._running) + len(self._filling) + 1
-        if (self._tokens() + tokens) / block + count <= engine.blocks:
+        if (self._tokens_in_blocks() + tokens) / block + count <= engine.blocks:
             return True
         over = self._used_blocks(0) + -(-tokens // block) - engine.blocks
         return over <= 0 or self._cache.evict(over * block)
@@ -454,7 +459,7 @@ class Replica:
         while True:
             live = len(self._running)
             others = live + len(self._filling)
-            free = (engine.blocks - others) * engine.block_tokens - self._tokens()
+            free = (engine.blocks - others) * engine.block_tokens - self._tokens_in_blocks()
             sure = int(free / (live * self._growth))
             if sure >= 1:
                 return min(count, sure)

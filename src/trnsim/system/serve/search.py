@@ -12,7 +12,7 @@ from trnsim.estimate.times import LayerTimes
 from trnsim.place.machine import Machine
 from trnsim.system.serve.demand import Demand, Slo, request_s
 from trnsim.system.serve.figures import RunFigures, run_once
-from trnsim.system.serve.load import Load, at_rate, is_closed, part
+from trnsim.system.serve.load import Load, at_rate, is_closed, share_of_load
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
     Deployment,
@@ -127,7 +127,7 @@ class Search:
         """
         fitting: list[Deployment] = []
         refused: EmulatorError | None = None
-        for options in self._choices():
+        for options in self._open_options():
             try:
                 fitting.append(deploy(self.model, self.machine, options, self.times))
             except (BadInput, OutOfMemory) as error:
@@ -136,7 +136,7 @@ class Search:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
         return fitting
 
-    def fewer(self, trial: Trial) -> SmallerSplit | None:
+    def smaller_split(self, trial: Trial) -> SmallerSplit | None:
         """The fewest tensor ranks, below the requested number, on which a request takes no longer.
 
         None if the number was searched, since a search tries all, or if there are none.
@@ -144,7 +144,7 @@ class Search:
         deployment = trial.deployment
         if self.options.tensor is None:
             return None
-        least_s = self._try(deployment).e2e_s
+        least_s = self._run_trial(deployment).e2e_s
         options = replace(self.options, instances=deployment.instances)
         for tensor in legal_tensors(deployment.model, self.machine):
             if tensor >= self.options.tensor:
@@ -157,7 +157,7 @@ class Search:
                 max_model_len=deployment.engine.max_model_len,
             )
             try:
-                e2e_s = self._try(deploy(self.model, self.machine, choice, self.times)).e2e_s
+                e2e_s = self._run_trial(deploy(self.model, self.machine, choice, self.times)).e2e_s
             except (BadInput, OutOfMemory):
                 continue
             if e2e_s <= _EQUAL_COST_RATIO * least_s:
@@ -175,11 +175,11 @@ class Search:
         for deployment in fitting:
             if self.requests is None and self._rough_cost(deployment) > limit:
                 break
-            trial = self._try(deployment)
+            trial = self._run_trial(deployment)
             best = trial if trial.is_better(best) else best
         if best is None:
             raise InternalError("no layout was tried")
-        return replace(best, most_per_s=self._most(best)) if self.slo else best
+        return replace(best, most_per_s=self._most_requests_per_s(best)) if self.slo else best
 
     def _best_within(self, fitting: list[Deployment]) -> Trial:
         """The deployment that serves the most for its cost within the SLO.
@@ -195,8 +195,8 @@ class Search:
                 and self._rough_cost(deployment) > _TRIED_COST_RATIO * best.cost
             ):
                 break
-            trial = self._try(deployment)
-            most = self._most(trial)
+            trial = self._run_trial(deployment)
+            most = self._most_requests_per_s(trial)
             cost = trial.cost * trial.busy_per_s / most if most else trial.cost
             scored = replace(trial, most_per_s=most, is_met=most > 0, cost=cost)
             best = scored if scored.is_better(best) else best
@@ -210,7 +210,7 @@ class Search:
         tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
         return deployment.instances * request_s(deployment, drawn) / tokens
 
-    def _choices(self) -> Iterator[ServerOptions]:
+    def _open_options(self) -> Iterator[ServerOptions]:
         """The options, with each choice of those that are not set."""
         options = self.options
         if options.tensor is not None:
@@ -222,14 +222,16 @@ class Search:
             for tensor in legal_tensors(model, self.machine)
             if tensor * options.expert <= self.machine.ranks
         ]
-        fitting = [tensor for tensor in tensors if self._fits(replace(options, tensor=tensor))]
+        fitting = [
+            tensor for tensor in tensors if self._holds_sequence(replace(options, tensor=tensor))
+        ]
         if fitting:
             for tensor in fitting:
                 yield from self._batches(replace(options, tensor=tensor))
         else:
             yield from self._batches(self._with_stages(replace(options, tensor=max(tensors))))
 
-    def _fits(self, options: ServerOptions) -> bool:
+    def _holds_sequence(self, options: ServerOptions) -> bool:
         """True if a replica holds one sequence."""
         try:
             deploy(self.model, self.machine, _single_sequence(options), self.times)
@@ -243,7 +245,7 @@ class Search:
             return options
         for stages in range(2, _MOST_STAGES + 1):
             more = replace(options, pipeline=stages)
-            if self._fits(more):
+            if self._holds_sequence(more):
                 return more
         return options
 
@@ -257,20 +259,20 @@ class Search:
             replicas = 1  # what is wrong is told when it is deployed
         decoding = max(replicas - options.prefill_replicas, 1)
         prompts = _PROMPTS_A_STEP if self.machine.is_neuron else None
-        for sequences in candidates(self.machine, _sequences(self.requests, decoding)):
+        for sequences in candidates(self.machine, _most_sequences(self.requests, decoding)):
             yield replace(
                 options,
                 max_num_seqs=sequences,
                 prompts_at_once=options.prompts_at_once or prompts,
             )
 
-    def _try(self, deployment: Deployment) -> Trial:
+    def _run_trial(self, deployment: Deployment) -> Trial:
         """A short run of one replica of a deployment."""
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
         if self.requests is None:
             load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
         else:
-            load, count = part(self.requests, count, _TRIAL_REQUESTS)
+            load, count = share_of_load(self.requests, count, _TRIAL_REQUESTS)
         values = self._run(deployment, load).values
         return Trial(
             deployment,
@@ -286,7 +288,7 @@ class Search:
         router, seed = self.demand.router, self.demand.drawn.seed
         return run_once(replica, load, router=router, seed=seed)[1]
 
-    def _most(self, trial: Trial) -> float:
+    def _most_requests_per_s(self, trial: Trial) -> float:
         """Most requests a second within the SLO, by bisection; 0 if a single request misses it."""
         deployment = trial.deployment
         most = 2 * trial.busy_per_s
@@ -318,7 +320,7 @@ class Search:
         return self.slo.is_met(self._run(deployment, load))
 
 
-def _sequences(requests: Load | None, replicas: int) -> int:
+def _most_sequences(requests: Load | None, replicas: int) -> int:
     """Most sequences that a replica has at once."""
     if requests is None or not is_closed(requests):
         return _MOST_SEQUENCES

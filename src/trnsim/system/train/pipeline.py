@@ -96,46 +96,46 @@ def orders(schedule: str, stages: int, parts: int, micro_batches: int) -> list[l
         micro_batches: of a step; a multiple of `stages` where it is interleaved.
     """
     if parts > 1:
-        return [_interleaved(at, stages, parts, micro_batches) for at in range(stages)]
+        return [_interleaved_order(stage, stages, parts, micro_batches) for stage in range(stages)]
     depth = {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[schedule]
-    return [_in_turn(at, stages, micro_batches, depth) for at in range(stages)]
+    return [_alternating_order(stage, stages, micro_batches, depth) for stage in range(stages)]
 
 
-def _in_turn(at: int, stages: int, micro_batches: int, depth: int) -> list[Operation]:
+def _alternating_order(stage: int, stages: int, micro_batches: int, depth: int) -> list[Operation]:
     """Forwards to fill the pipeline, then one forward and one backward pass in turn.
 
-    Zero-bubble schedules, of `depth` 1 or 2, put gradients of weights off: stage ``at`` by ``depth
-    at`` micro batches, which it has left to do when the last backward pass is over.
+    Zero-bubble schedules, of `depth` 1 or 2, put gradients of weights off by ``depth stage``
+    micro batches, which are left to do when the last backward pass of the stage is over.
     """
-    started = min((stages - at - 1) * max(depth, 1), micro_batches)
-    order = [(FORWARD, at, micro_batch) for micro_batch in range(started)]
-    behind = depth * at
+    first_forwards = min((stages - stage - 1) * max(depth, 1), micro_batches)
+    order = [(FORWARD, stage, micro_batch) for micro_batch in range(first_forwards)]
+    behind = depth * stage
     for micro_batch in range(micro_batches):
-        if started + micro_batch < micro_batches:
-            order.append((FORWARD, at, started + micro_batch))
-        order.append((BACKWARD, at, micro_batch))
+        if first_forwards + micro_batch < micro_batches:
+            order.append((FORWARD, stage, first_forwards + micro_batch))
+        order.append((BACKWARD, stage, micro_batch))
         if depth and micro_batch >= behind:
-            order.append((WEIGHTS, at, micro_batch - behind))
-    left = range(max(micro_batches - behind, 0), micro_batches) if depth else ()
-    return order + [(WEIGHTS, at, micro_batch) for micro_batch in left]
+            order.append((WEIGHTS, stage, micro_batch - behind))
+    late_weights = range(max(micro_batches - behind, 0), micro_batches) if depth else ()
+    return order + [(WEIGHTS, stage, micro_batch) for micro_batch in late_weights]
 
 
-def _interleaved(at: int, stages: int, parts: int, micro_batches: int) -> list[Operation]:
+def _interleaved_order(stage: int, stages: int, parts: int, micro_batches: int) -> list[Operation]:
     """Groups of `stages` micro batches pass the first parts, then the second ones, and so on."""
     turns = parts * micro_batches
-    started = min(2 * (stages - at - 1) + (parts - 1) * stages, turns)
+    first_forwards = min(2 * (stages - stage - 1) + (parts - 1) * stages, turns)
 
     def place(turn: int, *, is_forward: bool) -> tuple[int, int]:
         group, inside = divmod(turn, stages * parts)
         part, micro_batch = divmod(inside, stages)
         part = part if is_forward else parts - 1 - part
-        return part * stages + at, group * stages + micro_batch
+        return part * stages + stage, group * stages + micro_batch
 
     forwards = [(FORWARD, *place(turn, is_forward=True)) for turn in range(turns)]
     backwards = [(BACKWARD, *place(turn, is_forward=False)) for turn in range(turns)]
-    order = forwards[:started]
+    order = forwards[:first_forwards]
     for turn, backward in enumerate(backwards):
-        order += [*forwards[started + turn : started + turn + 1], backward]
+        order += [*forwards[first_forwards + turn : first_forwards + turn + 1], backward]
     return order
 
 
@@ -164,18 +164,18 @@ class _Run:
     """
 
     def __init__(self, stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> None:
-        self._plans = stage_orders
+        self._orders = stage_orders
         self._times = (costs.forward_s, costs.backward_s, costs.weights_s)
-        self._moved_s = costs.transfer_s if len(stage_orders) > 1 else 0.0
+        self._transfer_s = costs.transfer_s if len(stage_orders) > 1 else 0.0
         self._last = len(costs.forward_s) - 1
-        self._over: dict[Operation, float] = {}
+        self._end_s_of: dict[Operation, float] = {}
         self._waiting: dict[Operation, int] = {}
         self.ends: list[list[float]] = [[] for _ in stage_orders]
 
     @property
     def longest_s(self) -> float:
         """Seconds of the stage that is at work the longest."""
-        firsts = [self._times[order[0][0]][order[0][1]] for order in self._plans]
+        firsts = [self._times[order[0][0]][order[0][1]] for order in self._orders]
         pairs = zip(self.ends, firsts, strict=True)
         return max(ends[-1] - (ends[0] - first_s) for ends, first_s in pairs)
 
@@ -185,7 +185,7 @@ class _Run:
         Raises:
             InternalError: stages wait for each other, which no legal order does.
         """
-        ready = list(range(len(self._plans)))
+        ready = list(range(len(self._orders)))
         while ready:
             ready += self._advance(ready.pop())
         if self._waiting:
@@ -193,12 +193,17 @@ class _Run:
 
     def _advance(self, stage: int) -> list[int]:
         """Run a stage until it waits; return the stages that waited for its results."""
-        ends, order, over, waiting = self.ends[stage], self._plans[stage], self._over, self._waiting
+        ends, order, over, waiting = (
+            self.ends[stage],
+            self._orders[stage],
+            self._end_s_of,
+            self._waiting,
+        )
         free_s = ends[-1] if ends else 0.0
         woken: list[int] = []
         for at in range(len(ends), len(order)):
             operation = order[at]
-            needed, moved_s = self._needs(operation)
+            needed, moved_s = self._needed_operation(operation)
             if needed is not None:
                 if needed not in over:
                     waiting[needed] = stage
@@ -211,16 +216,16 @@ class _Run:
                 woken.append(waiting.pop(operation))
         return woken
 
-    def _needs(self, operation: Operation) -> tuple[Operation | None, float]:
+    def _needed_operation(self, operation: Operation) -> tuple[Operation | None, float]:
         """The operation that this one waits for, and the seconds of the transfer between them.
 
         Gradients of weights need what the same stage did before.
         """
         kind, part, micro_batch = operation
         if kind == FORWARD and part:
-            return (FORWARD, part - 1, micro_batch), self._moved_s
+            return (FORWARD, part - 1, micro_batch), self._transfer_s
         if kind == BACKWARD and part < self._last:
-            return (BACKWARD, part + 1, micro_batch), self._moved_s
+            return (BACKWARD, part + 1, micro_batch), self._transfer_s
         return None, 0.0
 
 

@@ -109,7 +109,7 @@ class TrainingSteps:
         self._measured = measured
         self._passes: dict[tuple[object, ...], tuple[PartSummary, Passes]] = {}
         self._flop: dict[int, float] = {}
-        self._layers: dict[str, LayerTimes] = {}
+        self._times_by_dtype: dict[str, LayerTimes] = {}
 
     def step(self, layout: Layout) -> TrainingStep:
         """The step of a layout.
@@ -141,7 +141,7 @@ class TrainingSteps:
         slowest = max(shared, key=lambda stage: stage.exposed_s)
         update_s = max(self._update_s(pipe[at::count], layout) for at in range(count))
         stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
-        causes_s = _causes([layer for chunk in work[stage::count] for layer in chunk], rounds)
+        causes_s = _cause_times([layer for chunk in work[stage::count] for layer in chunk], rounds)
         others_s = {
             "tensor": busiest.tensor_s,
             "context": busiest.context_s,
@@ -180,7 +180,7 @@ class TrainingSteps:
         No schedule is run: a search ranks layouts by it.
         """
         parts = all_parts(self.model, layout)
-        layers = [_repeated(self._part(part, layout), part.times) for part in parts]
+        layers = [_repeat_layer(self._part(part, layout), part.times) for part in parts]
         total = _total_work([layers])
         ends = layers[-1].forward.total_s + layers[-1].backward.total_s
         weights_s = sum(layer.weights_s for layer in layers)
@@ -221,13 +221,13 @@ class TrainingSteps:
     def _times(self, dtype: str) -> LayerTimes:
         if self._own_times:
             return self._own_times
-        if dtype not in self._layers:
+        if dtype not in self._times_by_dtype:
             times = layer_times(self.machine, "train", dtype, measured=self._measured)
-            self._layers[dtype] = times
-        return self._layers[dtype]
+            self._times_by_dtype[dtype] = times
+        return self._times_by_dtype[dtype]
 
     def _chunk(self, chunk: Chunk, layout: Layout) -> list[Passes]:
-        return [_repeated(self._part(part, layout), part.times) for part in chunk]
+        return [_repeat_layer(self._part(part, layout), part.times) for part in chunk]
 
     def _part(self, part: StagePart, layout: Layout) -> Passes:
         """The work of one of a part's layers, computed once for all layouts that share it."""
@@ -289,7 +289,7 @@ class TrainingSteps:
         return parameters * moved / bytes_per_s(self.machine)
 
 
-def _causes(work: Iterable[Passes], micro_batches: int) -> dict[str, float]:
+def _cause_times(work: Iterable[Passes], micro_batches: int) -> dict[str, float]:
     """Seconds of computing on a stage in a step, by cause."""
     causes_s: dict[str, float] = {}
     for layer in work:
@@ -324,7 +324,7 @@ def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
     return sources.words()
 
 
-def _repeated(layer: Passes, count: float) -> Passes:
+def _repeat_layer(layer: Passes, count: float) -> Passes:
     return replace(
         layer,
         forward=layer.forward.times(count),

@@ -16,7 +16,7 @@ from trnsim.workload.gradients import Recompute, gradient_exchanges
 from trnsim.workload.operators import Axis, Exchange
 from trnsim.workload.summary import PartSummary
 
-_HALF: Final = 0.5
+_WEIGHTS_PART_OF_GRADIENTS: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchan
     return Passes(
         _with_movement(forward, moved[0]),
         _with_movement(gradients, moved[1]),
-        _HALF * back.time_s * _weighted_share(summary),
+        _WEIGHTS_PART_OF_GRADIENTS * back.time_s * _weighted_share(summary),
         ahead.spread,
         ahead.source,
         ahead.has_exchanges,
