@@ -112,7 +112,7 @@ class Case:
     def seconds(self, times):
         """The estimate with layer times."""
         return self.exchanges_s + sum(
-            block.times * times.of(block, self.given).time_s for block in self.made
+            block.times * times.forward(block, self.given).time_s for block in self.made
         )
 
 

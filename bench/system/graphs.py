@@ -54,7 +54,7 @@ def network(row):
         if isinstance(part.model, CapturedModel):
             graphs.append({"times": part.times, "blocks": [block(one) for one in made]})
         else:
-            each_s = sum(one.times * times.of(one, given).time_s for one in made)
+            each_s = sum(one.times * times.forward(one, given).time_s for one in made)
             formula_s += part.times * each_s
     return {"id": row["id"], "formula_s": formula_s, "graphs": graphs}
 

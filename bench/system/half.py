@@ -133,7 +133,7 @@ class Half:
     def few_s(self):
         """The answer of the few constants as they are in the package."""
         times = layer_times(machine("trn2", lnc=self.lnc), self.given.phase)
-        return times.of(self.block, self.given).time_s
+        return times.forward(self.block, self.given).time_s
 
 
 @dataclass

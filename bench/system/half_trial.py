@@ -243,7 +243,7 @@ def whole_s(case, own):
         scored = [one for one in block.products if one.name == "scores"] if is_prompt else []
         seen = sum(one.m * one.n * one.times * one.causal for one in scored)
         kept = without_scores(block) if is_prompt else block
-        total_s += block.times * (form.of(kept, given).time_s + seen * own.score_s / lnc)
+        total_s += block.times * (form.forward(kept, given).time_s + seen * own.score_s / lnc)
     return total_s
 
 

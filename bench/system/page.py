@@ -206,7 +206,7 @@ def trn2_lines():
     for case, told in published.extrapolated():
         times = layer_times(rank_of(case))
         estimate_s = case.seconds(times)
-        factor = np.exp(P90 * times.of(case.made[1], case.given).spread)
+        factor = np.exp(P90 * times.forward(case.made[1], case.given).spread)
         figures = (case.published_s, estimate_s, estimate_s / factor, estimate_s * factor)
         error = 100 * (estimate_s / case.published_s - 1)
         program = results.get(case.id)

@@ -157,7 +157,7 @@ class Told:
     def __init__(self, time_s):
         self.time_s = time_s
 
-    def of(self, *_):
+    def pass_estimate(self, *_):
         """The time."""
         return Estimate({"products": self.time_s}, {"rows": 0.1 * self.time_s}, {"encode": "rows"})
 

@@ -38,7 +38,7 @@ GIVEN = Pass(Phase.DECODE, 1, 1, 127)
 @pytest.mark.parametrize("phase", list(Phase))
 def test_every_phase_has_a_time_on_every_machine(machine, phase):
     given = Pass(phase, 1, 1 if phase is Phase.DECODE else 128, 127)
-    found = layer_times(machine).of(layer(LLAMA, given), given)
+    found = layer_times(machine).forward(layer(LLAMA, given), given)
     assert found.time_s > 0
     assert 0 < found.spread < 1
     assert phase in found.source
@@ -46,7 +46,7 @@ def test_every_phase_has_a_time_on_every_machine(machine, phase):
 
 def test_a_step_is_said_to_be_fitted_on_the_first_generation_and_extrapolated_on_the_second():
     block = layer(LLAMA, GIVEN)
-    first, second = (layer_times(machine).of(block, GIVEN) for machine in (TRN1, TRN2))
+    first, second = (layer_times(machine).forward(block, GIVEN) for machine in (TRN1, TRN2))
     assert "extrapolated" not in first.source
     assert "extrapolated" in second.source
     assert second.spread > first.spread
@@ -73,7 +73,9 @@ def test_a_dtype_without_a_peak_is_refused():
 def test_eight_bits_are_faster_where_the_peak_is():
     given = Pass(Phase.TRAIN, 1, 4096)
     block = layer(LLAMA, given)
-    slow, fast = (layer_times(H100, "train", dtype).of(block, given) for dtype in ("bf16", "fp8"))
+    slow, fast = (
+        layer_times(H100, "train", dtype).forward(block, given) for dtype in ("bf16", "fp8")
+    )
     assert fast.parts_s["products"] == pytest.approx(slow.parts_s["products"] / 2)
 
 
@@ -84,11 +86,11 @@ def test_a_measured_table_comes_first(tmp_path):
     )
     times = layer_times(TRN1, measured=read(file))
     training = Pass(Phase.TRAIN, 1, 128)
-    assert times.of(layer(LLAMA, GIVEN), GIVEN).time_s == pytest.approx(77e-6)
-    assert times.of(layer(LLAMA, GIVEN), GIVEN).source == f"measured: {file}"
+    assert times.forward(layer(LLAMA, GIVEN), GIVEN).time_s == pytest.approx(77e-6)
+    assert times.forward(layer(LLAMA, GIVEN), GIVEN).source == f"measured: {file}"
     assert times.backward(layer(LLAMA, training), training).time_s == pytest.approx(90e-6)
     other = Pass(Phase.DECODE, 2, 1, 127)
-    assert "few constants" in times.of(layer(LLAMA, other), other).source
+    assert "few constants" in times.forward(layer(LLAMA, other), other).source
 
 
 @pytest.mark.parametrize("phase", list(Phase))
@@ -96,7 +98,7 @@ def test_inferentia2_is_never_faster_than_trainium1_of_the_same_core(phase):
     given = Pass(phase, 1, 1 if phase is Phase.DECODE else 128, 127 if phase is Phase.DECODE else 0)
     block = layer(LLAMA, given)
     slow, fast = (
-        layer_times(one).of(block, given).time_s for one in (rank("inferentia2", 1), TRN1)
+        layer_times(one).forward(block, given).time_s for one in (rank("inferentia2", 1), TRN1)
     )
     assert slow >= fast
 
@@ -106,14 +108,16 @@ def test_norms_and_activations_cross_a_gpus_memory():
     block = layer(LLAMA, given)
     others = [one for one in block.elementwise if one.name != "softmax"]
     moved = sum(2 * one.elements + one.weight_bytes for one in others)
-    found = layer_times(H100).of(block, given).parts_s["elements"]
+    found = layer_times(H100).forward(block, given).parts_s["elements"]
     assert found == pytest.approx(moved / bytes_per_s(H100))
 
 
 def test_prompts_of_later_chips_take_kernels_of_attention():
     given = Pass(Phase.PREFILL, 1, 2048)
     block = layer(LLAMA, given)
-    first, later = (layer_times(one).of(block, given).parts_s["scores"] for one in (TRN1, TRN2))
+    first, later = (
+        layer_times(one).forward(block, given).parts_s["scores"] for one in (TRN1, TRN2)
+    )
     assert first == pytest.approx(32 * 2048 * 2048 * 164e-12)
     clock = TARGETS["trn2"].core.vector_clock_hz
     assert later == pytest.approx(unmasked_scores(block) * 2 / (2 * 128 * clock))
@@ -122,7 +126,7 @@ def test_prompts_of_later_chips_take_kernels_of_attention():
 def test_a_chip_with_published_halves_of_prompts_errs_less_than_one_without():
     given = Pass(Phase.PREFILL, 1, 2048)
     block = layer(LLAMA, given)
-    own, carried = (layer_times(one).of(block, given) for one in (TRN2, rank("trainium3", 2)))
+    own, carried = (layer_times(one).forward(block, given) for one in (TRN2, rank("trainium3", 2)))
     assert own.spread == constants.KERNEL_PROMPTS.spread < carried.spread
     assert "fitted to" in own.source
     assert "extrapolated" in carried.source
@@ -155,7 +159,10 @@ def test_a_graphs_call_takes_a_time_on_neuron_alone(machine, is_neuron, is_denoi
     block = layer(LLAMA, given)
     times, found_s = graph_times(machine, "bf16", is_denoiser=is_denoiser)
     assert found_s == pytest.approx((0.78e-3 if is_denoiser else 0.46e-3) * is_neuron)
-    slower = times.of(block, given).time_s > layer_times(machine, "encode").of(block, given).time_s
+    slower = (
+        times.forward(block, given).time_s
+        > layer_times(machine, "encode").forward(block, given).time_s
+    )
     assert slower == is_neuron
 
 
@@ -163,11 +170,11 @@ def test_towers_of_a_pair_take_half_as_long_again_on_neuron_alone():
     given = Pass(Phase.ENCODE, 4, 77)
     block = layer(LLAMA, given)
     for machine, factor in ((TRN1, 1.52), (H100, 1.0)):
-        alone = layer_times(machine, "encode").of(block, given)
-        pair = pair_times(machine, "bf16").of(block, given)
+        alone = layer_times(machine, "encode").forward(block, given)
+        pair = pair_times(machine, "bf16").forward(block, given)
         assert pair.time_s == pytest.approx(factor * alone.time_s)
         assert pair.time_s == pytest.approx(sum(pair.parts_s.values()))
-    assert "4 rows of CLIP" in pair_times(TRN1, "bf16").of(block, given).source
+    assert "4 rows of CLIP" in pair_times(TRN1, "bf16").forward(block, given).source
 
 
 @pytest.mark.parametrize("phase", [*Phase, choice.NETWORK, choice.DENOISER])

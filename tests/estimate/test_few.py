@@ -33,7 +33,7 @@ def test_a_step_is_its_weights_its_keys_for_each_query_head_and_a_fixed_time():
     weights = 2 * (hidden * (2 * heads + 2 * kv_heads) * dim + 3 * hidden * middle / 4 + 2 * hidden)
     keys = 2 * 2 * heads * dim * 1023 * 2  # keys and values, sequences, bytes
     written = 2 * 2 * kv_heads * dim * 2
-    found = FORM.of(layer(LLAMA, DECODE, Split(4)), DECODE)
+    found = FORM.forward(layer(LLAMA, DECODE, Split(4)), DECODE)
     expected = (weights + 1.5 * keys + written) / 300e9 + 60e-6
     assert found.time_s == pytest.approx(expected, rel=1e-9)
     assert sum(found.parts_s.values()) == found.time_s
@@ -42,7 +42,7 @@ def test_a_step_is_its_weights_its_keys_for_each_query_head_and_a_fixed_time():
 def test_products_hide_the_reading_of_weights():
     given = Pass(Phase.PREFILL, 1, 2048)
     block = layer(LLAMA, given)
-    found = FORM.of(block, given)
+    found = FORM.forward(block, given)
     assert found.parts_s["weights"] == 0
     assert found.parts_s["products"] == block.flop / 40e12
 
@@ -52,7 +52,7 @@ def test_scores_have_a_time_of_their_own():
     block = layer(LLAMA, given)
     assert scores(block) == 3 * 32 * 512 * 512
     slower = replace(FORM, score_s=1e-10)
-    more = slower.of(block, given).time_s - FORM.of(block, given).time_s
+    more = slower.forward(block, given).time_s - FORM.forward(block, given).time_s
     assert more == pytest.approx(3 * 32 * 512 * 512 * 1e-10)
 
 
@@ -60,7 +60,7 @@ def test_a_backward_pass_is_two_products_and_two_fixed_times():
     given = Pass(Phase.TRAIN, 1, 4096)
     block = layer(LLAMA, given)
     found = FORM.backward(block, given)
-    assert found.time_s == pytest.approx(2 * FORM.of(block, given).time_s)
+    assert found.time_s == pytest.approx(2 * FORM.forward(block, given).time_s)
 
 
 @pytest.mark.parametrize(("tensor", "expected"), [(1, 4), (4, 4), (8, 4), (16, 2), (32, 1)])
@@ -85,8 +85,8 @@ def test_each_phase_has_its_form():
     both = ByPhase({Phase.PREFILL: FORM, Phase.TRAIN: slow})
     filling, training = Pass(Phase.PREFILL, 1, 512), Pass(Phase.TRAIN, 1, 512)
     block = layer(LLAMA, training)
-    assert both.of(block, filling) == FORM.of(block, filling)
-    assert both.of(block, training) == slow.of(block, training)
+    assert both.forward(block, filling) == FORM.forward(block, filling)
+    assert both.forward(block, training) == slow.forward(block, training)
     assert both.backward(block, training) == slow.backward(block, training)
 
 
@@ -100,16 +100,16 @@ def test_norms_softmax_and_activations_pass_the_vector_engine():
         2 * 2 * 32 * 256 * 256 * seen,
         4 * rows * 14336,
     )
-    found = PRICED.of(block, given).parts_s["elements"]
+    found = PRICED.forward(block, given).parts_s["elements"]
     assert found == pytest.approx((norms + softmax + activation) * 1e-11)
 
 
 def test_what_an_encoder_gives_goes_to_the_host_as_float32():
     given = Pass(Phase.ENCODE, 3, 128)
     *_, head = summaries(LLAMA, given)
-    assert PRICED.of(head, given).parts_s["host"] == pytest.approx(4 * 3 * 128 * 128256 / 5e9)
-    assert "host" not in PRICED.of(layer(LLAMA, given), given).parts_s
-    assert "host" not in FORM.of(head, given).parts_s
+    assert PRICED.forward(head, given).parts_s["host"] == pytest.approx(4 * 3 * 128 * 128256 / 5e9)
+    assert "host" not in PRICED.forward(layer(LLAMA, given), given).parts_s
+    assert "host" not in FORM.forward(head, given).parts_s
 
 
 def test_a_dense_product_on_the_first_token_is_not_all_that_is_given():
@@ -126,9 +126,9 @@ def test_an_element_of_a_softmax_may_take_longer_and_in_one_kernel_another_time(
     plain = replace(FORM, element_s=1e-11)
     longer = replace(plain, softmax_weight=2.0, kernel_softmax_s=3e-12)
     kernel = replace(given, is_one_kernel=True)
-    more = longer.of(block, given).time_s - plain.of(block, given).time_s
+    more = longer.forward(block, given).time_s - plain.forward(block, given).time_s
     assert more == pytest.approx(scored * 1e-11)
-    less = longer.of(block, given).time_s - longer.of(block, kernel).time_s
+    less = longer.forward(block, given).time_s - longer.forward(block, kernel).time_s
     assert less == pytest.approx(scored * (2e-11 - 3e-12))
     less = longer.backward(block, given).time_s - longer.backward(block, kernel).time_s
     assert less == pytest.approx(2 * scored * (2e-11 - 3e-12))
@@ -138,7 +138,10 @@ def test_an_element_of_a_softmax_may_take_longer_and_in_one_kernel_another_time(
 def test_each_sequence_adds_to_each_half(batch):
     given = Pass(Phase.PREFILL, batch, 128)
     block = layer(LLAMA, given)
-    more = replace(FORM, sequence_s=4e-5).of(block, given).time_s - FORM.of(block, given).time_s
+    more = (
+        replace(FORM, sequence_s=4e-5).forward(block, given).time_s
+        - FORM.forward(block, given).time_s
+    )
     assert more == pytest.approx(2 * batch * 4e-5)
 
 
@@ -158,7 +161,7 @@ def test_of_a_graph_the_longest_of_three_counts(longest):
         "weights": block.weight_bytes / form.bytes_per_s,
         "elements": sum(one.elements for one in block.elementwise) * form.element_s,
     }
-    found = form.of(block, given)
+    found = form.forward(block, given)
     kept_s = block.cache.read_bytes * form.cache_passes + block.cache.written_bytes
     assert max(each_s, key=each_s.get) == longest
     assert found.time_s == pytest.approx(each_s[longest] + kept_s / form.bytes_per_s)
@@ -169,7 +172,7 @@ def test_attention_of_prompts_in_one_kernel_takes_the_scores_that_no_mask_discar
     block = layer(LLAMA, given)
     plain = replace(FORM, element_s=1e-11)
     kernel = replace(plain, kernel_score_s=3e-11)
-    apart, found = plain.of(block, given).parts_s, kernel.of(block, given).parts_s
+    apart, found = plain.forward(block, given).parts_s, kernel.forward(block, given).parts_s
     met = sum(one.flop for one in block.products if one.name in ("scores", "values"))
     scored = next(one.elements for one in block.elementwise if one.name == "softmax")
     assert unmasked_scores(block) == pytest.approx(2 * 32 * 512 * 513 / 2, rel=1e-3)
@@ -182,6 +185,6 @@ def test_gradients_of_one_kernels_attention_take_twice_its_scores_and_no_product
     given = Pass(Phase.PREFILL, 2, 512)
     block = layer(LLAMA, given)
     kernel = replace(FORM, kernel_score_s=3e-11)
-    ahead, back = kernel.of(block, given).parts_s, kernel.backward(block, given).parts_s
+    ahead, back = kernel.forward(block, given).parts_s, kernel.backward(block, given).parts_s
     assert back["scores"] == pytest.approx(2 * ahead["scores"])
     assert back["products"] == pytest.approx(2 * ahead["products"])

@@ -27,7 +27,7 @@ def whole(*products, elementwise=()):
 @pytest.mark.parametrize("name", ASKED)
 def test_each_gpu_has_sms_and_a_base_with_a_source(name):
     dtype = "fp16" if name == "t4" else "bf16"
-    found = times(name, dtype).of(layer(LLAMA, ENCODE), ENCODE)
+    found = times(name, dtype).forward(layer(LLAMA, ENCODE), ENCODE)
     assert 0 < found.time_s < 1
     assert SMS[name].provenance.source
     assert 0 < BASES[name] < 1
@@ -60,7 +60,7 @@ def test_a_product_that_tiles_and_waves_divide_has_its_whole_peak():
 def test_a_large_product_takes_its_multiplications_at_the_base():
     chip = catalogue().accelerator("a100-80")
     one = Product("up", 256 * 120, 8192, 128 * 90, 1, 16)
-    found = times("a100-80").of(whole(one), ENCODE)
+    found = times("a100-80").forward(whole(one), ENCODE)
     assert found.parts_s["products"] == pytest.approx(
         one.flop / (chip.peak_flop_per_s["bf16"] * BASES["a100-80"])
     )
@@ -70,7 +70,7 @@ def test_a_large_product_takes_its_multiplications_at_the_base():
 
 def test_a_row_by_a_matrix_takes_its_bytes():
     one = Product("up", 1, 8192, 28672, 1, 16)
-    found = times("h100").of(whole(one), Pass(Phase.DECODE, 1, 1, 100))
+    found = times("h100").forward(whole(one), Pass(Phase.DECODE, 1, 1, 100))
     moved = one.weight_bytes + 2 * (8192 + 28672)
     reached = 0.8 * catalogue().accelerator("h100").memory_bytes_per_s
     assert found.time_s - found.parts_s["fixed"] == pytest.approx(moved / reached)
@@ -79,7 +79,7 @@ def test_a_row_by_a_matrix_takes_its_bytes():
 def test_elementwise_operators_take_their_bytes():
     block = whole(elementwise=(Elementwise("norm", 1e9, 1e6),))
     reached = 0.8 * catalogue().accelerator("l4").memory_bytes_per_s
-    found = times("l4").of(block, ENCODE)
+    found = times("l4").forward(block, ENCODE)
     assert found.parts_s["elements"] == pytest.approx((2e9 + 1e6) / reached)
 
 
@@ -87,7 +87,7 @@ def test_one_kernel_of_attention_keeps_scores_and_skips_masked_ones():
     given_pass = Pass(Phase.TRAIN, 1, 4096)
     block = layer(LLAMA, given_pass)
     one, several = times("a100-80"), times("a100-80", is_fused=False)
-    fused, apart = (each.of(block, given_pass).parts_s for each in (one, several))
+    fused, apart = (each.forward(block, given_pass).parts_s for each in (one, several))
     assert fused["products"] < apart["products"]
     assert fused["weights"] + fused["elements"] < apart["weights"] + apart["elements"]
     scores = 32 * 4096 * 4096 * 2
@@ -98,7 +98,7 @@ def test_gradients_take_twice_the_multiplications():
     given_pass = Pass(Phase.TRAIN, 4, 4096)
     block = layer(LLAMA, given_pass)
     forward, back = (
-        times("a100-80").of(block, given_pass),
+        times("a100-80").forward(block, given_pass),
         times("a100-80").backward(block, given_pass),
     )
     assert back.parts_s["products"] == pytest.approx(2 * forward.parts_s["products"], rel=0.05)
@@ -106,8 +106,8 @@ def test_gradients_take_twice_the_multiplications():
 
 def test_a_host_launches_operators_of_training_and_a_graph_all_others():
     block = whole(Product("up", 8, 8, 8, 1, 16))
-    train = times("b200").of(block, Pass(Phase.TRAIN, 1, 8)).parts_s["fixed"]
-    other = times("b200").of(block, ENCODE).parts_s["fixed"]
+    train = times("b200").forward(block, Pass(Phase.TRAIN, 1, 8)).parts_s["fixed"]
+    other = times("b200").forward(block, ENCODE).parts_s["fixed"]
     assert (train, other) == (EAGER_S, LAUNCH_S)
 
 
@@ -116,7 +116,7 @@ def test_a_cache_is_read_once_while_it_is_multiplied():
     block = layer(LLAMA, given_pass)
     none = replace(block, cache=type(block.cache)(0.0, 0.0))
     one = times("h100")
-    more_s = one.of(block, given_pass).time_s - one.of(none, given_pass).time_s
+    more_s = one.forward(block, given_pass).time_s - one.forward(none, given_pass).time_s
     moved = block.cache.read_bytes + block.cache.written_bytes
     met_s = sum(
         one.product_s(each, has_cached=True)[0]
@@ -179,7 +179,7 @@ def test_peak_and_memory_each_move_the_time(name):
         "peak": replace(one, flop_per_s={bits: rate / 8 for bits, rate in one.flop_per_s.items()}),
         "memory": replace(one, bytes_per_s=one.bytes_per_s / 2),
     }[name]
-    assert slow.of(block, ENCODE).time_s > one.of(block, ENCODE).time_s
+    assert slow.forward(block, ENCODE).time_s > one.forward(block, ENCODE).time_s
 
 
 @settings(max_examples=300, deadline=None)

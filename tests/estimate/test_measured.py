@@ -22,11 +22,11 @@ def test_times_are_those_of_the_file_and_lie_between_its_rows(tmp_path):
     file = written(
         tmp_path, "phase,batch,tokens,past,time_us\ndecode,4,1,511,100\n\ndecode,4,1,2047,400\n"
     )
-    found = read(file).of(layer(LLAMA, GIVEN), GIVEN)
+    found = read(file).forward(layer(LLAMA, GIVEN), GIVEN)
     assert found.time_s == pytest.approx(200e-6)
     assert found.source == f"measured: {file}"
     assert read(file).backward(layer(LLAMA, GIVEN), GIVEN) is None
-    assert read(file).of(summaries(LLAMA, GIVEN)[0], GIVEN) is None
+    assert read(file).forward(summaries(LLAMA, GIVEN)[0], GIVEN) is None
 
 
 def test_a_row_can_be_of_one_part_and_of_layers_of_one_size(tmp_path):
@@ -38,9 +38,9 @@ def test_a_row_can_be_of_one_part_and_of_layers_of_one_size(tmp_path):
         "5,decode,4,1,1023,head,\n",
     )
     found = read(file)
-    assert found.of(layer(LLAMA, GIVEN, Split(8)), GIVEN).time_s == pytest.approx(9e-6)
-    assert found.of(layer(LLAMA, GIVEN), GIVEN) is None
-    assert found.of(summaries(LLAMA, GIVEN)[-1], GIVEN).time_s == pytest.approx(5e-6)
+    assert found.forward(layer(LLAMA, GIVEN, Split(8)), GIVEN).time_s == pytest.approx(9e-6)
+    assert found.forward(layer(LLAMA, GIVEN), GIVEN) is None
+    assert found.forward(summaries(LLAMA, GIVEN)[-1], GIVEN).time_s == pytest.approx(5e-6)
 
 
 HEAD = "phase,batch,tokens,past,time_us\n"

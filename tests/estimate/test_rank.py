@@ -21,7 +21,7 @@ class Each:
     def __init__(self, *, has_exchanges):
         self.has_exchanges = has_exchanges
 
-    def of(self, *_):
+    def forward(self, *_):
         """Forward."""
         return self._time(2e-3)
 

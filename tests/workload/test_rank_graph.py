@@ -17,7 +17,7 @@ def test_activations_have_the_shortest_type_that_holds_them(bits, kind):
 
 def test_a_weight_says_how_long_it_is_kept_and_multiplied():
     rank = RankGraph()
-    value = rank.weight((3.2, 5), 4.25, multiplied=8, use=Use.ROUTED, is_held=False)
+    value = rank.weight((3.2, 5), 4.25, product_bits=8, use=Use.ROUTED, is_held=False)
     assert (value.shape, value.dtype) == ((4, 5), "float8_e4m3")
     assert rank.weights[value.number] == Weight(4.25, 8, Use.ROUTED, is_held=False)
     rank.others(0)

@@ -67,10 +67,10 @@ class MeasuredFirst:
     modelled: LayerTimes
     measured: Measured | None = None
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
-        layer_time = self.measured.of(summary, model_pass) if self.measured else None
-        return layer_time or self.modelled.of(summary, model_pass)
+        layer_time = self.measured.forward(summary, model_pass) if self.measured else None
+        return layer_time or self.modelled.forward(summary, model_pass)
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
@@ -117,9 +117,9 @@ class ScaledTimes:
     by: constants.FamilyFactor
     source: str
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
-        return self._times(self.modelled.of(summary, model_pass))
+        return self._times(self.modelled.forward(summary, model_pass))
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""

@@ -84,7 +84,7 @@ class FewConstants:
     is_beside: bool = False
     kernel_score_s: float = 0.0
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         cache = summary.cache.read_bytes * self.cache_passes
         if self.repeats_keys:
@@ -155,9 +155,9 @@ class ByPhase:
 
     forms: Mapping[Phase, FewConstants]
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
-        return self.forms[model_pass.phase].of(summary, model_pass)
+        return self.forms[model_pass.phase].forward(summary, model_pass)
 
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""

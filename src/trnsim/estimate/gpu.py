@@ -137,7 +137,7 @@ class GpuTimes:
     source: str
     is_fused: bool = True
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
         cache_bytes = summary.cache.read_bytes + summary.cache.written_bytes
         return self._time(summary, cache_bytes, model_pass.phase)

@@ -72,7 +72,7 @@ class Measured:
     rows: tuple[Row, ...]
     curves: Mapping[tuple[str, str, str, str], TimeCurve] = field(hash=False, repr=False)
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
         """The forward time of one layer of a summary; None if the file has none."""
         return self._layer_time("forward", summary, model_pass)
 

@@ -48,7 +48,7 @@ class Rank:
         """The time of a pass through these parts, one after another."""
         total = Sum(self, model_pass)
         for summary in parts:
-            layer = self.layers.of(summary, model_pass)
+            layer = self.layers.forward(summary, model_pass)
             total.add(summary, layer, layer.time_s, summary.exchanges)
         return total.estimate()
 

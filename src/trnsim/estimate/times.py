@@ -36,7 +36,7 @@ class LayerTime:
 class LayerTimes(Protocol):
     """A source of times of layers."""
 
-    def of(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary in a pass."""
         ...
 

@@ -51,9 +51,9 @@ def layer_passes(
         times: times of layers.
     """
     model_pass = replace(model_pass, is_one_kernel=is_one_kernel(layer, recompute))
-    ahead, back = times.of(summary, model_pass), times.backward(summary, model_pass)
+    ahead, back = times.forward(summary, model_pass), times.backward(summary, model_pass)
     again = _recomputed_part(summary, layer, recompute)
-    again_s = times.of(again, model_pass).time_s if again.products else 0.0
+    again_s = times.forward(again, model_pass).time_s if again.products else 0.0
     if recompute is not Recompute.FULL:
         again_s = max(again_s - ahead.parts_s.get(_FIXED_PART, 0.0), 0.0)  # no launch of its own
     causes_s = dict(ahead.parts_s)

@@ -56,7 +56,7 @@ def nodes_within(graph: Graph) -> Iterator[Node]:
             yield from nodes_within(inner)
 
 
-def times(
+def graph_counts(
     operation: Operation, seconds: Callable[[Graph], float]
 ) -> tuple[str, list[tuple[Graph, int]]]:
     """The graphs that an operation runs, with their counts, and those counts in words.

@@ -161,7 +161,7 @@ def _control_cost(group: FusionGroup, target: str) -> Cost:
     Reading the value that decides takes no time here: no document gives one.
     """
     (node,) = group.nodes
-    words, runs = control.times(node.operation, lambda graph: _total_s(costs(graph, target)))
+    words, runs = control.graph_counts(node.operation, lambda graph: _total_s(costs(graph, target)))
     kernels = [(times, cost) for graph, times in runs for cost in costs(graph, target)]
     return Cost(
         f"{node.name} ({words})",

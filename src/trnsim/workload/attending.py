@@ -91,7 +91,9 @@ class _RankAttention:
     def weight(self, name: str, shape: tuple[int, ...]) -> Value:
         """A weight of the attention's products."""
         model = self.model
-        return self.rank.weight(shape, model.weight_bits, multiplied=model.product_bits, name=name)
+        return self.rank.weight(
+            shape, model.weight_bits, product_bits=model.product_bits, name=name
+        )
 
     def _keys(self) -> int:
         """Keys that a query attends to over all context ranks, masked ones too."""

@@ -46,7 +46,7 @@ class Feeding:
         return self.rank.weight(
             shape,
             self.model.bits_of_mlp,
-            multiplied=self.model.product_bits,
+            product_bits=self.model.product_bits,
             use=Use.ROUTED if experts else Use.WHOLE,
             name=name,
         )
@@ -86,7 +86,7 @@ class Feeding:
         if choice is None:
             return rank.product(name, rows, weight, is_biased=is_biased)
         rank.operator(name)
-        lhs = rank.cast(rows, rank.weights[weight.number].multiplied)
+        lhs = rank.cast(rows, rank.weights[weight.number].product_bits)
         if choice.ends is not None:
             build = Build()
             build.graph = rank.graph

@@ -118,7 +118,7 @@ def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
     """Add the padding mask: 0 for a token, a very negative number for padding."""
     there = rank.input(batch, tokens, name="mask", dtype="int32")
     rank.operator("mask")
-    wide = rank.graph.elementwise("convert", there, dtype=rank.kind(rank.bits))
+    wide = rank.graph.elementwise("convert", there, dtype=rank.dtype_of(rank.bits))
     rank.named_outputs["bias"] = rank.graph.elementwise(
         "multiply", rank.graph.elementwise("subtract", 1.0, wide), _PADDING_SCORE
     )

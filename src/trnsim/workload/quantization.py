@@ -171,10 +171,12 @@ def _compressed_tensors(config: ConfigKeys) -> _Method:
     bits = weights.whole("num_bits")
     of_scale = _BYTE_BITS if weights.text("type") == "float" and bits < _BYTE_BITS else _SCALE_BITS
     activations: Any = group.config.get("input_activations")
-    multiplied = group.nested("input_activations").whole("num_bits") if activations else _USUAL_BITS
+    product_bits = (
+        group.nested("input_activations").whole("num_bits") if activations else _USUAL_BITS
+    )
     cache: Any = config.config.get("kv_cache_scheme")
     kv = config.nested("kv_cache_scheme").whole("num_bits") if cache else 0
-    return _Method(_bits_with_scales(weights, bits, of_scale), multiplied, kv)
+    return _Method(_bits_with_scales(weights, bits, of_scale), product_bits, kv)
 
 
 def _mxfp4(config: ConfigKeys) -> _Method:

@@ -42,13 +42,13 @@ class Weight:
 
     Attributes:
         bits: bits of an element as the rank holds it, its share of scales included.
-        multiplied: bits of the operands of products with it.
+        product_bits: bits of the operands of products with it.
         use: the way in which it is read.
         is_held: whether this part holds it; else another part does.
     """
 
     bits: float
-    multiplied: float = 16
+    product_bits: float = 16
     use: Use = Use.WHOLE
     is_held: bool = True
 
@@ -61,8 +61,8 @@ class RankGraph:
         bits: bits of an activation.
         graph: the operations so far.
         weights: weights by the number of an input.
-        cached: bits of an element of keys and values of earlier tokens, by the number of an input.
-        kept: bits of an element of keys and values of new tokens, by the number of a result.
+        cache_inputs: bits of an element of earlier tokens' keys and values, by number of input.
+        cache_outputs: bits of an element of new tokens' keys and values, by number of result.
         statistics: logarithms of the sums of exponentials of the last attention: [B, H, L].
         names: of the inputs that are weights, by number.
         named_inputs: inputs from another part, by name: "hidden", "cosine".
@@ -78,8 +78,8 @@ class RankGraph:
     bits: float = 16
     graph: Graph = field(default_factory=Graph)
     weights: dict[int, Weight] = field(default_factory=dict[int, Weight])
-    cached: dict[int, float] = field(default_factory=dict[int, float])
-    kept: dict[int, float] = field(default_factory=dict[int, float])
+    cache_inputs: dict[int, float] = field(default_factory=dict[int, float])
+    cache_outputs: dict[int, float] = field(default_factory=dict[int, float])
     statistics: Value | None = None
     names: dict[int, str] = field(default_factory=dict[int, str])
     named_inputs: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -95,7 +95,7 @@ class RankGraph:
         """Start an operator of this name: operations that follow belong to it."""
         self.graph.came_from = Origin(self.half, name)
 
-    def kind(self, bits: float) -> str:
+    def dtype_of(self, bits: float) -> str:
         """The type of elements of `bits`."""
         kind = element_type(bits)
         return self.short if kind == _ELEMENT_TYPES[16] else kind
@@ -104,7 +104,9 @@ class RankGraph:
         """Activations from another part or rank; the same value for the same name."""
         if name in self.named_inputs:
             return self.named_inputs[name]
-        value = self.graph.input([math.ceil(side) for side in shape], dtype or self.kind(self.bits))
+        value = self.graph.input(
+            [math.ceil(side) for side in shape], dtype or self.dtype_of(self.bits)
+        )
         if name:
             self.named_inputs[name] = value
         return value
@@ -116,14 +118,14 @@ class RankGraph:
         *,
         use: Use = Use.WHOLE,
         is_held: bool = True,
-        multiplied: float = 0,
+        product_bits: float = 0,
         name: str = "",
     ) -> Value:
-        """A parameter, with sides rounded up; `multiplied` are the bits of its products."""
+        """A parameter, with sides rounded up; `product_bits` are the bits of its products."""
         sides = [math.ceil(side) for side in shape]
-        multiplied = multiplied or self.bits
-        value = self.graph.input(sides, self.kind(multiplied))
-        self.weights[value.number] = Weight(bits, multiplied, use, is_held)
+        product_bits = product_bits or self.bits
+        value = self.graph.input(sides, self.dtype_of(product_bits))
+        self.weights[value.number] = Weight(bits, product_bits, use, is_held)
         if name:
             self.names[value.number] = f"{self.half}.{name}" if self.half else name
         return value
@@ -135,7 +137,7 @@ class RankGraph:
 
     def table(self, elements: int, name: str) -> Value:
         """Constants in float32 that are no parameters."""
-        value = self.graph.input((elements,), self.kind(_FLOAT_BITS))
+        value = self.graph.input((elements,), self.dtype_of(_FLOAT_BITS))
         self.names[value.number] = f"{self.half}.{name}" if self.half else name
         return value
 
@@ -160,9 +162,9 @@ class RankGraph:
     ) -> Value:
         """``rows @ weight``: [*B, M, K] by [*B, K, N], or turned [*B, N, K], and a bias [N]."""
         self.operator(name)
-        lhs = self.cast(rows, self.weights[weight.number].multiplied)
+        lhs = self.cast(rows, self.weights[weight.number].product_bits)
         contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_turned
-        kind = self.kind(_FLOAT_BITS if is_biased else self.bits)
+        kind = self.dtype_of(_FLOAT_BITS if is_biased else self.bits)
         product = self.graph.dot_general(lhs, weight, contracting, kind)
         if not is_biased:
             return product
@@ -178,7 +180,7 @@ class RankGraph:
 
     def cast(self, value: Value, bits: float) -> Value:
         """`value` in elements of `bits`."""
-        kind = self.kind(bits)
+        kind = self.dtype_of(bits)
         if value.dtype == kind:
             return value
         return self.graph.elementwise("convert", value, dtype=kind)
@@ -344,14 +346,14 @@ class RankGraph:
 
     def cached_input(self, shape: Sequence[int], bits: float) -> Value:
         """Keys or values of earlier tokens, read from the cache."""
-        value = self.graph.input(shape, self.kind(self.bits))
-        self.cached[value.number] = bits
+        value = self.graph.input(shape, self.dtype_of(self.bits))
+        self.cache_inputs[value.number] = bits
         return value
 
     def write_cache(self, value: Value, bits: float) -> None:
         """Write keys or values of new tokens to the cache."""
         self.graph.outputs.append(value)
-        self.kept[value.number] = bits
+        self.cache_outputs[value.number] = bits
 
 
 _EXCHANGES: Final[dict[str, Any]] = {

@@ -119,8 +119,8 @@ def captured_summaries(
     rank = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in held.items()})
     if is_generating:
         results = {value.number: value for node in graph.nodes for value in node.results}
-        rank.cached = _cached(value for value in graph.inputs if value.number not in weights)
-        rank.kept = _cached(value for value in graph.outputs if value.number in results)
+        rank.cache_inputs = _cached(value for value in graph.inputs if value.number not in weights)
+        rank.cache_outputs = _cached(value for value in graph.outputs if value.number in results)
     reader = _CapturedReader(rank)
     counts: dict[PartSummary, int] = {}
     for name, nodes in _parts(graph.nodes):
@@ -201,7 +201,7 @@ class _Reader:
         if source is None:
             return Product(name, m, k, n, times, bits=_bits(lhs))
         weight = self.rank.weights[source.number]
-        bits = weight.multiplied or _bits(lhs)
+        bits = weight.product_bits or _bits(lhs)
         if rhs.number in self.routed:
             return self._routed(node, source, Product(name, m, k, n, 1, weight.bits, bits=bits))
         if source.type.elements < times * k * n:  # one weight for all of a batch
@@ -284,7 +284,7 @@ class _BuiltReader(_Reader):
                 passed = _PASSES_OF_ELEMENT * group[-1].result.type.elements
                 elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], passed))
             elementwise += [_softmax(product) for product in multiplied if product.name == "scores"]
-        cache = Cache(self._bytes(rank.cached), self._bytes(rank.kept))
+        cache = Cache(self._bytes(rank.cache_inputs), self._bytes(rank.cache_outputs))
         return PartSummary(
             name,
             times,
@@ -420,8 +420,15 @@ class _CapturedReader(_Reader):
 
     def _cache(self, nodes: list[Node]) -> Cache:
         """Keys and values that the nodes read from the cache and write to it."""
-        read = {v.number: v for node in nodes for v in node.values if v.number in self.rank.cached}
-        kept = {v.number: v for node in nodes for v in node.results if v.number in self.rank.kept}
+        read = {
+            v.number: v for node in nodes for v in node.values if v.number in self.rank.cache_inputs
+        }
+        kept = {
+            v.number: v
+            for node in nodes
+            for v in node.results
+            if v.number in self.rank.cache_outputs
+        }
         return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, kept.values())))
 
 

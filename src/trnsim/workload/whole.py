@@ -151,7 +151,7 @@ class _Joined:
                 self.weights.add(outer.number)
             if value.number in rank.weights:
                 self.trained.add(outer.number)
-            if value.number in rank.cached:
+            if value.number in rank.cache_inputs:
                 self.names[outer.number] = f"{path}cache"
         return values
 

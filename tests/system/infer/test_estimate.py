@@ -64,7 +64,7 @@ def test_latency_is_the_sum_of_the_layers_times(bert):
     model = from_config(BERT | {"torch_dtype": "bfloat16"}, "bert.json")
     one = Pass(Phase.ENCODE, 8, 128)
     times = layer_times(machine("inf2.xlarge"), "encode")
-    told_s = sum(block.times * times.of(block, one).time_s for block in summaries(model, one))
+    told_s = sum(block.times * times.forward(block, one).time_s for block in summaries(model, one))
     assert estimate(bert, "inf2.xlarge", InputSizes(8)).latency_s.p50 == pytest.approx(told_s)
 
 
@@ -135,7 +135,7 @@ def test_steps_multiply_the_denoiser_alone(diffusion):
 
 def test_biases_of_a_captured_graph_cost_nothing(diffusion, monkeypatch):
     before = estimate(diffusion, "g5.xlarge", InputSizes()).latency_s.p50
-    monkeypatch.setattr(question, "fused", lambda block: block)
+    monkeypatch.setattr(question, "fuse_operators", lambda block: block)
     assert (
         estimate(diffusion, "g5.xlarge", InputSizes()).latency_s.p50 > before + 50 * 3 * 2e9 / 600e9
     )

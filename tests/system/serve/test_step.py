@@ -138,8 +138,8 @@ def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
     class Apart:
         """Layers whose spread is their own."""
 
-        def of(self, block, given):
-            return replace(few(machine("trn2")).of(block, given), has_exchanges=False)
+        def forward(self, block, given):
+            return replace(few(machine("trn2")).forward(block, given), has_exchanges=False)
 
     together, apart = steps().decode(8, 1024), steps(times=Apart()).decode(8, 1024)
     assert together.sigma == pytest.approx(0.1)
@@ -175,9 +175,9 @@ def test_a_mixed_step_multiplies_the_rows_of_both_and_reads_weights_once():
     seen = []
 
     class Times:
-        def of(self, block, given):
+        def forward(self, block, given):
             seen.append(block)
-            return few(machine("p5en")).of(block, given)
+            return few(machine("p5en")).forward(block, given)
 
     steps("p5en", times=Times()).mixed(2, 100, 0, 7, 1000)
     layer = next(one for one in seen if one.name == "layer")

@@ -83,7 +83,7 @@ class Unfolded:
             block, given = part.summary, training_pass(self.layout)
             moved = [*block.exchanges]
             if kind == FORWARD:
-                seconds = self.times.of(block, given).time_s
+                seconds = self.times.forward(block, given).time_s
             else:
                 again = PartSummary("layer", 1)
                 if part.is_layer:
@@ -91,7 +91,7 @@ class Unfolded:
                 seconds = self.times.backward(block, given).time_s
                 if again.products:  # scores alone are computed in the launch of the gradients
                     launch_s = 0.0 if self.layout.recompute == "full" else self.times.fixed_s
-                    seconds += self.times.of(again, given).time_s - launch_s
+                    seconds += self.times.forward(again, given).time_s - launch_s
                 moved = [*backward(block).exchanges, *again.exchanges]
             computes += part.times * seconds
             for one in moved:

@@ -48,7 +48,7 @@ def layer(
     parts = summaries(model, work, Split(tensor_parallel_size))
     block = next(part for part in parts if part.name == "layer")
     table = read_measured(measured) if measured else None
-    answer = layer_times(rank, measured=table).of(block, work)
+    answer = layer_times(rank, measured=table).forward(block, work)
     values = {
         "platform": rank.name,
         **picked(work, "phase batch tokens past"),

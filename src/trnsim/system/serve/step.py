@@ -81,7 +81,9 @@ class ReplicaSteps:
     def source(self) -> str:
         """Source of the times of layers."""
         model_pass = Pass(Phase.DECODE, 1, 1)
-        return self.times.of(summaries(self.model, model_pass, self.split)[1], model_pass).source
+        return self.times.forward(
+            summaries(self.model, model_pass, self.split)[1], model_pass
+        ).source
 
     @property
     def sources(self) -> dict[str, str]:

@@ -42,10 +42,11 @@ class Traits:
         offset: term added to the weights of its norms.
         norm_position: position of norms (`Wiring.norm_position`).
         function: default activation of its MLP.
-        has_turns: whether it has rotary positions.
-        turned: layers with rotary positions: "all", those with a "window", or all but each "n-th".
+        has_rotary: whether it has rotary positions.
+        rotary_layers: layers with rotary positions: "all", those with a "window", or all but each
+            "n-th".
         is_paired: whether neighbours are rotated together.
-        part: default part of a head that is rotated.
+        rotary_fraction: default part of a head that is rotated.
         has_slopes: whether scores have ALiBi's linear bias.
         is_scaled: whether scores are divided by the root of a head's size.
         is_root_embedded: whether embeddings are multiplied by the root of the hidden size.
@@ -58,10 +59,10 @@ class Traits:
     offset: float = 0.0
     norm_position: str = "before"
     function: str = "silu"
-    has_turns: bool = True
-    turned: str = "all"
+    has_rotary: bool = True
+    rotary_layers: str = "all"
     is_paired: bool = False
-    part: float = 1.0
+    rotary_fraction: float = 1.0
     has_slopes: bool = False
     is_scaled: bool = True
     is_root_embedded: bool = False
@@ -72,7 +73,7 @@ class Traits:
 _PLAIN_TRAITS: Final = Traits()
 _LAYER_NORMED: Final = Traits(1e-5, is_centered=True, function="gelu_new")
 """Traits of GPT-2's successors, whose norms are centered (LayerNorm)."""
-_UNROTATED: Final = replace(_LAYER_NORMED, has_turns=False)
+_UNROTATED: Final = replace(_LAYER_NORMED, has_rotary=False)
 """The same without rotary embeddings."""
 _GEMMA: Final = Traits(offset=1.0, function="gelu_pytorch_tanh", is_root_embedded=True)
 _COHERE: Final = Traits(1e-5, is_centered=True, is_paired=True)
@@ -81,19 +82,19 @@ TRAITS: Final[dict[str, Traits]] = {
     **dict.fromkeys(("llama", "granite", "ministral", "mistral", "qwen2", "qwen3"), _PLAIN_TRAITS),
     **dict.fromkeys(("seed_oss", "qwen2_moe", "qwen3_moe", "granitemoe"), _PLAIN_TRAITS),
     "helium": Traits(1e-8, is_paired=True),
-    "smollm3": Traits(turned="n-th"),
+    "smollm3": Traits(rotary_layers="n-th"),
     "arcee": Traits(1e-5, function="relu2"),
     "phi3": Traits(1e-5),
-    "glm": Traits(1.5625e-7, is_paired=True, part=0.5),
-    "glm4": Traits(1.5625e-7, is_paired=True, part=0.5, norm_position="around"),
+    "glm": Traits(1.5625e-7, is_paired=True, rotary_fraction=0.5),
+    "glm4": Traits(1.5625e-7, is_paired=True, rotary_fraction=0.5, norm_position="around"),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, norm_position="around"),
     "gemma3_text": replace(_GEMMA, norm_position="around", has_local_table=True),
-    "exaone4": Traits(1e-5, norm_position="after", turned="window"),
+    "exaone4": Traits(1e-5, norm_position="after", rotary_layers="window"),
     "ernie4_5": Traits(1e-5, is_paired=True),
-    "stablelm": Traits(1e-5, is_centered=True, part=0.25),
+    "stablelm": Traits(1e-5, is_centered=True, rotary_fraction=0.25),
     "cohere": _COHERE,
-    "cohere2": replace(_COHERE, turned="window"),
+    "cohere2": replace(_COHERE, rotary_layers="window"),
     "olmo": Traits(1e-5, is_centered=True),
     "olmo2": Traits(1e-5, norm_position="after"),
     "olmo3": Traits(1e-5, norm_position="after", has_local_table=True),
@@ -101,18 +102,18 @@ TRAITS: Final[dict[str, Traits]] = {
     "gpt2": _UNROTATED,
     "gpt_bigcode": replace(_UNROTATED, function="gelu_pytorch_tanh"),
     "gpt_neo": replace(_UNROTATED, is_scaled=False),
-    "gpt_neox": replace(_LAYER_NORMED, function="gelu", part=0.25),
+    "gpt_neox": replace(_LAYER_NORMED, function="gelu", rotary_fraction=0.25),
     **dict.fromkeys(("gptj", "codegen"), replace(_LAYER_NORMED, is_paired=True)),
     "opt": replace(_UNROTATED, function="relu"),
     "biogpt": replace(_UNROTATED, epsilon=1e-12, function="gelu", is_root_embedded=True),
-    "phi": replace(_LAYER_NORMED, part=0.5),
-    "persimmon": replace(_LAYER_NORMED, function="relu2", part=0.5),
+    "phi": replace(_LAYER_NORMED, rotary_fraction=0.5),
+    "persimmon": replace(_LAYER_NORMED, function="relu2", rotary_fraction=0.5),
     "bloom": replace(_UNROTATED, has_slopes=True),
     "mpt": replace(_UNROTATED, function="gelu", has_slopes=True),
     "falcon": replace(_LAYER_NORMED, function="gelu"),
     "mixtral": Traits(1e-5),
     "olmoe": Traits(1e-5),
-    "glm4_moe": Traits(1e-5, part=0.5, routing=_SIGMOID),
+    "glm4_moe": Traits(1e-5, rotary_fraction=0.5, routing=_SIGMOID),
     "ernie4_5_moe": Traits(1e-5, is_paired=True, routing=Routing(is_corrected=True)),
     "deepseek_v2": Traits(is_paired=True, routing=Routing(is_normed=False, scores_per_group=1)),
     "deepseek_v3": Traits(is_paired=True, routing=_SIGMOID),
@@ -146,7 +147,7 @@ class DecoderConfig:
             return False
         if keys.flag("apply_residual_connection_post_layernorm"):
             return False
-        turned = self.turned_config
+        turned = self.rope_config
         return turned is None or turned.config.get("rope_type") != "dynamic"
 
     @property
@@ -168,7 +169,7 @@ class DecoderConfig:
         return Norm(self.row.norm, epsilon, traits.is_centered, traits.offset)
 
     @property
-    def turned_config(self) -> ConfigKeys | None:
+    def rope_config(self) -> ConfigKeys | None:
         """The nested configuration of rotary positions, if there is one."""
         name = self.keys.first(_SCALING_KEYS)
         if name is None or not isinstance(self.keys.config[name], dict):
@@ -180,11 +181,11 @@ class DecoderConfig:
     def rotary(self, dim: int, *, has_window: bool, place: int) -> Rotary | None:
         """Rotary position embedding of heads of `dim` elements in the layer at a place."""
         traits = self.traits
-        if traits is None or not traits.has_turns or not self._is_turned(place, has_window):
+        if traits is None or not traits.has_rotary or not self._has_rotary(place, has_window):
             return None
         table = _LOCAL_PREFIX if traits.has_local_table and has_window else ""
-        factor = 1.0 if table else _factor(self.keys, self.turned_config)
-        return Rotary(self._width(dim, traits.part), traits.is_paired, table, factor)
+        factor = 1.0 if table else _factor(self.keys, self.rope_config)
+        return Rotary(self._width(dim, traits.rotary_fraction), traits.is_paired, table, factor)
 
     def _width(self, dim: int, usual: float) -> int:
         """Elements of a head that are rotated.
@@ -197,7 +198,7 @@ class DecoderConfig:
         if self.model_type in ("gptj", "codegen"):
             name, width = "rotary_dim", keys.whole("rotary_dim", default=64)
         else:
-            for within in (self.turned_config, self.keys):
+            for within in (self.rope_config, self.keys):
                 part = within.first(("partial_rotary_factor", "rotary_pct")) if within else None
                 if within and part:
                     name, keys = part, within
@@ -209,13 +210,13 @@ class DecoderConfig:
             raise keys.refuse(name, keys.config.get(name), legal, f"it turns {width}")
         return width
 
-    def _is_turned(self, place: int, has_window: bool) -> bool:
+    def _has_rotary(self, place: int, has_window: bool) -> bool:
         traits = self.traits or _PLAIN_TRAITS
-        if traits.turned == "window":
+        if traits.rotary_layers == "window":
             return has_window or (
                 self.model_type == "exaone4" and not self.keys.config.get("sliding_window")
             )
-        if traits.turned == "n-th":
+        if traits.rotary_layers == "n-th":
             flags = self.keys.items("no_rope_layers", int, "0 or 1 for each layer")
             every = self.keys.whole("no_rope_layer_interval", default=4)
             return bool(flags[place]) if place < len(flags) else (place + 1) % every != 0
@@ -232,7 +233,7 @@ class DecoderConfig:
             return float(keys.whole("query_pre_attn_scalar", default=256) ** -0.5)
         if not keys.flag("scale_attn_weights", default=True):
             return 1.0
-        turned = self.turned_config
+        turned = self.rope_config
         if self.row.is_latent and turned is not None:
             all_dim = _number(turned, "mscale_all_dim", 0.0)
             factor = _number(turned, "factor", 1.0)

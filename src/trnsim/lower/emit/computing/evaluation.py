@@ -304,7 +304,7 @@ class Evaluation(FusedComputation):
             self.leaves[key] = self._leaf_place(value, path)
         elif isinstance(node.operation, Constant):
             return
-        elif (place := self._generated(value, is_root=is_root)) is not None:
+        elif (place := self._generated_view(value, is_root=is_root)) is not None:
             self.leaves[key] = follow(path, place) or self._dense_leaf(*key)
         elif is_passed(node) and self._is_inlined(node.values[0]):
             self._collect_leaves(node.values[0], (node, *path))
@@ -332,13 +332,13 @@ class Evaluation(FusedComputation):
             return True
         return emission.facts.uses.get(value.number, 0) <= 1 or self._is_cheap(value)
 
-    def _generated(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
+    def _generated_view(self, value: Value, *, is_root: bool = False) -> TensorPlace | None:
         """A view of an iota or of random numbers, which each reader generates; else None."""
         node = self.emission.facts.producers.get(value.number)
         if node is None or value.number in self.emission.places:
             return None
         if is_view(node):
-            place = self._generated(node.values[0])
+            place = self._generated_view(node.values[0])
             return None if place is None else apply_view(node, place)
         is_once = self.emission.facts.uses.get(value.number, 0) <= 1
         if isinstance(node.operation, Iota) or (
@@ -391,7 +391,7 @@ class Evaluation(FusedComputation):
             )
             if node is None or not is_passed:
                 is_iota = node is not None and isinstance(node.operation, Iota)
-                return is_iota or self._number(value) is not None
+                return is_iota or self._constant_number(value) is not None
             value = node.values[0]
         return not emission.places[value.number][0].is_pending
 
@@ -433,7 +433,7 @@ class Evaluation(FusedComputation):
     def _compute_tile(self, value: Value, path: Path, span: TileSpan, dst: Tensor | None) -> Tensor:
         """The tile of a value, computed or read from a leaf."""
         key = (value.number, path)
-        number = self._number(value)
+        number = self._constant_number(value)
         if number is not None:
             tile = constant_tile(number, value.dtype, span.partitions)
         elif not path and value.number in self._rows:
@@ -445,7 +445,7 @@ class Evaluation(FusedComputation):
             if is_passed(node):
                 return self._tile_of(node.values[0], (node, *path), span, dst)
             is_elided = isinstance(node.operation, Convert) and self._is_elided(node)
-            if dst is not None and is_elided and self._number(node.values[0]) is None:
+            if dst is not None and is_elided and self._constant_number(node.values[0]) is None:
                 return self._tile_of(node.values[0], path, span, dst)
             tile = self._activation_tile(node, path, span, dst)
             if tile is None:
@@ -459,7 +459,7 @@ class Evaluation(FusedComputation):
 
     def _row_value(self, value: Value, span: TileSpan) -> Any:
         """A value of a deferred reduction, one element for each row, [partitions, blocks, 1]."""
-        number = self._number(value)
+        number = self._constant_number(value)
         if number is not None:
             return number
         if (value.number, ()) not in self._memo:

@@ -159,7 +159,7 @@ class FusedComputation(Leaves):
 
     def _is_column(self, value: Value, path: Path = ()) -> bool:
         """True if a value is a constant, or a leaf with one element for each partition."""
-        if self._number(value) is not None or (not path and value.number in self._rows):
+        if self._constant_number(value) is not None or (not path and value.number in self._rows):
             return True
         place = self.leaves.get((value.number, path))
         if place is None or place.is_pending or "float" not in value.dtype:
@@ -169,10 +169,10 @@ class FusedComputation(Leaves):
     def _operand(self, value: Value | float, path: Path, span: TileSpan) -> Any:
         if not isinstance(value, Value):
             return value
-        number = self._number(value)
+        number = self._constant_number(value)
         return self._tile_of(value, path, span) if number is None else number
 
-    def _number(self, value: Value) -> float | None:
+    def _constant_number(self, value: Value) -> float | None:
         """The number of which a tensor is a constant; else None."""
         return number_of(self.emission.facts.producers, value)
 

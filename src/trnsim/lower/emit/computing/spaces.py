@@ -55,7 +55,7 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
                 + first * any(step[at] for _, step in (*rows, *columns))
                 for at in range(len(tensors))
             ]
-            parts_.append(_part(places, rows[outer:], columns, moved))
+            parts_.append(_matrix_part(places, rows[outer:], columns, moved))
     return parts_
 
 
@@ -71,7 +71,7 @@ def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
     return True
 
 
-def _part(
+def _matrix_part(
     places: Mapping[Any, TensorPlace], rows: list[_Axis], columns: list[_Axis], moved: list[int]
 ) -> MatrixPart:
     all_axes = [*rows, *columns]
@@ -133,10 +133,10 @@ def _spread_axis(axis: _Axis, piece: int) -> Iterator[_Space]:
 
 
 def _rows(rows: int, columns: int, step: _Steps, first: int) -> _Space:
-    return [(rows, _multiplied(step, columns))], [(columns, step)], first
+    return [(rows, _scale_steps(step, columns))], [(columns, step)], first
 
 
-def _multiplied(step: _Steps, number: int) -> _Steps:
+def _scale_steps(step: _Steps, number: int) -> _Steps:
     return tuple(stride * number for stride in step)
 
 
@@ -150,7 +150,7 @@ def _split(along: list[_Axis], piece: int) -> tuple[list[_Axis], list[_Axis]]:
     rows, (length, step) = along[:-columns], along[-1]
     if length > piece and _size(rows) < P:
         inner = max(n for n in range(1, piece + 1) if length % n == 0)
-        rows = [*rows, (length // inner, _multiplied(step, inner))]
+        rows = [*rows, (length // inner, _scale_steps(step, inner))]
         along = [*along[:-1], (inner, step)]
     # The longest axis of rows fills the partitions best; others are walked one by one.
     return sorted(rows, key=lambda axis: axis[0]), along[-columns:]
@@ -177,5 +177,5 @@ def _fill_rows(along: list[_Axis], columns: int, piece: int) -> list[_Axis]:
     inner = min(divisors, key=tiles_with)
     if inner == 1:
         return along
-    outer = (length // inner, _multiplied(step, inner))
+    outer = (length // inner, _scale_steps(step, inner))
     return [*along[:place], outer, (inner, step), *along[place + 1 :]]
