@@ -71,7 +71,7 @@ class ProgramFigures:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ProgramFigures:
-        """The figures that `stored` gave as JSON."""
+        """The figures that `as_json` gave."""
         tuples = {name: tuple(values[name]) for name in ("notes", "compiled_layers")}
         return cls(
             **values

@@ -69,15 +69,15 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
     for tower in towers(model, model_pass, split):
         order = tower.tower.wiring.order if tower.tower.wiring else ()
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
-        joined.add(tower.embedding(), tower.name, home="embedding")
+        joined.add(tower.embedding(), tower.name, outer_module="embedding")
         for number, kind in enumerate(order):
             own = order.index(kind) if tower.tower.layers[kind].is_shared else number
             joined.add(kinds[kind], *(f"{tower.name}layers.{place}." for place in (number, own)))
-        joined.add(tower.head(), tower.name, home="head")
+        joined.add(tower.head(), tower.name, outer_module="head")
         joined.flows["source"] = joined.flows["hidden"]
     if model_pass.phase is Phase.TRAIN:
         return _training_graph(model, joined, split)
-    return joined.result([joined.flows.get("scores") or joined.flows["hidden"], *joined.kept])
+    return joined.result([joined.flows.get("scores") or joined.flows["hidden"], *joined.outputs])
 
 
 def _training_graph(model: Architecture, joined: _Joined, split: Split) -> WholeGraph:
@@ -104,29 +104,31 @@ class _Joined:
     def __init__(self) -> None:
         self.graph = Graph()
         self.flows: dict[str, Value] = {}
-        self.own: dict[str, Value] = {}
-        self.kept: list[Value] = []
+        self.weights_by_path: dict[str, Value] = {}
+        self.outputs: list[Value] = []
         self.names: dict[int, str] = {}
         self.weights: set[int] = set()
         self.trained: set[int] = set()
         self.shared: set[int] = set()
         self.operators: list[str] = []
 
-    def add(self, rank: RankGraph, path: str, own: str = "", home: str = "") -> None:
-        """Append a part at a path of modules; with `own`, its weights are those of another path.
+    def add(
+        self, rank: RankGraph, path: str, weights_path: str = "", outer_module: str = ""
+    ) -> None:
+        """Append a part at a path of modules; its weights are at `weights_path` if given.
 
-        `home` is the module of operations outside its halves.
+        `outer_module` is the module of operations outside its halves.
         """
-        values = self._inputs(rank, own or path)
+        values = self._inputs(rank, weights_path or path)
         last: Origin | None = None
         for node in rank.graph.nodes:
             if node.origin != last and node.origin is not None:
                 last = node.origin
                 self.operators.append(last.operator)
-            self._append(node, values, path, home)
+            self._append(node, values, path, outer_module)
         self.flows |= {name: values[value.number] for name, value in rank.named_outputs.items()}
         self.shared |= {values[number].number for number in rank.shared}
-        self.kept += [values[value.number] for value in rank.graph.outputs]
+        self.outputs += [values[value.number] for value in rank.graph.outputs]
 
     def _inputs(self, rank: RankGraph, path: str) -> dict[int, Value]:
         """The inputs of a part as values of the joined graph."""
@@ -135,7 +137,7 @@ class _Joined:
         for value in rank.graph.inputs:
             own = rank.names.get(value.number, "")
             name = named.get(value.number, "")
-            before = self.flows.get(name) or self.own.get(f"{path}{own}" if own else "")
+            before = self.flows.get(name) or self.weights_by_path.get(f"{path}{own}" if own else "")
             if before is not None:
                 values[value.number] = before
                 continue
@@ -145,7 +147,7 @@ class _Joined:
                 self.flows[name] = outer
             self.names[outer.number] = name or (f"{path}{own}" if own else "")
             if own:
-                self.own[f"{path}{own}"] = outer
+                self.weights_by_path[f"{path}{own}"] = outer
             is_weight = value.number in rank.weights or value.number in rank.names
             if is_weight or (name and name not in _INPUT_NAMES):
                 self.weights.add(outer.number)
@@ -155,13 +157,13 @@ class _Joined:
                 self.names[outer.number] = f"{path}cache"
         return values
 
-    def _append(self, node: Node, values: dict[int, Value], path: str, home: str) -> None:
+    def _append(self, node: Node, values: dict[int, Value], path: str, outer_module: str) -> None:
         operands = [o if isinstance(o, float | int) else values[o.number] for o in node.operands]
         results = tuple(self.graph.fresh(value.type) for value in node.results)
         values.update(zip((value.number for value in node.results), results, strict=True))
         origin = node.origin
         if origin is not None:
-            module = f"{path}{origin.module.replace(' ', '_') or home}"
+            module = f"{path}{origin.module.replace(' ', '_') or outer_module}"
             origin = Origin(module, origin.operator)
         copy = replace(node, operands=tuple(operands), results=results, origin=origin)
         self.graph.append(copy)

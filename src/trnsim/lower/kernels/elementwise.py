@@ -244,13 +244,13 @@ def _inverse(tile: Tensor, into: Into = new) -> Tensor:
     return result
 
 
-def _where_small(x: Tensor, large: Tensor, near: Tensor, unit: Tensor) -> Tensor:
-    """`near` where ``|x| < 1 / 2``, and `x` itself where `unit` is 1; else `large`."""
-    is_near = alu(nl.less, _activation(nl.abs, x), 0.5, _bytes)
+def _where_small(x: Tensor, large: Tensor, small: Tensor, exact: Tensor) -> Tensor:
+    """`small` where ``|x| < 1 / 2``, and `x` itself where `exact` is 1; else `large`."""
+    is_small = alu(nl.less, _activation(nl.abs, x), 0.5, _bytes)
     result = copied(large, nl.float32)
-    nisa.tensor_copy_predicated(dst=result, src=near, predicate=is_near)
-    is_unit = alu(nl.equal, unit, 1.0, _bytes)
-    nisa.tensor_copy_predicated(dst=result, src=_float32(x), predicate=is_unit)
+    nisa.tensor_copy_predicated(dst=result, src=small, predicate=is_small)
+    is_exact = alu(nl.equal, exact, 1.0, _bytes)
+    nisa.tensor_copy_predicated(dst=result, src=_float32(x), predicate=is_exact)
     return result
 
 

@@ -295,7 +295,7 @@ def _shift_left(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
 
 def _shift_right_logical(operation: Operation, tile: Tensor, places: Tensor) -> Tensor:
     """Of the type's own bits: a shorter one has come with its sign before it."""
-    own = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
+    own = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
     return _shift(operation, nl.right_shift, own, places)
 
 
@@ -319,7 +319,7 @@ def _size(operation: Operation) -> int:
     return operation.bits if isinstance(operation, bits.Shift | bits.Popcnt) else 0
 
 
-def _unsigned(number: int, tile: Tensor) -> int:
+def _in_dtype_of(number: int, tile: Tensor) -> int:
     """A pattern of bits as a number that the tile's type has."""
     return number if tile.dtype == nl.uint32 else as_int32(number)
 
@@ -329,7 +329,7 @@ def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
 
     Source: H. Warren, Hacker's Delight, section 5-1.
     """
-    sums = _bits(nl.bitwise_and, tile, _unsigned(2 ** _size(operation) - 1, tile))
+    sums = _bits(nl.bitwise_and, tile, _in_dtype_of(2 ** _size(operation) - 1, tile))
     for places, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         high = _bits(nl.bitwise_and, _bits(nl.right_shift, sums, places), mask)
         sums = _alu(nl.add, _bits(nl.bitwise_and, sums, mask), high)

@@ -50,7 +50,7 @@ def _sum(match: Match) -> Value:
 
     def part(start: int, length: int) -> Value:
         sides = zip(node.values, operation.contracting, strict=True)
-        cut = (_cut(graph, value, dim, start, length) for value, dim in sides)
+        cut = (_slice_along(graph, value, dim, start, length) for value, dim in sides)
         return graph.apply(operation, *cut, dtype=_SUM_DTYPE)
 
     first, *others = _lengths(node)
@@ -62,7 +62,7 @@ def _sum(match: Match) -> Value:
     return total if is_sum else graph.elementwise("convert", total, dtype=node.result.dtype)
 
 
-def _cut(graph: Graph, value: Value, dim: int, start: int, length: int) -> Value:
+def _slice_along(graph: Graph, value: Value, dim: int, start: int, length: int) -> Value:
     """A slice of a value along a dimension."""
     shape = [length if axis == dim else n for axis, n in enumerate(value.shape)]
     starts = [start if axis == dim else 0 for axis in range(len(shape))]
