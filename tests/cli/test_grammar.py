@@ -96,7 +96,7 @@ def subcommands(name):
 def test_an_example_can_be_copied_at_any_width(name):
     found = [
         re.findall(
-            r"(?:^ +|: )(trnsim .*)$",
+            r"(?:^ +|: )(trnsim .*[^.\s]) *$",  # prose that wraps at a command ends in a period
             re.sub(r" \\\n +", " ", helped(name, columns)),
             re.MULTILINE,
         )
