@@ -97,20 +97,22 @@ _Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
 _OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo")
 """What files of programs of JAX are named, whatever they hold."""
 
+_Model = Annotated[
+    Path,
+    typer.Argument(
+        parser=config_file,
+        help="An exported program (.pt2), a model's name (trnsim models) or config.json, a "
+        "Python file (.py), or a program of JAX: what jax.export wrote, or StableHLO (.mlir).",
+        metavar="MODEL",
+    ),
+]
+
 app = parser()
 
 
 @app.command()
 def compile_model(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            parser=config_file,
-            help="An exported program (.pt2), a model's name (trnsim models) or config.json, a "
-            "Python file (.py), or a program of JAX: what jax.export wrote, or StableHLO (.mlir).",
-            metavar="MODEL",
-        ),
-    ],
+    model: _Model,
     on: _On = None,
     modules: _Modules = None,
     flags: _Flags = "",

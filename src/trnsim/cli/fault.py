@@ -22,35 +22,39 @@ _CLEAR = "clear"
 _RESET = "reset"
 
 
+_Kind = Annotated[
+    str,
+    typer.Argument(
+        help="hbm-ecc, hang, dma or thermal; clear ends the faults that there are; reset also "
+        "forgets them.",
+        metavar="KIND",
+    ),
+]
+_Device = Annotated[
+    int | None,
+    typer.Option(help="The number of the device, as trnsim neuron-ls lists it.", metavar="NUMBER"),
+]
+_Core = Annotated[
+    int | None,
+    typer.Option(help="A logical core of the device; without, all of them.", metavar="NUMBER"),
+]
+_LastsS = Annotated[
+    float | None,
+    number(
+        "Seconds that the fault lasts; without, until it is cleared.",
+        "--for",
+        unit="s",
+        example="30s",
+    ),
+]
+
+
 @app.command()
 def fault(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            help="hbm-ecc, hang, dma or thermal; clear ends the faults that there are; reset also "
-            "forgets them.",
-            metavar="KIND",
-        ),
-    ],
-    device: Annotated[
-        int | None,
-        typer.Option(
-            help="The number of the device, as trnsim neuron-ls lists it.", metavar="NUMBER"
-        ),
-    ] = None,
-    core: Annotated[
-        int | None,
-        typer.Option(help="A logical core of the device; without, all of them.", metavar="NUMBER"),
-    ] = None,
-    lasts_s: Annotated[
-        float | None,
-        number(
-            "Seconds that the fault lasts; without, until it is cleared.",
-            "--for",
-            unit="s",
-            example="30s",
-        ),
-    ] = None,
+    kind: _Kind,
+    device: _Device = None,
+    core: _Core = None,
+    lasts_s: _LastsS = None,
 ) -> None:
     """Inject a hardware fault into the emulated instance.
 

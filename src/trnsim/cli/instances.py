@@ -48,26 +48,28 @@ _FITS_NOTE: Final = (
 )
 
 
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--for",
+        parser=config_file,
+        help="List the instances that hold this model: a name, or a config.json.",
+        metavar="MODEL",
+    ),
+]
+_Tokens = Annotated[
+    int | None,
+    whole("Tokens of a sequence with --for; without, all that the model knows.", unit="tokens"),
+]
+_Sequences = Annotated[int, whole("Sequences in memory at one time, with --for.", unit="sequences")]
+
+
 @app.command()
 @answering
 def instances(
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--for",
-            parser=config_file,
-            help="List the instances that hold this model: a name, or a config.json.",
-            metavar="MODEL",
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        whole("Tokens of a sequence with --for; without, all that the model knows.", unit="tokens"),
-    ] = None,
-    sequences: Annotated[
-        int,
-        whole("Sequences in memory at one time, with --for.", unit="sequences"),
-    ] = 1,
+    config: _Config = None,
+    tokens: _Tokens = None,
+    sequences: _Sequences = 1,
     kind: Annotated[
         str | None, price_option("on demand where that is sold, else a capacity block")
     ] = None,

@@ -34,6 +34,16 @@ class LaunchCommand(Command):
         return super().parse_args(ctx, args)
 
 
+_Fault = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5 (or hang, dma, "
+        "thermal), or link=NAME with factor=0.5 (0, or no factor: dead).",
+        metavar="FAULT",
+    ),
+]
+
+
 @app.command(cls=LaunchCommand)
 def launch(
     command: Annotated[
@@ -49,14 +59,7 @@ def launch(
             metavar="NUMBER",
         ),
     ] = 0,
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5 (or hang, dma, "
-            "thermal), or link=NAME with factor=0.5 (0, or no factor: dead).",
-            metavar="FAULT",
-        ),
-    ] = None,
+    fault: _Fault = None,
     max_restarts: Annotated[
         int,
         typer.Option(

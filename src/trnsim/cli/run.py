@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,6 +74,22 @@ _Instance = Annotated[
     ),
 ]
 
+_Script = Annotated[
+    Path, typer.Argument(help="A Python file: a program, or a file of kernels.", metavar="SCRIPT")
+]
+_Arguments = Annotated[
+    list[str] | None, typer.Argument(help="The program's own arguments.", metavar="[ARGS]...")
+]
+_Inputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
+    ),
+]
+_Kernel = Annotated[
+    str | None,
+    typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
+]
 _Verbose = Annotated[
     bool,
     typer.Option("-v", "--verbose", help="Print what the times rest on: all figures and files."),
@@ -92,24 +108,11 @@ class RunCommand(Command):
 
 @app.command(cls=RunCommand)
 def run_script(
-    path: Annotated[
-        Path,
-        typer.Argument(help="A Python file: a program, or a file of kernels.", metavar="SCRIPT"),
-    ],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="The program's own arguments.", metavar="[ARGS]...")
-    ] = None,
+    path: _Script,
+    arguments: _Arguments = None,
     on: _On = None,
-    inputs: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
-        ),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
-    ] = None,
+    inputs: _Inputs = None,
+    kernel: _Kernel = None,
     output: _Output = None,
     report: _Report = None,
     order: _Order = "compiler",
@@ -142,11 +145,7 @@ def run_script(
     why = "--on" if on else why
     instance = instance or _instance_of(on, ranks)
     script.checked(path)
-    if inputs and arguments:
-        raise BadInput(
-            f"with --input a kernel is called, which takes no other arguments: {arguments}",
-            fix="leave them out, or --input",
-        )
+    _check_no_arguments(inputs, arguments)
     if instance is not None and ranks is None:
         raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
     answer_file = output if output is not None and output.suffix in ENDINGS else None
@@ -166,6 +165,19 @@ def run_script(
         _report(reports, endings, worlds, None if answer_file else output, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
+
+
+def _check_no_arguments(inputs: Sequence[Path] | None, arguments: Sequence[str] | None) -> None:
+    """Refuse arguments of a program where --input calls a kernel.
+
+    Raises:
+        BadInput: both are given.
+    """
+    if inputs and arguments:
+        raise BadInput(
+            f"with --input a kernel is called, which takes no other arguments: {arguments}",
+            fix="leave them out, or --input",
+        )
 
 
 @contextmanager
