@@ -73,11 +73,11 @@ def show(
     """
     rows = own_rows(prices)
     day = day_of(as_of, rows)
-    kinds = KINDS if kind is None else (_kind(kind),)
+    kinds = KINDS if kind is None else (_checked_kind(kind),)
     if region is not None:
         check_region(region)
-    instance = instance and _name(instance, rows)
-    names = [instance] if instance else _names(rows)
+    instance = instance and _instance_name(instance, rows)
+    names = [instance] if instance else _priced_names(rows)
     quotes = [quoted for name in names for quoted in quotes_of(name, kinds, day, region, rows)]
     if not quotes:
         where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
@@ -92,26 +92,26 @@ def show(
     return Document("Prices", values, sections, schema="prices-show/1")
 
 
-def _kind(kind: str) -> str:
+def _checked_kind(kind: str) -> str:
     if kind not in KINDS:
         raise BadInput(f"--kind is {kind!r}; legal: {', '.join(KINDS)}")
     return kind
 
 
-def _names(rows: Catalogue) -> list[str]:
+def _priced_names(rows: Catalogue) -> list[str]:
     """Everything with a price: instances in their order, then what is none of the catalogue."""
     priced = dict.fromkeys(price.instance for price in rows.prices)
     others = [name for name in priced if name not in rows.instances]
     return [*(name for name in rows.instances if name in priced), *others]
 
 
-def _name(name: str, rows: Catalogue) -> str:
+def _instance_name(name: str, rows: Catalogue) -> str:
     """The instance called `name`: something with a price, else a platform's usual instance.
 
     Raises:
         BadInput: it is not known.
     """
-    return name if name in _names(rows) else platform(name, rows).instance
+    return name if name in _priced_names(rows) else platform(name, rows).instance
 
 
 @app.command()
@@ -142,20 +142,20 @@ def compare(
     day = day_of(as_of, rows)
     asked = [(name, own or kind) for name, _, own in (text.partition(":") for text in instances)]
     quotes = [
-        quote(_name(name, rows), _kind(own), as_of=day, region=region, rows=rows)
+        quote(_instance_name(name, rows), _checked_kind(own), as_of=day, region=region, rows=rows)
         for name, own in asked
     ]
     try:
         said = caveats(quotes, is_mixed_on_purpose=mixed_prices)
     except BadInput as error:
         raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
-    table = [_compared(quoted, quotes[0], rows) for quoted in quotes]
+    table = [_compared_line(quoted, quotes[0], rows) for quoted in quotes]
     values = [{**line, "caveats": said} for line in table]
-    sections = [Section("", _comparison(table, quotes, said))]
+    sections = [Section("", _comparison_blocks(table, quotes, said))]
     return Document("Prices compared", values, sections, schema="prices-compare/1")
 
 
-def _compared(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
+def _compared_line(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
     """One line: USD per hour, per chip, per peak BF16, and over the first's per peak BF16."""
     usd = ours.usd_per_hour
     chips, peak = _chips_and_peak(ours.instance, rows)
@@ -187,7 +187,7 @@ def _chips_and_peak(name: str, rows: Catalogue) -> tuple[int, float | None]:
     return instance.count, None if peak is None else instance.count * peak
 
 
-def _comparison(
+def _comparison_blocks(
     table: list[dict[str, Any]], quotes: list[Quote], said: tuple[str, ...]
 ) -> list[Block]:
     def cell(value: float | None, form: str) -> str:

@@ -7,7 +7,7 @@ from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.candidates import (
     LayoutRequest,
-    _needed,
+    _needed_bytes,
     layouts,
     roomy_layouts,
     smallest_layout,
@@ -53,7 +53,7 @@ def test_the_formula_over_arrays_is_the_memory_of_the_fuller_end(llama, mixtral,
     for model in (llama, mixtral):
         found = layouts(model, trn2, LayoutRequest(256, 4096))
         some = [found[at] for at in random.integers(0, len(found), 150)]
-        for one, needed in zip(some, _needed(model, some), strict=True):
+        for one, needed in zip(some, _needed_bytes(model, some), strict=True):
             ends = [memory.stages(model, one)[at].total for at in (0, -1)]
             assert needed == pytest.approx(max(ends), rel=0.02)
 

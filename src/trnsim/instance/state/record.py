@@ -177,73 +177,73 @@ def from_json(text: str | bytes) -> ProcessRecord:
     row = json.loads(text)
     try:
         return ProcessRecord(
-            pid=_whole(row["pid"]),
-            start_time=_text(row["start_time"]),
-            command=_text(row["command"]),
-            tool=_text(row["tool"]),
-            tag=_text(row["tag"]),
-            instance=_text(row["instance"]),
-            lnc=_whole(row["lnc"]),
-            cores=tuple(map(_whole, row["cores"])),
-            updated_at=_number(row["updated_at"]),
-            memory_bytes=_by_core(row["memory_bytes"]),
-            host_bytes=_table(row["host_bytes"]),
-            busy_s=_by_core(row["busy_s"]),
-            elapsed_s=_numbers(row["elapsed_s"]),
-            flop=_numbers(row["flop"]),
-            executions=_table(row["executions"]),
-            errors=_table(row["errors"]),
-            total_latency_s=_table(row["total_latency_s"]),
-            device_latency_s=_table(row["device_latency_s"]),
-            latencies=tuple(map(_latency, row["latencies"])),
-            models=tuple(map(_model, row["models"])),
-            loads=_numbers(row["loads"]),
+            pid=_read_whole(row["pid"]),
+            start_time=_read_text(row["start_time"]),
+            command=_read_text(row["command"]),
+            tool=_read_text(row["tool"]),
+            tag=_read_text(row["tag"]),
+            instance=_read_text(row["instance"]),
+            lnc=_read_whole(row["lnc"]),
+            cores=tuple(map(_read_whole, row["cores"])),
+            updated_at=_read_number(row["updated_at"]),
+            memory_bytes=_read_tables(row["memory_bytes"]),
+            host_bytes=_read_table(row["host_bytes"]),
+            busy_s=_read_tables(row["busy_s"]),
+            elapsed_s=_read_numbers(row["elapsed_s"]),
+            flop=_read_numbers(row["flop"]),
+            executions=_read_table(row["executions"]),
+            errors=_read_table(row["errors"]),
+            total_latency_s=_read_table(row["total_latency_s"]),
+            device_latency_s=_read_table(row["device_latency_s"]),
+            latencies=tuple(map(_read_latency, row["latencies"])),
+            models=tuple(map(_read_model, row["models"])),
+            loads=_read_numbers(row["loads"]),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"no record: {error!r}") from error
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if isinstance(value, str):
         # No exporter could send bytes of a command line or a tag that are no UTF-8.
         return value.encode("utf-8", "replace").decode("utf-8")
     raise ValueError(f"{value!r} is no text")
 
 
-def _number(value: Any) -> float:
+def _read_number(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
         return value
     raise ValueError(f"{value!r} is no number")
 
 
-def _whole(value: Any) -> int:
+def _read_whole(value: Any) -> int:
     if type(value) is int and value >= 0:
         return value
     raise ValueError(f"{value!r} is no whole number")
 
 
-def _latency(row: Any) -> tuple[float, float, float]:
-    total_s, device_s, count = map(_number, row)
+def _read_latency(row: Any) -> tuple[float, float, float]:
+    total_s, device_s, count = map(_read_number, row)
     return total_s, device_s, count
 
 
-def _model(row: Any) -> LoadedModel:
+def _read_model(row: Any) -> LoadedModel:
     return LoadedModel(
-        _whole(row["number"]),
-        _text(row["name"]),
-        _whole(row["core"]),
-        _whole(row["constant_bytes"]),
+        _read_whole(row["number"]),
+        _read_text(row["name"]),
+        _read_whole(row["core"]),
+        _read_whole(row["constant_bytes"]),
         is_running=row["is_running"] is True,
     )
 
 
-def _table(row: Any) -> dict[str, float]:
-    return {_text(name): _number(value) for name, value in row.items()}
+def _read_table(row: Any) -> dict[str, float]:
+    return {_read_text(name): _read_number(value) for name, value in row.items()}
 
 
-def _numbers(row: Any) -> dict[int, float]:
-    return {int(core): _number(value) for core, value in row.items()}
+def _read_numbers(row: Any) -> dict[int, float]:
+    return {int(core): _read_number(value) for core, value in row.items()}
 
 
-def _by_core(row: Any) -> dict[int, Table]:
-    return {int(core): _table(table) for core, table in row.items()}
+def _read_tables(row: Any) -> dict[int, Table]:
+    return {int(core): _read_table(table) for core, table in row.items()}

@@ -72,20 +72,22 @@ def shaped_curve(
         weekdays: the shape of a week, from Monday on.
         spread: P10 and P90 over P50.
     """
-    level = np.array([_level(at, hours, weekdays) for at in _local(start, steps // HOUR_STEPS + 1)])
+    level = np.array(
+        [_shape_at(at, hours, weekdays) for at in _local_times(start, steps // HOUR_STEPS + 1)]
+    )
     at = np.arange(steps) / HOUR_STEPS
     p50 = peak_requests_per_s * np.interp(at, np.arange(len(level)), level)
     return Curve(spread[0] * p50, p50, spread[1] * p50)
 
 
-def _level(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
+def _shape_at(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
     """The shape at a local time, interpolated between hours."""
     part = at.minute / 60
     next_hour = (at.hour + 1) % DAY_HOURS
     return weekdays[at.weekday()] * ((1 - part) * hours[at.hour] + part * hours[next_hour])
 
 
-def _local(start: datetime, hours: int) -> list[datetime]:
+def _local_times(start: datetime, hours: int) -> list[datetime]:
     """Local times, an elapsed hour apart whatever clocks do."""
     first = start.astimezone(UTC)
     return [(first + timedelta(hours=hour)).astimezone(start.tzinfo) for hour in range(hours)]

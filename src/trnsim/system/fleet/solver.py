@@ -71,12 +71,12 @@ class PlanWindow:
         self._hours = hours
         jobs = scenario.jobs
         self._usd = np.concatenate([hourly_usd(scenario, job) for job in jobs])
-        self._cost = np.concatenate([entering_usd(scenario, job) for job in jobs])
+        self._entering_usd = np.concatenate([entering_usd(scenario, job) for job in jobs])
         self._blocks = np.concatenate([[level.blocks for level in job.levels] for job in jobs])
-        self._kind = np.repeat(np.arange(len(jobs)), [len(job.levels) for job in jobs])
-        self._count = np.array([job.count for job in jobs])
-        self._highs = _highs()
-        self._pass()
+        self._kind_of_level = np.repeat(np.arange(len(jobs)), [len(job.levels) for job in jobs])
+        self._jobs_of_kind = np.array([job.count for job in jobs])
+        self._highs = _silent_highs()
+        self._pass_problem()
 
     def solve(self, free: Counts, before: Counts | None, fixed: int = 1) -> Counts:
         """Jobs by level ``[fixed, levels of all kinds]``, whole numbers.
@@ -90,21 +90,21 @@ class PlanWindow:
             InternalError: HiGHS found no plan, though all jobs may wait.
         """
         levels = len(self._usd)
-        begun = self._count[self._kind] if before is None else before
+        begun = self._jobs_of_kind[self._kind_of_level] if before is None else before
         rows = np.arange(levels + self._hours, dtype=np.int32)
         lower = np.concatenate([-begun, np.full(self._hours, -np.inf)])
         upper = np.concatenate([np.full(levels, np.inf), free])
         self._highs.changeRowsBounds(len(rows), rows, lower.astype(float), upper.astype(float))
         size = fixed * levels
-        self._bounds(np.arange(size), np.zeros(size), self._most(size))
+        self._set_bounds(np.arange(size), np.zeros(size), self._most_jobs(size))
         columns = self._dive(size)
         return np.rint(columns).astype(np.int64).reshape(fixed, levels)
 
-    def _most(self, size: int) -> Array:
+    def _most_jobs(self, size: int) -> Array:
         """The largest number of jobs at each of the first `size` levels of hours."""
-        return np.resize(self._count[self._kind], size).astype(float)
+        return np.resize(self._jobs_of_kind[self._kind_of_level], size).astype(float)
 
-    def _bounds(self, columns: Counts, lower: Array, upper: Array) -> None:
+    def _set_bounds(self, columns: Counts, lower: Array, upper: Array) -> None:
         self._highs.changeColsBounds(len(columns), columns.astype(np.int32), lower, upper)
 
     def _dive(self, size: int) -> Array:
@@ -113,7 +113,7 @@ class PlanWindow:
         Raises:
             InternalError: there is no plan.
         """
-        most = self._most(size)
+        most = self._most_jobs(size)
         columns = self._relaxation()
         while columns is not None:
             parts = columns[:size] - np.floor(columns[:size] + _WHOLE_TOLERANCE)
@@ -121,12 +121,12 @@ class PlanWindow:
                 return columns[:size]
             at = np.array([np.argmax(parts)])
             up = np.ceil(columns[at])
-            self._bounds(at, up, most[at])
-            wider = self._relaxation()
-            if wider is None:
-                self._bounds(at, np.zeros(1), up - 1.0)
-                wider = self._relaxation()
-            columns = wider
+            self._set_bounds(at, up, most[at])
+            next_columns = self._relaxation()
+            if next_columns is None:
+                self._set_bounds(at, np.zeros(1), up - 1.0)
+                next_columns = self._relaxation()
+            columns = next_columns
         raise InternalError(f"HiGHS: {self._highs.getModelStatus()} of a plan of jobs")
 
     def _relaxation(self) -> Array | None:
@@ -136,7 +136,7 @@ class PlanWindow:
             return None
         return np.array(self._highs.getSolution().col_value)
 
-    def _pass(self) -> None:
+    def _pass_problem(self) -> None:
         """Pass the problem to HiGHS: columns are jobs, then changes, each by hour and level.
 
         The first rows are those whose bounds change: entering in the first hour, then free blocks.
@@ -145,9 +145,11 @@ class PlanWindow:
         size = levels * hours
         lp = import_module("highspy").HighsLp()
         lp.num_col_ = 2 * size
-        lp.col_cost_ = np.concatenate([np.tile(-self._usd, hours), np.tile(self._cost, hours)])
+        lp.col_cost_ = np.concatenate(
+            [np.tile(-self._usd, hours), np.tile(self._entering_usd, hours)]
+        )
         lp.col_lower_ = np.zeros(2 * size)
-        count = np.tile(self._count[self._kind], hours)
+        count = np.tile(self._jobs_of_kind[self._kind_of_level], hours)
         lp.col_upper_ = np.concatenate([count, count]).astype(float)
         entering = [[(size + at, 1.0), (at, -1.0)] for at in range(levels)]
         fitting = [
@@ -156,12 +158,15 @@ class PlanWindow:
         ]
         later = [[(size + at, 1.0), (at, -1.0), (at - levels, 1.0)] for at in range(levels, size)]
         counted = [
-            [(hour * levels + at, 1.0) for at in np.flatnonzero(self._kind == kind).tolist()]
+            [
+                (hour * levels + at, 1.0)
+                for at in np.flatnonzero(self._kind_of_level == kind).tolist()
+            ]
             for hour in range(hours)
-            for kind in range(len(self._count))
+            for kind in range(len(self._jobs_of_kind))
         ]
         rows = [*entering, *fitting, *later, *counted]
-        counts = np.tile(self._count, hours)
+        counts = np.tile(self._jobs_of_kind, hours)
         lp.num_row_ = len(rows)
         lp.row_lower_ = np.concatenate(
             [np.zeros(levels), np.full(hours, -np.inf), np.zeros(len(later)), counts]
@@ -177,7 +182,7 @@ class PlanWindow:
         self._highs.passModel(lp)
 
 
-def _highs() -> Any:
+def _silent_highs() -> Any:
     """A silent solver on one thread.
 
     Raises:

@@ -85,44 +85,48 @@ def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> li
     if any(size < 1 for name, size in request.fixed_fields.items() if name in _COUNT_FIELDS):
         return []
     return [
-        layout for layout in _splits(model, machine, request) if is_legal(layout, model, machine)
+        layout
+        for layout in _layouts_of_all_ranks(model, machine, request)
+        if is_legal(layout, model, machine)
     ]
 
 
-def _splits(model: Architecture, machine: Machine, request: LayoutRequest) -> Iterator[Layout]:
+def _layouts_of_all_ranks(
+    model: Architecture, machine: Machine, request: LayoutRequest
+) -> Iterator[Layout]:
     depth = sum(tower.depth for tower in model.towers)
     fixed = request.fixed_fields
-    for tensor in _sizes([request.tensor], _tensors(model, machine)):
-        left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
-        for pipeline in _sizes([request.pipeline], _divisors(depth)):
-            for context in _sizes([request.context], _contexts(request.sequence)):
-                if not left or left % (pipeline * context):
+    for tensor in _choices([request.tensor], _tensor_sizes(model, machine)):
+        ranks_left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
+        for pipeline in _choices([request.pipeline], _divisors(depth)):
+            for context in _choices([request.context], _context_sizes(request.sequence)):
+                if not ranks_left or ranks_left % (pipeline * context):
                     continue
-                data = left // (pipeline * context)
+                data = ranks_left // (pipeline * context)
                 if request.data not in (None, data) or data > request.global_batch:
                     continue
                 shared = {"tensor": tensor, "pipeline": pipeline, "context": context}
-                for more in _axes(model, request, data, depth // pipeline):
+                for more in _fields_beside_ranks(model, request, data, depth // pipeline):
                     sizes = fixed | shared | {"data": data} | more
                     sizes.setdefault("is_sequence", tensor > 1)
                     if pipeline > 1 or sizes["virtual"] == 1:
                         yield Layout(**sizes)
 
 
-def _axes(
+def _fields_beside_ranks(
     model: Architecture, request: LayoutRequest, data: int, depth: int
 ) -> Iterator[dict[str, Any]]:
     """Values of the fields that leave the number of ranks as it is."""
     experts = model.experts.count if model.experts else 1
     virtual = [n for n in _VIRTUAL_STAGES if depth % n == 0 and request.schedule == "1f1b"]
     zeros = [1, 3] if data > 1 else [1]
-    for micro in _sizes([request.micro_batch], _micro_batches(request, data)):
-        for part in _sizes([request.virtual], virtual or [1]):
-            for expert in _sizes(
+    for micro in _choices([request.micro_batch], _micro_batches(request, data)):
+        for part in _choices([request.virtual], virtual or [1]):
+            for expert in _choices(
                 [request.expert], [e for e in _divisors(experts) if data % e == 0]
             ):
-                for zero in _sizes([request.zero], zeros):
-                    for recompute in _sizes([request.recompute], list(RECOMPUTES)):
+                for zero in _choices([request.zero], zeros):
+                    for recompute in _choices([request.recompute], list(RECOMPUTES)):
                         yield {
                             "micro_batch": micro,
                             "virtual": part,
@@ -132,11 +136,11 @@ def _axes(
                         }
 
 
-def _sizes(fixed: list[Any], choices: Sequence[Any]) -> Sequence[Any]:
+def _choices(fixed: list[Any], choices: Sequence[Any]) -> Sequence[Any]:
     return choices if fixed == [None] else fixed
 
 
-def _tensors(model: Architecture, machine: Machine) -> list[int]:
+def _tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     """Sizes that divide an instance's ranks and every attention's heads."""
     heads = {
         attention.heads
@@ -149,7 +153,7 @@ def _tensors(model: Architecture, machine: Machine) -> list[int]:
     return [size for size in sizes if all(head % size == 0 for head in heads)]
 
 
-def _contexts(sequence: int) -> list[int]:
+def _context_sizes(sequence: int) -> list[int]:
     powers = (1 << power for power in range(sequence.bit_length()))
     return [size for size in powers if size == 1 or sequence // size >= _LEAST_TOKENS]
 
@@ -172,19 +176,19 @@ def roomy_layouts(model: Architecture, machine: Machine, candidates: list[Layout
     """The candidates that fit in HBM, by the average of the layers."""
     if not candidates:
         return []
-    needed = _needed(model, candidates)
+    needed = _needed_bytes(model, candidates)
     fits = needed <= _ROUGH_MEMORY_SLACK * memory.room(machine)
     return [layout for layout, is_fit in zip(candidates, fits.tolist(), strict=True) if is_fit]
 
 
 def smallest_layout(model: Architecture, candidates: list[Layout]) -> Layout:
     """The layout that needs the least memory."""
-    return candidates[int(np.argmin(_needed(model, candidates)))]
+    return candidates[int(np.argmin(_needed_bytes(model, candidates)))]
 
 
-def _needed(model: Architecture, candidates: list[Layout]) -> Array:
+def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     """Bytes of the fuller one of the first and the last stage of each layout."""
-    sums = np.array([_sums(model, layout) for layout in candidates], dtype=np.float64).T
+    sums = np.array([_layout_sums(model, layout) for layout in candidates], dtype=np.float64).T
     table, layers, experts, activations, head, working, logits, buffer, per_layer = sums
     stages = _column(candidates, "pipeline")
     first = np.array([memory.in_flight(layout, 0) for layout in candidates])
@@ -217,7 +221,7 @@ _MEMORY_FIELDS: Final = (
 )
 
 
-def _sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
+def _layout_sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
     key = tuple(getattr(layout, name) for name in _MEMORY_FIELDS)
     return _model_sums(model, key, min(layout.pipeline, 2))
 

@@ -126,7 +126,7 @@ class TrainingSteps:
     def timed(self, layout: Layout, needed: tuple[StageMemory, ...]) -> TrainingStep:
         """The step of a layout that is legal and fits."""
         pipe = chunks(self.model, layout)
-        work = [self._chunk(chunk, layout) for chunk in pipe]
+        work = [self._chunk_passes(chunk, layout) for chunk in pipe]
         pipe_s = pipeline.step_s(
             layout.schedule,
             layout.pipeline,
@@ -180,7 +180,7 @@ class TrainingSteps:
         No schedule is run: a search ranks layouts by it.
         """
         parts = all_parts(self.model, layout)
-        layers = [_repeat_layer(self._part(part, layout), part.times) for part in parts]
+        layers = [_repeat_layer(self._part_passes(part, layout), part.times) for part in parts]
         total = _total_work([layers])
         ends = layers[-1].forward.total_s + layers[-1].backward.total_s
         weights_s = sum(layer.weights_s for layer in layers)
@@ -209,7 +209,7 @@ class TrainingSteps:
 
     def work(self, layout: Layout) -> list[list[Passes]]:
         """The work of a micro batch on each part of the pipeline."""
-        return [self._chunk(chunk, layout) for chunk in chunks(self.model, layout)]
+        return [self._chunk_passes(chunk, layout) for chunk in chunks(self.model, layout)]
 
     def flop(self, layout: Layout) -> float:
         """Useful FLOPs of a step."""
@@ -226,10 +226,10 @@ class TrainingSteps:
             self._times_by_dtype[dtype] = times
         return self._times_by_dtype[dtype]
 
-    def _chunk(self, chunk: Chunk, layout: Layout) -> list[Passes]:
-        return [_repeat_layer(self._part(part, layout), part.times) for part in chunk]
+    def _chunk_passes(self, chunk: Chunk, layout: Layout) -> list[Passes]:
+        return [_repeat_layer(self._part_passes(part, layout), part.times) for part in chunk]
 
-    def _part(self, part: StagePart, layout: Layout) -> Passes:
+    def _part_passes(self, part: StagePart, layout: Layout) -> Passes:
         """The work of one of a part's layers, computed once for all layouts that share it."""
         key = (
             id(part.summary),

@@ -76,7 +76,7 @@ class Monitor:
         model = self.model(records)
         alive = {(record.pid, record.start_time): record for record in records}
         self._programs = {key: sample for key, sample in self._programs.items() if key in alive}
-        programs = [self._program(record, model, now_s) for record in records]
+        programs = [self._program_data(record, model, now_s) for record in records]
         system = self._system_data(model, now_s)
         self._looked_s = now_s
         return {
@@ -121,14 +121,14 @@ class Monitor:
     def _due_s(self, now_s: float, period_s: float) -> float:
         return end_s(now_s, now_s if self._began_s is None else self._began_s, period_s)
 
-    def _program(
+    def _program_data(
         self, record: ProcessRecord, model: InstanceModel, now_s: float
     ) -> dict[str, Any] | None:
         own_groups = self.config.of(record.tag)
         if not own_groups:
             return None
         samples = self._programs.setdefault((record.pid, record.start_time), {})
-        for group in _due(own_groups, samples, now_s):
+        for group in _due_groups(own_groups, samples, now_s):
             samples[group.name] = self._measure(
                 record, model, samples.get(group.name), group, now_s
             )
@@ -162,7 +162,7 @@ class Monitor:
         return group.period_s if since_s is None else now_s - since_s
 
     def _system_data(self, model: InstanceModel, now_s: float) -> dict[str, Any]:
-        for group in _due(self.config.system, self._system, now_s):
+        for group in _due_groups(self.config.system, self._system, now_s):
             before = self._system.get(group.name)
             source, fields = self._system_group(group.name, model, before)
             framed = _group_fields(self._period_s(before, group, now_s), fields)
@@ -187,7 +187,7 @@ class Monitor:
         return None, {"neuron_devices": devices}
 
 
-def _due(
+def _due_groups(
     candidates: Sequence[MetricGroup], samples: dict[str, _Sample], now_s: float
 ) -> list[MetricGroup]:
     """The groups whose period has passed, or that were never measured."""
@@ -203,25 +203,25 @@ def _group_fields(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
     return {"period": round(period_s, 9), **fields, "error": fields.get("error", "")}
 
 
-def _counters(
+def _measure_counters(
     record: ProcessRecord, before: _Sample | None, model: InstanceModel, _: float
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.neuroncore_counters(record, before.source if before else None, model)
 
 
-def _memory(
+def _measure_memory(
     record: ProcessRecord, _: _Sample | None, model: InstanceModel, __: float
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.memory_used(record, model)
 
 
-def _executions(
+def _measure_executions(
     record: ProcessRecord, before: _Sample | None, *_: object
 ) -> tuple[Any, dict[str, Any]]:
     return record, groups.execution_stats(record, before.source if before else None)
 
 
-def _vcpu(
+def _measure_vcpu(
     record: ProcessRecord, before: _Sample | None, _: InstanceModel, period_s: float
 ) -> tuple[Any, dict[str, Any]]:
     now = host.process_seconds(record.pid)
@@ -233,8 +233,8 @@ _Measure = Callable[
     ["ProcessRecord", "_Sample | None", "InstanceModel", float], tuple[Any, dict[str, Any]]
 ]
 _PROGRAM_GROUPS: Final[dict[str, _Measure]] = {
-    "neuroncore_counters": _counters,
-    "memory_used": _memory,
-    "execution_stats": _executions,
-    "neuron_runtime_vcpu_usage": _vcpu,
+    "neuroncore_counters": _measure_counters,
+    "memory_used": _measure_memory,
+    "execution_stats": _measure_executions,
+    "neuron_runtime_vcpu_usage": _measure_vcpu,
 }

@@ -64,10 +64,10 @@ class Collected:
         info = report["instance_info"]
         instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
         programs = report["neuron_runtime_data"]
-        collected = joined(series for program in programs for series in _program(program))
+        collected = joined(series for program in programs for series in _program_gauges(program))
         self._executions.add(programs, self.now_s())
         collected += self._executions.series()
-        collected += self._system(report["system_data"])
+        collected += self._system_series(report["system_data"])
         collected.append(Series(METRICS["instance"], {}, 1))
         hardware = report["neuron_hardware_info"]
         names = ("neuron_device_count", "neuroncore_per_device_count", "neuron_device_memory_size")
@@ -75,7 +75,7 @@ class Collected:
         collected.append(Series(METRICS["neuron_hardware"], labels, 1))
         self.instance, self.series = instance, tuple(collected)
 
-    def _system(self, groups: Mapping[str, Any]) -> Iterator[Series]:
+    def _system_series(self, groups: Mapping[str, Any]) -> Iterator[Series]:
         usage = groups.get("vcpu_usage", {})
         if "average_usage" in usage:
             yield gauge("system_vcpu_count", {}, len(usage["usage_data"]))
@@ -102,21 +102,21 @@ class Collected:
         return since_s
 
 
-def _program(program: Mapping[str, Any]) -> Iterator[Series]:
+def _program_gauges(program: Mapping[str, Any]) -> Iterator[Series]:
     """The gauges of one program: utilisation, memory and vCPUs."""
     tag, groups = {"runtime_tag": program["neuron_runtime_tag"]}, program["report"]
     cores = groups.get("neuroncore_counters", {}).get("neuroncores_in_use", {})
     for core, used in cores.items():
         labels = {"neuroncore": core, **tag}
         yield gauge("neuroncore_utilization_ratio", labels, used["neuroncore_utilization"] / 100)
-    yield from _memory(groups.get("memory_used", {}), tag)
+    yield from _memory_gauges(groups.get("memory_used", {}), tag)
     usage = groups.get("neuron_runtime_vcpu_usage", {}).get("vcpu_usage", {})
     for kind, percent in usage.items():
         labels = {"usage_type": kind, **tag}
         yield gauge("neuron_runtime_vcpu_usage_ratio", labels, percent / 100)
 
 
-def _memory(group: Mapping[str, Any], tag: Mapping[str, str]) -> Iterator[Series]:
+def _memory_gauges(group: Mapping[str, Any], tag: Mapping[str, str]) -> Iterator[Series]:
     used = group.get("neuron_runtime_used_bytes")
     if used is None:
         return
