@@ -34,7 +34,7 @@ def why_document(answers: AnswerComparison, names: tuple[str, str]) -> Document:
     sides: list[Block] = [Note(f"{side}  {name}") for side, name in zip("AB", names, strict=True)]
     blocks = [sides]
     for answer in answers.differences:
-        blocks += _why(answer, is_one_command=is_one)
+        blocks += _difference_blocks(answer, is_one_command=is_one)
     alone = (("A", answers.only_old), ("B", answers.only_new))
     for side, commands in alone:
         if commands:
@@ -84,35 +84,35 @@ def _side_values(time: Time) -> dict[str, Any]:
     }
 
 
-def _why(difference: AnswerDifference, *, is_one_command: bool) -> list[list[Block]]:
+def _difference_blocks(difference: AnswerDifference, *, is_one_command: bool) -> list[list[Block]]:
     """One platform or workload: its times, then what explains them."""
     if difference.is_equal and is_one_command:
         return [[Note(f"{difference.name}: nothing changed")]]
-    blocks = _times(difference)
-    rest = [*_sources(difference.times), *_conditions(difference.times)]
+    blocks = _time_blocks(difference)
+    rest = [*_source_blocks(difference.times), *_condition_blocks(difference.times)]
     if difference.inputs:
-        rest += _list("inputs:", map(_changed, difference.inputs))
+        rest += _headed_items("inputs:", map(_change_text, difference.inputs))
     elif is_one_command:
         rest.append(Note("inputs: none differs, so trnsim itself does: compare the versions"))
     if not difference.times:
         rest.insert(0, Note(f"{difference.name}:"))
     if difference.figures:
-        blocks += [rest, _figures(difference)] if rest else [_figures(difference)]
+        blocks += [rest, _figure_blocks(difference)] if rest else [_figure_blocks(difference)]
     elif rest:
         blocks.append(rest)
-    factors = [f"{name} {_percent(ratio)}" for name, ratio in difference.cost.items()]
+    factors = [f"{name} {_percent_text(ratio)}" for name, ratio in difference.cost.items()]
     if factors:
         blocks.append([Note(f"cost: {', '.join(factors)}")])
     return blocks
 
 
-def _list(head: str, lines: Iterable[str]) -> list[Block]:
+def _headed_items(head: str, lines: Iterable[str]) -> list[Block]:
     """Lines below their head; nothing where there are none."""
     items = list(lines)
     return [Note(head), Items(items, indent=2)] if items else []
 
 
-def _times(answer: AnswerDifference) -> list[list[Block]]:
+def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
     """A table for each time; a line where an earlier one has the same terms, one for all equal."""
     blocks: list[list[Block]] = []
     equal: list[str] = []
@@ -127,32 +127,38 @@ def _times(answer: AnswerDifference) -> list[list[Block]]:
         elif like != what:
             blocks.append([Note(f"{answer.name}: {what}: as {like}")])
         else:
-            blocks.append([Note(f"{answer.name}: {what}"), *_time(difference)])
+            blocks.append([Note(f"{answer.name}: {what}"), *_blocks_of_time(difference)])
     if equal:
         blocks.append([Note(f"{answer.name}: equal in both: {', '.join(equal)}")])
     return blocks
 
 
-def _time(difference: TimeDifference) -> list[Block]:
+def _blocks_of_time(difference: TimeDifference) -> list[Block]:
     """One time of both sides, as a table of its terms."""
     alone = (("A", difference.only_old), ("B", difference.only_new))
     lines = [
-        f"A {_side(difference.old)}, B {_side(difference.new)}{_ratio(difference)}",
-        *_within(difference),
-        *(f"{', '.join(map(_short, names))}: only in {side}" for side, names in alone if names),
+        f"A {_side_text(difference.old)}, B {_side_text(difference.new)}{_ratio_text(difference)}",
+        *_interval_sentences(difference),
+        *(
+            f"{', '.join(map(_clipped_text, names))}: only in {side}"
+            for side, names in alone
+            if names
+        ),
     ]
-    return [_terms(difference), *map(Note, lines)]
+    return [_term_table(difference), *map(Note, lines)]
 
 
-def _terms(difference: TimeDifference) -> Table:
+def _term_table(difference: TimeDifference) -> Table:
     """The terms in ms, with as many decimals for all as the largest time needs."""
     decimals = _decimals(difference.old.p50_s * _MS_PER_S, difference.new.p50_s * _MS_PER_S)
     is_logged = difference.old.is_measured or difference.new.is_measured
     rows = []
     for term in difference.terms:
         change_s = None if is_logged and not term.change_s else term.change_s
-        rows.append((_short(term.name), *_row(term.old_s, term.new_s, change_s, decimals)))
-    total = _row(
+        rows.append(
+            (_clipped_text(term.name), *_ms_cells(term.old_s, term.new_s, change_s, decimals))
+        )
+    total = _ms_cells(
         difference.old.p50_s,
         difference.new.p50_s,
         difference.new.p50_s - difference.old.p50_s,
@@ -171,7 +177,7 @@ def _decimals(*medians: float) -> int:
     return min(max([0, *needed]), _MOST_DECIMALS)
 
 
-def _row(
+def _ms_cells(
     old_s: float | None, new_s: float | None, change_s: float | None, decimals: int
 ) -> tuple[str, str, str]:
     return (
@@ -181,7 +187,7 @@ def _row(
     )
 
 
-def _side(time: Time) -> str:
+def _side_text(time: Time) -> str:
     """The median with its interval."""
     if time.interval_s is None:
         return f"{seconds(time.p50_s)}{' measured' if time.is_measured else ''}"
@@ -189,11 +195,11 @@ def _side(time: Time) -> str:
     return f"{seconds(time.p50_s)} ({low} to {high})"
 
 
-def _ratio(difference: TimeDifference) -> str:
+def _ratio_text(difference: TimeDifference) -> str:
     return "" if difference.ratio is None else f"; B is {amount(difference.ratio)} times A"
 
 
-def _within(difference: TimeDifference) -> list[str]:
+def _interval_sentences(difference: TimeDifference) -> list[str]:
     """A sentence on which median lies in the other side's interval; none without intervals."""
     said = [
         f"{side}'s median lies {'within' if is_within else 'outside'} {other}'s P10 to P90"
@@ -206,35 +212,35 @@ def _within(difference: TimeDifference) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _sources(times: Sequence[TimeDifference]) -> list[Block]:
+def _source_blocks(times: Sequence[TimeDifference]) -> list[Block]:
     """Sources of the terms, where they differ; a source of several times once."""
     sources = dict.fromkeys(
         (source.path, source.old, source.new) for time in times for source in time.sources
     )
-    return _list(
+    return _headed_items(
         "sources:",
         (
-            f"{_short(path)}, {side}: {'-' if said is None else said}"
+            f"{_clipped_text(path)}, {side}: {'-' if said is None else said}"
             for path, *both in sources
             for side, said in zip("AB", both, strict=True)
         ),
     )
 
 
-def _conditions(times: Sequence[TimeDifference]) -> list[Block]:
+def _condition_blocks(times: Sequence[TimeDifference]) -> list[Block]:
     said = (
         f"only in {side}: {condition}"
         for at, side in enumerate("AB")
         for condition in dict.fromkeys(text for time in times for text in time.conditions[at])
     )
-    return _list("conditions:", said)
+    return _headed_items("conditions:", said)
 
 
-def _changed(change: AnswerChange) -> str:
-    return f"{change.path}: {_value(change.old)} -> {_value(change.new)}"
+def _change_text(change: AnswerChange) -> str:
+    return f"{change.path}: {_value_text(change.old)} -> {_value_text(change.new)}"
 
 
-def _figures(answer: AnswerDifference) -> list[Block]:
+def _figure_blocks(answer: AnswerDifference) -> list[Block]:
     """Figures besides the times."""
     shown = [
         change
@@ -244,10 +250,10 @@ def _figures(answer: AnswerDifference) -> list[Block]:
     rows = [
         (
             change.path,
-            _value(change.old),
-            _value(change.new),
-            _percent(change.ratio),
-            _doubt(change),
+            _value_text(change.old),
+            _value_text(change.new),
+            _percent_text(change.ratio),
+            _interval_word(change),
         )
         for change in shown
     ]
@@ -259,23 +265,23 @@ def _figures(answer: AnswerDifference) -> list[Block]:
     return blocks
 
 
-def _value(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
         return amount(value)
-    return _short(value if isinstance(value, str) else json_line(value))
+    return _clipped_text(value if isinstance(value, str) else json_line(value))
 
 
-def _short(value: str) -> str:
+def _clipped_text(value: str) -> str:
     return clipped(value, _MOST_VALUE_CHARS)
 
 
-def _percent(ratio: float | None) -> str:
+def _percent_text(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio - 1:+.1%}"
 
 
-def _doubt(change: AnswerChange) -> str:
+def _interval_word(change: AnswerChange) -> str:
     if change.within is None:
         return ""
     return "within" if change.within else "outside"

@@ -47,7 +47,16 @@ class Beat:
 
 @dataclass
 class _Pulse:
-    """Last beat of a rank, and the beginning of its present state."""
+    """Last beat of a rank, and the beginning of its present state.
+
+    Attributes:
+        place: the rank in messages.
+        beat: its last beat.
+        stopped_s: time since which its process is stopped; None if it is not.
+        absent: its beat when others began to wait for it; None if none waits.
+        message_s: time of the last message about it.
+        is_stop_reported: True if a message says that it is stopped.
+    """
 
     place: str
     beat: Beat

@@ -51,7 +51,7 @@ class RankProcess:
         rank: number of the rank.
         node: number of its node.
         local_rank: number of the rank on its node.
-        line: connection to its supervisor; None once it is closed.
+        connection: to its supervisor; None once it is closed.
         status: as in Python: minus the signal, or the exit status; None while it runs.
         ended_s: time of its end, on the clock that all processes share.
         step: last step that it began; 0 if it reports none.
@@ -62,7 +62,7 @@ class RankProcess:
     rank: int
     node: int
     local_rank: int
-    line: socket.socket | None
+    connection: socket.socket | None
     status: int | None = None
     ended_s: float = 0.0
     step: int = 0
@@ -240,45 +240,45 @@ class _Attempt:
         for key, _ in self._selector.select(_LOOK_S):
             source: Any = key.fileobj
             if source is self._server:
-                line, _ = self._server.accept()
-                line.setblocking(True)
-                self._strangers[line] = b""
-                self._selector.register(line, selectors.EVENT_READ)
+                connection, _ = self._server.accept()
+                connection.setblocking(True)
+                self._strangers[connection] = b""
+                self._selector.register(connection, selectors.EVENT_READ)
             else:
                 self._read_from(source)
 
-    def _read_from(self, line: socket.socket) -> None:
+    def _read_from(self, connection: socket.socket) -> None:
         try:
-            content = line.recv(_CHUNK_BYTES)
+            content = connection.recv(_CHUNK_BYTES)
         except OSError:
             content = b""
-        rank = next((rank for rank in self._ranks.values() if rank.line is line), None)
+        rank = next((rank for rank in self._ranks.values() if rank.connection is connection), None)
         if not content:
-            self._selector.unregister(line)
-            line.close()
-            self._strangers.pop(line, None)
+            self._selector.unregister(connection)
+            connection.close()
+            self._strangers.pop(connection, None)
             if rank is not None:
                 self._heartbeats.forget(rank.rank)
-                rank.line = None
+                rank.connection = None
                 rank.ended_s = rank.ended_s or time.monotonic()
             return
-        unread = (self._strangers.pop(line, b"") if rank is None else rank.unread) + content
+        unread = (self._strangers.pop(connection, b"") if rank is None else rank.unread) + content
         *lines, incomplete = unread.split(b"\n")
         for text in lines:
-            rank = self._record_message(line, rank, json.loads(text))
+            rank = self._record_message(connection, rank, json.loads(text))
         if rank is None:
-            self._strangers[line] = incomplete
+            self._strangers[connection] = incomplete
         else:
             rank.unread = incomplete
 
     def _record_message(
-        self, line: socket.socket, rank: RankProcess | None, message: dict[str, Any]
+        self, connection: socket.socket, rank: RankProcess | None, message: dict[str, Any]
     ) -> RankProcess | None:
         """Record a supervisor's message; returns its rank, None for a stranger."""
         if rank is None:
             if message.get("token") != self._token:
                 return None
-            rank = RankProcess(message["rank"], message["node"], message["local_rank"], line)
+            rank = RankProcess(message["rank"], message["node"], message["local_rank"], connection)
             self._ranks[rank.rank] = rank
         elif "says" in message:
             self._show(message["says"])
@@ -297,7 +297,7 @@ class _Attempt:
         lost = [
             rank
             for rank in self._ranks.values()
-            if (rank.status is None and rank.line is None) or rank.status
+            if (rank.status is None and rank.connection is None) or rank.status
         ]
         return min(lost, key=lambda rank: (rank.follows, rank.ended_s), default=None)
 
@@ -340,12 +340,17 @@ class _Attempt:
         for agent in self._agents.values():
             _signal_group(agent, signal.SIGKILL)
             agent.wait()
-        for line in [*self._strangers, *(rank.line for rank in self._ranks.values() if rank.line)]:
-            line.close()
+        for connection in [
+            *self._strangers,
+            *(rank.connection for rank in self._ranks.values() if rank.connection),
+        ]:
+            connection.close()
 
     def _running_ranks(self) -> list[RankProcess]:
         return [
-            rank for rank in self._ranks.values() if rank.line is not None and rank.status is None
+            rank
+            for rank in self._ranks.values()
+            if rank.connection is not None and rank.status is None
         ]
 
     def _are_agents_over(self) -> bool:
@@ -359,8 +364,8 @@ class _Attempt:
     def _signal_ranks(self, number: int) -> None:
         for rank in self._running_ranks():
             with contextlib.suppress(OSError):
-                if rank.line is not None:
-                    rank.line.sendall(f"{int(number)} ".encode())
+                if rank.connection is not None:
+                    rank.connection.sendall(f"{int(number)} ".encode())
 
     def _status(self) -> int:
         if self._signals:

@@ -23,7 +23,7 @@ _AMOUNT_FIELDS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
 _CREDIT_FIELDS: Final = ("credit_usd", "until", "source", "note")
 
 
-def _place(given: str) -> str:
+def _checked_region(given: str) -> str:
     """A region's code, or "any"."""
     if given != "any" and not is_region(given):
         raise ValueError(given)
@@ -53,7 +53,11 @@ class OwnPrice(FileRecord):
         None, help="a credit, in place of a price", unit="USD", above=0, most=_MOST_USD
     )
     region: str = declared(
-        "any", help="where it holds", parse=_place, legal=f"any, or {REGION}", example="any"
+        "any",
+        help="where it holds",
+        parse=_checked_region,
+        legal=f"any, or {REGION}",
+        example="any",
     )
     as_of: date | None = declared(None, help="the first day of it", example="2026-01-01")
     until: date | None = declared(None, help="the last day of it")
@@ -88,17 +92,17 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
     credits_: list[Credit] = []
     seen: set[tuple[str, str, str, date]] = set()
     for row in read_rows(OwnPrice, path):
-        amount = _amount(row)
+        amount = _amount_field(row)
         if amount == "credit_usd":
             credits_.append(_credit(row))
         else:
-            made = _prices(row, amount, rows)
+            made = _prices_of_row(row, amount, rows)
             _check_once(row, made, seen)
             prices += made
     return replace(rows, prices=(*prices, *rows.prices), credits=(*rows.credits, *credits_))
 
 
-def _amount(row: OwnPrice) -> str:
+def _amount_field(row: OwnPrice) -> str:
     """Which of the three amounts a row has."""
     given = [field for field in _AMOUNT_FIELDS if field in row]
     if len(given) == 1:
@@ -118,7 +122,7 @@ def _provenance(row: OwnPrice, kind: Evidence = Evidence.DOCUMENTED, how: str = 
     return Provenance(kind, "; ".join(filter(None, [row.source, how, str(row.line)])))
 
 
-def _prices(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
+def _prices_of_row(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
     kind = row.among("kind", KINDS)
     as_of, until = row.as_of, row.until
     if as_of is None:
@@ -143,24 +147,24 @@ def _prices(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
     )
     if amount == "usd_per_hour":
         rate = Rate(row.usd_per_hour or 0.0, _provenance(row))
-        instance = row.among("instance", _known(rows))
+        instance = row.among("instance", _known_names(rows))
         return [replace(price, instance=instance, usd_per_hour=rate)]
-    return _discounted(row, price, rows)
+    return _discounted_prices(row, price, rows)
 
 
-def _known(rows: Catalogue) -> list[str]:
+def _known_names(rows: Catalogue) -> list[str]:
     """Names of instances, also of those that have a price and no row of their own."""
     return list(dict.fromkeys([*rows.instances, *(price.instance for price in rows.prices)]))
 
 
-def _discounted(row: OwnPrice, price: Price, rows: Catalogue) -> list[Price]:
+def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Price]:
     """`price` of each instance that the row's pattern names, off its on-demand list price."""
     percent, pattern = row.discount_percent or 0.0, row.instance
     is_pattern = any(mark in pattern for mark in _WILDCARDS)
     names = (
-        [name for name in _known(rows) if fnmatchcase(name, pattern)]
+        [name for name in _known_names(rows) if fnmatchcase(name, pattern)]
         if is_pattern
-        else [row.among("instance", _known(rows))]
+        else [row.among("instance", _known_names(rows))]
     )
     region = None if price.region == "any" else price.region
     found: list[Price] = []

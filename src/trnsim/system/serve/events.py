@@ -103,7 +103,7 @@ class _Run:
         self.heap: list[tuple[float, int, int, int, int]] = []
         self.version = [0] * len(self.replicas)
         self.is_planned = [False] * len(self.replicas)
-        self.number = {id(replica): place for place, replica in enumerate(self.replicas)}
+        self.index_of_replica = {id(replica): place for place, replica in enumerate(self.replicas)}
 
     def outcome(self) -> RunOutcome:
         """Run until no event is left."""
@@ -136,15 +136,15 @@ class _Run:
         if stage == 0:
             self.arrival_s[place] = now_s
         replica = self.choose(stage)
-        number = self.number[id(replica)]
+        replica_index = self.index_of_replica[id(replica)]
         replica.add(Running(place, self.load[place], self.steps[place]))
         if replica.is_idle:
-            self.wake(now_s, number)
+            self.wake(now_s, replica_index)
             return
         end_s = replica.interrupt(now_s)
         if end_s is not None:
-            self.version[number] += 1
-            self.push(end_s, _STEP_ENDS, number, self.version[number])
+            self.version[replica_index] += 1
+            self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
 
     def choose(self, stage: int) -> Replica:
         """The replica of a stage that takes the next request."""
@@ -154,17 +154,17 @@ class _Run:
         self.turns[stage] += 1
         return among[(self.turns[stage] - 1) % len(among)]
 
-    def wake(self, now_s: float, number: int) -> None:
+    def wake(self, now_s: float, replica_index: int) -> None:
         """Let a replica plan once all events of this moment have happened."""
         if not (self.heap and self.heap[0][0] <= now_s):
-            self.plan(now_s, number)
-        elif not self.is_planned[number]:
-            self.is_planned[number] = True
-            self.push(now_s, _STEP_IS_PLANNED, number)
+            self.plan(now_s, replica_index)
+        elif not self.is_planned[replica_index]:
+            self.is_planned[replica_index] = True
+            self.push(now_s, _STEP_IS_PLANNED, replica_index)
 
-    def plan(self, now_s: float, number: int) -> None:
+    def plan(self, now_s: float, replica_index: int) -> None:
         """Begin the next steps of a replica."""
-        replica = self.replicas[number]
+        replica = self.replicas[replica_index]
         if not replica.is_idle:
             return
         steps = replica.plan(now_s)
@@ -174,12 +174,12 @@ class _Run:
         for sequence in begun:
             if math.isnan(self.start_s[sequence.place]):
                 self.start_s[sequence.place] = now_s
-        self.version[number] += 1
-        self.push(end_s, _STEP_ENDS, number, self.version[number])
+        self.version[replica_index] += 1
+        self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
 
-    def end(self, now_s: float, number: int) -> None:
+    def end(self, now_s: float, replica_index: int) -> None:
         """End a replica's steps."""
-        replica = self.replicas[number]
+        replica = self.replicas[replica_index]
         first, ended = replica.complete(now_s)
         if replica.engine.role is Role.PREFILL:
             for sequence in ended:
@@ -190,7 +190,7 @@ class _Run:
                     self.first_s[sequence.place] = time_s
             for sequence in ended:
                 self.finish(now_s, sequence.place)
-        self.wake(now_s, number)
+        self.wake(now_s, replica_index)
 
     def hand_over(self, now_s: float, place: int) -> None:
         """Send keys and values to a replica that decodes."""
