@@ -101,8 +101,8 @@ class Recording:
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Record a call on a core; equal calls share one object."""
         scope, live_bytes = find_scope(), device_memory(0).live_bytes
-        once = self._calls.setdefault(call, call)
-        self.events.append(CallEvent(once, scope.module, scope.phase, live_bytes, core))
+        shared_call = self._calls.setdefault(call, call)
+        self.events.append(CallEvent(shared_call, scope.module, scope.phase, live_bytes, core))
 
     def note_collective(
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool

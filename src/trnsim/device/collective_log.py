@@ -12,8 +12,8 @@ from trnsim.document.answer import Block, Items, Note, Table, columns
 from trnsim.fabric.choice import KINDS
 from trnsim.profile.units import bytes_text
 
-_MS: Final = 1e3
-_COLUMNS: Final = columns("collective | calls | bytes each | ranks | group | algorithm | ms")
+_MS_PER_S: Final = 1e3
+_TABLE_COLUMNS: Final = columns("collective | calls | bytes each | ranks | group | algorithm | ms")
 _BY_NAME: Final = {
     **dict.fromkeys(("allreduce", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(
@@ -67,13 +67,13 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
         algorithm, ms = "", "not timed"
         if kind is not None:
             time = placed_time(kind, call.nbytes, [call.ranks], target)
-            algorithm, ms = time.algorithm, f"{number * time.time_s * _MS:.3f}"
+            algorithm, ms = time.algorithm, f"{number * time.time_s * _MS_PER_S:.3f}"
             origins.append(time.origin)
         size, group = str(len(call.ranks)), _members(call.ranks)
         rows.append([call.kind, str(number), bytes_text(call.nbytes), size, group, algorithm, ms])
     unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
     head = Note(f"collectives of the whole program on {target}")
-    return head, Table(_COLUMNS, rows), Items(unique, indent=2)
+    return head, Table(_TABLE_COLUMNS, rows), Items(unique, indent=2)
 
 
 def _members(ranks: Sequence[int]) -> str:

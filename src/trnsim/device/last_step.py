@@ -16,9 +16,9 @@ from trnsim.device.call_log import CallEvent, Recording, StepPhase
 from trnsim.device.call_time import CallTime, DeviceCall
 from trnsim.device.step_time import step_time
 
-_OPERATOR = "::"
+_OPERATOR_SEPARATOR = "::"
 """Part of names of operators and kernels ("aten::add.Tensor"), but not of programs."""
-_FEWEST = 2
+_FEWEST_RUNS = 2
 """Fewest runs of a program that counts as repeated."""
 
 
@@ -56,11 +56,13 @@ def last_step(recording: Recording, target: str) -> LastStep:
     spans = {0: step_span(events)}
     program, runs = "", 0
     if not any(event.phase is StepPhase.optimizer for event in events):
-        repeated = _repeated(events, times)
+        repeated = _repeated_program(events, times)
         if repeated is not None:
             program = repeated.name
             spans = _runs_of(repeated, events)
-    steps = {core: [*_on(core, events, spans.get(core, spans.get(0)))] for core in _cores(events)}
+    steps = {
+        core: [*_events_on(core, events, spans.get(core, spans.get(0)))] for core in _cores(events)
+    }
     steps = {core: step for core, step in steps.items() if step}
     if not steps:
         return LastStep(())
@@ -91,7 +93,7 @@ def _time_s(events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]) -
     return sum(times[event.call].device_time_s for event in events)
 
 
-def _repeated(
+def _repeated_program(
     events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]
 ) -> DeviceCall | None:
     """The program that is repeated on a core and takes longest in all; None if there is none.
@@ -99,11 +101,13 @@ def _repeated(
     Preparations may be repeated too: then a program that runs once comes after them and takes
     longer, and None is returned.
     """
-    runs = Counter((event.core, event.call) for event in events if _OPERATOR not in event.call.name)
+    runs = Counter(
+        (event.core, event.call) for event in events if _OPERATOR_SEPARATOR not in event.call.name
+    )
     taken_s = {
         call: number * times[call].device_time_s
         for (_, call), number in runs.items()
-        if number >= _FEWEST
+        if number >= _FEWEST_RUNS
     }
     longest = max(taken_s, key=lambda call: taken_s[call], default=None)
     if longest is None:
@@ -121,10 +125,10 @@ def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tupl
     for number, event in enumerate(events):
         if event.call.name == program.name:
             ends.setdefault(event.core, []).append(number + 1)
-    return {core: (last[-2], last[-1]) for core, last in ends.items() if len(last) >= _FEWEST}
+    return {core: (last[-2], last[-1]) for core, last in ends.items() if len(last) >= _FEWEST_RUNS}
 
 
-def _on(
+def _events_on(
     core: int, events: Sequence[CallEvent], span: tuple[int, int] | None
 ) -> Sequence[CallEvent]:
     if span is None:

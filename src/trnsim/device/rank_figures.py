@@ -23,13 +23,13 @@ from trnsim.files import write
 
 __all__ = ["FOLDER_VARIABLE", "figures", "write_at_end"]
 
-_RANK: Final = "RANK"
+_RANK_VARIABLE: Final = "RANK"
 
 
 def write_at_end() -> None:
     """Write this process's figures at its end, where TRNSIM_RANK_FIGURES names a folder."""
     folder = os.environ.get(FOLDER_VARIABLE)
-    if folder and _RANK in os.environ:
+    if folder and _RANK_VARIABLE in os.environ:
         last = [LastSteps(recording) for recording in whole_program]
         steps.listeners.extend(last)
         atexit.register(_write, Path(folder), os.getpid(), last)
@@ -45,7 +45,7 @@ class LastSteps:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.waits: list[int] = []
-        self._begun: deque[int] = deque(maxlen=3)
+        self._step_starts: deque[int] = deque(maxlen=3)
 
     def __call__(self) -> None:
         """Begin another step, and drop the calls before the last two."""
@@ -56,15 +56,15 @@ class LastSteps:
             return
         else:
             self.waits = [*self.waits[-1:], number]
-        self._begun.append(number)
-        if len(self._begun) == self._begun.maxlen:
-            self.recording.forget(self._begun[0])
+        self._step_starts.append(number)
+        if len(self._step_starts) == self._step_starts.maxlen:
+            self.recording.forget(self._step_starts[0])
 
 
 def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
     if os.getpid() != pid or not last:  # a fork of the rank is no rank
         return
-    rank = int(os.environ[_RANK])
+    rank = int(os.environ[_RANK_VARIABLE])
     content = figures(last[0].recording, rank, target().name, last[0].waits)
     try:
         write(folder / f"rank-{rank}.json", json_line(content), parents=True)
@@ -72,7 +72,7 @@ def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
         sys.stderr.write(f"trnsim: the figures of rank {rank} are missing: {error.reason}\n")
 
 
-def _awaited(span: CallSpan, updates: Sequence[int]) -> CallSpan:
+def _cut_at_update(span: CallSpan, updates: Sequence[int]) -> CallSpan:
     """A span cut where the next optimizer steps, as it waits for all gradients."""
     ends = [end for end in (span.awaited, *updates) if end is not None and end >= span.begun]
     return CallSpan(span.begun, min(ends, default=None))
@@ -112,7 +112,7 @@ def figures(
     step = step_time(events[window], chip)
     times_s = [step.times[event.call].device_time_s for event in step.events]
     spans = {
-        number: _awaited(span, updates)
+        number: _cut_at_update(span, updates)
         for number, span in enumerate(recording.spans)
         if first <= span.begun < last or (first == 0 and last == len(events))
     }

@@ -19,13 +19,13 @@ from trnsim.document.drawing import legend
 from trnsim.document.values import picked
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
-_WIDTH: Final = 1160
-_LANE: Final = 26
+_WIDTH_PX: Final = 1160
+_LANE_PX: Final = 26
 _HBM_HEIGHT: Final = 120
-_MS: Final = 1e3
-_LONGEST: Final = 3
-"""Names of a kind that a line has room for."""
-_CHIPS: Final = (
+_MS_PER_S: Final = 1e3
+_MOST_NAMES: Final = 3
+"""Names of phases, operations or reasons that a line has room for."""
+_CHIP_COLUMNS: Final = (
     Column("chip"),
     *(
         Column(name, is_number=True, is_right=True)
@@ -57,14 +57,16 @@ def step_document(
     head = [Note(note) for note in notes if note]
     chips = [_chip(step) for step in steps]
     sections = [
-        Section("The step on each chip", [*head, Table(_CHIPS, chips)], heading_place="page"),
+        Section(
+            "The step on each chip", [*head, Table(_CHIP_COLUMNS, chips)], heading_place="page"
+        ),
         Section(
             "Kernels, launches, HBM in use",
             [Drawing(_legend(), is_wide=True), Drawing(_drawing(first), is_wide=True)],
             place="page",
         ),
         *(
-            Section(f"By {key}", [_by(first, key)], heading_place="page", is_column=True)
+            Section(f"By {key}", [_time_table(first, key)], heading_place="page", is_column=True)
             for key in first.keys
         ),
         *_missing(first),
@@ -80,20 +82,20 @@ def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
     low, high = (time_text(first.estimate.at(name)) for name in ("p10", "p90"))
     launches = f"launches {time_text(first.launch_s)}, hidden if the host is ahead"
     time = f"{time_text(first.device_time_s)} (P10 to P90: {low} to {high}); {launches}"
-    rows = [("time", time), ("phases", _longest(first, "phase"))]
-    rows.append(("longest", _longest(first, "operation")))
+    rows = [("time", time), ("phases", _longest_names(first, "phase"))]
+    rows.append(("longest", _longest_names(first, "operation")))
     rows.append(
         ("chips", ", ".join(f"{s.target} {time_text(s.device_time_s)}" for s in other_chips))
     )
     if first.missing:
-        reasons = "; ".join(why for why, _ in first.missing.most_common(_LONGEST))
+        reasons = "; ".join(why for why, _ in first.missing.most_common(_MOST_NAMES))
         rows.append(("missing", f"{sum(first.missing.values())} calls without a time: {reasons}"))
     return rows
 
 
-def _longest(step: StepTime, key: str) -> str:
+def _longest_names(step: StepTime, key: str) -> str:
     total_s = step.device_time_s or 1.0
-    rows = step.by(key)[:_LONGEST]
+    rows = step.by(key)[:_MOST_NAMES]
     return ", ".join(f"{name} {percent_text(taken_s / total_s)}" for name, _, taken_s in rows)
 
 
@@ -123,18 +125,18 @@ def _chip(step: StepTime) -> Sequence[str]:
     estimate = step.estimate
     return (
         step.target,
-        f"{step.device_time_s * _MS:.3f}",
-        f"{estimate.at('p10') * _MS:.3f} to {estimate.at('p90') * _MS:.3f}",
-        f"{step.launch_s * _MS:.3f}",
+        f"{step.device_time_s * _MS_PER_S:.3f}",
+        f"{estimate.at('p10') * _MS_PER_S:.3f} to {estimate.at('p90') * _MS_PER_S:.3f}",
+        f"{step.launch_s * _MS_PER_S:.3f}",
         f"{step.flop / 1e12:.3f}",
         f"{100 * mfu(step):.2f}",
     )
 
 
-def _by(step: StepTime, key: str) -> Table:
+def _time_table(step: StepTime, key: str) -> Table:
     total = step.device_time_s or 1.0
     rows = [
-        (name, str(number), f"{taken_s * _MS:.3f}", f"{100 * taken_s / total:.1f}")
+        (name, str(number), f"{taken_s * _MS_PER_S:.3f}", f"{100 * taken_s / total:.1f}")
         for name, number, taken_s in step.by(key)[:ROWS]
     ]
     numbers = (Column(name, is_number=True, is_right=True) for name in ("calls", "ms", "%"))
@@ -153,7 +155,7 @@ def _missing(step: StepTime) -> list[Section]:
 def _drawing(step: StepTime) -> str:
     """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
     total_s = step.device_time_s + step.launch_s or 1.0
-    scale = _WIDTH / total_s
+    scale = _WIDTH_PX / total_s
     shapes: list[str] = []
     curve: list[tuple[float, int]] = []
     now_s, drawn_to = 0.0, {0: -1.0, 1: -1.0}
@@ -172,10 +174,10 @@ def _drawing(step: StepTime) -> str:
                     shapes.append(_span(left, lane, width, kind, f"{name}: {time_text(length_s)}"))
         curve.append((now_s * scale, event.live_bytes))
     return (
-        f'<svg class="wide" viewBox="0 0 {_WIDTH} {2 * _LANE + _HBM_HEIGHT + 34}" role="img">'
+        f'<svg class="wide" viewBox="0 0 {_WIDTH_PX} {2 * _LANE_PX + _HBM_HEIGHT + 34}" role="img">'
         f"{''.join(shapes)}{_curve(step, curve)}"
-        f'<text x="0" y="{2 * _LANE + _HBM_HEIGHT + 28}">0</text>'
-        f'<text x="{_WIDTH}" y="{2 * _LANE + _HBM_HEIGHT + 28}" text-anchor="end">'
+        f'<text x="0" y="{2 * _LANE_PX + _HBM_HEIGHT + 28}">0</text>'
+        f'<text x="{_WIDTH_PX}" y="{2 * _LANE_PX + _HBM_HEIGHT + 28}" text-anchor="end">'
         f"{time_text(total_s)} with launches</text></svg>"
     )
 
@@ -187,15 +189,15 @@ def _legend() -> str:
 
 def _span(left: float, lane: int, width: float, kind: str, title: str) -> str:
     return (
-        f'<rect class="{kind}" x="{left:.1f}" y="{lane * _LANE}" width="{max(width, 1):.1f}" '
-        f'height="{_LANE - 4}"><title>{escape(title)}</title></rect>'
+        f'<rect class="{kind}" x="{left:.1f}" y="{lane * _LANE_PX}" width="{max(width, 1):.1f}" '
+        f'height="{_LANE_PX - 4}"><title>{escape(title)}</title></rect>'
     )
 
 
 def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
     """HBM in use over time as a step function, scaled to its peak."""
     most = max((live for _, live in curve), default=0) or 1
-    floor = 2 * _LANE + _HBM_HEIGHT + 12
+    floor = 2 * _LANE_PX + _HBM_HEIGHT + 12
     points, last = [f"0,{floor}"], -1.0
     for x, live in curve:
         if x - last >= 1 or live == most:
@@ -204,7 +206,7 @@ def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
             last = x
     capacity = device_core(arch.target(step.target)).hbm_bytes
     return (
-        f'<polygon class="hbm" points="{" ".join(points)} {_WIDTH},{floor}"/>'
-        f'<text x="0" y="{2 * _LANE + 8}">HBM: {bytes_text(most)} at most of '
+        f'<polygon class="hbm" points="{" ".join(points)} {_WIDTH_PX},{floor}"/>'
+        f'<text x="0" y="{2 * _LANE_PX + 8}">HBM: {bytes_text(most)} at most of '
         f"{bytes_text(capacity)}</text>"
     )

@@ -26,7 +26,7 @@ from trnsim.files import write_together
 from trnsim.profile.formats import trace_events
 from trnsim.profile.formats.trace_events import Point, counter, span
 
-_US: Final = 1e6
+_US_PER_S: Final = 1e6
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:
     for event in step.events:
         start_us = now_us
         for kernel in step.times[event.call].kernels:
-            length_us = kernel.device_time_s * _US
+            length_us = kernel.device_time_s * _US_PER_S
             yield span(kernel.name, Point(0, "kernels", now_us), length_us)
             now_us += length_us
         for name, track in (

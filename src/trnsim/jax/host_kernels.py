@@ -40,7 +40,7 @@ class HostKernels:
         self.has_kernels = any(name.encode() in code for name in (TARGET, *TARGETS))
         self._functions: dict[int, Callable[..., Any]] = {}
         self._lock = Lock()
-        self._raised: list[BaseException] = []
+        self._errors: list[BaseException] = []
         self._context = Context()
 
     def callbacks(self, module: Any) -> list[Callable[..., Arrays]]:
@@ -68,12 +68,12 @@ class HostKernels:
             try:
                 results = compute()
                 failures = [error_of([array]) for result in results for array in result]
-                for error in (*self._raised, *failures):
+                for error in (*self._errors, *failures):
                     if error is not None:
                         raise error
                 return results
             finally:
-                self._raised.clear()
+                self._errors.clear()
 
     def _function_of(self, op: Any) -> Callable[..., Any]:
         """The function that an operation calls; zeros after an error."""
@@ -81,10 +81,10 @@ class HostKernels:
         if op.attributes["call_target_name"].value in TARGETS:
             number = private.callback_number(op)
             function = self._functions.setdefault(number, functions.of(number))
-            return self._guarded(function, private.zeros_of(op), location)
+            return self._guard(function, private.zeros_of(op), location)
         call = _call_of(op)
 
-        def emulated(*operands: npt.NDArray[Any]) -> Arrays:
+        def run_kernel(*operands: npt.NDArray[Any]) -> Arrays:
             arrays = [np.asarray(operand) for operand in operands]
             return tuple(map(np.ascontiguousarray, call.values(arrays, target().name)))
 
@@ -92,22 +92,22 @@ class HostKernels:
             specs = call.outline(target().name).specs
             return tuple(np.zeros(spec.shape, spec.numpy_dtype) for spec in specs)
 
-        return self._guarded(emulated, zeros, location)
+        return self._guard(run_kernel, zeros, location)
 
-    def _guarded(
+    def _guard(
         self, function: Callable[..., Any], zeros: Callable[[], Any], location: str
     ) -> Callable[..., Any]:
         """A function in the caller's context; zeros after an error, which `run` raises."""
 
-        def computed(*operands: Any) -> Any:
-            if not self._raised:
+        def compute(*operands: Any) -> Any:
+            if not self._errors:
                 try:
                     return self._context.copy().run(function, *operands)
                 except BaseException as error:  # noqa: BLE001  `run` raises it
-                    self._raised.append(_with_line(error, location))
+                    self._errors.append(_with_line(error, location))
             return zeros()
 
-        return computed
+        return compute
 
 
 def _calls_in(block: Any) -> Iterator[Any]:

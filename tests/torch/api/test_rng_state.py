@@ -73,8 +73,8 @@ def test_half_a_pair_of_normals_is_forgotten_where_the_state_is_asked_for():
 @pytest.mark.parametrize("words", [0, 1, 2**32 - 1, 2**32, 2**47 - 1])
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**64 - 1])
 def test_seed_and_words_come_out_as_they_went_in(seed, words):
-    state = rng_state.packed(seed, words)
-    assert rng_state.unpacked(state) == (seed & 0xFFFFFFFF, words)
+    state = rng_state.pack_state(seed, words)
+    assert rng_state.unpack_state(state) == (seed & 0xFFFFFFFF, words)
     assert state[8:].view(torch.int64).item() >= 0
 
 

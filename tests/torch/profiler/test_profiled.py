@@ -13,7 +13,7 @@ from trnsim.device.call_time import CallTime
 from trnsim.device.placement import PlacedKernel
 from trnsim.lower import Cost
 from trnsim.torch.aten.operator_call import OperatorCall
-from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, profiled
+from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, profiled_window
 
 
 def event(name, start, end, *, number=0, thread=1, is_python=False):
@@ -56,7 +56,7 @@ def test_a_call_belongs_to_the_innermost_operator_around_its_mark():
         event(f"{MARK}0", 60, 61),
         event("after", 90, 95),
     ]
-    found = profiled(events, [launch(0)], "trn2")
+    found = profiled_window(events, [launch(0)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["addmm"]
     assert names(found.host) == ["linear", "addmm", "after"]
     assert names(found.hidden) == ["addmm of the host", f"{MARK}0"]
@@ -69,7 +69,7 @@ def test_an_operator_that_was_called_by_another_of_the_device_stays():
         event(f"{MARK}0", 20, 21),
         event(f"{MARK}1", 60, 61),
     ]
-    found = profiled(events, [launch(0), launch(1)], "trn2")
+    found = profiled_window(events, [launch(0), launch(1)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["inner", "outer"]
     assert names(found.host) == ["outer", "inner"]
 
@@ -81,7 +81,7 @@ def test_a_function_of_python_is_no_operator_and_hidden_inside_one():
         event("kernel", 12, 80, is_python=True),
         event(f"{MARK}0", 60, 61),
     ]
-    found = profiled(events, [launch(0)], "trn2")
+    found = profiled_window(events, [launch(0)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["add"]
     assert names(found.host) == ["main", "add"]
 
@@ -92,13 +92,13 @@ def test_events_that_begin_together_nest_in_the_order_of_their_numbers():
         event(f"{MARK}0", 5, 6, number=3),
         event("outer", 0, 10, number=1),
     ]
-    found = profiled(events, [launch(0)], "trn2")
+    found = profiled_window(events, [launch(0)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["inner"]
 
 
 def test_threads_do_not_nest_in_each_other():
     events = [event("add", 0, 100), event(f"{MARK}0", 10, 11, thread=2)]
-    (span,) = profiled(events, [launch(0, host_ns=12)], "trn2").spans
+    (span,) = profiled_window(events, [launch(0, host_ns=12)], "trn2").spans
     assert span.launcher is None
     assert span.start_ns == 12
 
@@ -112,7 +112,7 @@ def test_a_kernel_starts_after_its_call_and_after_the_one_before_it():
         event("add", 5000, 5100),
         event(f"{MARK}2", 5050, 5051),
     ]
-    found = profiled(events, [launch(0), launch(1), launch(2)], "trn2")
+    found = profiled_window(events, [launch(0), launch(1), launch(2)], "trn2")
     assert [(span.start_ns, span.end_ns) for span in found.spans] == [
         (100, 1100),
         (1100, 2100),
@@ -121,14 +121,16 @@ def test_a_kernel_starts_after_its_call_and_after_the_one_before_it():
 
 
 def test_cores_do_not_wait_for_each_other():
-    spans = profiled([], [launch(0, core=0, host_ns=5), launch(1, core=1, host_ns=6)], "trn2").spans
+    spans = profiled_window(
+        [], [launch(0, core=0, host_ns=5), launch(1, core=1, host_ns=6)], "trn2"
+    ).spans
     assert [(span.core, span.start_ns) for span in spans] == [(0, 5), (1, 6)]
 
 
 def test_a_call_without_a_time_is_named(monkeypatch):
     monkeypatch.setattr(module, "time_of", lambda *_: CallTime((), "no lowering"))
     call = OperatorCall("aten::nonzero", (), (), ())
-    found = profiled([], [launch(0, call), launch(1, call)], "trn2")
+    found = profiled_window([], [launch(0, call), launch(1, call)], "trn2")
     assert [(span.name, span.end_ns - span.start_ns) for span in found.spans] == [
         ("not timed: aten::nonzero", 0)
     ] * 2

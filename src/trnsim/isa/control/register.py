@@ -25,9 +25,9 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 _SOURCE = "nki.isa.VirtualRegister"
-_ONE = 1
-_SMALLEST = int(np.iinfo(np.int32).min)
-_LARGEST = int(np.iinfo(np.uint32).max)
+_ONE_ELEMENT = 1
+_LEAST_VALUE = int(np.iinfo(np.int32).min)
+_GREATEST_VALUE = int(np.iinfo(np.uint32).max)
 LONGEST_LOOP = 100_000
 """Most turns of a device loop that are emulated, which take seconds; more count as endless."""
 
@@ -48,7 +48,7 @@ class VirtualRegister:
         self._frozen = frozen
         self._is_unknown = False
         self._tell: Callable[[], None] | None = None
-        self._turns = 0  # times in succession that it was true as a condition
+        self._turns_true = 0  # times in succession that it was true as a condition
         self.origins: tuple[tuple[int, int], ...] = ()
 
     def __deepcopy__(self, memo: object) -> VirtualRegister:
@@ -123,8 +123,8 @@ class VirtualRegister:
 
     def __bool__(self) -> bool:
         is_true = self.value != 0
-        self._turns = self._turns + 1 if is_true else 0
-        if self._turns > LONGEST_LOOP:
+        self._turns_true = self._turns_true + 1 if is_true else 0
+        if self._turns_true > LONGEST_LOOP:
             refuse_endless("a loop `while register`", self)
         return is_true
 
@@ -221,14 +221,14 @@ class RegisterInstruction(Instruction, engines=()):
             )
 
     def _check_width(self, value: object) -> None:
-        if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+        if isinstance(value, int) and not _LEAST_VALUE <= value <= _GREATEST_VALUE:
             self.refuse(
-                f"{value} in a register; legal: 32 bits, {_SMALLEST} to {_LARGEST}",
+                f"{value} in a register; legal: 32 bits, {_LEAST_VALUE} to {_GREATEST_VALUE}",
                 "keep counters and offsets within 32 bits",
             )
 
     def _check_single(self, name: str, tile: Tile) -> None:
-        if tile.pattern.elements != _ONE:
+        if tile.pattern.elements != _ONE_ELEMENT:
             self.refuse(
                 f"`{name}` is {tile}; legal: one element",
                 "slice a single element: tensor[0:1, 0:1]",

@@ -17,10 +17,10 @@ from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
 
 _PRIORITIES = range(4)
-_DRIVERS = (Engine.sync, Engine.scalar)
-_DGE = "nki-dge.rst, Mode Selection Summary"
-_INDIRECT = "nki.isa.dma_copy, Indirect addressing"
-_ENGINE = 'nki.isa.dma_copy, engine: "Only valid when dge_mode=nisa.dge_mode.hwdge"'
+_DGE_ENGINES = (Engine.sync, Engine.scalar)
+_DGE_SOURCE = "nki-dge.rst, Mode Selection Summary"
+_INDIRECT_SOURCE = "nki.isa.dma_copy, Indirect addressing"
+_ENGINE_SOURCE = 'nki.isa.dma_copy, engine: "Only valid when dge_mode=nisa.dge_mode.hwdge"'
 
 
 class DmaCopy(Instruction, engines=(Engine.dma,)):
@@ -138,13 +138,13 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
                 f"engine {self.engine.name} with dge_mode {self.dge_mode.name}; legal: engine "
                 "only with dge_mode=nisa.dge_mode.hwdge",
                 "leave engine out, or add dge_mode=nisa.dge_mode.hwdge",
-                _ENGINE,
+                _ENGINE_SOURCE,
             )
-        if self.engine not in _DRIVERS:
+        if self.engine not in _DGE_ENGINES:
             self.refuse(
                 f"engine {self.engine.name}; legal: nisa.engine.sync, nisa.engine.scalar",
                 "leave engine out",
-                _ENGINE,
+                _ENGINE_SOURCE,
             )
 
 
@@ -184,20 +184,20 @@ def check_vector_index(
         instruction.refuse(
             f"`{name}` is {tile} with a vector_offset; legal: a tensor in HBM",
             "index it on chip with nisa.nc_n_gather or nisa.local_gather",
-            _INDIRECT,
+            _INDIRECT_SOURCE,
         )
     if index.source.memory is not SBUF:
         instruction.refuse(
             f"the vector_offset of `{name}` is {index.source}; legal: a tensor in SBUF",
             "load the indices with nisa.dma_copy first",
-            _INDIRECT,
+            _INDIRECT_SOURCE,
         )
     if index.source.pattern.elements < tile.shape[0]:
         instruction.refuse(
             f"the vector_offset of `{name}` is {index.source} for {tile.shape[0]} rows; legal: an "
             "index for each row",
             "take as many rows as there are indices",
-            _INDIRECT,
+            _INDIRECT_SOURCE,
         )
     _check_software_dge(instruction, core, name, mode)
 
@@ -211,7 +211,7 @@ def _check_software_dge(
         lambda core: core.features.indirect_dma,
         "copy row by row, or run with target='{target}'",
         request=f"`{name}` has a vector_offset on {core.name}",
-        source=_DGE,
+        source=_DGE_SOURCE,
     )
     if mode not in (DgeMode.unknown, DgeMode.swdge):
         instruction.refuse(
@@ -229,7 +229,7 @@ def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
             f"{instruction.opcode}: oob_mode skip between {' and '.join(map(str, tiles))}, whose "
             "first dimensions differ",
             fix="reshape the tensors to the same first dimension",
-            source=_INDIRECT,
+            source=_INDIRECT_SOURCE,
         )
 
 

@@ -21,7 +21,7 @@ from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.memory import Tile, VectorIndex
 
-_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+_AXES_BY_RANK = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 _LEGAL_ITEMSIZES = (2, 4)
 _HARDWARE_ITEMSIZE = 2
 _LAST_AXIS_MAX = 128
@@ -29,8 +29,8 @@ _HARDWARE_ROWS = (1, 2, 4, 8, 16)
 _BLOCK_ROWS = 16
 _ONE_FREE_AXIS = 2
 _FOUR_AXES = 4
-_DIRECT = "nki.isa.dma_transpose, DMA Direct Transpose Constraints"
-_GATHER = "nki.isa.dma_transpose, DMA Indirect Transpose Constraints"
+_DIRECT_SOURCE = "nki.isa.dma_transpose, DMA Direct Transpose Constraints"
+_GATHER_SOURCE = "nki.isa.dma_transpose, DMA Indirect Transpose Constraints"
 
 
 class DmaTranspose(Instruction, engines=(Engine.dma,)):
@@ -145,14 +145,14 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
 
     def _permutation(self) -> tuple[int, ...]:
-        return _AXES[len(self.src.shape)]
+        return _AXES_BY_RANK[len(self.src.shape)]
 
     def _rows(self) -> Array | None:
         return self.src.legal_rows() if self.oob_mode is OobMode.skip else None
 
     def _check_shapes(self) -> None:
         shape = self.src.shape
-        legal = _AXES.get(len(shape))
+        legal = _AXES_BY_RANK.get(len(shape))
         if legal is None:
             self.refuse(f"src is {self.src}; legal: 2 to 4 dimensions", "reshape src")
         if self.axes is not None and tuple(self.axes) != legal:
@@ -174,7 +174,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             self.refuse(
                 f"dge_mode {self.dge_mode.name}; legal without an index: unknown, hwdge, none",
                 "leave dge_mode out",
-                _DIRECT,
+                _DIRECT_SOURCE,
             )
         if self.dge_mode is not DgeMode.hwdge:
             return
@@ -188,33 +188,33 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
                 f"first dimension {', '.join(map(str, _HARDWARE_ROWS))}, its product with the last "
                 f"but one a multiple of {_BLOCK_ROWS}"
             )
-        self._require(is_legal, f"dge_mode hwdge; legal: {legal}", _DIRECT)
-        self._check_common("dge_mode hwdge", _DIRECT)
+        self._require(is_legal, f"dge_mode hwdge; legal: {legal}", _DIRECT_SOURCE)
+        self._check_common("dge_mode hwdge", _DIRECT_SOURCE)
 
     def _check_gather(self, indices: Tile) -> None:
         shape, offsets = self.src.shape, f"vector_offset {indices}"
         if len(shape) == _FOUR_AXES:
             legal = "a vector_offset; legal: a second or third dimension of 1"
-            self._require(1 in shape[1:3], legal, _GATHER)
+            self._require(1 in shape[1:3], legal, _GATHER_SOURCE)
         self._require(
             shape[0] % _BLOCK_ROWS == 0,
             f"a vector_offset; legal: a first dimension that is a multiple of {_BLOCK_ROWS}",
-            _GATHER,
+            _GATHER_SOURCE,
         )
-        self._check_common("a vector_offset", _GATHER)
+        self._check_common("a vector_offset", _GATHER_SOURCE)
         is_matrix = len(indices.shape) == _ONE_FREE_AXIS
-        self._require(is_matrix, f"{offsets}; legal: 2 dimensions", _GATHER)
-        self._require(indices.dtype == UINT32, f"{offsets}; legal: uint32", _GATHER)
+        self._require(is_matrix, f"{offsets}; legal: 2 dimensions", _GATHER_SOURCE)
+        self._require(indices.dtype == UINT32, f"{offsets}; legal: uint32", _GATHER_SOURCE)
         rows = indices.shape[0]
         self._require(
             _BLOCK_ROWS <= rows <= _LAST_AXIS_MAX and rows % _BLOCK_ROWS == 0,
             f"{offsets}; legal: 16 to 128 partitions, a multiple of 16",
-            _GATHER,
+            _GATHER_SOURCE,
         )
         self._require(
             indices.shape[1] == 1 or rows == _LAST_AXIS_MAX,
             f"{offsets}; legal: 128 partitions where there are several columns",
-            _GATHER,
+            _GATHER_SOURCE,
         )
 
     def _check_common(self, form: str, source: str) -> None:

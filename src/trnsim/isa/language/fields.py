@@ -19,7 +19,7 @@ from trnsim.memory import Tile
 if TYPE_CHECKING:
     from trnsim.isa.language.instruction import Instruction
 
-_WORDS: dict[Any, str] = {
+_TYPE_WORDS: dict[Any, str] = {
     str: "an operator such as nl.add",
     bool: "True or False",
     int: "a whole number",
@@ -36,7 +36,7 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
             continue
         # None for an operator passes here: `check` knows which instructions accept it.
         if not _fits(value, hint) and not (hint is str and value is None):
-            return name, repr(value), _described(hint)
+            return name, repr(value), _describe_type(hint)
     return None
 
 
@@ -66,13 +66,17 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.bool_ | np.integer)
 
 
-def _hints(kind: type[Instruction]) -> tuple[_Hint, ...]:
+def _hints(instruction_class: type[Instruction]) -> tuple[_Hint, ...]:
     """Name, type and plain classes of each field that is no operand."""
-    if kind not in _hints_of:
-        hints = get_type_hints(kind)
-        names = [f.name for f in fields(kind) if f.name not in kind.operands]
-        _hints_of[kind] = tuple((name, hints[name], _plain_types(hints[name])) for name in names)
-    return _hints_of[kind]
+    if instruction_class not in _hints_of:
+        hints = get_type_hints(instruction_class)
+        names = [
+            f.name for f in fields(instruction_class) if f.name not in instruction_class.operands
+        ]
+        _hints_of[instruction_class] = tuple(
+            (name, hints[name], _plain_types(hints[name])) for name in names
+        )
+    return _hints_of[instruction_class]
 
 
 class _Plain(NamedTuple):
@@ -139,13 +143,13 @@ def _as_its_type(value: Any, hint: Any) -> Any:
     return value if is_same else items
 
 
-def _described(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     """A type in words."""
     if get_origin(hint) is tuple:
-        return f"a tuple, each of it {_described(get_args(hint)[0])}"
-    if hint in _WORDS:
-        return _WORDS[hint]
+        return f"a tuple, each of it {_describe_type(get_args(hint)[0])}"
+    if hint in _TYPE_WORDS:
+        return _TYPE_WORDS[hint]
     if isinstance(hint, type):
         members = ", ".join(member.name for member in hint) if issubclass(hint, Enum) else ""
         return f"one of {members}" if members else f"a {hint.__name__}"
-    return " or ".join(_described(option) for option in get_args(hint))
+    return " or ".join(_describe_type(option) for option in get_args(hint))

@@ -24,7 +24,7 @@ from trnsim.dtypes import Array
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.numerics import activation_functions
 
-_Binary = Callable[..., Array]
+_ArrayFunction = Callable[..., Array]
 _PI: Final = float(np.pi)
 
 
@@ -43,14 +43,14 @@ class AluOperator:
     """
 
     name: str
-    apply: _Binary
+    apply: _ArrayFunction
     reduce: Callable[..., Any] | None = None
     arity: int = 2
     is_bitvec: bool = False
     engines: tuple[Engine, ...] = (Engine.vector,)
 
 
-def _truth(compare: _Binary) -> _Binary:
+def _comparison_as_numbers(compare: _ArrayFunction) -> _ArrayFunction:
     """1.0 where the comparison holds, else 0.0."""
 
     def compared(x: Any, y: Any) -> Array:
@@ -59,7 +59,7 @@ def _truth(compare: _Binary) -> _Binary:
     return compared
 
 
-def _truth_along(reduce: Callable[..., Any]) -> Callable[..., Any]:
+def _reduction_as_numbers(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """A logical reduction as 1.0 and 0.0."""
 
     def reduced(x: Any, axis: int) -> Array:
@@ -123,23 +123,35 @@ def _logical_shift_right(x: Array, y: Array) -> Array:
     return np.asarray(unsigned >> np.asarray(y).astype(unsigned.dtype)).view(x.dtype)
 
 
-_LANES: Final = (Engine.vector, Engine.gpsimd, Engine.scalar)
+_LANE_ENGINES: Final = (Engine.vector, Engine.gpsimd, Engine.scalar)
 
-_ALU: Final = (
-    AluOperator("add", np.add, _sum, engines=_LANES),
+_ALU_OPERATORS: Final = (
+    AluOperator("add", np.add, _sum, engines=_LANE_ENGINES),
     AluOperator("subtract", np.subtract, np.subtract.reduce),
-    AluOperator("multiply", np.multiply, np.multiply.reduce, engines=_LANES),
+    AluOperator("multiply", np.multiply, np.multiply.reduce, engines=_LANE_ENGINES),
     AluOperator("maximum", np.maximum, np.maximum.reduce),
     AluOperator("minimum", np.minimum, np.minimum.reduce),
-    AluOperator("equal", _truth(np.equal)),
-    AluOperator("not_equal", _truth(np.not_equal)),
-    AluOperator("greater_equal", _truth(np.greater_equal)),
-    AluOperator("greater", _truth(np.greater)),
-    AluOperator("less_equal", _truth(np.less_equal)),
-    AluOperator("less", _truth(np.less)),
-    AluOperator("logical_and", _truth(np.logical_and), _truth_along(np.logical_and.reduce)),
-    AluOperator("logical_or", _truth(np.logical_or), _truth_along(np.logical_or.reduce)),
-    AluOperator("logical_xor", _truth(np.logical_xor), _truth_along(np.logical_xor.reduce)),
+    AluOperator("equal", _comparison_as_numbers(np.equal)),
+    AluOperator("not_equal", _comparison_as_numbers(np.not_equal)),
+    AluOperator("greater_equal", _comparison_as_numbers(np.greater_equal)),
+    AluOperator("greater", _comparison_as_numbers(np.greater)),
+    AluOperator("less_equal", _comparison_as_numbers(np.less_equal)),
+    AluOperator("less", _comparison_as_numbers(np.less)),
+    AluOperator(
+        "logical_and",
+        _comparison_as_numbers(np.logical_and),
+        _reduction_as_numbers(np.logical_and.reduce),
+    ),
+    AluOperator(
+        "logical_or",
+        _comparison_as_numbers(np.logical_or),
+        _reduction_as_numbers(np.logical_or.reduce),
+    ),
+    AluOperator(
+        "logical_xor",
+        _comparison_as_numbers(np.logical_xor),
+        _reduction_as_numbers(np.logical_xor.reduce),
+    ),
     AluOperator("power", _power, engines=(Engine.gpsimd,)),
     AluOperator("abs_max", _abs_max),
     AluOperator("abs_min", _abs_min),
@@ -156,7 +168,7 @@ _ALU: Final = (
     AluOperator("left_shift", np.left_shift, is_bitvec=True),
     AluOperator("right_shift", _logical_shift_right, is_bitvec=True),
 )
-ALU: Final = {operator.name: operator for operator in _ALU}
+ALU: Final = {operator.name: operator for operator in _ALU_OPERATORS}
 
 
 _WITHOUT_TABLE: Final = frozenset({"copy", "square", "relu", "prelu", "sign", "abs"})
@@ -228,7 +240,7 @@ class ActivationFunction:
         return bool((valid | (inputs == 0)).all() if self.allows_zero else valid.all())
 
 
-_ACTIVATIONS: Final = (
+_ACTIVATION_FUNCTIONS: Final = (
     ActivationFunction("copy", _bypass),
     ActivationFunction("square", np.square),
     ActivationFunction("sigmoid", activation_functions.sigmoid),
@@ -256,4 +268,4 @@ _ACTIVATIONS: Final = (
     ActivationFunction("sign", np.sign),
     ActivationFunction("abs", np.abs),
 )
-ACTIVATIONS: Final = {function.name: function for function in _ACTIVATIONS}
+ACTIVATIONS: Final = {function.name: function for function in _ACTIVATION_FUNCTIONS}

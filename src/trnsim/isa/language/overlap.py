@@ -17,7 +17,7 @@ from trnsim.isa.language.definedness import as_it_is
 from trnsim.isa.language.instruction import Instruction
 from trnsim.memory import AccessPattern, ByteMask, Tile
 
-_KEPT = 1 << 12
+_MOST_CACHED_PAIRS = 1 << 12
 
 
 def is_streaming(instruction: Instruction) -> bool:
@@ -58,7 +58,7 @@ def refuse_overlap(instruction: Instruction, dst: Tile, src: Tile) -> None:
         )
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MOST_CACHED_PAIRS)
 def share_bytes(
     nbytes: int, first: tuple[AccessPattern, int], second: tuple[AccessPattern, int]
 ) -> bool:

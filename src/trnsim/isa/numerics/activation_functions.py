@@ -33,27 +33,27 @@ _GELU_SCALE: Final = np.float32(math.sqrt(2 / _PI))
 
 # erfc(z) exp(z^2) is a smooth function of (z - c) / (z + c): Shepherd and Laframboise,
 # Chebyshev Approximation of (1 + 2x) exp(x^2) erfc x, 1981. Beyond the limit erfc is 0 in float32.
-_CENTRE: Final = 3.0
-_LIMIT: Final = 10.5
-_DEGREE: Final = 14
+_ERFC_CENTRE: Final = 3.0
+_ERFC_LIMIT: Final = 10.5
+_ERFC_DEGREE: Final = 14
 _LINEAR_BELOW: Final = 1e-3
 
 
 @cache
 def _scaled_erfc() -> _Float64Array:
     """Coefficients, lowest first, of the polynomial through erfc(z) exp(z^2) at Chebyshev nodes."""
-    low, high = -1.0, (_LIMIT - _CENTRE) / (_LIMIT + _CENTRE)
-    angles = _PI * (2 * np.arange(_DEGREE + 1) + 1) / (2 * _DEGREE + 2)
+    low, high = -1.0, (_ERFC_LIMIT - _ERFC_CENTRE) / (_ERFC_LIMIT + _ERFC_CENTRE)
+    angles = _PI * (2 * np.arange(_ERFC_DEGREE + 1) + 1) / (2 * _ERFC_DEGREE + 2)
     nodes = (low + high) / 2 + (high - low) / 2 * np.cos(angles)
-    z = _CENTRE * (1 + nodes) / (1 - nodes)
+    z = _ERFC_CENTRE * (1 + nodes) / (1 - nodes)
     values = [math.erfc(x) * math.exp(x * x) for x in z]
     return np.asarray(np.linalg.solve(np.vander(nodes, increasing=True), values), np.float64)
 
 
 def _erfc_of_magnitude(x: _Float64Array) -> _Float64Array:
     """erfc(abs(x)), to a relative error of 1e-11."""
-    z = np.minimum(np.abs(x), _LIMIT)
-    t = (z - _CENTRE) / (z + _CENTRE)
+    z = np.minimum(np.abs(x), _ERFC_LIMIT)
+    t = (z - _ERFC_CENTRE) / (z + _ERFC_CENTRE)
     *lower, last = _scaled_erfc()
     scaled = np.full_like(t, last)
     for coefficient in reversed(lower):

@@ -10,8 +10,8 @@ import numpy as np
 from trnsim.errors import NotModelled
 from trnsim.jax.pjrt.structs import enumeration
 
-_TYPES: Final = enumeration("Buffer_Type")
-_NUMPY: Final[dict[str, Any]] = {
+_TYPE_NUMBERS: Final = enumeration("Buffer_Type")
+_NUMPY_TYPES: Final[dict[str, Any]] = {
     "PRED": np.bool_,
     **{f"S{bits}": getattr(np, f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"U{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
@@ -33,10 +33,10 @@ _NUMPY: Final[dict[str, Any]] = {
     "S2": ml_dtypes.int2,
     "U2": ml_dtypes.uint2,
 }
-_DTYPES: Final[dict[int, np.dtype[Any]]] = {
-    _TYPES[name]: np.dtype(kind) for name, kind in _NUMPY.items()
+_DTYPE_BY_NUMBER: Final[dict[int, np.dtype[Any]]] = {
+    _TYPE_NUMBERS[name]: np.dtype(kind) for name, kind in _NUMPY_TYPES.items()
 }
-_NUMBERS: Final = {dtype: number for number, dtype in _DTYPES.items()}
+_NUMBER_BY_DTYPE: Final = {dtype: number for number, dtype in _DTYPE_BY_NUMBER.items()}
 _BITS: Final = {
     np.dtype(kind): bits
     for kind, bits in (
@@ -56,10 +56,10 @@ def dtype_of(number: int) -> np.dtype[Any]:
     Raises:
         NotModelled: for types that have none, such as tokens.
     """
-    if number not in _DTYPES:
-        name = next((name for name, code in _TYPES.items() if code == number), str(number))
+    if number not in _DTYPE_BY_NUMBER:
+        name = next((name for name, code in _TYPE_NUMBERS.items() if code == number), str(number))
         raise NotModelled(f"arrays of {name} are not modelled by the neuron device")
-    return _DTYPES[number]
+    return _DTYPE_BY_NUMBER[number]
 
 
 def type_of(dtype: np.dtype[Any] | None) -> int:
@@ -69,10 +69,10 @@ def type_of(dtype: np.dtype[Any] | None) -> int:
         NotModelled: if PJRT has no such type.
     """
     if dtype is None:
-        return _TYPES["TOKEN"]
-    if dtype not in _NUMBERS:
+        return _TYPE_NUMBERS["TOKEN"]
+    if dtype not in _NUMBER_BY_DTYPE:
         raise NotModelled(f"PJRT has no element type for {dtype}")
-    return _NUMBERS[dtype]
+    return _NUMBER_BY_DTYPE[dtype]
 
 
 def hbm_bytes(shape: tuple[int, ...], dtype: np.dtype[Any] | None) -> int:

@@ -18,12 +18,12 @@ from trnsim.jax.stablehlo.reductions import top_k
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Scope
 
-_NOTES: Final = (
+_PLACEMENT_CALLS: Final = (
     *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
     *(PLACEMENT, "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
 )
 """Calls that say where a tensor is to lie, and compute nothing."""
-_FUNCTIONS: Final = tuple(f"mhlo.{name}" for name in sorted([*FUNCTIONS, "erf", "tan"]))
+_MHLO_FUNCTIONS: Final = tuple(f"mhlo.{name}" for name in sorted([*FUNCTIONS, "erf", "tan"]))
 """Functions that artifacts of JAX before 0.9 call by name."""
 
 
@@ -48,7 +48,7 @@ def manual_computation(scope: Scope, op: Op) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@rule(*_FUNCTIONS, is_by_parts=True)
+@rule(*_MHLO_FUNCTIONS, is_by_parts=True)
 def function(scope: Scope, op: Op) -> Any:
     """The function of that name."""
     return _apply_function(scope, op, op.name)
@@ -88,15 +88,15 @@ def mesh(scope: Scope, op: Op) -> Any:
 def custom_call(scope: Scope, op: Op) -> Any:
     """Notes pass; other names are what the graph has, or are refused."""
     name = mlir.symbol(op, "call_target_name")
-    if name in _NOTES:
+    if name in _PLACEMENT_CALLS:
         _check_same_shape(op, name)
         return scope.entry(op.operands[0])
     if name == "mhlo.topk":
         return top_k(scope, scope.value(op.operands[0]), mlir.shape_of(op.results[0].type)[-1])
-    if name in _FUNCTIONS:
+    if name in _MHLO_FUNCTIONS:
         return _apply_function(scope, op, name)
     if name == TARGET:
-        return _kernel(scope, op)
+        return _kernel_call(scope, op)
     if name in TARGETS:
         raise NotModelled(
             "a callback (jax.debug.print, debug.callback, pure_callback, io_callback): AWS "
@@ -112,7 +112,7 @@ def custom_call(scope: Scope, op: Op) -> Any:
     )
 
 
-def _kernel(scope: Scope, op: Op) -> Any:
+def _kernel_call(scope: Scope, op: Op) -> Any:
     """A call of an NKI kernel, a program of its own."""
     call = call_of(mlir.symbol(op, "backend_config"))
     origin = scope.graph.came_from

@@ -25,7 +25,7 @@ from trnsim.jax.stablehlo.reductions import top_k as largest
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope
 
-_SAME: Final = {"erf": Erf, "square": Square, "tan": Tan, "atan": Atan}
+_SAME_OPERATIONS: Final = {"erf": Erf, "square": Square, "tan": Tan, "atan": Atan}
 """Operations that the graph has, with their classes."""
 
 
@@ -36,15 +36,15 @@ def composite(scope: Scope, op: Op) -> Any:
     return build(scope, op) if build else None
 
 
-@rule(*(f"chlo.{name}" for name in _SAME))
+@rule(*(f"chlo.{name}" for name in _SAME_OPERATIONS))
 def same_operation(scope: Scope, op: Op) -> Entry:
     """The operation of that name."""
-    name = _name(op).rpartition(".")[2]
+    name = _composite_name(op).rpartition(".")[2]
     value = scope.value(op.operands[0])
     return scope.graph.elementwise(name, value, dtype=value.dtype)
 
 
-def _name(op: Op) -> str:
+def _composite_name(op: Op) -> str:
     """The name of an operation or of what a composite stands for."""
     return mlir.symbol(op, "name").strip('"') if op.name == "stablehlo.composite" else op.name
 
@@ -72,7 +72,7 @@ for _sign, _word in (("", "is_inf"), ("pos", "is_pos_inf"), ("neg", "is_neg_inf"
 
 _BY_NAME: Final[dict[str, Callable[[Scope, Op], Any]]] = {
     "chlo.top_k": top_k,
-    **{f"chlo.{name}": same_operation for name in _SAME},
+    **{f"chlo.{name}": same_operation for name in _SAME_OPERATIONS},
 }
 
 _WRITTEN_OUT: Final = (

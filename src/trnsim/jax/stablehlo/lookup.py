@@ -41,13 +41,15 @@ def scatter(scope: Scope, op: Op) -> Entry:
     values, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     names = function_of(scope, op, (*BODIES, "assign"))
     results = [
-        _scattered(scope, op, name, value, indices, update)
+        _scatter_operand(scope, op, name, value, indices, update)
         for name, value, update in zip(names, values, updates, strict=True)
     ]
     return results[0] if count == 1 else tuple(results)
 
 
-def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update: Any) -> Entry:
+def _scatter_operand(
+    scope: Scope, op: Op, name: str, value: Any, indices: Any, update: Any
+) -> Entry:
     start = scope.constant_of(value)
     is_zero = start is not None and is_splat(start) and start.size and splat_value(start) == 0.0
     type_ = mlir.tensor_type(value.type)
@@ -65,7 +67,7 @@ def _scattered(scope: Scope, op: Op, name: str, value: Any, indices: Any, update
     )
     operands = [scope.value(update), scope.value(indices)]
     if is_zero and _is_one_per_row(operation, type_, *operands):
-        return _scattered_in_rows(scope, type_, *operands)
+        return _scatter_in_rows(scope, type_, *operands)
     operands += [] if is_zero else [scope.value(value)]
     return scope.graph.apply(operation, *operands)
 
@@ -86,7 +88,7 @@ def _is_one_per_row(operation: Scatter, type_: TensorType, updates: Value, indic
     )
 
 
-def _scattered_in_rows(scope: Scope, type_: TensorType, updates: Value, indices: Value) -> Value:
+def _scatter_in_rows(scope: Scope, type_: TensorType, updates: Value, indices: Value) -> Value:
     """Zeros with one number in each row, by comparing columns with indices: no scatter.
 
     An index beyond the row equals no column, so nothing is written there.

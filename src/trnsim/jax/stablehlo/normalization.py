@@ -13,7 +13,7 @@ from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope
 
 _F32 = "float32"
-_OF = "reduce, subtract, multiply, rsqrt, add"
+_COMPOSED_OF = "reduce, subtract, multiply, rsqrt, add"
 
 
 class _Normalized:
@@ -24,14 +24,14 @@ class _Normalized:
         self.feature = mlir.number(op, "feature_index")
         self.epsilon = float(op.attributes["epsilon"].value)
         rank = len(self.value.shape)
-        self.others = [dim for dim in range(rank) if dim != self.feature]
+        self.other_dims = [dim for dim in range(rank) if dim != self.feature]
         self.count = self.value.type.elements // self.value.shape[self.feature]
 
     def ew(self, name: str, *operands: Any) -> Value:
         """An elementwise operation in float32."""
         return self.scope.b.ew(name, *operands, dtype=_F32)
 
-    def wide(self, value: Value) -> Value:
+    def broadcast_features(self, value: Value) -> Value:
         """A number for each feature, repeated for all elements."""
         return self.scope.graph.broadcast_in_dim(value, self.value.shape, (self.feature,))
 
@@ -41,35 +41,35 @@ class _Normalized:
 
     def total(self, value: Value) -> Value:
         """The sum of each feature."""
-        return self.scope.graph.reduce("add", self.scope.b.convert(value, _F32), self.others)
+        return self.scope.graph.reduce("add", self.scope.b.convert(value, _F32), self.other_dims)
 
     def inverse(self, variance: Value) -> Value:
         """One over the deviation of each feature, repeated for all elements."""
-        return self.wide(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
+        return self.broadcast_features(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
 
 
 def _normalize(norm: _Normalized, parameters: Sequence[Value]) -> Value:
     """``(x - mean) / sqrt(variance + epsilon) * scale + offset``."""
     scale, offset, mean, variance = parameters
-    centred = norm.ew("subtract", norm.value, norm.wide(mean))
+    centred = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
     unit = norm.ew("multiply", centred, norm.inverse(variance))
-    scaled = norm.ew("multiply", unit, norm.wide(scale))
-    return norm.ew("add", scaled, norm.wide(offset))
+    scaled = norm.ew("multiply", unit, norm.broadcast_features(scale))
+    return norm.ew("add", scaled, norm.broadcast_features(offset))
 
 
-@rule("stablehlo.batch_norm_inference", composed=_OF)
+@rule("stablehlo.batch_norm_inference", composed=_COMPOSED_OF)
 def batch_norm_inference(scope: Scope, op: Op) -> Entry:
     """By a mean and a variance that are given."""
     normalized = _normalize(_Normalized(scope, op), [scope.value(ssa) for ssa in op.operands[1:]])
     return scope.b.convert(normalized, scope.result(op).dtype)
 
 
-@rule("stablehlo.batch_norm_training", composed=_OF)
+@rule("stablehlo.batch_norm_training", composed=_COMPOSED_OF)
 def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
     """By the batch's own mean and variance, which are results too."""
     norm = _Normalized(scope, op)
     mean = norm.mean(norm.value)
-    centred = norm.ew("subtract", norm.value, norm.wide(mean))
+    centred = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
     variance = norm.mean(norm.ew("multiply", centred, centred))
     scale, offset = (scope.value(ssa) for ssa in op.operands[1:])
     normalized = _normalize(norm, [scale, offset, mean, variance])
@@ -79,7 +79,7 @@ def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
     )
 
 
-@rule("stablehlo.batch_norm_grad", composed=_OF)
+@rule("stablehlo.batch_norm_grad", composed=_COMPOSED_OF)
 def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     """Gradients of the operand, the scale and the offset.
 
@@ -88,14 +88,20 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     norm = _Normalized(scope, op)
     scale, mean, variance, grad = (scope.value(ssa) for ssa in op.operands[1:])
     inverse = norm.inverse(variance)
-    unit = norm.ew("multiply", norm.ew("subtract", norm.value, norm.wide(mean)), inverse)
-    to_scale, to_offset = norm.total(norm.ew("multiply", grad, unit)), norm.total(grad)
+    unit = norm.ew(
+        "multiply", norm.ew("subtract", norm.value, norm.broadcast_features(mean)), inverse
+    )
+    grad_scale, grad_offset = norm.total(norm.ew("multiply", grad, unit)), norm.total(grad)
     correction = norm.ew(
-        "add", norm.ew("multiply", unit, norm.wide(to_scale)), norm.wide(to_offset)
+        "add",
+        norm.ew("multiply", unit, norm.broadcast_features(grad_scale)),
+        norm.broadcast_features(grad_offset),
     )
     corrected = norm.ew("subtract", grad, norm.ew("multiply", correction, 1.0 / norm.count))
-    to_operand = norm.ew("multiply", norm.ew("multiply", corrected, inverse), norm.wide(scale))
-    parts = (to_operand, to_scale, to_offset)
+    grad_operand = norm.ew(
+        "multiply", norm.ew("multiply", corrected, inverse), norm.broadcast_features(scale)
+    )
+    parts = (grad_operand, grad_scale, grad_offset)
     return tuple(
         scope.b.convert(part, scope.result(op, place).dtype) for place, part in enumerate(parts)
     )

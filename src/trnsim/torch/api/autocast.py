@@ -20,7 +20,7 @@ from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
-_LOW_PRECISION: Final = """
+_LOW_PRECISION_OPERATORS: Final = """
     _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d
     conv_transpose2d.input conv_transpose3d.input convolution _prelu_kernel addmm addmv addr matmul
     einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot
@@ -28,7 +28,7 @@ _LOW_PRECISION: Final = """
     _scaled_dot_product_flash_attention scaled_dot_product_attention
 """
 
-_FLOAT32: Final = """
+_FLOAT32_OPERATORS: Final = """
     acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan
     pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm rms_norm
     group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss
@@ -43,7 +43,7 @@ _FLOAT32: Final = """
     linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList
 """
 
-_WIDEST: Final = """
+_WIDEST_OPERATORS: Final = """
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """
 
@@ -51,38 +51,42 @@ _WIDEST: Final = """
 def register(library: Library, fallbacks: Library) -> None:
     """Register the casting kernels; every other operator passes autocast unchanged."""
     fallbacks.fallback(pytorch.fallthrough, "AutocastPrivateUse1")
-    policies = ((_LOW_PRECISION, low_precision), (_FLOAT32, float32), (_WIDEST, widest))
+    policies = (
+        (_LOW_PRECISION_OPERATORS, low_precision_dtype),
+        (_FLOAT32_OPERATORS, float32_dtype),
+        (_WIDEST_OPERATORS, widest_dtype),
+    )
     for names, dtype_for in policies:
         for name in names.split():
             operator = pytorch.overload(f"aten::{name}")
             if operator is not None:
-                library.impl(name, _casting(operator, dtype_for), "AutocastPrivateUse1")
+                library.impl(name, _casting_kernel(operator, dtype_for), "AutocastPrivateUse1")
 
 
-def low_precision(tensors: list[Tensor]) -> torch.dtype:
+def low_precision_dtype(tensors: list[Tensor]) -> torch.dtype:
     """The dtype that autocast was entered with."""
     del tensors
     return torch.get_autocast_dtype(DEVICE_TYPE)
 
 
-def float32(tensors: list[Tensor]) -> torch.dtype:
+def float32_dtype(tensors: list[Tensor]) -> torch.dtype:
     """float32 for any operands."""
     del tensors
     return torch.float32
 
 
-def widest(tensors: list[Tensor]) -> torch.dtype:
+def widest_dtype(tensors: list[Tensor]) -> torch.dtype:
     """float32 if one of the tensors has it, else the dtype of autocast."""
     if any(tensor.dtype is torch.float32 for tensor in tensors):
         return torch.float32
     return torch.get_autocast_dtype(DEVICE_TYPE)
 
 
-def _casting(
+def _casting_kernel(
     operator: OpOverload[..., Any], dtype_for: Callable[[list[Tensor]], torch.dtype]
 ) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        tensors = [value for value in _flat((*args, *kwargs.values())) if _is_castable(value)]
+        tensors = [value for value in _flatten((*args, *kwargs.values())) if _is_castable(value)]
         dtype = dtype_for(tensors)
         # Autocast is off inside, so that the parts of a composite operator are not cast again.
         with pytorch.without_dispatch_keys(pytorch.AUTOCAST_KEYS):
@@ -94,11 +98,11 @@ def _casting(
     return kernel
 
 
-def _flat(values: Any) -> list[Any]:
+def _flatten(values: Any) -> list[Any]:
     """The values of nested lists."""
     flat: list[Any] = []
     for value in values:
-        flat.extend(_flat(value) if isinstance(value, list | tuple) else [value])
+        flat.extend(_flatten(value) if isinstance(value, list | tuple) else [value])
     return flat
 
 

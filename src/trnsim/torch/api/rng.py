@@ -66,12 +66,12 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
             start, words = self._known or (follower.get_state(), 0)
             words += rng_state.words_between(start, host, follower)
             self._remember_state(host, words)
-            return rng_state.packed(self.initial_seed(), words)
+            return rng_state.pack_state(self.initial_seed(), words)
 
     def set_state(self, state: Tensor) -> Generator:
         """Restore a state from `get_state`."""
         with pytorch.without_modes():
-            seed, words = rng_state.unpacked(state)
+            seed, words = rng_state.unpack_state(state)
             host = _host_states.get((seed, words))
             if host is None:
                 _OfHost.manual_seed(self, seed)
@@ -84,7 +84,7 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
         """Remember a state of the host's generator and the words drawn until then."""
         _OfHost.set_state(self, host)
         self._known = host, words
-        key = rng_state.unpacked(rng_state.packed(self.initial_seed(), words))
+        key = rng_state.unpack_state(rng_state.pack_state(self.initial_seed(), words))
         _host_states[key] = host
         _host_states.move_to_end(key)
         if len(_host_states) > _KEPT_STATES:

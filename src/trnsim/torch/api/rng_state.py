@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _BLOCK_WORDS: Final = 624  # words that the Mersenne Twister generates per block
 _MOST_BLOCKS: Final = 4096  # 10 MB of words at a time
 _HALF_BITS: Final = 32
-_ADDED_BITS: Final = 48
-_LOW_HALF: Final = (1 << _HALF_BITS) - 1
-_POSITIVE: Final = (1 << (_HALF_BITS - 1)) - 1
-_FORM: Final = struct.Struct("<QQ")
+_OFFSET_BITS: Final = 48
+_LOW_HALF_MASK: Final = (1 << _HALF_BITS) - 1
+_POSITIVE_MASK: Final = (1 << (_HALF_BITS - 1)) - 1
+_STATE_STRUCT: Final = struct.Struct("<QQ")
 
 # aten/src/ATen/CPUGeneratorImpl.cpp, struct CPUGeneratorImplState and the struct inside it.
-_HOST_FORM: Final = np.dtype(
+_HOST_STATE_DTYPE: Final = np.dtype(
     [
         ("seed", "u8"),
         ("left", "i4"),
@@ -57,7 +57,7 @@ _HOST_FORM: Final = np.dtype(
 
 def fields(state: Tensor) -> Any:
     """The fields of a host generator's state, as views of its memory."""
-    return state.numpy().view(_HOST_FORM)[0]
+    return state.numpy().view(_HOST_STATE_DTYPE)[0]
 
 
 def without_spare_normal(state: Tensor) -> Tensor:
@@ -70,31 +70,31 @@ def without_spare_normal(state: Tensor) -> Tensor:
     return state
 
 
-def packed(seed: int, words: int) -> Tensor:
+def pack_state(seed: int, words: int) -> Tensor:
     """The sixteen bytes of a generator that was seeded with `seed` and has drawn `words` words."""
-    low = (seed & _LOW_HALF) | (words & _LOW_HALF) << _HALF_BITS
-    content = _FORM.pack(low, words >> _HALF_BITS << _ADDED_BITS)
+    low = (seed & _LOW_HALF_MASK) | (words & _LOW_HALF_MASK) << _HALF_BITS
+    content = _STATE_STRUCT.pack(low, words >> _HALF_BITS << _OFFSET_BITS)
     return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
-def unpacked(state: Tensor) -> tuple[int, int]:
+def unpack_state(state: Tensor) -> tuple[int, int]:
     """The low half of the seed, and the number of words drawn.
 
     Raises:
         BadState: for anything but sixteen bytes on the host.
     """
-    if state.dtype is not torch.uint8 or state.numel() != _FORM.size or not state.is_cpu:
+    if state.dtype is not torch.uint8 or state.numel() != _STATE_STRUCT.size or not state.is_cpu:
         raise BadState(
-            f"the state of a neuron generator is {_FORM.size} bytes on the CPU; this is "
+            f"the state of a neuron generator is {_STATE_STRUCT.size} bytes on the CPU; this is "
             f"{tuple(state.shape)} of {state.dtype} on {state.device}",
             fix="give what torch.neuron.get_rng_state() gave",
             line=program_line(),
         )
     content = state.contiguous().numpy().tobytes()
-    low, high = _FORM.unpack(content)
-    if high & ((1 << _ADDED_BITS) - 1):
+    low, high = _STATE_STRUCT.unpack(content)
+    if high & ((1 << _OFFSET_BITS) - 1):
         return int.from_bytes(hashlib.blake2b(content, digest_size=4).digest(), "little"), 0
-    return low & _LOW_HALF, low >> _HALF_BITS | high >> _ADDED_BITS << _HALF_BITS
+    return low & _LOW_HALF_MASK, low >> _HALF_BITS | high >> _OFFSET_BITS << _HALF_BITS
 
 
 def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
@@ -105,13 +105,13 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
     before, after = fields(start), fields(end)
     if np.array_equal(before["block"], after["block"]):
         return int(after["next"] - before["next"])
-    wanted = torch.from_numpy(_tempered(after["block"]))
+    end_words = torch.from_numpy(_temper(after["block"]))
     follower.set_state(start)
     words, blocks = int(before["left"]) - 1, 1
     _draw(words, follower)
     while True:
         block_words = _draw(blocks * _BLOCK_WORDS, follower).view(blocks, _BLOCK_WORDS)
-        matches = (block_words == wanted).all(1).nonzero()
+        matches = (block_words == end_words).all(1).nonzero()
         if len(matches):
             return words + int(matches[0]) * _BLOCK_WORDS + int(after["next"])
         words += blocks * _BLOCK_WORDS
@@ -130,7 +130,7 @@ def _draw(words: int, generator: Generator) -> Tensor:
     return torch.empty(words, dtype=torch.int32, device="cpu").random_(generator=generator)
 
 
-def _tempered(block: Any) -> Any:
+def _temper(block: Any) -> Any:
     """The words of a block as they are drawn (tempered), without their highest bit.
 
     Source: Matsumoto and Nishimura, Mersenne Twister, 1998, table II.
@@ -140,4 +140,4 @@ def _tempered(block: Any) -> Any:
     words ^= words << 7 & np.uint32(0x9D2C5680)
     words ^= words << 15 & np.uint32(0xEFC60000)
     words ^= words >> 18
-    return (words & _POSITIVE).astype(np.int32)
+    return (words & _POSITIVE_MASK).astype(np.int32)

@@ -25,13 +25,13 @@ from trnsim.torch.pytorch import DEVICE_TYPE, Library
 if TYPE_CHECKING:
     from torch import Tensor, UntypedStorage
 
-_new: Final[Any] = torch.UntypedStorage.__new__
-_resize: Final[Any] = torch.UntypedStorage.resize_
-_to: Final[Any] = torch.UntypedStorage.to
+_torch_new: Final[Any] = torch.UntypedStorage.__new__
+_torch_resize: Final[Any] = torch.UntypedStorage.resize_
+_torch_to: Final[Any] = torch.UntypedStorage.to
 _record_stream: Final[Any] = torch.Tensor.record_stream
 
 
-_nbytes: Final[Any] = torch.UntypedStorage.nbytes
+_torch_nbytes: Final[Any] = torch.UntypedStorage.nbytes
 
 
 class _Marks(dict[int, tuple["weakref.ref[UntypedStorage]", int]]):
@@ -64,7 +64,7 @@ def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage
     """`torch.UntypedStorage(nbytes, device="neuron")` with allocated memory."""
     device = kwargs.get("device")
     if device is None or torch.device(device).type != DEVICE_TYPE:
-        storage: UntypedStorage = _new(cls, *args, **kwargs)
+        storage: UntypedStorage = _torch_new(cls, *args, **kwargs)
         return storage
     core = core_index(device)
     content = args[0] if args else kwargs.get("size", 0)
@@ -83,9 +83,9 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
         NotModelled: for more bytes than it was created with, since tensors point into its memory.
     """
     if storage.device.type != DEVICE_TYPE:
-        result: UntypedStorage = _resize(storage, size)
+        result: UntypedStorage = _torch_resize(storage, size)
         return result
-    made_with = _nbytes(storage)
+    made_with = _torch_nbytes(storage)
     if size > made_with:
         raise NotModelled(
             f"a neuron storage of {made_with} bytes cannot grow to {size}",
@@ -101,7 +101,7 @@ def to(
 ) -> UntypedStorage:
     """`UntypedStorage.to` on any core; PyTorch's own would make the device current."""
     if torch.device(device).type != DEVICE_TYPE:
-        result: UntypedStorage = _to(storage, device=device, non_blocking=non_blocking)
+        result: UntypedStorage = _torch_to(storage, device=device, non_blocking=non_blocking)
         return result
     wanted = torch.device(DEVICE_TYPE, core_index(torch.device(device)))
     if storage.device == wanted:
@@ -112,7 +112,7 @@ def to(
 def nbytes(storage: UntypedStorage) -> int:
     """`UntypedStorage.nbytes`, by which FSDP decides whether to gather a freed storage again."""
     mark = _resized.get(id(storage))
-    nbytes: int = _nbytes(storage) if mark is None else mark[1]
+    nbytes: int = _torch_nbytes(storage) if mark is None else mark[1]
     return nbytes
 
 
@@ -141,13 +141,13 @@ def pin_from_now_on() -> None:
     if not _factories:
         _factories.append(pytorch.new_library("aten"))
         for name in ("empty.memory_format", "empty_strided"):
-            _factories[0].impl(name, _pinning(name), "CPU", allow_override=True)
+            _factories[0].impl(name, _pinning_factory(name), "CPU", allow_override=True)
 
 
 _factories: Final[list[Any]] = []
 
 
-def _pinning(name: str) -> Any:
+def _pinning_factory(name: str) -> Any:
     make = pytorch.host_kernel(f"aten::{name}")
 
     def factory(*args: Any, pin_memory: bool | None = None, **options: Any) -> Tensor:

@@ -24,7 +24,7 @@ from trnsim.torch.api.memory import memory_stats
 from trnsim.torch.clients.plugin import Plugin, replace
 from trnsim.torch.pytorch import DEVICE_TYPE
 
-_PLACE: Final = ".trainer.connectors.accelerator_connector"
+_CONNECTOR_MODULE: Final = ".trainer.connectors.accelerator_connector"
 _DESCRIPTION: Final = "AWS NeuronCores, emulated"
 
 
@@ -33,7 +33,7 @@ def apply(connector: ModuleType) -> None:
 
     `connector` is the module with the class by which a Trainer chooses both.
     """
-    package = connector.__name__.removesuffix(_PLACE)
+    package = connector.__name__.removesuffix(_CONNECTOR_MODULE)
     accelerators: Any = import_module(f"{package}.accelerators")
     strategies: Any = import_module(f"{package}.strategies")
     precision: Any = import_module(f"{package}.plugins.precision")
@@ -44,12 +44,12 @@ def apply(connector: ModuleType) -> None:
     registry = strategies.StrategyRegistry
     for strategy in (single, parallel):
         registry.register(strategy.strategy_name, strategy)
-    place: Any = connector
-    served = _mixed_class(connector, Choice, place._AcceleratorConnector)
-    served.lightning = Lightning(
+    module: Any = connector
+    patched = _mixed_class(connector, Choice, module._AcceleratorConnector)
+    patched.lightning = Lightning(
         single, parallel, registry, strategies.DDPStrategy, precision.MixedPrecision
     )
-    replace(connector, "_AcceleratorConnector", served)
+    replace(connector, "_AcceleratorConnector", patched)
 
 
 def _mixed_class(connector: ModuleType, ours: type, theirs: type) -> Any:
@@ -213,7 +213,7 @@ def _plugin(package: str, root: str) -> Plugin:
     return Plugin(
         package=package,
         tested=("2.6",),
-        module=f"{root}{_PLACE}",
+        module=f"{root}{_CONNECTOR_MODULE}",
         replaces=(
             "_AcceleratorConnector._choose_auto_accelerator",
             "_AcceleratorConnector._init_strategy",

@@ -23,10 +23,14 @@ from trnsim.torch.dispatch.packed import Piece, Window, pieces, uniform_lengths
 from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
-_ROUNDED: Final = 32
+_LOGARITHMS_MULTIPLE: Final = 32
 """An efficient attention pads its logarithms to a multiple of so many queries. Source: PyTorch,
 torch/_meta_registrations.py, meta__efficient_attention_forward."""
-_DIAGONALS: Final = {0: Window(), 1: Window(right=0, is_from_start=True), 2: Window(right=0)}
+_WINDOWS_BY_MASK_TYPE: Final = {
+    0: Window(),
+    1: Window(right=0, is_from_start=True),
+    2: Window(right=0),
+}
 """By custom_mask_type. Source: PyTorch, ATen/native/transformers/cuda/mem_eff_attention,
 kernel_forward.h, CustomMaskType."""
 
@@ -41,7 +45,7 @@ def _on_host(tensor: Tensor) -> Tensor:
     return tensor if tensor.is_cpu else host_alias(tensor)
 
 
-def _placed_like(like: Tensor, host_tensor: Tensor) -> Tensor:
+def _place_like(like: Tensor, host_tensor: Tensor) -> Tensor:
     """A host tensor, placed on the device of `like`."""
     return host_tensor if like.is_cpu else place(host_tensor, like.get_device())
 
@@ -96,7 +100,7 @@ class _Case:
         if not self.is_causal:
             window_bias = window.bias(queries, keys, self.skipped)
             if window_bias is not None:
-                mask = _placed_like(query, window_bias.to(query.dtype))
+                mask = _place_like(query, window_bias.to(query.dtype))
                 self.bias = mask if self.bias is None else self.bias + mask
 
 
@@ -128,7 +132,7 @@ def _backward(
         return
     heads, shared = query.shape[2], key.shape[2]
     compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
-    none = _placed_like(query, torch.empty(0, dtype=torch.int64))
+    none = _place_like(query, torch.empty(0, dtype=torch.int64))
     wide = [
         _by_head(operand, heads) for operand in (grad[:, visible], query[:, visible], key, value)
     ]
@@ -168,20 +172,20 @@ class _Batch(NamedTuple):
             return tensor
         return self._view(tensor, 1, self.piece.queries).transpose(0, 1)
 
-    def _view(self, tensor: Tensor, dim: int, at: slice) -> Tensor:
-        length = (at.stop - at.start) // self.sequences
+    def _view(self, tensor: Tensor, dim: int, span: slice) -> Tensor:
+        length = (span.stop - span.start) // self.sequences
         shape = *tensor.shape[:dim], self.sequences, length, *tensor.shape[dim + 1 :]
-        return tensor.narrow(dim, at.start, at.stop - at.start).view(shape)
+        return tensor.narrow(dim, span.start, span.stop - span.start).view(shape)
 
 
 def _batches(pieces: list[Piece] | None) -> list[_Batch]:
     """The batches of a call: a single batch, or a batch per sequence where lengths differ."""
     if pieces is None:
         return [_Batch()]
-    even = uniform_lengths(pieces)
-    if even is None:
+    lengths = uniform_lengths(pieces)
+    if lengths is None:
         return [_Batch(piece) for piece in pieces]
-    count, queries, keys = even
+    count, queries, keys = lengths
     return [_Batch(Piece(slice(0, count * queries), slice(0, count * keys)), count)]
 
 
@@ -206,10 +210,10 @@ def _outputs(
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The result, and each query's log-sum-exp: infinity for a query that sees no key."""
-    out = _placed_like(query, torch.zeros_like(_on_host(query)))
+    out = _place_like(query, torch.zeros_like(_on_host(query)))
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
-    logs = _placed_like(query, torch.full(shape, math.inf))
+    logs = _place_like(query, torch.full(shape, math.inf))
     for batch in _batches(pieces):
         operands = batch.queries(query), batch.keys(key), batch.keys(value)
         for visible, part, sums in _forward(*operands, window, bias, scale):
@@ -228,7 +232,7 @@ def _gradients(
     """Gradients of queries, keys and values."""
     grad, query, key, value, out, logs = operands
     sums = [
-        _placed_like(query, torch.zeros_like(_on_host(operand))) for operand in (query, key, value)
+        _place_like(query, torch.zeros_like(_on_host(operand))) for operand in (query, key, value)
     ]
     for batch in _batches(pieces):
         of_q, of_k = batch.queries, batch.keys
@@ -273,7 +277,7 @@ def flash(
     empty = torch.empty(0, dtype=query.dtype)
     # int64, which every policy accepts; without dropout nothing reads its state.
     numbers = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
-    return out, logs, *(_placed_like(query, extra) for extra in (*numbers, empty))
+    return out, logs, *(_place_like(query, extra) for extra in (*numbers, empty))
 
 
 def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
@@ -313,7 +317,7 @@ def flash_backward(
 
 def _diagonal(kind: int, window_size: int | None) -> Window:
     """The window of a custom_mask_type; a window size counts keys, the query's own included."""
-    window = _DIAGONALS[kind]
+    window = _WINDOWS_BY_MASK_TYPE[kind]
     return window._replace(left=window_size - 1) if window_size else window
 
 
@@ -350,12 +354,14 @@ def efficient(
         out, sums = _outputs(query[0], key[0], value[0], pieces, window, scale)
         out = out[None]
     count = query.shape[0] if pieces is None else len(pieces)
-    room = -(-longest[0] // _ROUNDED) * _ROUNDED if compute_log_sumexp else 0
-    logs = _placed_like(query, torch.full((count, query.shape[2], room), math.inf))
+    room = (
+        -(-longest[0] // _LOGARITHMS_MULTIPLE) * _LOGARITHMS_MULTIPLE if compute_log_sumexp else 0
+    )
+    logs = _place_like(query, torch.full((count, query.shape[2], room), math.inf))
     for at in range(count if room else 0):
         piece_sums = sums[at] if pieces is None else sums[:, pieces[at].queries]
         _write(logs[at, :, : piece_sums.shape[1]], piece_sums)
-    numbers = [_placed_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
+    numbers = [_place_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
     return out, logs, *numbers, *longest
 
 
@@ -395,13 +401,13 @@ def efficient_backward(
     if shared_storage_dqdkdv:
         _refuse("gradients in one tensor (shared_storage_dqdkdv)", "leave it out")
     window = _diagonal(custom_mask_type, window_size)
-    none = _placed_like(query, torch.empty(()))
+    none = _place_like(query, torch.empty(()))
     operands = (grad_out_, query, key, value, out)
     if cu_seqlens_q is None:
         logs = logsumexp[..., : query.shape[1]]
         return *_gradients((*operands, logs), None, window, scale, bias), none
     pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
-    logs = _placed_like(query, torch.full((query.shape[2], query.shape[1]), math.inf))
+    logs = _place_like(query, torch.full((query.shape[2], query.shape[1]), math.inf))
     for at, piece in enumerate(pieces):
         piece_logs = logs[:, piece.queries]
         _write(piece_logs, logsumexp[at, :, : piece_logs.shape[1]])

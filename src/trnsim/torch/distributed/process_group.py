@@ -42,15 +42,16 @@ from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
-_NAMESPACE: Final = "c10d::"
+_C10D_PREFIX: Final = "c10d::"
 # Calls on the device have finished when they return, except these: a process must not wait for its
 # peer, which may not have reached its call.
-_PAIRED: Final = frozenset({"send", "recv", "recv_any_source"})
+_MESSAGES: Final = frozenset({"send", "recv", "recv_any_source"})
 _OTHER_SIDE: Final = {"send": "dst", "recv": "src"}
 """The argument that names the other process of a message."""
-_FLATTENED: Final = frozenset({"allgather_base", "reduce_scatter_base"})
-_ANSWER_S: Final = 2.0
-_SHARES: Final = {"gather": 1, "scatter": 0}
+_FLATTENED_COLLECTIVES: Final = frozenset({"allgather_base", "reduce_scatter_base"})
+_ANSWER_WAIT_S: Final = 2.0
+"""How long the ranks of a broken collective are given to sign that they are alive."""
+_SHARE_ARGUMENTS: Final = {"gather": 1, "scatter": 0}
 """Index of the argument with a process's own share, where only the root has the full tensors."""
 
 
@@ -70,11 +71,13 @@ def register(library: Library) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
         for name in pytorch.operators():
-            if name.startswith(_NAMESPACE) and pytorch.has_kernel(name, "PrivateUse1"):
+            if name.startswith(_C10D_PREFIX) and pytorch.has_kernel(name, "PrivateUse1"):
                 operator = pytorch.overload(name)
                 if operator is not None:
-                    short = name.removeprefix(_NAMESPACE)
-                    library.impl(short, _kernel(operator), "PrivateUse1", allow_override=True)
+                    short = name.removeprefix(_C10D_PREFIX)
+                    library.impl(
+                        short, _collective_kernel(operator), "PrivateUse1", allow_override=True
+                    )
 
 
 def _with_host_backend(init: Callable[..., None]) -> Callable[..., None]:
@@ -121,10 +124,10 @@ def _process_group(store: Any, rank: int, size: int, timeout: Any) -> Any:
     return pytorch.gloo(store, rank, size, timeout)
 
 
-def _kernel(operator: OpOverload[..., Any]) -> Kernel:
+def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
     """The kernel of a collective: the host's, on CPU tensors over the neuron tensors' memory."""
     schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
-    kind = schema.name.removeprefix(_NAMESPACE).strip("_")
+    kind = schema.name.removeprefix(_C10D_PREFIX).strip("_")
     names = [argument.name for argument in schema.arguments]
     has_tensors = len(schema.returns) > 1
 
@@ -133,23 +136,27 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
             strike(core_of(args))
         arguments = dict(zip(names, args, strict=False))
         group = arguments["process_group"]
-        if kind not in (*_PAIRED, "barrier"):  # those have agreed already
+        if kind not in (*_MESSAGES, "barrier"):  # those have agreed already
             agreeing.agree(kind, arguments, group)
         if recordings:
             note_collective(
-                _described(kind, args, arguments),
+                _describe(kind, args, arguments),
                 buffers_of(list(arguments.values())),
-                is_async=kind in _PAIRED or bool(arguments.get("async_op", True)),
+                is_async=kind in _MESSAGES or bool(arguments.get("async_op", True)),
             )
         hosts = {
-            name: _map(value, partial(_host_tensor, kind)) for name, value in arguments.items()
+            name: _map_tensors(value, partial(_host_tensor, kind))
+            for name, value in arguments.items()
         }
-        if kind in _FLATTENED:  # gloo splits along the first dimension
-            hosts = {name: _map(value, lambda host: host.view(-1)) for name, value in hosts.items()}
+        if kind in _FLATTENED_COLLECTIVES:  # gloo splits along the first dimension
+            hosts = {
+                name: _map_tensors(value, lambda host: host.view(-1))
+                for name, value in hosts.items()
+            }
         try:
             sent, put_back = _gloo_arguments(kind, hosts)
             work = operator(**sent)
-            if kind not in _PAIRED:
+            if kind not in _MESSAGES:
                 (work[-1] if has_tensors else work).wait()
         except CollectiveRefused:
             raise
@@ -164,13 +171,13 @@ def _kernel(operator: OpOverload[..., Any]) -> Kernel:
 def _gloo_arguments(kind: str, hosts: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
     """The arguments in gloo's dtypes, and a function to call after the exchange."""
     if "reduce_op" not in hosts:
-        return {name: _map(value, as_bits) for name, value in hosts.items()}, lambda: None
+        return {name: _map_tensors(value, as_bits) for name, value in hosts.items()}, lambda: None
     unboxed: Any = torch.distributed.ProcessGroup.unbox(hosts["process_group"])
     dtype = next(iter(tensors_in(list(hosts.values())))).dtype
     reduction = GlooReduction(kind, hosts["reduce_op"], dtype)
     is_root = hosts.get("root_rank", unboxed.rank()) == unboxed.rank()
     sent = {
-        name: _map(
+        name: _map_tensors(
             value, partial(reduction.gloo_tensor, is_written=is_root and "input" not in name)
         )
         for name, value in hosts.items()
@@ -188,7 +195,7 @@ def _failure(kind: str, group: Any, error: RuntimeError) -> EmulatorError:
     if not is_interruption(error):
         return refusal_error(kind, None, error)
     ranks = _ranks(group)
-    silent = pytorch.silent_ranks(ranks, _ANSWER_S)
+    silent = pytorch.silent_ranks(ranks, _ANSWER_WAIT_S)
     reason = str(error).splitlines()[0]
     if not silent:
         return CollectiveBroken(
@@ -209,10 +216,10 @@ def _ranks(group: Any) -> tuple[int, ...]:
     return tuple(dist.get_process_group_ranks(unboxed))
 
 
-def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """`value` with `change` applied to every tensor in nested lists."""
     if isinstance(value, list | tuple):
-        return [_map(part, change) for part in value]
+        return [_map_tensors(part, change) for part in value]
     return change(value) if isinstance(value, Tensor) else value
 
 
@@ -227,11 +234,11 @@ def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
-def _described(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
+def _describe(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
     ranks = _ranks(arguments["process_group"])
     sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
-    if kind in _SHARES:  # only the root has the full tensors, every process a share
-        return CollectiveCall(kind, sides[_SHARES[kind]] * len(ranks), ranks)
+    if kind in _SHARE_ARGUMENTS:  # only the root has the full tensors, every process a share
+        return CollectiveCall(kind, sides[_SHARE_ARGUMENTS[kind]] * len(ranks), ranks)
     if kind in _OTHER_SIDE:  # a single message, which both sides describe alike
         unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
         own_rank, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])

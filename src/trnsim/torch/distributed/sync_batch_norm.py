@@ -27,16 +27,16 @@ def _dims_but_channel(x: Tensor) -> list[int]:
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
-def _by_channel(values: Tensor, like: Tensor) -> Tensor:
+def _spread_channels(values: Tensor, like: Tensor) -> Tensor:
     """One value per channel, in a shape that broadcasts to `like`."""
     return values.reshape(1, -1, *[1] * (like.dim() - 2))
 
 
 def stats(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Mean and ``1 / sqrt(variance + eps)`` of each channel."""
-    wide = x.float()
-    mean = wide.mean(_dims_but_channel(x))
-    variance = (wide - _by_channel(mean, x)).square().mean(_dims_but_channel(x))
+    in_float32 = x.float()
+    mean = in_float32.mean(_dims_but_channel(x))
+    variance = (in_float32 - _spread_channels(mean, x)).square().mean(_dims_but_channel(x))
     return mean, (variance + eps).rsqrt()
 
 
@@ -73,11 +73,11 @@ def normalize(
 ) -> Tensor:
     """``(x - mean) * invstd * weight + bias``."""
     del eps
-    scaled = (x.float() - _by_channel(mean, x)) * _by_channel(invstd, x)
+    scaled = (x.float() - _spread_channels(mean, x)) * _spread_channels(invstd, x)
     if weight is not None:
-        scaled = scaled * _by_channel(weight, x)
+        scaled = scaled * _spread_channels(weight, x)
     if bias is not None:
-        scaled = scaled + _by_channel(bias, x)
+        scaled = scaled + _spread_channels(bias, x)
     return scaled.to(x.dtype)
 
 
@@ -95,15 +95,15 @@ def backward_sums(
 
     The gradients of weight and bias follow from these.
     """
-    wide = grad.float()
-    sums = wide.sum(_dims_but_channel(x))
-    products = (wide * (x.float() - _by_channel(mean, x))).sum(_dims_but_channel(x))
-    kind = mean.dtype if weight is None else weight.dtype
+    in_float32 = grad.float()
+    sums = in_float32.sum(_dims_but_channel(x))
+    products = (in_float32 * (x.float() - _spread_channels(mean, x))).sum(_dims_but_channel(x))
+    dtype = mean.dtype if weight is None else weight.dtype
     return (
         sums if input_g else None,
         products if input_g else None,
-        (products * invstd).to(kind) if weight_g else None,
-        sums.to(kind) if bias_g else None,
+        (products * invstd).to(dtype) if weight_g else None,
+        sums.to(dtype) if bias_g else None,
     )
 
 
@@ -119,12 +119,12 @@ def backward(
 ) -> Tensor:
     """The gradient of x, from the sums over all processes."""
     total = count.sum()
-    correction = (x.float() - _by_channel(mean, x)) * _by_channel(
+    correction = (x.float() - _spread_channels(mean, x)) * _spread_channels(
         invstd.square() * (sum_dy_xmu / total), x
     )
     scale = invstd if weight is None else invstd * weight
-    inner = grad.float() - _by_channel(sum_dy / total, x) - correction
-    return (inner * _by_channel(scale, x)).to(x.dtype)
+    inner = grad.float() - _spread_channels(sum_dy / total, x) - correction
+    return (inner * _spread_channels(scale, x)).to(x.dtype)
 
 
 _KERNELS: Final[dict[str, Kernel]] = {

@@ -27,13 +27,13 @@ from trnsim.torch import pytorch
 
 __all__ = ["read_program"]
 
-_MODEL: Final = "models/model.json"
-_WEIGHTS: Final = "data/weights/model_weights_config.json"
-_CONSTANTS: Final = "data/constants/model_constants_config.json"
+_MODEL_MEMBER: Final = "models/model.json"
+_WEIGHTS_MEMBER: Final = "data/weights/model_weights_config.json"
+_CONSTANTS_MEMBER: Final = "data/constants/model_constants_config.json"
 _JSON_BYTES_MAX: Final = 1 << 30
 """The JSON of a program of 100,000 operators takes about 100 MB."""
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_VALUE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _TARGET: Final = re.compile(
     r"torch\.ops\.(?P<library>[A-Za-z_]\w*)\.(?P<name>[A-Za-z_]\w*)(\.[A-Za-z]\w*)?"
     r"|_operator\.(add|sub|mul|truediv|floordiv|mod|neg|pos|eq|ne|lt|le|gt|ge|and_|or_|getitem)"
@@ -41,30 +41,32 @@ _TARGET: Final = re.compile(
 )
 """Operators of PyTorch's registry, and functions of numbers: no powers and shifts, which may never
 end."""
-_NOT_COMPUTING: Final = frozenset(
+_LIBRARIES_NOT_COMPUTING: Final = frozenset(
     {"prim", "c10d", "symm_mem", "profiler", "debugprims", "debug_mode_ops", "static_runtime"}
 )
 """PyTorch's own libraries whose operators do not only compute tensors."""
-_OUTSIDE: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
+_OUTSIDE_OPERATORS: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
 """Operators of the other libraries that read files or print."""
 _SYMBOL: Final = r"[suz]+f?\d{1,9}"
 _NUMBER: Final = r"\d{1,20}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?"
-_FUNCTIONS: Final = (
+_SIZE_FUNCTIONS: Final = (
     r"Symbol|Integer|Float|Rational|Add|Mul|Max|Min|Mod|PythonMod|Where|Identity|FloorDiv|CleanDiv"
     r"|CeilDiv|CeilToInt|FloorToInt|TruncToInt|TruncToFloat|RoundToInt|RoundDecimal|ToFloat"
     r"|ModularIndexing|FloatTrueDiv|IntTrueDiv"
     r"|IsNonOverlappingAndDenseIndicator|Equality|Unequality|LessThan|GreaterThan|StrictLessThan"
     r"|StrictGreaterThan|Eq|Ne|Le|Lt|Ge|Gt|And|Or|Not"
 )
-_ASSUMPTIONS: Final = "integer|positive|negative|nonnegative|real|precision|True|False|oo|int_oo"
+_SYMBOL_ASSUMPTIONS: Final = (
+    "integer|positive|negative|nonnegative|real|precision|True|False|oo|int_oo"
+)
 _EXPRESSION: Final = re.compile(
     rf"(?:Pow\(Symbol\('{_SYMBOL}'[a-zA-Z=, ]*\), Integer\(-?\d\d?\)\)|'(?:{_SYMBOL}|-?{_NUMBER})'"
-    rf"|\b(?:{_SYMBOL}|{_FUNCTIONS}|{_ASSUMPTIONS})\b|{_NUMBER}|[-+*/%(),=<>&|~ ])*+"
+    rf"|\b(?:{_SYMBOL}|{_SIZE_FUNCTIONS}|{_SYMBOL_ASSUMPTIONS})\b|{_NUMBER}|[-+*/%(),=<>&|~ ])*+"
 )
 """Expressions of sizes as PyTorch writes them, without powers and shifts that may never end."""
-_NOT_READ: Final = frozenset({"source_fn_stack", "from_node", "custom"})
+_UNREAD_METADATA: Final = frozenset({"source_fn_stack", "from_node", "custom"})
 """Metadata of nodes that is not needed here."""
-_FACTORIES: Final = frozenset({"dict", "float", "int", "list", "set", "str", "tuple"})
+_DEFAULT_FACTORIES: Final = frozenset({"dict", "float", "int", "list", "set", "str", "tuple"})
 
 
 def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
@@ -76,13 +78,13 @@ def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            program = _json(path, archive, _MODEL, fix)
-            weights = _json(path, archive, _WEIGHTS, fix)
-            constants = _json(path, archive, _CONSTANTS, fix)
+            program = _member_json(path, archive, _MODEL_MEMBER, fix)
+            weights = _member_json(path, archive, _WEIGHTS_MEMBER, fix)
+            constants = _member_json(path, archive, _CONSTANTS_MEMBER, fix)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise BadInput(f"{path} is no exported program: {error}", fix=fix) from error
     try:
-        _check(program)
+        _check_program(program)
     except _Unexpected as unexpected:
         raise BadInput(
             f"{path} holds {unexpected}, which is not read: it could run code",
@@ -93,7 +95,7 @@ def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
     return pytorch.exported_program(program, _tensors(weights), _tensors(constants))
 
 
-def _json(path: Path, archive: zipfile.ZipFile, member: str, fix: str) -> Any:
+def _member_json(path: Path, archive: zipfile.ZipFile, member: str, fix: str) -> Any:
     """The JSON of a member, which lies below one folder of any name."""
     for name in archive.namelist():
         if name.partition("/")[2] == member:
@@ -126,7 +128,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
             pending += value
 
 
-def _check(program: Any) -> None:
+def _check_program(program: Any) -> None:
     """Raise `_Unexpected` for content that could run code; remove metadata that is not read."""
     if not isinstance(program, dict):
         raise _Unexpected(f"a program that is a {type(program).__name__}")
@@ -135,7 +137,9 @@ def _check(program: Any) -> None:
             _check_field(key, value)
         metadata = item.get("metadata")
         if isinstance(metadata, dict):
-            item["metadata"] = {key: text for key, text in metadata.items() if key not in _NOT_READ}
+            item["metadata"] = {
+                key: text for key, text in metadata.items() if key not in _UNREAD_METADATA
+            }
         if "target" in item and "inputs" in item:
             _check_target(item["target"])
 
@@ -143,7 +147,7 @@ def _check(program: Any) -> None:
 def _check_field(key: str, value: Any) -> None:
     """Check one entry of an object by its key; values of other types are PyTorch's to refuse."""
     if key in ("name", "as_name") and isinstance(value, str) and value:
-        if not _NAME.fullmatch(value) or any(map(keyword.iskeyword, value.split("."))):
+        if not _VALUE_NAME.fullmatch(value) or any(map(keyword.iskeyword, value.split("."))):
             raise _Unexpected(f"a value called {value!r}")
     elif key == "as_operator":
         _check_target(value)
@@ -166,8 +170,8 @@ def _check_target(target: Any) -> None:
 def _acts(library: str, name: str) -> bool:
     """True if a name below `torch.ops` is no operator, or one that may do more than compute."""
     return (
-        library in _NOT_COMPUTING
-        or f"{library}.{name}" in _OUTSIDE
+        library in _LIBRARIES_NOT_COMPUTING
+        or f"{library}.{name}" in _OUTSIDE_OPERATORS
         or hasattr(type(torch.ops), library)
         or hasattr(type(torch.ops.aten), name)
         or (library == "aten" and _is_of_torchscript_alone(name))
@@ -212,7 +216,7 @@ def _check_context(item: dict[str, Any]) -> None:
         raise _Unexpected(f"a member of the enumeration {item.get('fqn')!r}")
     if "default_factory_module" in item and (
         item["default_factory_module"] != "builtins"
-        or item.get("default_factory_name") not in _FACTORIES
+        or item.get("default_factory_name") not in _DEFAULT_FACTORIES
     ):
         name = f"{item['default_factory_module']}.{item.get('default_factory_name')}"
         raise _Unexpected(f"a default made by {name!r}")

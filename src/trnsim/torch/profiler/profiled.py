@@ -64,37 +64,37 @@ class ProfiledWindow:
         return Counter(span.missing for span in self.spans if span.missing)
 
 
-def profiled(
+def profiled_window(
     events: Sequence[KinetoEvent], launches: Sequence[Launch], target: str
 ) -> ProfiledWindow:
     """The events of a window with those of the device, whose times are for `target`."""
     parents = _parents(events)
-    marked = {e.name(): place for place, e in enumerate(events) if e.name().startswith(MARK)}
+    marked = {e.name(): index for index, e in enumerate(events) if e.name().startswith(MARK)}
     callers: set[int] = set()
     launchers: dict[int, int] = {}
     for launch in launches:
         mark = marked.get(f"{MARK}{launch.number}", -1)
         launchers[launch.number] = parents[mark] if mark >= 0 else -1
-        above = launchers[launch.number]
-        while above >= 0:
-            callers.add(above)
-            above = parents[above]
+        ancestor = launchers[launch.number]
+        while ancestor >= 0:
+            callers.add(ancestor)
+            ancestor = parents[ancestor]
     within = _descendants(parents, events, set(launchers.values()) - {-1})
     hidden = (within - callers) | set(marked.values())
-    launch_events = {n: events[place] if place >= 0 else None for n, place in launchers.items()}
+    launch_events = {n: events[index] if index >= 0 else None for n, index in launchers.items()}
     return ProfiledWindow(
-        [event for place, event in enumerate(events) if place not in hidden],
-        [events[place] for place in sorted(hidden)],
+        [event for index, event in enumerate(events) if index not in hidden],
+        [events[index] for index in sorted(hidden)],
         place_kernels(_host_calls(launches, launch_events), target),
     )
 
 
-def _order(events: Sequence[KinetoEvent]) -> list[int]:
+def _outside_in(events: Sequence[KinetoEvent]) -> list[int]:
     """Indices of the host's events, sorted by thread and then from the outside in."""
     places = [p for p, event in enumerate(events) if pytorch.is_on_host(event)]
 
-    def key(place: int) -> tuple[int, int, int, int]:
-        event = events[place]
+    def key(index: int) -> tuple[int, int, int, int]:
+        event = events[index]
         start, end = event.start_ns(), event.end_ns()
         return event.start_thread_id(), start, -end, event.correlation_id()
 
@@ -107,14 +107,14 @@ def _parents(events: Sequence[KinetoEvent]) -> list[int]:
     Python functions (`with_stack`) do not count: only operators make calls.
     """
     parents = [-1] * len(events)
-    open_ones: list[int] = []
-    for place in _order(events):
-        event = events[place]
-        while open_ones and not _is_around(events[open_ones[-1]], event):
-            open_ones.pop()
-        parents[place] = open_ones[-1] if open_ones else -1
+    open_events: list[int] = []
+    for index in _outside_in(events):
+        event = events[index]
+        while open_events and not _is_around(events[open_events[-1]], event):
+            open_events.pop()
+        parents[index] = open_events[-1] if open_events else -1
         if not event.is_python_function():
-            open_ones.append(place)
+            open_events.append(index)
     return parents
 
 
@@ -127,9 +127,9 @@ def _is_around(outer: KinetoEvent, inner: KinetoEvent) -> bool:
 def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: set[int]) -> set[int]:
     """Indices of the events inside one of `tops`."""
     within: set[int] = set()
-    for place in _order(events):  # outer events first
-        if parents[place] in tops or parents[place] in within:
-            within.add(place)
+    for index in _outside_in(events):  # outer events first
+        if parents[index] in tops or parents[index] in within:
+            within.add(index)
     return within
 
 
@@ -149,7 +149,7 @@ class DeviceEvent:
     def __init__(self, span: PlacedKernel) -> None:
         linked = 0 if span.launcher is None else span.launcher.correlation_id()
         self._answers: dict[str, Any] = {
-            **_NOTHING,
+            **_DEFAULT_ANSWERS,
             "name": span.name,
             "activity_type": "kernel",
             "device_type": pytorch.PROFILED_DEVICE,
@@ -163,35 +163,35 @@ class DeviceEvent:
         }
 
     def __getattr__(self, question: str) -> Any:
-        if question not in _NOTHING:
+        if question not in _DEFAULT_ANSWERS:
             raise AttributeError(question)
         answer = self._answers[question]
         return lambda: answer
 
 
-_NO_TEXT: Final = ("name", "overload_name", "activity_type", "metadata_json")
-_ZERO: Final = (
+_TEXT_METHODS: Final = ("name", "overload_name", "activity_type", "metadata_json")
+_ZERO_METHODS: Final = (
     "device_index", "device_resource_id", "start_ns", "end_ns", "duration_ns", "nbytes", "flops",
     "correlation_id", "linked_correlation_id", "external_id", "flow_id", "flow_type", "scope",
     "start_thread_id", "end_thread_id", "fwd_thread_id",
 )  # fmt: skip
-_UNKNOWN: Final = (
+_MINUS_ONE_METHODS: Final = (
     "cuda_elapsed_us", "privateuse1_elapsed_us", "sequence_nr",
     "python_id", "python_parent_id", "python_module_id",
 )  # fmt: skip
-_NO: Final = (
+_FALSE_METHODS: Final = (
     "is_async", "is_user_annotation", "is_python_function", "is_hidden_event", "flow_start",
 )  # fmt: skip
-_EMPTY: Final = (
+_LIST_METHODS: Final = (
     "shapes", "dtypes", "concrete_inputs", "stack",
     "structured_input_shapes", "structured_input_strides",
 )  # fmt: skip
-_NOTHING: Final[dict[str, Any]] = {
-    **dict.fromkeys(_NO_TEXT, ""),
-    **dict.fromkeys(_ZERO, 0),
-    **dict.fromkeys(_UNKNOWN, -1),
-    **dict.fromkeys(_NO, False),
-    **{question: [] for question in _EMPTY},
+_DEFAULT_ANSWERS: Final[dict[str, Any]] = {
+    **dict.fromkeys(_TEXT_METHODS, ""),
+    **dict.fromkeys(_ZERO_METHODS, 0),
+    **dict.fromkeys(_MINUS_ONE_METHODS, -1),
+    **dict.fromkeys(_FALSE_METHODS, False),
+    **{question: [] for question in _LIST_METHODS},
     **{question: {} for question in ("kwinputs", "extra_meta")},
     "device_type": None,
 }

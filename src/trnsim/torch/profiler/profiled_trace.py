@@ -21,9 +21,9 @@ from trnsim.torch.profiler.profiled import ProfiledWindow
 from trnsim.torch.pytorch import DEVICE_TYPE, KinetoEvent
 
 _NS_IN_US: Final = 1000
-_FIRST_PLACE: Final = 5_000_000  # Kineto's sort index of devices, below the host
-_ARROW: Final = "ac2g"  # Kineto's name of an arrow from the host to a device
-_FUNCTION: Final = "python_function"
+_FIRST_SORT_INDEX: Final = 5_000_000  # Kineto's sort index of devices, below the host
+_ARROW_CATEGORY: Final = "ac2g"  # Kineto's name of an arrow from the host to a device
+_FUNCTION_CATEGORY: Final = "python_function"
 
 
 def add_device_rows(path: Path, window: ProfiledWindow, target: str) -> None:
@@ -48,28 +48,28 @@ def add_device_rows(path: Path, window: ProfiledWindow, target: str) -> None:
 def _key(event: KinetoEvent) -> tuple[str, int]:
     """A key that finds an event of the host in the trace."""
     if event.is_python_function():
-        return _FUNCTION, event.python_id()
+        return _FUNCTION_CATEGORY, event.python_id()
     return "", event.correlation_id()
 
 
 def _stored_key(event: dict[str, Any]) -> tuple[str, int] | None:
     about = event.get("args", {})
-    if event.get("cat") == _FUNCTION:
-        return _FUNCTION, about.get("Python id", -1)
+    if event.get("cat") == _FUNCTION_CATEGORY:
+        return _FUNCTION_CATEGORY, about.get("Python id", -1)
     return ("", about["External id"]) if "External id" in about else None
 
 
 def _processes(window: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
     """The names of the cores and of their tracks."""
     for core in sorted({kernel.core for kernel in window.spans}):
-        process = _process(core)
+        process = _process_id(core)
         yield metadata("process_name", process, name=process)
         yield metadata("process_labels", process, labels=f"{target}, estimated")
-        yield metadata("process_sort_index", process, sort_index=_FIRST_PLACE + core)
+        yield metadata("process_sort_index", process, sort_index=_FIRST_SORT_INDEX + core)
         yield metadata("thread_name", process, name="kernels")
 
 
-def _process(core: int) -> str:
+def _process_id(core: int) -> str:
     """A core's process id: a name, since the host's process may have any number."""
     return f"{DEVICE_TYPE}:{core}"
 
@@ -78,14 +78,16 @@ def _rows(window: ProfiledWindow, base_ns: int) -> Iterator[TraceEvent]:
     """The kernels, and the arrows to them."""
     arrows = count(1)
     for kernel in window.spans:
-        start = Point(_process(kernel.core), 0, (kernel.start_ns - base_ns) / _NS_IN_US)
+        start = Point(_process_id(kernel.core), 0, (kernel.start_ns - base_ns) / _NS_IN_US)
         length_us = (kernel.end_ns - kernel.start_ns) / _NS_IN_US
-        yield span(kernel.name, start, length_us, _about(kernel), "kernel")
+        yield span(kernel.name, start, length_us, _kernel_arguments(kernel), "kernel")
         if kernel.launcher is not None:
-            yield from arrow(_ARROW, next(arrows), _caller(kernel.launcher, base_ns), start)
+            yield from arrow(
+                _ARROW_CATEGORY, next(arrows), _caller(kernel.launcher, base_ns), start
+            )
 
 
-def _about(kernel: PlacedKernel) -> dict[str, Any]:
+def _kernel_arguments(kernel: PlacedKernel) -> dict[str, Any]:
     about: dict[str, Any] = {"device": kernel.core, "stream": 0}
     if kernel.launcher is not None:
         called_by = kernel.launcher.correlation_id()

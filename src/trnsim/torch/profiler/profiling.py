@@ -24,10 +24,16 @@ from trnsim.device.device_core import target
 from trnsim.device.program_line import program_line
 from trnsim.errors import SourceLine
 from trnsim.torch import pytorch
-from trnsim.torch.profiler.profiled import MARK, DeviceEvent, Launch, ProfiledWindow, profiled
+from trnsim.torch.profiler.profiled import (
+    MARK,
+    DeviceEvent,
+    Launch,
+    ProfiledWindow,
+    profiled_window,
+)
 from trnsim.torch.profiler.profiled_trace import add_device_rows
 
-_NAMED: Final = 3
+_LISTED_REASONS: Final = 3
 
 
 class NotTimed(UserWarning):
@@ -51,7 +57,7 @@ class Launches(Recording):
             pass
 
 
-class _Answer:
+class _ResultsWithDevice:
     """Kineto's results as PyTorch's profiler reads them, with the device's events."""
 
     def __init__(self, results: Any, window: ProfiledWindow) -> None:
@@ -69,8 +75,8 @@ _Base: Any = pytorch_profiler.profile
 class DeviceProfile(_Base):  # type: ignore[misc]
     """`torch.autograd.profiler.profile`, on which `torch.profiler` is built, with device time."""
 
-    _noting: Launches | None = None
-    _found: ProfiledWindow | None = None
+    _launches: Launches | None = None
+    _window: ProfiledWindow | None = None
 
     def _prepare_trace(self) -> None:
         pytorch.watch_through_kineto(self)
@@ -81,8 +87,8 @@ class DeviceProfile(_Base):  # type: ignore[misc]
         filters: Any = self.activity_filters
         is_asked = pytorch.PROFILED_ACTIVITY in self.kineto_activities
         if is_asked and filters.get(pytorch.PROFILED_ACTIVITY) != set():
-            self._noting, self._found = Launches(), None
-            recordings.append(self._noting)
+            self._launches, self._window = Launches(), None
+            recordings.append(self._launches)
 
     def __exit__(
         self,
@@ -90,8 +96,8 @@ class DeviceProfile(_Base):  # type: ignore[misc]
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> Any:
-        if self._noting in recordings:
-            recordings.remove(self._noting)
+        if self._launches in recordings:
+            recordings.remove(self._launches)
         return super().__exit__(kind, error, traceback)
 
     def _with_device(self, results: Any) -> ProfiledWindow | None:
@@ -99,14 +105,14 @@ class DeviceProfile(_Base):  # type: ignore[misc]
 
         Times are computed after the window, so that lowering does not show in the host's time.
         """
-        if self._found is None and self._noting is not None:
-            self._found = profiled(results.events(), self._noting.launches, target().name)
-            _warn_of(self._found)
-        return self._found
+        if self._window is None and self._launches is not None:
+            self._window = profiled_window(results.events(), self._launches.launches, target().name)
+            _warn_of(self._window)
+        return self._window
 
     def _parse_kineto_results(self, result: Any, timeout_s: float | None = None) -> Any:
         window = self._with_device(result)
-        answer = result if window is None else _Answer(result, window)
+        answer = result if window is None else _ResultsWithDevice(result, window)
         return super()._parse_kineto_results(answer, timeout_s)
 
     def export_chrome_trace(
@@ -122,7 +128,7 @@ class DeviceProfile(_Base):  # type: ignore[misc]
 def _warn_of(window: ProfiledWindow) -> None:
     if not window.missing:
         return
-    reasons = [why for why, _ in window.missing.most_common(_NAMED)]
+    reasons = [why for why, _ in window.missing.most_common(_LISTED_REASONS)]
     more = len(window.missing) - len(reasons)
     line = program_line() or SourceLine("torch.profiler", 0)
     warnings.warn_explicit(

@@ -12,9 +12,11 @@ from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 from trnsim.torch.aten.decomposition import Decomposition
 
 _DIRECTIONS: Final = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
-_SHORT: Final = tuple(dtype for dtype in INTEGERS if ITEM_BYTES[dtype] < ITEM_BYTES["int32"])
-_EXACT: Final = 2**24
-"""Up to here float32 has every integer."""
+_SHORT_INTEGERS: Final = tuple(
+    dtype for dtype in INTEGERS if ITEM_BYTES[dtype] < ITEM_BYTES["int32"]
+)
+_EXACT_INTEGERS_END: Final = 2**24
+"""The number up to which float32 has every integer."""
 
 
 def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
@@ -24,19 +26,19 @@ def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
     the 8- or 16-bit integers that it is compared with; 32 bits may stand for PyTorch's 64, so with
     them it is compared unwrapped.
     """
-    sides = _comparable(b, x, y), _comparable(b, y, x)
+    sides = _comparable_side(b, x, y), _comparable_side(b, y, x)
     return b.ew("compare", *sides, dtype=BOOL, direction=direction)
 
 
-def _comparable(b: Build, side: Operand, opposite: Operand) -> Operand:
+def _comparable_side(b: Build, side: Operand, opposite: Operand) -> Operand:
     """One side of a comparison in the dtype in which PyTorch compares it with the opposite side."""
     if isinstance(side, Value):
-        is_rounded = isinstance(opposite, float) and abs(_float32(opposite)) >= _EXACT
+        is_rounded = isinstance(opposite, float) and abs(_float32(opposite)) >= _EXACT_INTEGERS_END
         return b.convert(side, "float32") if is_rounded and side.dtype in INTEGERS else side
     dtype = opposite.dtype if isinstance(opposite, Value) else ""
     if isinstance(side, float):
         return _float32(side) if dtype in (*INTEGERS, BOOL) else side
-    return converted_number(side, dtype) if dtype in _SHORT else float(side)
+    return converted_number(side, dtype) if dtype in _SHORT_INTEGERS else float(side)
 
 
 def _float32(number: float) -> float:

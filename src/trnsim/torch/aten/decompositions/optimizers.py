@@ -17,16 +17,16 @@ from trnsim.torch.aten.decompositions import (
     reductions,
 )
 
-Many = Sequence[Value]
+Tensors = Sequence[Value]
 
 
 def _for_each(decompose: Decomposition) -> Decomposition:
     """An operator on each tensor of a list; other arguments are matching lists or shared."""
 
-    def build(b: Build, tensors: Many, *operand_lists: Any, **kwargs: Any) -> tuple[Value, ...]:
-        wanted, outputs = b.result_types, list[Value]()
+    def build(b: Build, tensors: Tensors, *operand_lists: Any, **kwargs: Any) -> tuple[Value, ...]:
+        result_types, outputs = b.result_types, list[Value]()
         for place, tensor in enumerate(tensors):
-            b.result_types = wanted[place : place + 1] or [tensor.type]
+            b.result_types = result_types[place : place + 1] or [tensor.type]
             args = [_element_at(operands, place) for operands in operand_lists]
             outputs.append(
                 decompose(b, tensor, *args, **{k: _element_at(v, place) for k, v in kwargs.items()})
@@ -40,7 +40,7 @@ def _element_at(value: Any, place: int) -> Any:
     return value[place] if isinstance(value, list | tuple) else value
 
 
-def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
+def _fused_step(step: Callable[..., Sequence[Value]]) -> Decomposition:
     """A step of an optimizer on lists: one kernel for each parameter.
 
     `step` takes a parameter, its gradient, and its state from each list (None for an empty list).
@@ -48,9 +48,9 @@ def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
 
     def build(
         b: Build,
-        params: Many,
-        grads: Many,
-        *states: Many,
+        params: Tensors,
+        grads: Tensors,
+        *states: Tensors,
         maximize: bool,
         grad_scale: Value | None = None,
         found_inf: Value | None = None,
@@ -60,24 +60,24 @@ def _fused(step: Callable[..., Sequence[Value]]) -> Decomposition:
             raise Unlowered("a step that found_inf may skip")
         outputs = list[Value]()
         for place, (param, scaled) in enumerate(zip(params, grads, strict=True)):
-            unscaled = scaled if grad_scale is None else _unscaled(b, scaled, grad_scale)
+            unscaled = scaled if grad_scale is None else _unscale(b, scaled, grad_scale)
             grad = b.ew("negate", unscaled) if maximize else unscaled
             param_states = [state[place] if state else None for state in states]
             outputs += step(b, param, grad, *param_states, **options)
-            outputs += [] if grad_scale is None else [_unscaled(b, scaled, grad_scale)]
+            outputs += [] if grad_scale is None else [_unscale(b, scaled, grad_scale)]
         return tuple(outputs)
 
     return build
 
 
-def _unscaled(b: Build, grad: Value, scale: Value) -> Value:
+def _unscale(b: Build, grad: Value, scale: Value) -> Value:
     """The gradient divided by the loss scale of mixed precision."""
     return b.ew("divide", grad, scale, dtype=grad.dtype)
 
 
 Rate = float | Value
 """A learning rate: a number of the host, or a tensor of one element."""
-_CORRECTION: Final = 1.001
+_BIAS_CORRECTION: Final = 1.001
 """A bias correction, which differs from step to step."""
 
 
@@ -106,17 +106,17 @@ def adam(
     if weight_decay and is_decoupled:
         param = b.ew("multiply", param, _decay_factor(b, lr, weight_decay))
     elif weight_decay:
-        grad = _decayed(b, grad, param, weight_decay)
+        grad = _add_decay(b, grad, param, weight_decay)
     new_mean = elementwise_lerp(b, mean, grad, 1 - beta1)
     new_square = elementwise_lerp(b, square, b.ew("square", grad), 1 - beta2)
-    spread = b.ew("maximum", largest, new_square) if amsgrad and largest else new_square
-    corrected = b.ew("multiply", b.ew("sqrt", spread), _CORRECTION)
+    second_moment = b.ew("maximum", largest, new_square) if amsgrad and largest else new_square
+    corrected = b.ew("multiply", b.ew("sqrt", second_moment), _BIAS_CORRECTION)
     step = b.ew("divide", new_mean, b.ew("add", corrected, float(eps)))
-    outputs = [_updated(b, param, step, lr), new_mean, new_square]
-    return [*outputs, spread] if amsgrad else outputs
+    outputs = [_update(b, param, step, lr), new_mean, new_square]
+    return [*outputs, second_moment] if amsgrad else outputs
 
 
-def _decayed(b: Build, grad: Value, param: Value, weight_decay: float) -> Value:
+def _add_decay(b: Build, grad: Value, param: Value, weight_decay: float) -> Value:
     """``grad + weight_decay * param``."""
     return b.ew("add", grad, b.ew("multiply", param, float(weight_decay)))
 
@@ -128,7 +128,7 @@ def _decay_factor(b: Build, lr: Rate, weight_decay: float) -> Rate:
     return 1 - lr * weight_decay
 
 
-def _updated(b: Build, param: Value, step: Value, lr: Rate) -> Value:
+def _update(b: Build, param: Value, step: Value, lr: Rate) -> Value:
     """``param - lr * step``."""
     rate = lr if isinstance(lr, Value) else float(lr)
     return b.ew("subtract", param, b.ew("multiply", step, rate), dtype=param.dtype)
@@ -154,15 +154,15 @@ def sgd(
     is_first_step: bool,
 ) -> Sequence[Value]:
     """One step of stochastic gradient descent; the momentum of the first step is the gradient."""
-    step = _decayed(b, grad, param, weight_decay) if weight_decay else grad
+    step = _add_decay(b, grad, param, weight_decay) if weight_decay else grad
     if momentum_buffer is None or not momentum:
-        return [_updated(b, param, step, lr)]
+        return [_update(b, param, step, lr)]
     new = b.ew("convert", step, dtype=momentum_buffer.dtype)  # a copy, even of a gradient
     if not is_first_step:
-        fresh = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
+        gradient_part = b.ew("multiply", step, 1 - float(dampening)) if dampening else step
         old = b.ew("multiply", momentum_buffer, float(momentum))
-        new = b.ew("add", old, fresh, dtype=old.dtype)
-    return [new, _updated(b, param, _decayed(b, step, new, momentum) if nesterov else new, lr)]
+        new = b.ew("add", old, gradient_part, dtype=old.dtype)
+    return [new, _update(b, param, _add_decay(b, step, new, momentum) if nesterov else new, lr)]
 
 
 def adagrad(
@@ -180,26 +180,26 @@ def adagrad(
     """One step of Adagrad; the decay of the learning rate is computed on the host."""
     del count, lr_decay
     if weight_decay:
-        grad = _decayed(b, grad, param, weight_decay)
+        grad = _add_decay(b, grad, param, weight_decay)
     new = b.ew("add", total, b.ew("square", grad), dtype=total.dtype)
     step = b.ew("divide", grad, b.ew("add", b.ew("sqrt", new), float(eps)))
-    return [_updated(b, param, step, lr), new]
+    return [_update(b, param, step, lr), new]
 
 
-_EACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum
+_FOREACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum
 minimum clamp_min clamp_max pow lerp addcmul addcdiv floor ceil expm1 log1p erf sin cos tan norm
 zero"""
 
-_OF_ONE: Final = {
+_SINGLE_OPERATORS: Final = {
     name: build
     for family in (elementwise, comparisons, division, reductions, movement)
     for name, build in family.DECOMPOSITIONS.items()
 }
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
-    **{f"_foreach_{name}": _for_each(_OF_ONE[name]) for name in _EACH.split()},
-    "_fused_adamw": _fused(partial(adam, is_decoupled=True)),
-    "_fused_adam": _fused(partial(adam, is_decoupled=False)),
-    "_fused_sgd": _fused(sgd),
-    "_fused_adagrad": _fused(adagrad),
+    **{f"_foreach_{name}": _for_each(_SINGLE_OPERATORS[name]) for name in _FOREACH.split()},
+    "_fused_adamw": _fused_step(partial(adam, is_decoupled=True)),
+    "_fused_adam": _fused_step(partial(adam, is_decoupled=False)),
+    "_fused_sgd": _fused_step(sgd),
+    "_fused_adagrad": _fused_step(adagrad),
 }
