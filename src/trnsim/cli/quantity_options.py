@@ -33,7 +33,7 @@ def number(
 def whole(
     text: str, *names: str, unit: str = "", example: str = "", least: int | None = None
 ) -> Any:
-    """An option that takes a whole number, likewise, from `least` on."""
+    """An option that takes a whole number from `least` on; arguments as of `number`."""
     read = quantities.whole if least is None else partial(_whole_from, least)
     return _option(read, text, names, unit, example)
 

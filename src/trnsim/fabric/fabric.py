@@ -80,13 +80,13 @@ class Fabric:
                 f"{cores} logical cores with LNC={self.lnc}",
                 fix="ask for fewer ranks, more instances, or a larger one",
             )
-        unknown = [name for name in self.factors if name not in self._by_name]
+        unknown = [name for name in self.factors if name not in self._resources_by_name]
         if unknown:
             near = (
-                get_close_matches(unknown[0], self._by_name, _MOST_SIMILAR_NAMES)
-                or list(self._by_name)[:1]
+                get_close_matches(unknown[0], self._resources_by_name, _MOST_SIMILAR_NAMES)
+                or list(self._resources_by_name)[:1]
             )
-            links, adapters = len(self.topology.links), self._adapters
+            links, adapters = len(self.topology.links), self._adapter_count
             raise BadInput(
                 f"{self.instance.name} has no link {unknown[0]!r}; it has {links}"
                 + (f", and {adapters} EFA adapters" if adapters else ""),
@@ -153,7 +153,7 @@ class Fabric:
         chip, count = self.chip, self.instance.count
         engines = rank_bytes_per_s(chip.name, self.lnc, chip.memory_bytes_per_s)
         efa = self.instance.efa_bytes_per_s or 0.0
-        adapters = self._adapters
+        adapters = self._adapter_count
         rates = [link.bytes_per_s for link in self.topology.links]
         rates += [float(chip.memory_bytes_per_s)] * count
         rates += [float(engines)] * (count * self.cores_per_chip)
@@ -166,30 +166,34 @@ class Fabric:
         Raises:
             BadInput: for a transfer between instances without EFA.
         """
-        sends, receives = self._chips(phase.sources), self._chips(phase.targets)
+        sends, receives = self._chips_of_ranks(phase.sources), self._chips_of_ranks(phase.targets)
         self._check_efa(phase)
         count, size = self.instance.count, len(self._node_resources)
         pairs, which = np.unique(sends * count * self.nodes + receives, return_inverse=True)
-        routes = [self._resources[divmod(pair, count * self.nodes)] for pair in pairs.tolist()]
+        routes = [
+            self._resources_by_pair[divmod(pair, count * self.nodes)] for pair in pairs.tolist()
+        ]
         flat = np.fromiter(chain.from_iterable(routes), np.int64)
         lengths = np.array([len(route) for route in routes], np.int64)
-        beyond = lengths[which]
-        counts = _RESOURCES_OF_EACH_TRANSFER + beyond
+        route_lengths = lengths[which]
+        counts = _RESOURCES_OF_EACH_TRANSFER + route_lengths
         begins = np.cumsum(counts) - counts
         resources = np.empty(int(counts.sum()), np.int64)
         memories = len(self.topology.links)
         resources[begins] = sends // count * size + memories + sends % count
         resources[begins + 1] = receives // count * size + memories + receives % count
         resources[begins + 2] = self.engines(phase.sources)
-        place = np.arange(int(beyond.sum())) - np.repeat(np.cumsum(beyond) - beyond, beyond)
+        place = np.arange(int(route_lengths.sum())) - np.repeat(
+            np.cumsum(route_lengths) - route_lengths, route_lengths
+        )
         first = np.cumsum(lengths) - lengths
-        on_route = flat[np.repeat(first[which], beyond) + place]
-        resources[np.repeat(begins + _RESOURCES_OF_EACH_TRANSFER, beyond) + place] = on_route
+        on_route = flat[np.repeat(first[which], route_lengths) + place]
+        resources[np.repeat(begins + _RESOURCES_OF_EACH_TRANSFER, route_lengths) + place] = on_route
         weights = np.ones(len(resources))
         weights[begins] = phase.reads + phase.copies
         return Uses(np.repeat(np.arange(len(counts)), counts), resources, weights)
 
-    def _chips(self, ranks: Ranks) -> Ranks:
+    def _chips_of_ranks(self, ranks: Ranks) -> Ranks:
         """The chip of each rank, counted over all instances."""
         nodes, local = np.divmod(ranks, self.ranks_per_node)
         chips: Ranks = nodes * self.instance.count + (self.first + local) // self.cores_per_chip
@@ -205,7 +209,7 @@ class Fabric:
     def _check_efa(self, phase: TransferPhase) -> None:
         per_node = self.ranks_per_node
         leaves = phase.sources // per_node != phase.targets // per_node
-        if leaves.any() and not self._adapters:
+        if leaves.any() and not self._adapter_count:
             at = int(leaves.argmax())
             raise BadInput(
                 f"ranks {phase.sources[at]} and {phase.targets[at]} are on two instances, and "
@@ -214,11 +218,11 @@ class Fabric:
             )
 
     @cached_property
-    def _resources(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
+    def _resources_by_pair(self) -> Mapping[tuple[int, int], tuple[int, ...]]:
         """The links or adapters between two chips, by pair, computed at the first access."""
         return _Resources(self)
 
-    def between(self, source: int, target: int) -> tuple[int, ...]:
+    def resources_between(self, source: int, target: int) -> tuple[int, ...]:
         """The links, or the adapters, that a transfer between two chips of the fabric passes."""
         size = len(self._node_resources)
         source_node, sends = divmod(source, self.instance.count)
@@ -227,7 +231,7 @@ class Fabric:
         if source_node == target_node:
             route = self._routes[source_node][sends, receives] if sends != receives else ()
             return tuple(source_first + link for link in route)
-        adapters = self._adapters
+        adapters = self._adapter_count
         out = size - DIRECTIONS * adapters
         sent = self._adapters_of_chips[source_node][0][sends]
         received = self._adapters_of_chips[target_node][1][receives]
@@ -251,23 +255,23 @@ class Fabric:
         """The remaining share of the bandwidth of each resource."""
         parts = np.ones(self.nodes * len(self._node_resources))
         for name in sorted(self.factors, key=_precision):
-            parts[self._by_name[name]] = self.factors[name]
+            parts[self._resources_by_name[name]] = self.factors[name]
         return parts
 
     @cached_property
-    def _by_name(self) -> Mapping[str, list[int]]:
+    def _resources_by_name(self) -> Mapping[str, list[int]]:
         """The resources of each name that a fault may have."""
         resources: dict[str, list[int]] = {}
         names = self._node_resources
         size, links = len(names), len(self.topology.links)
-        places = (*range(links), *range(size - DIRECTIONS * self._adapters, size))
+        places = (*range(links), *range(size - DIRECTIONS * self._adapter_count, size))
         for node, place in product(range(self.nodes), places):
             local = [names[place]] if place < links else [names[place], names[place].split(",")[0]]
             for name in (*local, *(f"instance {node}, {label}" for label in local)):
                 resources.setdefault(name, []).append(node * size + place)
         return resources
 
-    def _dead(self, node: int) -> frozenset[int]:
+    def _dead_resources(self, node: int) -> frozenset[int]:
         """The resources of an instance without any bandwidth left, counted from its first."""
         size = len(self._node_resources)
         return frozenset(
@@ -278,7 +282,7 @@ class Fabric:
     def _routes(self) -> tuple[Ways, ...]:
         """The routes inside each instance, shared by instances with the same faults."""
         links = frozenset(range(len(self.topology.links)))
-        dead = [self._dead(node) & links for node in range(self.nodes)]
+        dead = [self._dead_resources(node) & links for node in range(self.nodes)]
         ways = {dead_links: Ways(self.topology, dead_links) for dead_links in dead}
         return tuple(ways[dead_links] for dead_links in dead)
 
@@ -286,10 +290,10 @@ class Fabric:
     def _adapters_of_chips(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
         """For each instance the adapter of each chip, to send and to receive."""
         adapters_by_node = []
-        count, adapters = self.instance.count, self._adapters
+        count, adapters = self.instance.count, self._adapter_count
         out = len(self._node_resources) - DIRECTIONS * adapters
         for node in range(self.nodes):
-            dead = self._dead(node)
+            dead = self._dead_resources(node)
             sends, receives = (
                 adapters_of_chips(
                     count, adapters, {at - first for at in dead}, f"{way} instance {node}"
@@ -300,7 +304,7 @@ class Fabric:
         return tuple(adapters_by_node)
 
     @cached_property
-    def _adapters(self) -> int:
+    def _adapter_count(self) -> int:
         """EFA adapters of an instance; one a chip where their number is not stated."""
         if not self.instance.efa_bytes_per_s:
             return 0
@@ -310,7 +314,7 @@ class Fabric:
     def _node_resources(self) -> tuple[str, ...]:
         chips = range(self.instance.count)
         cores = range(self.cores_per_chip)
-        adapters = range(self._adapters)
+        adapters = range(self._adapter_count)
         return (
             *(link.name for link in self.topology.links),
             *(f"HBM of chip {chip}" for chip in chips),
@@ -333,7 +337,7 @@ class _Resources(dict[tuple[int, int], tuple[int, ...]]):
         self._fabric = fabric
 
     def __missing__(self, pair: tuple[int, int]) -> tuple[int, ...]:
-        self[pair] = self._fabric.between(*pair)
+        self[pair] = self._fabric.resources_between(*pair)
         return self[pair]
 
 

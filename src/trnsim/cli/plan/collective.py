@@ -109,11 +109,11 @@ def _row(
         "bytes_s": exchange.bytes_s,
         "algorithm": exchange.algorithm,
         "level": exchange.level,
-        "bus_bytes_per_s": _bus(kind, nbytes, size, exchange),
+        "bus_bytes_per_s": _bus_bytes_per_s(kind, nbytes, size, exchange),
     }
 
 
-def _bus(kind: str, nbytes: int, size: int, exchange: ExchangeTime) -> float:
+def _bus_bytes_per_s(kind: str, nbytes: int, size: int, exchange: ExchangeTime) -> float:
     """Bytes per second over each rank's links, as nccl-tests and nccom-test count them."""
     if not exchange.time_s:
         return 0.0

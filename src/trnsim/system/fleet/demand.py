@@ -30,7 +30,7 @@ HOURS: Final[tuple[float, ...]] = (
 )
 """A day's shape, hour by hour, over its peak. Assumed: an assistant used at work."""
 WEEKDAYS: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
-"""A week's shape from Monday on. Assumed: likewise."""
+"""A week's shape from Monday on, over its peak. Assumed: an assistant used at work."""
 
 
 @dataclass(frozen=True)
