@@ -124,7 +124,7 @@ def test_errors_of_a_memory_follow_the_faults(kept):
         hardware.inject(folder.opened(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
     found.refresh()
     shown = {path.name: path.read_text() for path in (root / "neuron0/stats/hardware").iterdir()}
-    assert shown == dict.fromkeys(sysfs.ECC, "0\n") | {"mem_ecc_uncorrected": "2\n"}
+    assert shown == dict.fromkeys(sysfs.ECC_FILES, "0\n") | {"mem_ecc_uncorrected": "2\n"}
 
 
 def test_a_counter_that_is_written_to_is_zero(kept, state_folder):
