@@ -76,8 +76,9 @@ class Parser(typer.Typer):
             "cls": CommandGroup,
             "add_completion": False,
             "rich_markup_mode": None,
+            "pretty_exceptions_enable": False,
         }
-        super().__init__(**usual | {"pretty_exceptions_enable": False} | settings)
+        super().__init__(**usual | settings)
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any

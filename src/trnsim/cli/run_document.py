@@ -72,7 +72,9 @@ def run_document(
     for kind in ("kernels", "ranks", "steps"):
         values[kind] = [item for part in parts if part.kind == kind for item in part.values]
     values["files"] = [path for part in parts for path in part.files.values()]
-    rows = [dict(zip(_TABLE_COLUMNS, row, strict=True)) for part in parts for row in part.figures]
+    rows: list[dict[str, Any]] = [
+        dict(zip(_TABLE_COLUMNS, row, strict=True)) for part in parts for row in part.figures
+    ]
     groups = [blocks for part in parts for blocks in part.groups]
     if note:
         groups.append([Note(note)])
@@ -139,6 +141,7 @@ def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunP
 def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
     """A training step on a framework's device."""
     document, name = report.document, f": {report.name}" if report.name else ""
+    groups: list[list[Block]]
     if is_verbose:
         groups = [[*section.blocks] for section in document.sections if section.place != "page"]
         groups.append([labelled(_file_rows(files), indent=2)])

@@ -72,16 +72,14 @@ class ProgramFigures:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ProgramFigures:
         """The figures that `as_json` gave."""
-        tuples = {name: tuple(values[name]) for name in ("notes", "compiled_layers")}
-        return cls(
-            **values
-            | tuples
-            | {
-                "work": from_rows(values["work"]),
-                "schedule": SbufSchedule(*values["schedule"]),
-                "lacks": frozenset(values["lacks"]),
-            }
-        )
+        decoded: dict[str, Any] = {
+            "notes": tuple(values["notes"]),
+            "compiled_layers": tuple(values["compiled_layers"]),
+            "work": from_rows(values["work"]),
+            "schedule": SbufSchedule(*values["schedule"]),
+            "lacks": frozenset(values["lacks"]),
+        }
+        return cls(**values | decoded)
 
     def plus(self, other: ProgramFigures) -> ProgramFigures:
         """The sum of times, instructions, work and notes of two programs with a common launch."""

@@ -47,7 +47,8 @@ _BRIEF_FIGURES: Final[dict[str, Callable[[Summary], str]]] = {
     "P10 to P90": lambda summary: summary.interval_text(),
     "bound by": lambda summary: summary.bound_by,
 }
-_FULL_FIGURES: Final[dict[str, Callable[[Summary], str]]] = _BRIEF_FIGURES | {
+_FULL_FIGURES: Final[dict[str, Callable[[Summary], str]]] = {
+    **_BRIEF_FIGURES,
     "order": lambda summary: summary.order,
     "device time": lambda summary: time_text(summary.device_time_s),
     "critical path waits": lambda summary: percent_text(summary.waiting_share),
