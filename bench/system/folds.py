@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trnsim.estimate.few import elements, halves, repeats, returned, scores
+from trnsim.estimate.few import elements, halves, repeats, returned_elements, scores
 
 PEAK = 95e12
 """BF16 FLOP per second of a NeuronCore-v2: half of 190 TFLOPS."""
@@ -57,7 +57,7 @@ class Rows:
         self.written = np.array([one.cache.written_bytes for _, one, _ in blocks])
         self.scores = np.array([scores(one) for _, one, _ in blocks])
         self.elements = np.array([elements(one) for _, one, _ in blocks])
-        self.returned = np.array([4 * returned(one) for _, one, _ in blocks])
+        self.returned = np.array([4 * returned_elements(one) for _, one, _ in blocks])
         is_inf2 = np.array([case.target == "inf2" for _, _, case in blocks])
         count = np.array([halves(one) for _, one, _ in blocks])
         self.halves, self.inf2_halves = np.where(is_inf2, 0, count), np.where(is_inf2, count, 0)

@@ -21,7 +21,7 @@ from trnsim import arch
 from trnsim.errors import EmulatorError
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.few import elements
-from trnsim.estimate.fused import fused
+from trnsim.estimate.fused import fuse_operators
 from trnsim.place.machine import machine
 from trnsim.system.infer.parts import InputSizes, inference
 from trnsim.workload.captured import CapturedModel, summaries_of
@@ -61,7 +61,7 @@ def network(row):
 
 def block(one, share=1.0):
     """How many, FLOPs, a share of the bytes of weights, elements."""
-    kept = fused(one)
+    kept = fuse_operators(one)
     return [one.times, kept.flop, share * kept.weight_bytes, elements(kept)]
 
 

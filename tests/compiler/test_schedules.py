@@ -5,7 +5,7 @@ import pytest
 from made_graphs import Made
 from test_layers import stack
 
-from trnsim.compiler import Flags, pricing
+from trnsim.compiler import Flags, program_times
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.program import legalize_graph
@@ -74,7 +74,7 @@ def test_the_first_of_the_fastest_is_kept(times, wanted):
 def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower(monkeypatch):
     """Levels share what was tried: each after the first pays for what it tries besides."""
     graph, weights = wide()
-    whole, calls = pricing.trace, []
+    whole, calls = program_times.trace, []
 
     def counted(*args, **options):
         calls.append(options["schedule"])
@@ -82,7 +82,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
             raise KeyboardInterrupt
         return whole(*args, **options)
 
-    monkeypatch.setattr(pricing, "trace", counted)
+    monkeypatch.setattr(program_times, "trace", counted)
     with pytest.raises(KeyboardInterrupt):
         compile_graph(graph, weights=weights, flags=Flags(optlevel=3))
     tried = calls[:3]
@@ -90,9 +90,9 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
     again = calls[4:]
     assert not set(tried) & set(again)
     assert {*tried, *again} >= {FIRST_SCHEDULE, *alternative_schedules(3, frozenset({ROOM}), 0)}
-    monkeypatch.setattr(pricing, "trace", None)
+    monkeypatch.setattr(program_times, "trace", None)
     assert compile_graph(graph, weights=weights, flags=Flags(optlevel=3)) == found
-    monkeypatch.setattr(pricing, "trace", whole)
+    monkeypatch.setattr(program_times, "trace", whole)
     first_s, second_s = (
         compile_graph(graph, weights=weights, flags=Flags(optlevel=level)).device_time_s
         for level in (1, 2)
@@ -104,13 +104,13 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
 @pytest.mark.slow
 def test_the_layers_of_a_model_have_the_schedule_of_the_fewest(monkeypatch):
     graph, weights = stack(8, width=2048, rows=2048)
-    whole, calls = pricing.trace, []
+    whole, calls = program_times.trace, []
 
     def counted(*args, **options):
         calls.append(options["schedule"])
         return whole(*args, **options)
 
-    monkeypatch.setattr(pricing, "trace", counted)
+    monkeypatch.setattr(program_times, "trace", counted)
     compile_graph(graph, weights=weights)
     searched = 1 + len(alternative_schedules(2, frozenset({ROOM, RING}), 0))
     assert len(calls) <= searched + 2
