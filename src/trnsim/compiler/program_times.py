@@ -27,7 +27,7 @@ SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
 PROGRAM_ERRORS: Final = (OutOfMemory, IllegalInstruction, InternalError)
 """Errors by which a graph cannot be one program on the chip; its kernels then run in turn."""
 KERNELS: Final = "kernels"
-"""The name, among the engines' busy times, of kernels that run one after another."""
+"""The key, in seconds by engine, of kernels that run one after another."""
 _MANY_INSTRUCTIONS: Final = 4000
 """Instructions of the shortest graph, of n layers a stack, above which n and n + 1 layers are
 compiled, else 2 n and 4 n."""

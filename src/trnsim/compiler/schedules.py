@@ -17,8 +17,8 @@ from trnsim.lower.emit.schedule import FIRST_SCHEDULE, KIB, ROOM, SbufSchedule
 
 _MOST_INSTRUCTIONS_SEARCHED: Final = 60_000
 """Instructions of a program beyond which -O2 does not search: some ten seconds a schedule."""
-_LARGE_PASSING: Final = SbufSchedule(40 * KIB)
-"""The schedule tried where results had no room: more of SBUF for tiles that pass."""
+_SMALL_PASSING: Final = SbufSchedule(40 * KIB)
+"""The schedule tried where results had no room: less of SBUF for tiles that pass."""
 _ALL_SCHEDULES: Final = tuple(
     SbufSchedule(passing * KIB, ring * KIB)
     for passing, ring in product((40, 56, 72, 96, 128), (16, 32, 64))
@@ -59,7 +59,7 @@ def alternative_schedules(
     if level == 1 or not lacks or (level == 2 and instructions > _MOST_INSTRUCTIONS_SEARCHED):  # noqa: PLR2004  -O2
         return ()
     if level == 2:  # noqa: PLR2004  -O2
-        return (_LARGE_PASSING,) if ROOM in lacks else ()
+        return (_SMALL_PASSING,) if ROOM in lacks else ()
     return tuple(schedule for schedule in _ALL_SCHEDULES if schedule != FIRST_SCHEDULE)
 
 

@@ -22,7 +22,7 @@ from trnsim.nki.environment import TARGET_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
-_CORES_VARIABLE: Final = "NEURON_RT_VISIBLE_CORES"
+_VISIBLE_CORES: Final = "NEURON_RT_VISIBLE_CORES"
 _PYTHON_NAMES: Final = ("python", "python3")
 _AUTOLOAD_VARIABLE: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
@@ -68,7 +68,7 @@ class LaunchJob:
         """Environment of agents, without the variables that connect them."""
         fabric = self.fabric
         environment = dict(os.environ)
-        environment.pop(_CORES_VARIABLE, None)
+        environment.pop(_VISIBLE_CORES, None)
         environment |= {
             INSTANCE_VARIABLE: fabric.instance.name,
             TARGET_VARIABLE: self.target,
@@ -145,8 +145,8 @@ def job(
     fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(failures))
     if number and fabric.ranks_per_node > number:
         raise BadInput(
-            f"{fabric.ranks_per_node} ranks a node, and {_CORES_VARIABLE} names {number} cores",
-            fix=f"unset {_CORES_VARIABLE}, or name as many cores as ranks",
+            f"{fabric.ranks_per_node} ranks a node, and {_VISIBLE_CORES} names {number} cores",
+            fix=f"unset {_VISIBLE_CORES}, or name as many cores as ranks",
         )
     _check_ranks(failures, fabric)
     if fabric.factors:
@@ -170,14 +170,14 @@ def _visible() -> tuple[int, int]:
     Raises:
         BadInput: the cores are not consecutive.
     """
-    cores = os.environ.get(_CORES_VARIABLE)
+    cores = os.environ.get(_VISIBLE_CORES)
     if not cores:
         return 0, 0
     first, _, last = cores.partition("-")
     if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
         raise BadInput(
-            f"{_CORES_VARIABLE}={cores!r}: ranks take cores that follow each other",
-            fix=f"write a range, {_CORES_VARIABLE}=0-7, or unset it",
+            f"{_VISIBLE_CORES}={cores!r}: ranks take cores that follow each other",
+            fix=f"write a range, {_VISIBLE_CORES}=0-7, or unset it",
         )
     return int(first), int(last or first) - int(first) + 1
 

@@ -43,7 +43,7 @@ class Replay:
     kernel's Python would issue the same instructions again.
 
     Attributes:
-        run: the recorded call's run.
+        run: the recorded call's run; its `outputs` is None.
     """
 
     def __init__(self, kernel: Kernel, run: Run, capture: Capture, leaves: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def record(
     Args:
         kernel: an `@nki.jit` kernel, on one core.
         *args: its arguments, as for `trnsim.run`.
-        target: the chip, a name of `arch.TARGETS`: "trn2".
+        target: the chip, one of the names of `arch.TARGETS`.
         capacity: as for `trnsim.run`.
         kernel_kwargs: keyword arguments whose names `record` itself uses.
         **kwargs: the kernel's other keyword arguments.

@@ -18,7 +18,7 @@ def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tu
     """The notes that a figure comparing `quotes` needs; none for one kind and near days.
 
     Args:
-        quotes: prices; those without a public price are ignored.
+        quotes: prices; those without a public price count by their kind, not by their day.
         is_mixed_on_purpose: allow different purchase kinds, which then is a caveat.
 
     Raises:

@@ -239,7 +239,7 @@ def timelines(
 
     A single core waits at no meeting: the other core, if there is any, runs the same program. Of
     several ranks each has `together` cores; by default all cores are of the same rank. If further
-    ranks keep step with these (`program.likeness`), `ranks` has the numbers of these.
+    ranks keep step with these (`program.likeness`), `ranks` has the number of each program's rank.
     """
     core = programs[0].core
     tables = [recorded(program) for program in programs]

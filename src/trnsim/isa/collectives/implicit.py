@@ -37,9 +37,9 @@ class ImplicitPermute(Collective, engines=()):
         return dsts
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Channels count from 0 on; each has one tensor; src and dst have equal sizes.
+        """Channels count from 0 on; each has one tensor.
 
-        - 4 channels for groups with all devices of a node, else 2.
+        - At most 4 channels for groups with all devices of a node, else 2.
         """
         super().check(core, n)
         channels: tuple[int, ...] = getattr(self, "channel_ids", ())

@@ -18,7 +18,7 @@ from trnsim.version import VERSION
 
 
 class Topology(Handle):
-    """The topology of this process: its devices and kinds of memory."""
+    """The devices of all processes of the program, and their kinds of memory."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ class Examination:
 
     @cached_property
     def same_shape_groups(self) -> list[list[int]]:
-        """The distinct instructions, those together that differ in the offsets of tiles alone."""
+        """The distinct instructions by opcode and by shape, dtype and memory of their tiles."""
         groups: defaultdict[object, list[int]] = defaultdict(list)
         for which, checked in enumerate(self.program.checked):
             groups[_shapes(checked.instruction)].append(which)

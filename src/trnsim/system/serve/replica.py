@@ -177,7 +177,7 @@ class Replica:
         if not self._running:
             return None
         count = self._steps_at_once()
-        duration_s = self._decode_s(count)
+        duration_s = self._begin_decodes(count)
         self._action = ("decode", now_s, duration_s, count)
         return now_s + count * duration_s, begun
 
@@ -410,7 +410,8 @@ class Replica:
         middle = int(self._mean_tokens() // GRANULE) * GRANULE + GRANULE // 2
         return min(middle, self.engine.max_model_len)
 
-    def _decode_s(self, count: int) -> float:
+    def _begin_decodes(self, count: int) -> float:
+        """Count `count` decode steps of the running sequences; the seconds of each."""
         live = len(self._running)
         batch = self.engine.batch(live) if self.engine.is_compiled else live
         self._last_step = (batch, self._estimated_length())
@@ -454,7 +455,7 @@ class Replica:
         return over <= 0 or self._cache.evict(over * block)
 
     def _make_room(self, count: int) -> int:
-        """Number of the next `count` steps with blocks; preempts the last to begin for one."""
+        """How many of the next `count` steps have blocks; preempts sequences until one has."""
         engine = self.engine
         while True:
             live = len(self._running)
