@@ -75,7 +75,11 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
         "trnsim",
         "trnsim.cli",
         "trnsim.cli.error_text",
-        "trnsim.cli.options",
+        "trnsim.cli.help_text",
+        "trnsim.cli.parsing",
+        "trnsim.cli.terminal",
+        "trnsim.document",  # its name and the wrapping of text alone
+        "trnsim.document.wrapping",
         "trnsim.errors",
         "trnsim.foreign_text",
         "trnsim.observers",

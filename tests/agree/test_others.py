@@ -49,9 +49,7 @@ def test_a_pilot_runs_the_layout_of_a_training_plan_at_its_rate(config, tmp_path
             "--global-batch",
             pilot["run"]["sequences"],
         )
-        # Decisions time few layouts, with one sequence in a micro batch.
-        search = ("--micro-batch", 1, "--vp", 1, "--budget", 3)
-        words = ("--on", side["instance"], "--instances", side["instances"], *shape, *search)
+        words = ("--on", side["instance"], "--instances", side["instances"], *shape)
         plan = said("plan", "train", config, *words)
         layout, rates = plan["layout"], plan["tokens_per_s_per_chip"]
         rates = {name: rate * plan["chips"] for name, rate in rates.items()}
