@@ -87,13 +87,16 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
     }
 
 
+SHARED = {"run": {"profile"}, "explain": {"chips", "instances"}}
+"""Commands whose answers a command gives too: runs side by side, values of a chip or instance."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_loads_no_other_command_and_no_framework(command):
     modules = loaded(HELP.replace("'--help'", f"{command!r}, '--help'"))
     assert module_of(command) in modules
-    shared = {"profile"} if command == "run" else set()  # runs side by side
-    others = {module_of(name) for name in COMMANDS.keys() - {command} - shared}
+    others = {module_of(name) for name in COMMANDS.keys() - {command} - SHARED.get(command, set())}
     assert not modules & (others | FRAMEWORKS)
 
 
