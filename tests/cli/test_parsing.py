@@ -4,6 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from trnsim.cli import app
 from trnsim.cli.options import parser
 
 
@@ -53,3 +54,8 @@ def test_the_usage_error_is_the_callers_where_it_asks_for_it():
     app.command()(lambda: None)
     with pytest.raises(typer.BadParameter.__mro__[1]):
         app(args=["--none"], standalone_mode=False)
+
+
+def test_a_former_spelling_is_not_among_the_near_names():
+    result = CliRunner().invoke(app, ["models", "--outpt", "x.csv"])
+    assert "No such option: --outpt (Possible options: --output)" in result.stderr

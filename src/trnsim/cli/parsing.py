@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trnsim.cli.help_text import help_text, usage
+from trnsim.cli.help_text import HIDDEN_NAMES, help_text, usage
 from trnsim.cli.terminal import complain
 
 __all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser", "usage_text"]
@@ -89,6 +89,8 @@ class Parser(typer.Typer):
 
 def usage_text(error: Any) -> str:
     """A usage error as other errors are: what is wrong, and the help of its command as the fix."""
+    if near := getattr(error, "possibilities", None):  # of an unknown option
+        error.possibilities = [name for name in near if name not in HIDDEN_NAMES]
     reason = error.format_message().replace(_PYDANTIC_PREFIX, "").rstrip(".")
     about = getattr(getattr(error, "param", None), "help", None)
     if type(error).__name__ == _MISSING_ERROR_NAME and about:

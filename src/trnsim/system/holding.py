@@ -86,7 +86,10 @@ def _spread(
 def _check(model: Architecture, tokens: int, sequences: int) -> None:
     for name, value in (("tokens", tokens), ("sequences", sequences)):
         if value < 1:
-            raise BadInput(f"{name} is {value}; legal: a positive whole number")
+            raise BadInput(
+                f"{name} is {value}; legal: a positive whole number",
+                fix=f"give a larger one, for example {name} 1",
+            )
     if model.max_positions and tokens > model.max_positions:
         raise BadInput(
             f"{model.name} knows {model.max_positions} tokens ({model.positions_key}), not {tokens}"
