@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from trnsim.calibrate.logs.questions import QuestionRow
+from trnsim.calibrate.logs.tables import RequestRow, StepRow
 from trnsim.decide.guard.realised import BillLine
 from trnsim.decide.inventory.fields import BilledRow
-from trnsim.decide.pilot.logs.tables import RequestRow, StepRow
 from trnsim.estimate import measured
 from trnsim.price.own import OwnPrice
 from trnsim.reader import field_table
@@ -35,7 +36,12 @@ _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
         (BilledRow,),
     ),
     ("Bills by months", "`trnsim guard bill DECISION FILE`.", (BillLine,)),
-    ("Logs of a pilot in CSV", "`trnsim pilot read`, `trnsim why`.", (StepRow, RequestRow)),
+    (
+        "Logs of a run in CSV",
+        "`trnsim pilot read`, `trnsim calibrate`, `trnsim why`.",
+        (StepRow, RequestRow),
+    ),
+    ("Measured answers", "`trnsim calibrate FILE`.", (QuestionRow,)),
     ("Measured times of layers", "`--measured FILE`.", (measured.Row,)),
     ("Traces of requests", "`trnsim plan serve --trace FILE`.", (trace.TraceRow,)),
     (

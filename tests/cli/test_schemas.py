@@ -24,6 +24,7 @@ EXAMPLES = ROOT / "examples"
 LLAMA, BERT = str(EXAMPLES / "llama-3.1-8b.json"), str(EXAMPLES / "bert-large.json")
 PROTEINS = str(ROOT / "tests" / "decide" / "companies" / "proteins" / "inventory.csv")
 SMALL, SORT, LARGE = "a smaller model", "sort.mlir", "inventory.csv"
+MEASURED, SINGLE = "measured.csv", "single.csv"
 """Names of files that the tests write."""
 SORTED = """func.func @main(%x: tensor<4x30xf32>) -> tensor<4x30xf32> {
   %y = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
@@ -45,6 +46,10 @@ ANSWERS = {
         ["assess", PROTEINS, "--on", "trn1.32xlarge"],
         ["assess", str(EXAMPLES / "inventory.csv"), "--on", "inf2"],
         ["assess", LARGE, "--on", "trn1.32xlarge"],
+    ],
+    "calibrate/1": [["calibrate", MEASURED], ["calibrate", SINGLE]],
+    "calibrate-suggest/1": [
+        ["calibrate", "--suggest", f"plan layer {LLAMA} --on {on}"] for on in ("trn1", "trn3")
     ],
     "chips/1": [["chips"], ["explain", "trn2"]],
     "claims/1": [["claims"], ["explain", "C07"]],
@@ -99,6 +104,10 @@ ANSWERS = {
 
 
 def write_files():
+    row = f"question,seconds\nplan layer {LLAMA} --on trn1,0.002\n"
+    Path(SINGLE).write_text(row)
+    others = f"plan layer {LLAMA} --on trn1 --batch 2,0.002\nplan infer {BERT} --on inf2,1e-6\n"
+    Path(MEASURED).write_text(row + others)
     Path(SORT).write_text(SORTED)
     Path(LARGE).write_text(TOO_LARGE)
     Path("large.json").write_text(Path(LLAMA).read_text())

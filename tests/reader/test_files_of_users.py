@@ -20,10 +20,11 @@ from bills import HOUR, text
 from mutations import mutated, written
 from pilot_cases import pilot_of
 
+from trnsim.calibrate import logs
 from trnsim.decide import decision, inventory
 from trnsim.decide.guard.realised import realised_savings
 from trnsim.decide.inventory.bill import read_bill
-from trnsim.decide.pilot import logs, plan
+from trnsim.decide.pilot import plan
 from trnsim.errors import EmulatorError
 from trnsim.estimate import measured
 from trnsim.price import with_own_prices

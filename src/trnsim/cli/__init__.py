@@ -40,6 +40,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "plan": "Estimate time and USD of training or serving a model, platform by platform.",
         "why": "Say why two answers differ, term by term, the largest first.",
         "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
+        "calibrate": "Teach every estimate what you measured, from the logs of your runs.",
         "pilot": "Run one workload on both machines, and renew the decision from the logs.",
         "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
     },

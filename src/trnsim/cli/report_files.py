@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,12 +19,14 @@ import typer
 
 from trnsim import files
 from trnsim.cli.terminal import echo, emphasised, width
-from trnsim.document.answer import Document
+from trnsim.document.answer import Document, Note, Section
 from trnsim.document.html import html
 from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
 from trnsim.document.values import document_json
 from trnsim.errors import BadInput
+from trnsim.formatting import enumerated
+from trnsim.site.current import take_used
 
 PAGE: Final = "page.html"
 FIGURES: Final = "figures.json"
@@ -49,6 +52,20 @@ Report = Annotated[
         metavar="DIR|FILE.html",
     ),
 ]
+
+
+_collections: Final[list[list[Document]]] = []
+
+
+@contextmanager
+def collected() -> Iterator[list[Document]]:
+    """The answers of commands that run in the block, which are not printed."""
+    answers: list[Document] = []
+    _collections.append(answers)
+    try:
+        yield answers
+    finally:
+        _collections.pop()
 
 
 @dataclass(frozen=True)
@@ -173,6 +190,16 @@ def write_output(file: Path, answered: PrintedAnswer) -> Path:
     return files.write(file, content)
 
 
+def _with_provenance(answered: PrintedAnswer) -> PrintedAnswer:
+    """The answer with the provenance of the user's own measurements that entered its times."""
+    words = take_used()
+    if not words:
+        return answered
+    note = Section("", [Note(f"times: {enumerated(words, 'and')} (trnsim calibrate)")])
+    document = answered.document
+    return replace(answered, document=replace(document, sections=[*document.sections, note]))
+
+
 def answer(
     answered: Document | PrintedAnswer,
     report: Path | None = None,
@@ -183,6 +210,10 @@ def answer(
     """Print an answer as text or JSON, and write its files; below a text they are named."""
     if isinstance(answered, Document):
         answered = PrintedAnswer(answered)
+    if _collections:
+        _collections[-1].append(answered.document)
+        return
+    answered = _with_provenance(answered)
     document = answered.document
     if as_json:
         echo(answered.as_json)

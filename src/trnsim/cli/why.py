@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim import files
+from trnsim.calibrate import logs
 from trnsim.cli import COMMANDS
 from trnsim.cli import app as commands
 from trnsim.cli.options import parser
 from trnsim.cli.parsing import USAGE_ERROR
 from trnsim.cli.report_files import answering
 from trnsim.cli.why_document import why_document
-from trnsim.decide.pilot import logs
 from trnsim.decide.why import KINDS, AnswersOrLog, answers, explain, with_logs
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput, EmulatorError

@@ -15,6 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate import constants, gpu
 from trnsim.estimate.few import ByPhase, FewConstants
 from trnsim.estimate.measured import Measured
+from trnsim.estimate.site import site_times
 from trnsim.estimate.times import LayerTime, LayerTimes
 from trnsim.facts import Rate, assumed
 from trnsim.workload.operators import Pass, Phase
@@ -97,10 +98,11 @@ def layer_times(
         BadInput: the chip has no published peak in the dtype.
     """
     if not machine.lnc:
-        return MeasuredFirst(gpu.gpu_times(machine.chip, dtype), measured)
+        modelled: LayerTimes = gpu.gpu_times(machine.chip, dtype)
+        return MeasuredFirst(site_times(modelled, machine.chip), measured)
     phases = (Phase(family),) if family else tuple(Phase)
     forms = {phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases}
-    return MeasuredFirst(ByPhase(forms), measured)
+    return MeasuredFirst(site_times(ByPhase(forms), machine.chip), measured)
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ def pair_times(machine: Hardware, dtype: str, measured: Measured | None = None) 
         constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
     )
     few = _neuron(machine, fit, dtype, "pairs")
-    return MeasuredFirst(ScaledTimes(few, constants.PAIRS, few.source), measured)
+    scaled = ScaledTimes(few, constants.PAIRS, few.source)
+    return MeasuredFirst(site_times(scaled, machine.chip, "pairs"), measured)
 
 
 def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[LayerTimes, float]:
@@ -162,7 +165,8 @@ def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[La
         return layer_times(machine, Phase.ENCODE, dtype), 0.0
     name = DENOISER if is_denoiser else NETWORK
     form = _neuron(machine, _GRAPH_CONSTANTS[name], dtype, name)
-    return replace(form, is_beside=True, repeats_keys=False), float(_GRAPH_CONSTANTS[name].call_s)
+    times = site_times(replace(form, is_beside=True, repeats_keys=False), machine.chip, name)
+    return times, float(_GRAPH_CONSTANTS[name].call_s)
 
 
 def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
@@ -232,6 +236,32 @@ def peak(machine: Hardware, dtype: str) -> float:
         f"{machine.chip.name} has no published peak in {dtype}; legal: {', '.join(peaks)}",
         fix="for example --dtype bf16",
     )
+
+
+def published_products_share(machine: Hardware, family: str) -> float:
+    """Least seconds of products, at the largest published peak, over those of a family's constants.
+
+    0 for GPUs, whose products are not at one part of the peak.
+    """
+    if not machine.lnc:
+        return 0.0
+    is_phase = family in tuple(Phase)
+    usual = _GRAPH_CONSTANTS.get(family, constants.NEURON[Phase.ENCODE])
+    fit = _constants(machine, Phase(family)) if is_phase else usual
+    is_inf2 = machine.chip.name == _INF2
+    share = float(fit.products) * (float(fit.inf2_products) if is_inf2 else 1.0)
+    return share * peak(machine, "bf16") / largest_peak(machine)
+
+
+def published_memory_share(machine: Hardware) -> float:
+    """Least seconds of HBM, at its published bandwidth, over those of the constants."""
+    published = float(machine.chip.memory_bytes_per_s) / machine.ranks_per_chip
+    return min(bytes_per_s(machine) / published, 1.0)
+
+
+def largest_peak(machine: Hardware) -> float:
+    """Largest published FLOP per second of one rank, of any dtype."""
+    return max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
 
 
 def _constants(machine: Hardware, phase: Phase) -> constants.FamilyConstants:

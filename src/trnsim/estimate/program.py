@@ -14,6 +14,7 @@ from typing import Final
 from trnsim.arch import Target
 from trnsim.estimate.constants import EXTRAPOLATED_SPREAD, PROGRAM_SPREAD
 from trnsim.estimate.estimate import Estimate
+from trnsim.estimate.site import site_program
 
 PROGRAM: Final = "program"
 """Key of the source of a time by instructions in `Estimate.sources`."""
@@ -33,7 +34,8 @@ def of_program(target: Target, parts_s: Mapping[str, float]) -> Estimate:
         spread = math.hypot(spread, float(EXTRAPOLATED_SPREAD))
         source += ", whose rows are of Trn1 and Inf2"
     total_s = sum(parts_s.values())
-    return Estimate(dict(parts_s), {source: spread * total_s}, {PROGRAM: source})
+    estimate = Estimate(dict(parts_s), {source: spread * total_s}, {PROGRAM: source})
+    return site_program(estimate, target.chip)
 
 
 def raise_to_bound(estimate: Estimate, least_s: float) -> Estimate:

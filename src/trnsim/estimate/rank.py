@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from trnsim.estimate.estimate import EXCHANGES, Estimate
+from trnsim.estimate.site import exchange_factor
 from trnsim.estimate.times import LayerTime, LayerTimes, Sources
 from trnsim.estimate.training import AGAIN, layer_passes
 from trnsim.facts import Evidence
@@ -70,7 +72,13 @@ class Rank:
     def exchange_s(self, kind: str, nbytes: float, spread: Spread) -> float:
         """Seconds of an exchange of groups of ranks."""
         where = self.machine
-        return exchange(where.instance.name, where.lnc, kind, nbytes, spread).time_s
+        exchanged = exchange(where.instance.name, where.lnc, kind, nbytes, spread)
+        return self._exchange_factor * exchanged.time_s
+
+    @cached_property
+    def _exchange_factor(self) -> float:
+        """The factor of the user's own measurements on seconds of exchanges."""
+        return exchange_factor(self.machine.chip)
 
     def exchanges_s(self, exchanges: Iterable[Exchange]) -> float:
         """Seconds of a layer's exchanges."""

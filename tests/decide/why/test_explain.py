@@ -5,7 +5,7 @@ from answer_cases import compiled, estimate, infer, interval, serve, train
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.decide.pilot.logs.measured import Load, RunLog
+from trnsim.calibrate.logs.measured import Load, RunLog
 from trnsim.decide.why.answers import answers
 from trnsim.decide.why.explain import explain
 from trnsim.decide.why.logs import with_logs

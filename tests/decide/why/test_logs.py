@@ -1,7 +1,7 @@
 import pytest
 from answer_cases import infer, serve, train
 
-from trnsim.decide.pilot.logs.measured import Load, LoggedStep, RunLog, Training
+from trnsim.calibrate.logs.measured import Load, LoggedStep, RunLog, Training
 from trnsim.decide.why.answers import answers
 from trnsim.decide.why.logs import with_logs
 from trnsim.errors import BadInput

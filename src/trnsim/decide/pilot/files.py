@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import files
+from trnsim.calibrate.logs import FORMATS
 from trnsim.decide.pilot.document import RESULTS
-from trnsim.decide.pilot.logs import FORMATS
 from trnsim.decide.pilot.measure import MOST_SIGMA
 from trnsim.decide.pilot.plan import NAME, Pilot
 from trnsim.decide.pilot.sides import Side

@@ -16,9 +16,9 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from trnsim import files
+from trnsim.calibrate.logs import RunLog, read
+from trnsim.calibrate.logs.measured import LEAST_STEPS, Load, Training, log_sigma
 from trnsim.decide.pilot.checks import Log
-from trnsim.decide.pilot.logs import RunLog, read
-from trnsim.decide.pilot.logs.measured import LEAST_STEPS, Load, Training
 from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.sides import SIDES, TODAY, PilotRun, Side
 from trnsim.errors import BadInput
@@ -29,8 +29,6 @@ MOST_SIGMA: Final = 0.05
 """Highest sigma of a side's rate: a pilot's factor must be right within 5 %."""
 MOST_OFF: Final = 10.0
 """Factor by which a rate may differ from the prediction before its unit is in doubt."""
-_MEDIAN_LOSS: Final = math.sqrt(math.pi / 2)
-"""Standard error of a median over that of a mean, of normal values."""
 _LOGITS_ENDING: Final = ".npy"
 
 
@@ -219,7 +217,7 @@ def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
     Raises:
         BadInput: it is above `MOST_SIGMA`.
     """
-    within = fmean([_log_sigma(log) for log in runs])
+    within = fmean([log_sigma(log) for log in runs])
     rates = [math.log(log.rate_per_s) for log in logs]
     between = stdev(rates) if len(rates) > 1 else 0.0
     sigma = math.hypot(max(within, between), float(RUN_SIGMA)) / math.sqrt(len(logs))
@@ -230,18 +228,6 @@ def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
             fix="too few steps or requests, or too much noise: run longer, or several times",
         )
     return sigma
-
-
-def _log_sigma(log: RunLog) -> float:
-    """Sigma of one log's rate: of a median of steps, or of a mean of requests.
-
-    Times of requests are assumed to spread as much as their mean, which is an upper bound for
-    requests of similar lengths.
-    """
-    if isinstance(log.run, Load):
-        return 1 / math.sqrt(log.run.requests)
-    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in log.run.settled]
-    return _MEDIAN_LOSS * stdev(values) / math.sqrt(len(values))
 
 
 def _logits(paths: dict[str, list[Path]]) -> float | None:

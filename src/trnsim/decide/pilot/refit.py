@@ -8,7 +8,7 @@ likeliest values and smaller doubts (a Gaussian update), and other instances sha
 GPU that is slower than predicted makes slower GPUs likelier. A measured speed keeps only the error
 of its run.
 
-Source of the update: Bishop, Pattern Recognition and Machine Learning, 2006, equations 2.113-2.117.
+The update is that of `trnsim.calibrate.shrinkage`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trnsim.calibrate.shrinkage import shrink
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times import Predictor, Speed, SpeedAnswer
 
@@ -125,9 +125,9 @@ class _Update:
 
 
 def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:
-    """Update of causes by factors: ``z = K y`` and ``1 - K H`` with ``K = H' (H H' + R)^-1``.
+    """Update of causes by factors: normal shrinkage, as `trnsim calibrate` has it.
 
-    H has the sigmas of each run's causes, y the logarithms of the factors, R the runs' own errors.
+    Rows are the logarithms of the factors, their design the sigmas of each run's causes.
     Covariances between causes are left out, so that no doubt about one cause is too small.
     """
     causes = list(dict.fromkeys(cause for doubts, _ in runs for cause in doubts))
@@ -135,8 +135,10 @@ def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:
         return _Update({}, {})
     sigmas = np.array([[doubts.get(cause, 0.0) for cause in causes] for doubts, _ in runs])
     logs = np.array([math.log(factor.value) for _, factor in runs])
-    errors = np.diag([factor.sigma**2 for _, factor in runs])
-    gain: NDArray[np.float64] = sigmas.T @ np.linalg.pinv(sigmas @ sigmas.T + errors)
-    variance = 1 - np.einsum("ij,ji->i", gain, sigmas)
-    z = dict(zip(causes, (gain @ logs).tolist(), strict=True))
-    return _Update(z, dict(zip(causes, np.clip(variance, 0.0, 1.0).tolist(), strict=True)))
+    errors = np.array([factor.sigma**2 for _, factor in runs])
+    after = shrink(sigmas, logs, errors, np.ones(len(causes)))
+    variance = np.clip(np.diag(after.covariance), 0.0, 1.0)
+    return _Update(
+        dict(zip(causes, after.mean.tolist(), strict=True)),
+        dict(zip(causes, variance.tolist(), strict=True)),
+    )

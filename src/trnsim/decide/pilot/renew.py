@@ -11,13 +11,13 @@ from statistics import fmean, stdev
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
+from trnsim.calibrate.logs.measured import Load
 from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, decide
 from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import Decision, Verdict, WorkloadDecision
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
-from trnsim.decide.pilot.logs.measured import Load
 from trnsim.decide.pilot.measure import Logs
 from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.refit import Factor, PilotPredictor

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue
+from trnsim.calibrate.logs.measured import WARMUP_STEPS
 from trnsim.decide.decision import DatedPrice
 from trnsim.decide.inventory.workload import Workload
-from trnsim.decide.pilot.logs.measured import WARMUP_STEPS
 from trnsim.decide.times import Speed, passing, serving, training
 from trnsim.facts import Interval, assumed
 from trnsim.place.machine import machine

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from trnsim.decide.pilot.logs.measured import Load, RunLog, Training
+from trnsim.calibrate.logs.measured import Load, RunLog, Training
 from trnsim.decide.why.answers import PlanAnswer
 from trnsim.decide.why.times import STEP, TPOT, TTFT, Time, Values
 from trnsim.errors import BadInput

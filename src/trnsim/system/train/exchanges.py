@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from trnsim.estimate.site import exchange_factor
 from trnsim.place.links import ExchangeTime, Spread, exchange
 from trnsim.place.machine import Machine
 
@@ -16,14 +17,16 @@ class Exchanges:
     Attributes:
         instance: the type of its instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
+        factor: that of the user's own measurements.
     """
 
     instance: str
     lnc: int
+    factor: float = 1.0
 
     def time_s(self, kind: str, nbytes: float, spread: Spread) -> float:
         """Seconds of a collective of `nbytes`; 0 for a rank alone."""
-        return _exchange(self.instance, self.lnc, kind, nbytes, spread).time_s
+        return self.factor * _exchange(self.instance, self.lnc, kind, nbytes, spread).time_s
 
 
 @lru_cache(maxsize=1 << 16)
@@ -33,4 +36,4 @@ def _exchange(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread)
 
 def exchanges(machine: Machine) -> Exchanges:
     """The exchanges of a machine's ranks."""
-    return Exchanges(machine.instance.name, machine.lnc)
+    return Exchanges(machine.instance.name, machine.lnc, exchange_factor(machine.chip))

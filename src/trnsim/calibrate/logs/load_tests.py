@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.decide.pilot.logs.measured import Load, RunLog, load
+from trnsim.calibrate.logs.measured import Load, RunLog, load
 from trnsim.reader import Foreign, SourcePlace, declared, record
 
 _S_PER_MS: Final = 1e-3

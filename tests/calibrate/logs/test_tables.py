@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from trnsim.decide.pilot.logs import read
+from trnsim.calibrate.logs import read
 from trnsim.errors import BadInput
 
 

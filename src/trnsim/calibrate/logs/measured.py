@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, stdev
 from typing import Final
 
 from trnsim.reader import fault
@@ -15,6 +15,9 @@ LEAST_STEPS: Final = 10
 """Least steps behind those."""
 LEAST_REQUESTS: Final = 50
 """Least finished requests; their P99 rests on one or two of them."""
+
+_MEDIAN_LOSS: Final = math.sqrt(math.pi / 2)
+"""Standard error of a median over that of a mean, of normal values."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,18 @@ def load(path: str, load_test: Load) -> Load:
         if not (value > 0 and math.isfinite(value)):
             raise fault(path, f"{name} is {value}; legal: a positive number")
     return load_test
+
+
+def log_sigma(log: RunLog) -> float:
+    """Sigma of one log's rate: of a median of steps, or of a mean of requests.
+
+    Times of requests are assumed to spread as much as their mean, which is an upper bound for
+    requests of similar lengths.
+    """
+    if isinstance(log.run, Load):
+        return 1 / math.sqrt(log.run.requests)
+    values = [math.log(step.time_s or step.tokens_per_s or 1.0) for step in log.run.settled]
+    return _MEDIAN_LOSS * stdev(values) / math.sqrt(len(values))
 
 
 def _check(path: str, step: LoggedStep) -> None:

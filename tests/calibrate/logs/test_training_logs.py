@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.decide.pilot.logs import read
+from trnsim.calibrate.logs import read
 from trnsim.errors import BadInput
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.decide.pilot.logs import FORMATS, of_json, read
+from trnsim.calibrate.logs import FORMATS, of_json, read
 from trnsim.errors import BadInput
 from trnsim.reader import FileContent
 

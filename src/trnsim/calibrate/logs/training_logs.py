@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trnsim.decide.pilot.logs.measured import LoggedStep, RunLog, training
+from trnsim.calibrate.logs.measured import LoggedStep, RunLog, training
 from trnsim.reader import fault
 
 _COLOUR_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")

@@ -1,4 +1,4 @@
-"""Logs of training runs and of load tests, as figures of a common form.
+"""Logs of training runs, load tests and tools, as figures of a common form.
 
 | format | content |
 |---|---|
@@ -9,7 +9,8 @@
 | csv | a table with step, step_s and loss, or with requests |
 """
 
-from trnsim.decide.pilot.logs.measured import RunLog
-from trnsim.decide.pilot.logs.reading import FORMATS, of_json, read
+from trnsim.calibrate.logs.measured import RunLog
+from trnsim.calibrate.logs.measurement import MeasuredLog, measurements
+from trnsim.calibrate.logs.reading import FORMATS, of_json, read
 
-__all__ = ["FORMATS", "RunLog", "of_json", "read"]
+__all__ = ["FORMATS", "MeasuredLog", "RunLog", "measurements", "of_json", "read"]

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from trnsim.decide.pilot.logs.measured import (
+from trnsim.calibrate.logs.measured import (
     LEAST_REQUESTS,
     LEAST_STEPS,
     WARMUP_STEPS,

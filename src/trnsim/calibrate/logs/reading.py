@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import files
-from trnsim.decide.pilot.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
-from trnsim.decide.pilot.logs.measured import RunLog
-from trnsim.decide.pilot.logs.tables import table
-from trnsim.decide.pilot.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
+from trnsim.calibrate.logs.load_tests import guidellm, is_guidellm, is_vllm, vllm
+from trnsim.calibrate.logs.measured import RunLog
+from trnsim.calibrate.logs.tables import table
+from trnsim.calibrate.logs.training_logs import is_nemo, is_torchtitan, nemo, torchtitan
 from trnsim.reader import SourcePlace, fault, load
 
 FORMATS: Final = ("vllm", "guidellm", "torchtitan", "nemo", "csv")

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from trnsim.decide.pilot.logs import read
+from trnsim.calibrate.logs import read
 from trnsim.errors import BadInput
 
 VLLM = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, NamedTuple
 
-from trnsim.decide.pilot.logs.measured import (
+from trnsim.calibrate.logs.measured import (
     LEAST_REQUESTS,
     Load,
     LoggedStep,
@@ -24,7 +24,7 @@ from trnsim.decide.pilot.logs.measured import (
     Training,
     training,
 )
-from trnsim.decide.pilot.logs.measured import load as load_test
+from trnsim.calibrate.logs.measured import load as load_test
 from trnsim.reader import FileRecord, between, declared, fault, load, rows
 
 _MOST_AMOUNT: Final = 1e6

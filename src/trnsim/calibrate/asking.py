@@ -1,0 +1,81 @@
+"""Rows: measured times beside the answers to their questions.
+
+Each question is asked once, without the factors of a site. Of more questions than
+`MOST_QUESTIONS` as many are asked, at equal distances, as further rows would change no factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from trnsim.calibrate.answers import RATE, TIME, figures_of
+from trnsim.calibrate.row import Estimated, Measurement, Row
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.reader import fault
+from trnsim.site import recorded, without
+
+MOST_QUESTIONS: Final = 800
+"""Most questions that a calibration asks."""
+
+Ask = Callable[[str], tuple[str, object]]
+"""The schema and the values of the answer to a question."""
+
+
+def rows_of(
+    measurements: Sequence[Measurement], ask: Ask, tell: Callable[[str], None] = lambda _: None
+) -> tuple[list[Row], int]:
+    """The rows of measurements, and the number of those whose questions were not asked.
+
+    Raises:
+        BadInput: a question cannot be asked, or its answer has no such figure, with the line.
+    """
+    first: dict[str, Measurement] = {}
+    for each in measurements:
+        first.setdefault(each.question, each)
+    named = list(first)
+    step = max(len(named) / MOST_QUESTIONS, 1.0)
+    chosen = [named[int(at * step)] for at in range(min(len(named), MOST_QUESTIONS))]
+    answers: dict[str, Mapping[str, Estimated]] = {}
+    for count, question in enumerate(chosen):
+        tell(f"question {count + 1} of {len(chosen)}")
+        answers[question] = answer_of(question, ask, first[question])
+    rows = [
+        Row(each, _figure(each, answers[each.question]))
+        for each in measurements
+        if each.question in answers
+    ]
+    return rows, len(measurements) - len(rows)
+
+
+def answer_of(question: str, ask: Ask, said: Measurement | None = None) -> Mapping[str, Estimated]:
+    """The figures of the answer to a question, without a site.
+
+    Raises:
+        BadInput: the question cannot be asked, or nothing of its answer can be measured.
+    """
+    try:
+        with without(), recorded() as asked:
+            schema, values = ask(question)
+        return figures_of(schema, values, asked)
+    except EmulatorError as error:
+        if said is None:
+            raise BadInput(f"question {question!r}: {error.reason}", fix=error.fix) from error
+        why = f"question {question!r}: {error.reason}"
+        raise fault(said.line.file, why, error.fix, said.line.line) from error
+
+
+def _figure(said: Measurement, figures: Mapping[str, Estimated]) -> Estimated:
+    """The figure that was measured.
+
+    Raises:
+        BadInput: the answer has no such figure.
+    """
+    if said.figure not in figures:
+        legal = ", ".join(name for name in figures if name != RATE) or TIME
+        raise fault(
+            said.line.file,
+            f"the answer to {said.question!r} has no figure {said.figure}; legal: {legal}",
+            line=said.line.line,
+        )
+    return figures[said.figure]

@@ -1,0 +1,262 @@
+"""Rows that cannot be what they say: refused, or left out, each by its line.
+
+Of a whole log, a wrong unit, two figures with their names exchanged or two machines under one name
+are errors: nothing is written until they are mended. Single rows are left out and named: those
+faster than any chip of their kind can be, and those that lie apart from all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from trnsim.calibrate.answers import TIME, TPOT, TTFT
+from trnsim.calibrate.fit import Fit, fit
+from trnsim.calibrate.row import Row
+from trnsim.errors import BadInput
+from trnsim.facts import assumed
+from trnsim.formatting import enumerated
+from trnsim.profile.units import time_text
+from trnsim.reader import fault
+
+FAR: Final = assumed(20.0, "factor beyond which a unit is in doubt, not the model; no source")
+MOST_OUTLIERS: Final = assumed(0.25, "part of the rows that may be left out; no source")
+APART_SIGMAS: Final = 4.0
+"""Sigmas beyond which a row is left out; of normal errors one in 16,000 lies there."""
+LEAST_APART: Final = math.log(1.3)
+"""Least logarithm of a factor at which a row is left out."""
+_UNITS: Final = {
+    1e3: "milliseconds",
+    1e6: "microseconds",
+    1e9: "nanoseconds",
+    1 / 60: "minutes",
+    1 / 3600: "hours",
+}
+"""Units in which a number is so many times that in seconds."""
+_NEAR_UNIT: Final = math.log(4.0)
+_LEAST_CLUSTER: Final = 3
+_CLUSTER_SHARE: Final = 0.2
+_LEAST_GAP: Final = math.log(1.4)
+_GAP_SIGMAS: Final = 4.0
+_MOST_NAMED: Final = 6
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A row that is left out.
+
+    Attributes:
+        row: the row.
+        reason: why, in words.
+    """
+
+    row: Row
+    reason: str
+
+
+def usable(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
+    """Rows that can be fitted, and those that are left out.
+
+    Raises:
+        BadInput: a log is in another unit, has two figures exchanged or two machines under one
+            name, or more rows than `MOST_OUTLIERS` cannot be.
+    """
+    _check_units(rows)
+    _check_exchanged(rows)
+    possible, left_out = _possible(rows)
+    if not possible:
+        raise _too_many(rows, left_out)
+    robust = fit(possible, is_robust=True)
+    _check_machines(possible, robust)
+    apart = {id(row): reason for row, reason in _apart(possible, robust)}
+    left_out += [LeftOut(row, apart[id(row)]) for row in possible if id(row) in apart]
+    if len(left_out) > max(float(MOST_OUTLIERS) * len(rows), 1):
+        raise _too_many(rows, left_out)
+    return [row for row in possible if id(row) not in apart], left_out
+
+
+def _check_units(rows: Sequence[Row]) -> None:
+    """Refuse a log whose times are all far from their estimates.
+
+    Raises:
+        BadInput: naming the unit that would fit.
+    """
+    for file, own in _by_file(rows).items():
+        ratio = math.exp(median(row.log_ratio for row in own))
+        if not 1 / FAR <= ratio <= FAR:
+            unit = _unit(math.log(ratio))
+            first = min(own, key=lambda row: row.measurement.line.line)
+            raise fault(
+                file,
+                f"{_count(own)} {_times(ratio)} the estimates"
+                + (f", as if they were in {unit}" if unit else "")
+                + f": {time_text(first.measured_s)} for {first.measurement.question}; legal: "
+                f"seconds, up to {float(FAR):g} times more or less",
+                fix=f"write {unit} as seconds" if unit else "look at units, model and machine",
+                line=first.measurement.line.line,
+            )
+
+
+def _check_exchanged(rows: Sequence[Row]) -> None:
+    """Refuse two figures of one question that fit the estimates of each other.
+
+    Raises:
+        BadInput: naming both.
+    """
+    pairs: dict[tuple[str, int, str], dict[str, Row]] = defaultdict(dict)
+    for row in rows:
+        said = row.measurement
+        figure = TPOT if said.figure == TIME else said.figure
+        pairs[said.line.file, said.line.line, said.question][figure] = row
+    for pair in pairs.values():
+        if TTFT in pair and TPOT in pair:
+            first, other = pair[TTFT], pair[TPOT]
+            straight = abs(first.log_ratio) + abs(other.log_ratio)
+            crossed = abs(math.log(other.measured_s / first.estimated.time_s)) + abs(
+                math.log(first.measured_s / other.estimated.time_s)
+            )
+            if straight > math.log(FAR) and crossed < straight / 2:
+                raise fault(
+                    first.measurement.line.file,
+                    f"TTFT is {time_text(first.measured_s)} and TPOT "
+                    f"{time_text(other.measured_s)}; estimates are "
+                    f"{time_text(first.estimated.time_s)} and "
+                    f"{time_text(other.estimated.time_s)}: as if the columns were swapped",
+                    fix="exchange ttft and tpot",
+                    line=first.measurement.line.line,
+                )
+
+
+def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
+    """Rows that physics and their neighbours' units allow, and the others."""
+    middles = {
+        group: median(row.log_ratio for row in own) for group, own in _by_group(rows).items()
+    }
+    possible: list[Row] = []
+    left_out: list[LeftOut] = []
+    for row in rows:
+        bound_s, far = row.estimated.bound_s, row.log_ratio - middles[row.group]
+        if row.measured_s < bound_s:
+            reason = (
+                f"{time_text(row.measured_s)} is faster than {time_text(bound_s)}, which the "
+                f"published peak and bandwidth of {row.chip} allow"
+            )
+            left_out.append(LeftOut(row, reason))
+        elif abs(far) > math.log(FAR):
+            unit = _unit(far)
+            reason = f"{_times(math.exp(far))} rows of its kind"
+            reason += f", as if it were in {unit}" if unit else ""
+            left_out.append(LeftOut(row, reason))
+        else:
+            possible.append(row)
+    return possible, left_out
+
+
+def _check_machines(rows: Sequence[Row], fitted: Fit) -> None:
+    """Refuse a log whose rows of one chip fall into two sets.
+
+    Raises:
+        BadInput: naming the lines of the smaller set, and how far it is from the other.
+    """
+    by_log: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_log[row.measurement.line.file, row.chip].append(row)
+    for (file, chip), own in by_log.items():
+        residuals = np.array([_residual(row, fitted) for row in own])
+        split = _gap(residuals)
+        if split is None:
+            continue
+        high, low = residuals > split, residuals <= split
+        fewer = high if high.sum() <= low.sum() else low
+        few = sorted(row.measurement.line.line for row, one in zip(own, fewer, strict=True) if one)
+        factor = math.exp(abs(residuals[high].mean() - residuals[low].mean()))
+        side = "slower" if fewer is high else "faster"
+        shown = ", ".join(map(str, few[:_MOST_NAMED])) + (", ..." if len(few) > _MOST_NAMED else "")
+        raise fault(
+            file,
+            f"rows of {chip} fall into two sets: {len(few)} of {len(own)} (lines {shown}) are "
+            f"{factor:.2g} times {side} than the others, as if two chips were mixed",
+            fix="state the chip of each row in its question (--on), or leave one set out",
+            line=few[0],
+        )
+
+
+def _gap(values: np.ndarray) -> float | None:
+    """The value between two sets of values that lie apart; None for a single set."""
+    ordered = np.sort(values)
+    least = max(_LEAST_CLUSTER, math.ceil(_CLUSTER_SHARE * len(ordered)))
+    if len(ordered) < 2 * least:
+        return None
+    places = range(least, len(ordered) - least + 1)
+    at = max(places, key=lambda place: ordered[place] - ordered[place - 1])
+    low, high = ordered[:at], ordered[at:]
+    between = high.mean() - low.mean()
+    within = math.sqrt((low.var() * len(low) + high.var() * len(high)) / len(ordered))
+    is_apart = ordered[at] - ordered[at - 1] > max(within, _LEAST_GAP / 2)
+    if between > max(_LEAST_GAP, _GAP_SIGMAS * within) and is_apart:
+        return float(ordered[at] + ordered[at - 1]) / 2
+    return None
+
+
+def _apart(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:
+    """Rows that lie apart from the model of all rows, with the reason."""
+    residuals = [_residual(row, fitted) for row in rows]
+    sigma = max(1.4826 * median(abs(each) for each in residuals), fitted.error / 2)
+    limit = max(APART_SIGMAS * sigma, LEAST_APART)
+    return [
+        (row, f"{_times(math.exp(residual))} what rows of its kind give")
+        for row, residual in zip(rows, residuals, strict=True)
+        if abs(residual) > limit
+    ]
+
+
+def _residual(row: Row, fitted: Fit) -> float:
+    return math.log(row.measured_s / fitted.predicted_s(row))
+
+
+def _too_many(rows: Sequence[Row], left_out: Sequence[LeftOut]) -> BadInput:
+    """The error that too many rows cannot be."""
+    reasons = [f"line {each.row.measurement.line.line}: {each.reason}" for each in left_out]
+    first = left_out[0].row.measurement.line
+    return fault(
+        first.file,
+        f"{len(left_out)} of {len(rows)} rows cannot be, at most "
+        f"{float(MOST_OUTLIERS):.0%} may: {enumerated(reasons[:3], 'and')}",
+        fix="look at units, models and machines of the questions",
+        line=first.line,
+    )
+
+
+def _by_file(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    by_file: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_file[row.measurement.line.file].append(row)
+    return by_file
+
+
+def _by_group(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    by_group: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group].append(row)
+    return by_group
+
+
+def _unit(log_ratio: float) -> str:
+    """The unit in which a number is about so many times that in seconds; "" for none."""
+    near = min(_UNITS, key=lambda factor: abs(log_ratio - math.log(factor)))
+    return _UNITS[near] if abs(log_ratio - math.log(near)) < _NEAR_UNIT else ""
+
+
+def _times(ratio: float) -> str:
+    """A ratio in words: ``3.1 times`` or ``a 950th of``."""
+    return f"{ratio:.2g} times" if ratio >= 1 else f"1/{1 / ratio:.2g} of"
+
+
+def _count(rows: Sequence[Row]) -> str:
+    return "its time is" if len(rows) == 1 else f"its {len(rows)} times are"

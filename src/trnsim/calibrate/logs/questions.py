@@ -1,0 +1,82 @@
+"""A table of questions, commands of trnsim, each with the seconds that were measured.
+
+    question,seconds
+    plan infer examples/bert-large.json --on inf2.xlarge --batch 4,0.0093
+
+A question of `plan serve` has two figures: ``figure`` says which one the seconds are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from trnsim.calibrate.row import Measurement
+from trnsim.reader import FileContent, FileRecord, declared, fault, rows
+
+QUESTION: Final = "question"
+_SECONDS: Final = "seconds"
+_PROGRAM: Final = "trnsim "
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionRow(FileRecord):
+    """A measured time of a question."""
+
+    question: str = declared(help="a command of trnsim that has one answer")
+    seconds: float = declared(help="what was measured", unit="s", above=0)
+    figure: Literal["time", "ttft", "tpot"] = declared(
+        "time", help="which figure of the answer; time is the only one, or TPOT of a server"
+    )
+
+
+def is_questions(content: Any) -> bool:
+    """True if rows have questions."""
+    return isinstance(content, list) and bool(content) and QUESTION in content[0]
+
+
+def questions(document: FileContent) -> list[Measurement]:
+    """The measurements in a table of questions.
+
+    Raises:
+        BadInput: a row is not legal, or its two columns are swapped.
+    """
+    _check_order(document)
+    return [
+        Measurement(_plain(row.question), row.figure, row.seconds, row.line)
+        for row in rows(QuestionRow, document)
+    ]
+
+
+def _plain(question: str) -> str:
+    """A question with single spaces and without the program's name."""
+    return " ".join(question.split()).removeprefix(_PROGRAM)
+
+
+def _check_order(document: FileContent) -> None:
+    """Refuse a table whose questions are numbers and whose seconds are questions.
+
+    Raises:
+        BadInput: naming both columns.
+    """
+    content: Sequence[Any] = document.parsed.content
+    for at, row in enumerate(content):
+        said, other = str(row.get(QUESTION, "")), str(row.get(_SECONDS, ""))
+        if _is_number(said) and other and not _is_number(other):
+            line = document.root.inner(at).line.line
+            raise fault(
+                document.file,
+                f"{QUESTION} is {said[:60]!r} and {_SECONDS} is {other[:60]!r}: the columns are "
+                "swapped",
+                fix=f"name the first column {_SECONDS} and the second one {QUESTION}",
+                line=line,
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

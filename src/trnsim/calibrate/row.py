@@ -1,0 +1,118 @@
+"""A measured time beside its estimate, cause by cause."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trnsim.errors import SourceLine
+
+
+@dataclass(frozen=True)
+class CauseTime:
+    """Estimated seconds of a cause.
+
+    Attributes:
+        family: the family of times, as `trnsim.estimate.site` names them.
+        cause: "weights", "exchanges" and so on; "" for what has the factor of its family alone.
+        time_s: seconds.
+    """
+
+    family: str
+    cause: str
+    time_s: float
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An answer of trnsim about one figure.
+
+    Attributes:
+        chip: the chip.
+        family: the family that the figure counts for.
+        time_s: seconds, which `fixed_s` and `parts` add up to.
+        parts: seconds that factors apply to.
+        fixed_s: seconds that they do not, such as those of the host.
+        p10_s: the low end of its interval.
+        p90_s: the high end.
+        bound_s: seconds below which no chip of this kind can be.
+        tokens: tokens of it on each rank, for a rate; 0 for a time.
+    """
+
+    chip: str
+    family: str
+    time_s: float
+    parts: tuple[CauseTime, ...]
+    fixed_s: float
+    p10_s: float
+    p90_s: float
+    bound_s: float = 0.0
+    tokens: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measured time of a question.
+
+    Attributes:
+        question: the command whose answer it is, without "trnsim".
+        figure: the figure of the answer: "time", "ttft", "tpot" or "tokens_per_s".
+        value: seconds, or tokens a second of one accelerator.
+        line: where it stands.
+        sigma: one sigma of its logarithm, as far as the log shows it.
+    """
+
+    question: str
+    figure: str
+    value: float
+    line: SourceLine
+    sigma: float = 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement beside its estimate.
+
+    Attributes:
+        measurement: the measurement.
+        estimated: the estimate.
+    """
+
+    measurement: Measurement
+    estimated: Estimated
+
+    @property
+    def measured_s(self) -> float:
+        """Measured seconds."""
+        tokens, value = self.estimated.tokens, self.measurement.value
+        return tokens / value if tokens else value
+
+    @property
+    def chip(self) -> str:
+        """The chip."""
+        return self.estimated.chip
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Chip and family."""
+        return self.estimated.chip, self.estimated.family
+
+    @property
+    def parts(self) -> tuple[CauseTime, ...]:
+        """Seconds by cause that factors apply to."""
+        return self.estimated.parts
+
+    @property
+    def fixed_s(self) -> float:
+        """Seconds that no factor applies to."""
+        return self.estimated.fixed_s
+
+    @property
+    def sigma(self) -> float:
+        """One sigma of the measurement."""
+        return self.measurement.sigma
+
+    @property
+    def log_ratio(self) -> float:
+        """The logarithm of measured over estimated seconds."""
+        return math.log(self.measured_s / self.estimated.time_s)

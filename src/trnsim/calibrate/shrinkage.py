@@ -1,0 +1,50 @@
+"""Normal shrinkage: effects of a linear model with normal priors, and their covariance.
+
+    y = X theta + e,  theta_k ~ N(0, v_k),  e_i ~ N(0, s_i^2)
+    covariance = (X' S^-1 X + V^-1)^-1,  mean = covariance X' S^-1 y
+
+Of few rows the same is computed as ``V X' (X V X' + S)^-1``, which is exact for rows without error.
+
+Source: Bishop, Pattern Recognition and Machine Learning, 2006, equations 2.113-2.117.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_LEAST_VARIANCE = 1e-12
+"""Variance of an error that is stated as 0."""
+
+
+class Posterior(NamedTuple):
+    """Effects after the rows: their means and covariance."""
+
+    mean: Array
+    covariance: Array
+
+
+def shrink(design: Array, values: Array, error_variances: Array, priors: Array) -> Posterior:
+    """The effects given rows.
+
+    Args:
+        design: rows x effects.
+        values: of the rows.
+        error_variances: of the rows.
+        priors: variances of the effects before the rows.
+    """
+    if len(values) <= len(priors):
+        crossed = priors[:, None] * design.T
+        gain = crossed @ np.linalg.pinv(design @ crossed + np.diag(error_variances))
+        return Posterior(gain @ values, np.diag(priors) - gain @ crossed.T)
+    # In units of each prior's sigma, so that small priors do not spoil the condition.
+    scale = np.sqrt(priors)
+    scaled = design * scale
+    weights = 1 / np.maximum(error_variances, _LEAST_VARIANCE)
+    inverse = np.linalg.inv((scaled.T * weights) @ scaled + np.eye(len(priors)))
+    mean = scale * (inverse @ (scaled.T @ (weights * values)))
+    return Posterior(mean, scale[:, None] * inverse * scale)

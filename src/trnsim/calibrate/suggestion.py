@@ -1,0 +1,212 @@
+"""What to measure in an hour, so that the interval of an answer narrows most.
+
+    sigma after^2 = J C J' + error^2,  C = (H' H / error^2 + V^-1)^-1
+
+J is the gradient of the answer by the effects of `trnsim.calibrate.fit`, H that of the candidate's
+figures, V the effects' variances before, scaled so that the answer has the sigma that it states.
+So it narrows only by what a candidate shares with it: chip, family, and causes in equal shares.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from trnsim.arch.catalogue import Instance, catalogue
+from trnsim.calibrate.answers import RATE, TIME, figures_of
+from trnsim.calibrate.asking import Ask, answer_of
+from trnsim.calibrate.fit import PRIOR_ERROR, PRIOR_SIGMAS, Effect, effects_of
+from trnsim.calibrate.row import Estimated
+from trnsim.calibrate.shrinkage import Array, shrink
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.estimate.estimate import QUANTILES
+from trnsim.facts import assumed
+from trnsim.place.machine import Machine, machine
+from trnsim.price import Quote, quote
+from trnsim.workload.operators import Phase
+
+HOURS: Final = assumed(1.0, "an hour: start, warm-up, and runs enough for a median")
+_KINDS: Final = ("on_demand", "capacity_block")
+"""Kinds of purchase by which an hour is priced: the first one that is public."""
+_ON: Final = "--on"
+_OF_MODELS: Final = (("plan", "serve"), ("plan", "train"), ("plan", "infer"))
+"""Commands whose first argument is a model with layers."""
+_MOST_SHOWN: Final = 6
+_Z: Final = QUANTILES["p90"]
+_OTHER_SIGMA: Final = assumed(
+    0.10, "a model of another size or on another instance differs so within its family; no source"
+)
+"""One sigma that a candidate adds which is not the question itself."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of an hour.
+
+    Attributes:
+        question: the command whose time is measured.
+        instance: the instance type.
+        instances: how many of them.
+        hours: hours.
+        usd: cost; None without a public price.
+        price: the price in words; None without one.
+        width: (P90 - P10) / P50 of the answer afterwards.
+    """
+
+    question: str
+    instance: str
+    instances: int
+    hours: float
+    usd: float | None
+    price: str | None
+    width: float
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Experiments for a question, the best first.
+
+    Attributes:
+        question: the question.
+        chip: its chip.
+        family: its family.
+        width: (P90 - P10) / P50 of its answer now.
+        experiments: those that narrow it, the best first.
+    """
+
+    question: str
+    chip: str
+    family: str
+    width: float
+    experiments: tuple[Experiment, ...]
+
+
+def suggest(question: str, ask: Ask) -> Suggestion:
+    """The experiments that narrow the answer to a question most.
+
+    Raises:
+        BadInput: the question has no single answer whose time can be measured.
+    """
+    words = shlex.split(question.removeprefix("trnsim "))
+    text = shlex.join(words)
+    try:
+        schema, values = ask(text)
+        asked = figures_of(schema, values)[TIME]
+    except EmulatorError as error:
+        raise BadInput(f"--suggest {question!r}: {error.reason}", fix=error.fix) from error
+    sigma = math.log(asked.p90_s / asked.p10_s) / (2 * _Z)
+    experiments = list(_experiments(words, asked, sigma, ask))
+    experiments.sort(key=lambda each: (round(each.width, 2), each.usd is None, each.usd or 0.0))
+    width = (asked.p90_s - asked.p10_s) / asked.time_s
+    narrower = [each for each in experiments if each.width < width] or experiments
+    return Suggestion(text, asked.chip, asked.family, width, tuple(narrower[:_MOST_SHOWN]))
+
+
+def _experiments(
+    words: Sequence[str], asked: Estimated, sigma: float, ask: Ask
+) -> Iterator[Experiment]:
+    """The candidates that can be asked, with the width that each leaves."""
+    own = shlex.join(words)
+    for candidate, where in _candidates(words, asked):
+        try:
+            figures = answer_of(candidate, ask)
+        except BadInput:  # such as a model that the smaller instance does not hold
+            continue
+        told = [figure for name, figure in figures.items() if name != RATE]
+        after = _sigma_after(asked, sigma, told, is_same=candidate == own)
+        price = _price(where.instance.name)
+        usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour
+        yield Experiment(
+            candidate,
+            where.instance.name,
+            where.count,
+            float(HOURS),
+            None if usd is None else float(HOURS) * where.count * usd,
+            None if price is None else str(price),
+            2 * math.sinh(_Z * after),
+        )
+
+
+def _candidates(words: Sequence[str], asked: Estimated) -> Iterator[tuple[str, Machine]]:
+    """The question itself, the same on other instances of the chip, a layer, a collective."""
+    where = _machine(words, asked)
+    yield shlex.join(words), where
+    others = [
+        instance
+        for instance in catalogue().instances.values()
+        if instance.accelerator == where.instance.accelerator and instance != where.instance
+    ]
+    for instance in others:
+        yield shlex.join(_on(words, instance)), machine(instance.name)
+    smallest = machine(min([*others, where.instance], key=lambda one: one.count).name)
+    families = {part.family for part in asked.parts}
+    if tuple(words[:2]) in _OF_MODELS:
+        layer = ["plan", "layer", *words[2:3], _ON, smallest.instance.name, "--phase"]
+        for phase in (Phase.DECODE, Phase.PREFILL, Phase.ENCODE):
+            if phase in families:
+                yield shlex.join([*layer, phase]), smallest
+    if smallest.ranks > 1 and any("exchanges" in family for family in families):
+        yield f"plan collective all_reduce --on {where.instance.name} --bytes 1MiB", where
+
+
+def _machine(words: Sequence[str], asked: Estimated) -> Machine:
+    """The instances of a question."""
+    if _ON in words and words.index(_ON) + 1 < len(words):
+        name = words[words.index(_ON) + 1].partition(":")[0]
+    else:
+        name = asked.chip
+    count = 1
+    if "--instances" in words and words[words.index("--instances") + 1].isdecimal():
+        count = int(words[words.index("--instances") + 1])
+    return machine(name, count)
+
+
+def _on(words: Sequence[str], instance: Instance) -> list[str]:
+    """The question on one instance of another type."""
+    changed = list(words)
+    if _ON in changed:
+        changed[changed.index(_ON) + 1] = instance.name
+    else:
+        changed += [_ON, instance.name]
+    if "--instances" in changed:
+        changed[changed.index("--instances") + 1] = "1"
+    return changed
+
+
+def _price(instance: str) -> Quote | None:
+    quotes = (quote(instance, kind) for kind in _KINDS)
+    return next((each for each in quotes if each.usd_per_hour is not None), None)
+
+
+def _sigma_after(
+    asked: Estimated, sigma: float, told: Sequence[Estimated], *, is_same: bool
+) -> float:
+    """One sigma of the answer once these figures have been measured."""
+    effects: dict[Effect, int] = {}
+    for figure in (asked, *told):
+        for part in figure.parts:
+            for effect in effects_of(figure.chip, part.family, part.cause):
+                effects.setdefault(effect, len(effects))
+    gradient = _gradient(asked, effects)
+    priors = np.array([float(PRIOR_SIGMAS[effect[0]]) ** 2 for effect in effects])
+    priors = priors * sigma**2 / float(gradient**2 @ priors)
+    design = np.array([_gradient(figure, effects) for figure in told])
+    own = float(PRIOR_ERROR)
+    error = own if is_same else math.hypot(own, float(_OTHER_SIGMA))
+    errors = np.full(len(told), error**2)
+    covariance = shrink(design, np.zeros(len(told)), errors, priors).covariance
+    return min(math.sqrt(float(gradient @ covariance @ gradient) + own**2), sigma)
+
+
+def _gradient(figure: Estimated, effects: Mapping[Effect, int]) -> Array:
+    """The gradient of the logarithm of a figure by the effects."""
+    gradient = np.zeros(len(effects))
+    for part in figure.parts:
+        for effect in effects_of(figure.chip, part.family, part.cause):
+            gradient[effects[effect]] += part.time_s / figure.time_s
+    return gradient

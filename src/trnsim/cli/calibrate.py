@@ -1,0 +1,205 @@
+"""``trnsim calibrate``: what a user measured, as factors on the estimates of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from trnsim.calibrate.asking import rows_of
+from trnsim.calibrate.calibration import Calibration, Group, LogFile, calibrate
+from trnsim.calibrate.logs import measurements
+from trnsim.calibrate.suggestion import Suggestion, suggest
+from trnsim.cli.options import parser
+from trnsim.cli.progress import progress
+from trnsim.cli.questions import ask
+from trnsim.cli.report_files import answering
+from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns, records
+from trnsim.document.values import plain
+from trnsim.errors import BadInput
+from trnsim.formatting import amount
+from trnsim.price import today
+from trnsim.site import ENVIRONMENT, NAME
+
+_GROUP_COLUMNS: Final = columns(
+    "chip | family | rows | ratio | error | after | inside | after | width | after",
+    numbers_from=2,
+)
+_SUGGESTION_COLUMNS: Final = columns(
+    "measure | on | hours | USD | width now | after", numbers_from=2
+)
+_MOST_SHOWN: Final = 8
+
+app = parser()
+
+
+@app.command("calibrate")
+@answering
+def calibrate_command(
+    logs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Logs: tables of questions and seconds, vLLM, guidellm, torchtitan, NeMo, Hugging "
+            "Face, nccom-test, neuron-profile, neuron-monitor, bills.",
+            metavar="LOG...",
+            show_default=False,
+        ),
+    ] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--question",
+            help="The command whose time a log has, in quotes; one for all logs, or one for each.",
+            metavar="COMMAND",
+        ),
+    ] = None,
+    suggest_for: Annotated[
+        str | None,
+        typer.Option(
+            "--suggest",
+            help="Instead of logs, a command in quotes: what to measure for it, and what that "
+            "costs.",
+            metavar="COMMAND",
+        ),
+    ] = None,
+) -> Document:
+    """Teach every estimate what you measured, from the logs of your runs.
+
+    Measured times stand beside estimates of the same questions; the answer has the factors between
+    them. Written as site.json, it corrects every command in that folder, or wherever TRNSIM_SITE
+    names it; delete it to undo it.
+
+    Example: trnsim calibrate examples/measured-times.csv --output site.json
+    """
+    if suggest_for is not None:
+        if logs:
+            raise BadInput("both LOG and --suggest given; legal: one of them", fix="leave one out")
+        return _suggestion_document(suggest(suggest_for, ask))
+    if not logs:
+        raise BadInput(
+            "no log; legal: one or more files, or --suggest",
+            fix="for example trnsim calibrate examples/measured-times.csv",
+        )
+    return _document(_calibration(logs, question or []))
+
+
+def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
+    """The calibration by these logs.
+
+    Raises:
+        BadInput: a log or a question is not legal.
+    """
+    if len(questions) not in (0, 1, len(logs)):
+        raise BadInput(
+            f"{len(questions)} --question for {len(logs)} logs; legal: one for all, or one for each"
+        )
+    each = questions if len(questions) == len(logs) else list(questions) * len(logs)
+    read = [measurements(path, each[at] if each else None) for at, path in enumerate(logs)]
+    several = [one for log in read for one in log.measurements]
+    with progress() as tell:
+        rows, unasked = rows_of(several, ask, tell)
+        files = [LogFile(str(log.file), log.format, len(log.measurements)) for log in read]
+        return calibrate(rows, files, today(), unasked)
+
+
+def _document(calibration: Calibration) -> Document:
+    values = calibration.values()
+    count = len(calibration.rows)
+    blocks: list[Block] = [
+        Note(
+            f"yours, {calibration.written}, {count:,} row{'s' * (count != 1)} of "
+            f"{', '.join(log.file for log in calibration.logs)}"
+        ),
+        Table(_GROUP_COLUMNS, [_row(group) for group in calibration.groups], indent=2),
+        Note(
+            "ratio: of measured over estimated time; error: median; inside: rows between P10 and "
+            "P90; width: P90 - P10 over P50; error and inside after are of rows left out of the "
+            "fit in turn",
+            indent=2,
+        ),
+    ]
+    sections = [Section("", blocks)]
+    if calibration.left_out:
+        shown = [
+            f"{each.row.measurement.line}: {each.reason}: {each.row.measurement.question}"
+            for each in calibration.left_out[:_MOST_SHOWN]
+        ]
+        more = len(calibration.left_out) - len(shown)
+        sections.append(
+            Section(
+                f"{len(calibration.left_out)} rows left out" + (f", {more} not shown" * bool(more)),
+                [Items(shown, indent=2)],
+            )
+        )
+    if calibration.unasked:
+        told = f"{calibration.unasked:,} rows of further questions were not used"
+        sections.append(Section("", [Note(told)]))
+    sections.append(
+        Section(
+            "",
+            [
+                Note(
+                    f"written with --output {NAME}, it is found in the working directory or by "
+                    f"{ENVIRONMENT}; delete the file to undo it",
+                    place="text",
+                )
+            ],
+        )
+    )
+    rows = [plain(group) for group in calibration.groups]
+    return Document(
+        "Your measurements",
+        values,
+        sections,
+        rows=records(rows, tuple(rows[0])),
+        schema="calibrate/1",
+    )
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    return (
+        group.chip,
+        group.family,
+        f"{group.rows:,}",
+        f"{group.ratio:.3f}",
+        f"{group.old_error:.1%}",
+        "-" if group.new_error is None else f"{group.new_error:.1%}",
+        f"{group.old_inside:.0%}",
+        "-" if group.new_inside is None else f"{group.new_inside:.0%}",
+        f"{group.old_width:.0%}",
+        f"{group.new_width:.0%}",
+    )
+
+
+def _suggestion_document(suggestion: Suggestion) -> Document:
+    rows = [
+        (
+            each.question,
+            each.instance,
+            f"{each.hours:g}",
+            "-" if each.usd is None else amount(each.usd),
+            f"{suggestion.width:.0%}",
+            f"{each.width:.0%}",
+        )
+        for each in suggestion.experiments
+    ]
+    best = suggestion.experiments[0]
+    blocks: list[Block] = [
+        Note(f"{suggestion.question}: P10 to P90 is {suggestion.width:.0%} of its P50"),
+        Table(_SUGGESTION_COLUMNS, rows, indent=2),
+        Note(
+            f"best: {best.question}, an hour on {best.instance}"
+            + ("" if best.price is None else f" ({best.price})")
+            + f"; then trnsim calibrate LOG --question {best.question!r}"
+        ),
+    ]
+    table = [plain(each) for each in suggestion.experiments]
+    return Document(
+        "What to measure",
+        suggestion,
+        [Section("", blocks)],
+        rows=records(table, tuple(table[0])),
+        schema="calibrate-suggest/1",
+    )

@@ -1,0 +1,51 @@
+"""Commands of trnsim as questions: their answers as values, within this process."""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+
+from trnsim.cli.parsing import USAGE_ERROR
+from trnsim.cli.report_files import collected
+from trnsim.document.values import plain
+from trnsim.errors import BadInput
+
+COMMANDS: Final = ("plan", "compile", "run")
+"""Commands whose answers have times."""
+
+
+def ask(question: str) -> tuple[str, Any]:
+    """The schema and the values of the answer to a command, given without "trnsim".
+
+    Raises:
+        BadInput: it is no such command, or cannot be parsed.
+        EmulatorError: its own errors.
+    """
+    try:
+        words = shlex.split(question)
+    except ValueError as error:
+        raise BadInput(f"it cannot be parsed: {error}") from None
+    if not words or words[0] not in COMMANDS:
+        legal = ", ".join(f"{name} ..." for name in COMMANDS)
+        raise BadInput(
+            f"it begins with {words[0] if words else ''!r}; legal: {legal}",
+            fix="for example plan infer examples/bert-large.json --on inf2.xlarge",
+        )
+    with collected() as answers:
+        try:
+            _command(words[0]).main(words[1:], prog_name=words[0], standalone_mode=False)
+        except USAGE_ERROR as error:
+            raise BadInput(error.format_message().rstrip(".")) from None
+    if len(answers) != 1:
+        raise BadInput("it has no answer of values", fix="leave out what prints something else")
+    document = answers[0]
+    return document.schema, plain(document.values)
+
+
+@cache
+def _command(name: str) -> Any:
+    return typer.main.get_command(import_module(f"trnsim.cli.{name}").app)

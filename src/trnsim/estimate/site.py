@@ -1,0 +1,123 @@
+"""Times of layers and programs as a user's own measurements correct them.
+
+    corrected = sum over causes of (factor of the cause x seconds)
+
+Factors are those of the site (`trnsim.site`) for the chip and the family: the phase of a pass,
+"pairs", "networks" or "diffusion", "programs", and for exchanges between ranks "exchanges". Those
+of GPUs are families of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trnsim.arch.catalogue import Accelerator
+from trnsim.estimate.estimate import Estimate
+from trnsim.estimate.times import LayerTime, LayerTimes
+from trnsim.site import Correction, Site, current
+from trnsim.site.current import note_asked, note_used
+from trnsim.workload.operators import Pass
+from trnsim.workload.summary import PartSummary
+
+EXCHANGES_FAMILY: Final = "exchanges"
+PROGRAMS_FAMILY: Final = "programs"
+KERNELS_FAMILY: Final = "kernels"
+ALONE_START: Final = "start of a collective alone"
+"""Cause of a collective that is timed alone, unless its bytes take longer than its start."""
+_GPU: Final = "GPU "
+
+
+def family_of(chip: Accelerator, name: str) -> str:
+    """The family of times on a chip, by its name on AWS's chips."""
+    return name if chip.is_neuron else f"{_GPU}{name}"
+
+
+@dataclass(frozen=True)
+class SiteTimes:
+    """Times of layers with the factors of a site.
+
+    Attributes:
+        modelled: times without them.
+        chip: the chip.
+        kind: the family; "" for that of the phase of each pass.
+        site: the corrections; None for none.
+    """
+
+    modelled: LayerTimes
+    chip: Accelerator
+    kind: str = ""
+    site: Site | None = None
+
+    def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+        """The forward time of one layer of a summary."""
+        return self._corrected(self.modelled.forward(summary, model_pass), model_pass)
+
+    def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
+        """The time of both gradients of one layer of a summary."""
+        return self._corrected(self.modelled.backward(summary, model_pass), model_pass)
+
+    def _corrected(self, layer_time: LayerTime, model_pass: Pass) -> LayerTime:
+        family = family_of(self.chip, self.kind or str(model_pass.phase))
+        note_asked(self.chip.name, family)
+        if self.site is None:
+            return layer_time
+        correction = self.site.correction(self.chip.name, family)
+        parts = _scaled(layer_time.parts_s, correction)
+        return replace(
+            layer_time,
+            time_s=sum(parts.values()),
+            parts_s=parts,
+            spread=_spread(correction, layer_time.spread),
+            source=f"{layer_time.source}; {_words(self.site, correction)}",
+        )
+
+
+def site_times(modelled: LayerTimes, chip: Accelerator, kind: str = "") -> LayerTimes:
+    """Times of layers with the factors of the current site, if there is one."""
+    return SiteTimes(modelled, chip, kind, current())
+
+
+def exchange_factor(chip: Accelerator) -> float:
+    """The factor on seconds of exchanges within a pass."""
+    site = current()
+    if site is None:
+        return 1.0
+    correction = site.correction(chip.name, family_of(chip, EXCHANGES_FAMILY))
+    _words(site, correction)
+    return correction.factor("")
+
+
+def collective_cause(values: Mapping[str, Any]) -> str:
+    """The cause of the time of a collective alone, given the values of its answer."""
+    return ALONE_START if values["latency_s"] > values["bytes_s"] else ""
+
+
+def site_program(estimate: Estimate, chip: str) -> Estimate:
+    """The estimate of a program with the factors of the current site, if there is one."""
+    note_asked(chip, PROGRAMS_FAMILY)
+    site = current()
+    if site is None:
+        return estimate
+    correction = site.correction(chip, PROGRAMS_FAMILY)
+    parts, words = _scaled(estimate.parts_s, correction), _words(site, correction)
+    sigma = _spread(correction, estimate.sigma)
+    sources = {name: f"{source}; {words}" for name, source in estimate.sources.items()}
+    errors = {words: sigma * sum(parts.values())}
+    return replace(estimate, parts_s=parts, errors_s=errors, sources=sources)
+
+
+def _scaled(parts_s: Mapping[str, float], correction: Correction) -> dict[str, float]:
+    return {name: correction.factor(name) * time_s for name, time_s in parts_s.items()}
+
+
+def _spread(correction: Correction, own: float) -> float:
+    """One sigma: that of measured rows; without any, at least that of the estimate itself."""
+    return correction.sigma if correction.rows else max(correction.sigma, own)
+
+
+def _words(site: Site, correction: Correction) -> str:
+    words = site.words(correction)
+    note_used(words)
+    return words

@@ -1,0 +1,157 @@
+"""The file of a site: factors on estimated times by chip and family, with their provenance.
+
+It is the JSON of an answer of `trnsim calibrate`, of which this room reads the corrections. Each of
+them has a digest of its own fields, and so has the head: a file that was changed by hand is refused
+with the line of the change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.document.values import SCHEMA, compact_json
+from trnsim.reader import Foreign, SourcePlace, declared, load, record
+from trnsim.version import VERSION
+
+SITE_SCHEMA: Final = "calibrate/1"
+OTHER: Final = "other"
+"""The chip or family of a correction for all that were not measured."""
+_CORRECTIONS: Final = "corrections"
+_CHECK: Final = "check"
+_DIGITS: Final = 12
+_MOST_FACTOR: Final = 1e4
+_FIX: Final = "write it again with trnsim calibrate, or delete it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction(Foreign):
+    """The correction of one family of times on one chip.
+
+    Attributes:
+        chip: the chip, or `OTHER`.
+        family: the family of times, or `OTHER`.
+        parts: factors on seconds by cause; "" for all causes without one.
+        sigma: one sigma of the logarithm of (measured / corrected).
+        rows: measured rows of this chip and family; 0 where the factors are those of others.
+        check: digest of the fields above.
+    """
+
+    chip: str = declared(help="the chip")
+    family: str = declared(help="the family of times")
+    parts: dict[str, float] = declared(help="factors on seconds by cause")
+    sigma: float = declared(help="one sigma of the logarithm", least=0, most=10)
+    rows: int = declared(help="measured rows", least=0)
+    check: str = declared(help="digest of the fields above")
+
+    def factor(self, part: str) -> float:
+        """The factor on the seconds of a cause."""
+        return self.parts.get(part, self.parts[""])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SiteFields(Foreign):
+    """The fields of the file that estimates use; others are the answer's own."""
+
+    version: str = declared(help="the version of trnsim whose estimates were compared")
+    written: date = declared(help="the day of the calibration")
+    rows: int = declared(help="measured rows", least=1)
+    corrections: tuple[Correction, ...] = declared(help="factors by chip and family", least=1)
+    check: str = declared(help="digest of all fields but the corrections")
+
+
+@dataclass(frozen=True)
+class Site:
+    """The corrections of a site.
+
+    Attributes:
+        file: their file.
+        written: the day of the calibration.
+        rows: all measured rows.
+        corrections: by chip and family.
+    """
+
+    file: str
+    written: date
+    rows: int
+    corrections: Mapping[tuple[str, str], Correction]
+
+    def correction(self, chip: str, family: str) -> Correction:
+        """The correction of a family on a chip: its own, or that of all others."""
+        chips = {known for known, _ in self.corrections}
+        families = {known for _, known in self.corrections}
+        key = (chip if chip in chips else OTHER, family if family in families else OTHER)
+        return self.corrections[key]
+
+    def words(self, correction: Correction) -> str:
+        """The provenance of a correction: ``yours, 2026-11-20, 14 rows``."""
+        if correction.rows:
+            return f"yours, {self.written}, {_rows(correction.rows)}"
+        return f"yours, {self.written}, {_rows(self.rows)} of other chips or families"
+
+
+def sealed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values with the digest of them."""
+    return {**fields, _CHECK: digest(fields)}
+
+
+def digest(fields: Mapping[str, Any]) -> str:
+    """The digest of plain values, without schema, digest and corrections, which have their own."""
+    apart = (SCHEMA, _CHECK, _CORRECTIONS)
+    stated = {name: value for name, value in fields.items() if name not in apart}
+    return hashlib.sha256(compact_json(stated).encode()).hexdigest()[:_DIGITS]
+
+
+def read(path: Path) -> Site:
+    """The site in the file at `path`.
+
+    Raises:
+        BadInput: it cannot be read, is of another version, or was changed by hand: with the line.
+    """
+    root = load(path, _FIX).root
+    schema = root.inner(SCHEMA)
+    if schema.value != SITE_SCHEMA:
+        raise schema.refused(f"legal: {SITE_SCHEMA}, which this version reads")
+    fields = record(_SiteFields, root)
+    if fields.version != VERSION:
+        raise fields.refused(
+            "version", f"legal: {VERSION}; another version may estimate other times"
+        )
+    places = [root.inner(_CORRECTIONS).inner(at) for at in range(len(fields.corrections))]
+    for place, correction in zip(places, fields.corrections, strict=True):
+        _check_digest(place)
+        _check_factors(place, correction)
+    _check_digest(root)
+    corrections = {(each.chip, each.family): each for each in fields.corrections}
+    if (OTHER, OTHER) not in corrections:
+        raise root.inner(_CORRECTIONS).told(f": none of {OTHER} chips and families")
+    return Site(str(path), fields.written, fields.rows, corrections)
+
+
+def _check_digest(place: SourcePlace) -> None:
+    """Refuse fields that their digest does not fit.
+
+    Raises:
+        BadInput: with the line.
+    """
+    if place.value[_CHECK] != digest(place.value):
+        name = place.name if place.keys else f"a field outside {_CORRECTIONS}"
+        raise place.document.refused(
+            place.line.line, f"{name} was changed since trnsim calibrate wrote it"
+        )
+
+
+def _check_factors(place: SourcePlace, correction: Correction) -> None:
+    for name, factor in correction.parts.items():
+        if not 1 / _MOST_FACTOR < factor < _MOST_FACTOR:
+            raise place.inner("parts").inner(name).refused("legal: a factor above 0")
+    if "" not in correction.parts:
+        raise place.inner("parts").refused('no factor ""')
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"

@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput
+from trnsim.site import take_used
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT / "examples" / "measured-times.csv"
+LAYER = "plan layer examples/llama-3.1-8b.json --on trn1 --tensor-parallel-size 8"
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch):
+    take_used()
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("TRNSIM_SITE", raising=False)
+
+
+def printed(*words):
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*words):
+    with pytest.raises(BadInput) as caught:
+        CliRunner().invoke(app, [*words], catch_exceptions=False)
+    return str(caught.value)
+
+
+def test_a_site_is_written_used_told_and_undone(tmp_path, monkeypatch):
+    site = tmp_path / "site.json"
+    before = json.loads(printed(*LAYER.split(), "--json"))["answer"]
+    told = printed("calibrate", str(MEASURED), "--out", str(site))
+    assert "yours, 20" in told
+    assert f"wrote {site}" in told
+    monkeypatch.setenv("TRNSIM_SITE", str(site))
+    after = json.loads(printed(*LAYER.split(), "--json"))["answer"]
+    assert after["time_s"] > 1.3 * before["time_s"]
+    assert "; yours, 20" in after["source"]
+    text = printed(*LAYER.split())
+    assert "9 rows" in text
+    assert "(trnsim calibrate)" in text
+    monkeypatch.delenv("TRNSIM_SITE")
+    assert json.loads(printed(*LAYER.split(), "--json"))["answer"] == before
+
+
+def test_the_json_is_the_file_and_the_csv_has_a_row_a_group(tmp_path):
+    told = json.loads(printed("calibrate", str(MEASURED), "--json"))
+    printed("calibrate", str(MEASURED), "--output", str(tmp_path / "site.json"))
+    assert json.loads((tmp_path / "site.json").read_text()) == told
+    printed("calibrate", str(MEASURED), "--output", str(tmp_path / "a.csv"))
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        ["inferentia2", "encode", "6"],
+        ["trainium1", "decode", "9"],
+    ]
+    printed("calibrate", str(MEASURED), "--report", str(tmp_path / "page"))
+    assert "trainium1" in (tmp_path / "page" / "page.html").read_text()
+
+
+def test_rows_left_out_are_named_with_their_lines(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text(MEASURED.read_text() + f"{LAYER} --batch 2,0.0045\n{LAYER},0.00001\n")
+    told = printed("calibrate", str(log))
+    assert "2 rows left out" in told
+    flat = " ".join(told.split())
+    assert f"{log}:18: 10 us is faster than" in flat
+    assert f"{log}:17: " in flat
+
+
+def test_a_log_needs_its_question(tmp_path):
+    log = tmp_path / "a.csv"
+    rows = [f"{at},2.0,{1.0 + at % 3 / 100}" for at in range(30)]
+    log.write_text("\n".join(["step,loss,step_s", *rows]))
+    assert "add --question" in refused("calibrate", str(log))
+    assert "2 --question for 1 logs" in refused(
+        "calibrate", str(log), "--question", LAYER, "--question", LAYER
+    )
+
+
+def test_without_a_log_or_with_both_it_is_refused():
+    assert "no log; legal: one or more files, or --suggest" in refused("calibrate")
+    assert "both LOG and --suggest" in refused("calibrate", str(MEASURED), "--suggest", LAYER)
+
+
+def test_a_suggestion_names_experiment_instance_and_cost():
+    flat = " ".join(printed("calibrate", "--suggest", LAYER).split())
+    assert f"best: {LAYER}, an hour on trn1.32xlarge (21.50 USD/h on_demand" in flat
+    assert "trn1.2xlarge" in flat
+
+
+def test_a_broken_site_is_told_by_every_estimate(tmp_path, monkeypatch):
+    site = tmp_path / "site.json"
+    printed("calibrate", str(MEASURED), "--output", str(site))
+    text = site.read_text()
+    site.write_text(text.replace('"sigma": 0.', '"sigma": 1.', 1))
+    monkeypatch.setenv("TRNSIM_SITE", str(site))
+    assert "corrections[0] was changed since trnsim calibrate wrote it" in refused(*LAYER.split())
