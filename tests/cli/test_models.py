@@ -30,6 +30,13 @@ def test_json_has_sizes_and_the_published_number():
     assert rows["vit-base"]["tokens"] is None
 
 
+@pytest.mark.parametrize(("name", "published"), [("gpt-oss-20b", 3.61e9), ("gpt-oss-120b", 5.13e9)])
+def test_active_parameters_of_gpt_oss_are_its_cards_and_the_input_embedding(name, published):
+    rows = {row["name"]: row for row in json.loads(run("models", "--json"))}
+    embedding = 201_088 * 2880  # vocab_size and hidden_size of both config.json
+    assert rows[name]["active_parameters"] - embedding == pytest.approx(published, abs=5e6)
+
+
 @pytest.fixture(autouse=True)
 def _no_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))

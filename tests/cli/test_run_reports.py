@@ -1,5 +1,7 @@
 """Reports of a run: what cannot be written is an error, and the rest is there."""
 
+from dataclasses import replace
+
 import pytest
 
 import trnsim
@@ -36,6 +38,13 @@ def test_kernels_of_a_program_have_numbers(attention, tmp_path, monkeypatch):
     gathered.add_kernels([[attention, attention]])
     names = [part.files["report"].name for part in gathered.parts]
     assert names == ["attention-0.html", "attention-1.html"]
+
+
+@pytest.mark.parametrize("name", ["page", "Figures", "table", "step"])
+def test_a_kernels_files_leave_the_answers_alone(name, attention, tmp_path):
+    gathered = reports(tmp_path)
+    gathered.add_kernels([[replace(attention, title=name)]])
+    assert gathered.parts[0].files["report"].name == f"{name}-0.html"
 
 
 def test_a_report_that_cannot_be_written_is_an_error_beside_the_answer(attention, tmp_path):

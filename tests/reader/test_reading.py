@@ -48,7 +48,12 @@ class Plain:
 
 @dataclass(frozen=True, kw_only=True)
 class Lenient(Foreign):
-    size: float = declared(help="its size")
+    size: float = declared(help="its size", unit="s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spreadsheet(Lenient):
+    has_text_numbers = True
 
 
 def test_a_file_is_a_record_of_its_kind(written):
@@ -135,6 +140,19 @@ def test_a_dataclass_without_declarations_is_read_by_its_annotations():
     assert record(Plain, place.root) == Plain(1.0, "", (Inner(size=1.0),))
     with pytest.raises(BadInput, match=r"^here: others\[0\]\.size is missing"):
         record(Plain, FileContent.of({"number": 1, "text": "", "others": [{}]}, "here").root)
+
+
+@pytest.mark.parametrize("stated", ["20 s", "20"])
+def test_a_programs_number_is_no_text(stated):
+    place = FileContent.of({"size": stated}, "here").root
+    refused = rf"^here: size is '{stated}'; legal: a number \[s\]"
+    with pytest.raises(BadInput, match=refused):
+        record(Lenient, place)
+    if stated == "20":  # as CSV writes it
+        assert record(Spreadsheet, place).size == 20
+    else:
+        with pytest.raises(BadInput, match=refused):
+            record(Spreadsheet, place)
 
 
 def test_files_of_other_programs_may_have_more_fields():

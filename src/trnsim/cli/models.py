@@ -20,6 +20,7 @@ _COLUMNS: Final = columns(
 _BILLION: Final = 1e9
 _NOTES: Final = (
     "parameters, active: billions; active: of a token, where a mixture of experts takes fewer.",
+    "Active parameters count the whole input embedding, which gpt-oss's card leaves out.",
     "A name stands for weights of the same shape too, such as llama-3.1-8b-instruct.",
     "An id, such as meta-llama/Llama-3.1-8B, is looked for in Hugging Face's cache first.",
 )

@@ -29,6 +29,9 @@ from trnsim.worlds import World
 
 FOLDER: Final = Path("trnsim-report")
 """The folder of reports without --report."""
+_ANSWER_FILES: Final = (report_files.PAGE, report_files.FIGURES, report_files.TABLE, "step.html")
+_TAKEN_NAMES: Final = frozenset(Path(name).stem for name in _ANSWER_FILES)
+"""Names of files in a report's folder that are of no kernel: the answer's, and a step's."""
 
 
 @dataclass
@@ -80,11 +83,15 @@ class Reports:
         self.parts.append(step_part(report, paths, is_verbose=self.is_verbose))
 
     def add_kernels(self, runs: Sequence[Sequence[Run]]) -> None:
-        """Add kernels; their runs are by chip, and those of one kernel share a report."""
+        """Add kernels; their runs are by chip, and those of one kernel share a report.
+
+        Files of several kernels have a number behind the name, and so has one whose name is taken.
+        """
         kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
         for number, group in enumerate(kernels):
             name = file_name(group[0].title)
-            self._add_kernel(group, name if len(kernels) == 1 else f"{name}-{number}")
+            is_alone = len(kernels) == 1 and name.casefold() not in _TAKEN_NAMES
+            self._add_kernel(group, name if is_alone else f"{name}-{number}")
 
     def _add_kernel(self, runs: list[Run], name: str) -> None:
         self.tell(f"{name}: report")

@@ -14,7 +14,7 @@ from datetime import date
 from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
 
 from trnsim import quantities
 from trnsim.errors import BadInput, SourceLine
@@ -38,6 +38,8 @@ _TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _NEAR: Final = 3
 _DIGITS: Final = 20
 _NOT_FINITE: Final = ("nan", "inf", "infinity")
+_UNIT: Final = re.compile(r"[a-zµμ%]$", re.IGNORECASE)
+"""The end of a number with a unit, which programs do not write."""
 _T = TypeVar("_T")
 
 
@@ -86,7 +88,14 @@ class FileRecord:
 
 
 class Foreign(FileRecord):
-    """A mapping that another program wrote: fields that are not declared are left alone."""
+    """A mapping that another program wrote: fields that are not declared are left alone.
+
+    Attributes:
+        has_text_numbers: True if the program writes numbers as text, as in CSV. Elsewhere a number
+            field must be a number: a text such as "20 s" was edited by hand.
+    """
+
+    has_text_numbers: ClassVar[bool] = False
 
 
 def read(kind: type[_T], path: Path | str, fix: str = "") -> _T:
@@ -153,7 +162,10 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
         if len(stated) > 1:
             raise holder.inner(stated[1]).refused(f"another name of {stated[0]}, given too")
         if stated:
-            values[name] = _value(declaration.hint, declaration.rule, holder.inner(stated[0]))
+            inner_place = holder.inner(stated[0])
+            if issubclass(kind, Foreign):
+                _check_programs_number(kind, declaration, inner_place)
+            values[name] = _value(declaration.hint, declaration.rule, inner_place)
         elif type(None) in get_args(declaration.hint) and name in inner:
             values[name] = None
         elif not declaration.is_optional:
@@ -163,6 +175,15 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
     if isinstance(instance, FileRecord):
         object.__setattr__(instance, "_place", place)
     return instance
+
+
+def _check_programs_number(kind: type[Foreign], declaration: Declared, place: SourcePlace) -> None:
+    """Refuse a text in a number field; if the program writes numbers as text, one with a unit."""
+    is_number = not {int, float}.isdisjoint(members(declaration.hint))
+    if not is_number or declaration.rule.parse is not None or not isinstance(place.value, str):
+        return
+    if not kind.has_text_numbers or _UNIT.search(place.value.strip()):
+        raise _illegal(declaration.rule, declaration.hint, place)
 
 
 def _check_names(kind: type[Any], place: SourcePlace) -> None:

@@ -11,28 +11,35 @@ from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
 _MOST_CACHED_MODELS: Final = 256
-"""Most models, each with its split, whose layers are kept."""
+"""Most models, each with its split, whose parts are kept."""
 
 
 @lru_cache(_MOST_CACHED_MODELS)
-def _layers(model: Architecture, split: Split) -> tuple[PartSummary, ...]:
-    """Summaries of all towers on one rank; lengths do not matter for parameters."""
+def _parts(model: Architecture, split: Split) -> tuple[PartSummary, ...]:
+    """Summaries of the parts of all towers (layers, embeddings, heads) on one rank.
+
+    Lengths do not matter for parameters.
+    """
     return summaries(model, Pass(Phase.TRAIN, 1, 1), split)
 
 
 def parameters(model: Architecture) -> int:
     """Number of parameters of the model; weights that layers share count once."""
-    return round(sum(part.times * part.parameters for part in _layers(model, WHOLE)))
+    return round(sum(part.times * part.parameters for part in _parts(model, WHOLE)))
 
 
 def active_parameters(model: Architecture) -> int:
-    """Parameters that one token uses; weights that layers share count once for each layer."""
-    return round(sum(part.times * part.active_parameters for part in _layers(model, WHOLE)))
+    """Parameters that one token uses; weights that layers share count once for each layer.
+
+    The input embedding counts whole, although a token reads one row of it. Cards differ: that of
+    gpt-oss (arXiv:2508.10925, table 1) counts the output embedding alone.
+    """
+    return round(sum(part.times * part.active_parameters for part in _parts(model, WHOLE)))
 
 
 def weights_bytes(model: Architecture, split: Split = WHOLE) -> float:
     """Bytes of the parameters that one rank holds."""
-    return sum(part.times * part.resident_bytes for part in _layers(model, split))
+    return sum(part.times * part.resident_bytes for part in _parts(model, split))
 
 
 def cache_bytes(model: Architecture, tokens: int, split: Split = WHOLE, source: int = 0) -> float:

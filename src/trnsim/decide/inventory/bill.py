@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
@@ -54,6 +54,8 @@ def _day(text: str) -> date:
 @dataclass(frozen=True, kw_only=True)
 class CostLine(Foreign):
     """Use of an instance, in a line of a report."""
+
+    has_text_numbers: ClassVar[bool] = True
 
     line_item_line_item_type: str = declared(
         help="type of the line", legal=_COST_COLUMNS_BY_LINE_TYPE
