@@ -38,6 +38,8 @@ _READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BI
 """Without the second flag, to open a pipe waits for who writes to it."""
 _ROOM: Final = "make room on that disk, or name a file on another"
 _FOLDER: Final = "name another folder"
+_READABLE: Final = "name a file that exists, by its path from here"
+_NO_FOLDER: Final = "name a file in it"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
 
 
@@ -72,12 +74,14 @@ def _opened(path: Path | str, fix: str) -> IO[bytes]:
     try:
         handle = os.open(path, _READING)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        fix = fix or _READABLE
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(handle, "rb")
     os.close(handle)
     if stat.S_ISDIR(mode):
+        fix = fix or _NO_FOLDER
         raise BadInput(f"cannot read {path}: {os.strerror(errno.EISDIR)}", fix=fix)
     raise BadInput(
         f"cannot read {path}: it is a {_KINDS.get(stat.S_IFMT(mode), 'special file')}, which may "

@@ -101,7 +101,7 @@ _MOST_DIGITS: Final = 400
 """More than a float has before or after the point; a number of more is not computed."""
 _TEXT: Final = 60
 """Characters of a text in an error."""
-_NEAR: Final = 0.5
+_NEAR_CUTOFF: Final = 0.5
 _NUMBER: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<money>\$?)\s*"
     r"(?P<digits>(\d+(_\d+)*)(\.(\d+(_\d+)*)?)?|\.\d+(_\d+)*)([eE](?P<exponent>[+-]?\d{1,9}))?"
@@ -129,7 +129,7 @@ def _kinds() -> dict[str, tuple[str, Fraction]]:
 
 UNITS: Final = MappingProxyType(_kinds())
 """Units that options and fields have, alone or before a slash as in tokens/s and USD/hour."""
-_SPELLED: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
+_UNITS_BY_KIND: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
     "plain": {**_COUNTS, "%": Fraction(1, 100)},
     "count": _COUNTS,
     "time": _SECONDS,
@@ -138,6 +138,7 @@ _SPELLED: Final[Mapping[str, Mapping[str, Fraction | int]]] = {
     "power": _WATTS,
     "money": _MONEY,
 }
+"""By kind, the units that a number may have, and their sizes in the kind's own unit."""
 
 
 def number(text: str, unit: str = "") -> float:
@@ -172,8 +173,8 @@ def wholes(text: str, unit: str = "", *, is_list: bool = False) -> tuple[int, ..
     """Whole numbers separated by commas: 8, or 8,16,32, or 1k,2k.
 
     Raises:
-        ValueError: for anything else, a repeated number, and 8,128, which some read as thousands
-            unless what is asked for `is_list` by nature.
+        ValueError: for anything else, a repeated number, and, unless the option always takes
+            several (`is_list`), 8,128, which may be one number with a separator.
     """
     if not is_list and re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text.strip()):
         parts = " and ".join(text.strip().split(","))
@@ -216,7 +217,7 @@ def _scales(unit: str) -> Mapping[str, Fraction]:
     """The size in `unit` of each unit that a number may have."""
     of, _, per = unit.partition("/")
     kind, size = UNITS[of]
-    scales = {name: Fraction(scale) / size for name, scale in _SPELLED[kind].items()}
+    scales = {name: Fraction(scale) / size for name, scale in _UNITS_BY_KIND[kind].items()}
     if not per:
         return scales
     pers = _SECONDS if per in _SECONDS else {per: Fraction(1)}
@@ -270,7 +271,7 @@ def _near(spelled: str, legal: list[str]) -> list[str]:
     if word in legal:
         return [word]
     folded = [name for name in legal if name.casefold() == spelled.casefold()]
-    near = folded or get_close_matches(spelled[:_TEXT], legal, 2, _NEAR)
+    near = folded or get_close_matches(spelled[:_TEXT], legal, 2, _NEAR_CUTOFF)
     return list(dict.fromkeys(_SHORT.get(name, name) for name in near))
 
 

@@ -1,9 +1,14 @@
 """Every answer that a test of a command prints or writes is legal by the schema that it names."""
 
+import sys
+from pathlib import Path
+
 import pytest
 from schema_checks import assert_legal
 
 import trnsim.document.values
+
+sys.path.append(str(Path(__file__).parent))  # for modules beside these tests
 
 
 @pytest.fixture(autouse=True)

@@ -75,7 +75,7 @@ def test_a_shell_is_greeted_and_a_program_is_not(capsys, monkeypatch):
     [
         (("--instance", "trn2.48xlrge"), "'trn2.48xlrge' is no chip, family or instance type"),
         (("--instance", "g5.xlarge"), "has a10g, no Neuron devices"),
-        (("--instance", "trn1.32xlarge", "--lnc", "2"), "LNC 2 on trn1; legal: 1"),
+        (("--instance", "trn1.32xlarge", "--lnc", "2"), "lnc is 2 on trn1; legal: 1"),
     ],
 )
 @pytest.mark.usefixtures("became")

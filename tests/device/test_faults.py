@@ -104,20 +104,20 @@ STATUSES = {
 
 @pytest.fixture
 def pending():
-    yield faults.pending
-    faults.pending.clear()
+    yield faults.pending_faults
+    faults.pending_faults.clear()
 
 
 @pytest.mark.parametrize("kind", list(STATUSES))
 def test_a_request_strikes_the_core_that_it_is_for(pending, kind):
     pending[0] = FaultRequest(kind, 3, 1, time.time(), 30.0)
-    faults.strike(1)
+    faults.strike_fault(1)
     with pytest.raises(HardwareFault, match=STATUSES[kind]):
-        faults.strike(0)
+        faults.strike_fault(0)
     pending[0] = FaultRequest(kind, 3, 1, time.time() - 31.0, 30.0)
-    faults.strike(0)
+    faults.strike_fault(0)
 
 
 def test_a_throttled_device_goes_on(pending):
     pending[0] = FaultRequest("thermal", 3, None, time.time(), None)
-    faults.strike(0)
+    faults.strike_fault(0)

@@ -14,6 +14,7 @@ def test_wide_characters_take_two_columns_and_marks_none():
         ("trnsim plan train --on trn2", 30),
         ("pip install 'trnsim[aws]'", 30),
         ("--on trn2,p5en", 20),
+        ('--fault "link=chip 0 to chip 1"', 40),
     ],
 )
 def test_a_command_that_fits_on_a_line_is_not_broken(command, width):

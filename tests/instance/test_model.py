@@ -135,10 +135,10 @@ def test_an_unknown_instance_is_refused_with_near_names(name, message):
 @pytest.mark.parametrize(
     ("name", "lnc", "message"),
     [
-        ("trn1.32xlarge", 2, "LNC 2 on trn1; legal: 1\n"),
-        ("trn2.48xlarge", 0, "LNC 0 on trn2; legal: 1 or 2"),
-        ("trn2.48xlarge", 3, "LNC 3 on trn2; legal: 1 or 2"),
-        ("inf1.xlarge", 2, "LNC 2 on inferentia1; legal: 1\n"),
+        ("trn1.32xlarge", 2, "lnc is 2 on trn1; legal: 1\n"),
+        ("trn2.48xlarge", 0, "lnc is 0 on trn2; legal: 1 or 2"),
+        ("trn2.48xlarge", 3, "lnc is 3 on trn2; legal: 1 or 2"),
+        ("inf1.xlarge", 2, "lnc is 2 on inferentia1; legal: 1\n"),
     ],
 )
 def test_an_lnc_that_the_chip_lacks_is_refused(name, lnc, message):
@@ -165,9 +165,9 @@ def test_a_device_is_found_or_refused():
     model = instance_model("trn2.48xlarge")
     assert isinstance(model, InstanceModel)
     assert model.device(15).index == 15
-    with pytest.raises(BadInput, match=r"device 16 does not exist: trn2.48xlarge has devices 0 to"):
+    with pytest.raises(BadInput, match=r"device 16; legal on trn2.48xlarge: 0 to 15"):
         model.device(16)
-    with pytest.raises(BadInput, match=r"trn2.3xlarge has device 0 alone"):
+    with pytest.raises(BadInput, match=r"device 1; legal on trn2.3xlarge: 0 alone"):
         instance_model("trn2.3xlarge").device(1)
 
 

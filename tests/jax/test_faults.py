@@ -48,7 +48,9 @@ KEY = np.array([0, 1], np.uint32)
 
 @pytest.mark.parametrize("use", USES)
 def test_every_use_of_a_device_meets_its_fault(held, monkeypatch, use):
-    monkeypatch.setitem(faults.pending, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None))
+    monkeypatch.setitem(
+        faults.pending_faults, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None)
+    )
     told = []
     monkeypatch.setattr(faults, "listeners", [lambda kind, _: told.append(kind)])
     # ValueError is what JAX raises of a copy to a device.
@@ -58,6 +60,8 @@ def test_every_use_of_a_device_meets_its_fault(held, monkeypatch, use):
 
 
 def test_other_devices_go_on(held, monkeypatch, neuron):
-    monkeypatch.setitem(faults.pending, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None))
+    monkeypatch.setitem(
+        faults.pending_faults, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None)
+    )
     assert float((held["other"] + held["other"]).sum()) == 32
     assert float(jax.device_put(held["other"], neuron[3])[0, 0]) == 1

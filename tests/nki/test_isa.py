@@ -98,6 +98,14 @@ def test_a_call_that_does_not_fit_is_refused_with_the_signature(call):
     with pytest.raises(IllegalInstruction, match=message) as caught:
         on_core(call)
     assert caught.value.fix.startswith("call it as nisa.")
+    assert "<" not in caught.value.fix
+
+
+def test_a_misspelt_operand_has_near_names_and_defaults_are_written_as_in_programs():
+    with pytest.raises(IllegalInstruction, match=r"0 positional operands and engin; ") as caught:
+        on_core(lambda _: nisa.memset(engin=3))
+    call = "nisa.memset(dst, value, engine=nisa.engine.unknown, name=None)"
+    assert caught.value.fix == f"call it as {call}; perhaps with engine"
     assert caught.value.line.file == __file__
 
 
@@ -135,7 +143,10 @@ def test_an_instruction_that_is_published_but_not_there_yet_says_so():
 
 
 def test_a_name_that_aws_has_not_is_an_attribute_error():
-    with pytest.raises(AttributeError, match=r"module 'nki\.isa' has no attribute 'nc_matmull'"):
+    with pytest.raises(
+        AttributeError,
+        match=r"module 'nki\.isa' has no attribute 'nc_matmull'; did you mean 'nc_matmul'\?",
+    ):
         _ = nisa.nc_matmull
     assert not hasattr(nisa, "tensor_tensr")
 
@@ -187,7 +198,7 @@ def all_enumerations():
     """Opcode, field and place of every operand that is a member of an enumeration."""
     for opcode, made in sorted(Instruction.registry.items()):
         for place, field in enumerate(fields(made)):
-            if made.is_published and isinstance(field.default, Enum):
+            if made.is_in_nki_isa and isinstance(field.default, Enum):
                 yield opcode, field.name, place, type(field.default)
 
 

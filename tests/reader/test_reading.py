@@ -204,7 +204,7 @@ def test_a_table_is_its_rows(written, name, text):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.csv", "sort\n", ":1: the field 'name' is missing; legal: name, sort"),
+        ("a.csv", "sort\n", ":1: the field 'name' is missing; legal: text"),
         ("a.csv", "name,srt\n", ":1: the field 'srt' is not known; legal: name, sort"),
         ("a.csv", "name,sort\na,train\nb,tran\n", ":3: sort is 'tran'; legal: train, serve"),
         ("a.yaml", "- name: a\n- b\n", ":2: the row is 'b'; legal: a mapping of fields"),

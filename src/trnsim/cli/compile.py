@@ -49,7 +49,7 @@ _Report = Annotated[
 _Batch = Annotated[int, whole("Sequences or images of a config.json's model.", unit="sequences")]
 _Sequence = Annotated[int, whole("Tokens of each sequence.", unit="tokens")]
 _Past = Annotated[int, whole("Keys in the cache: one more token is decoded.", unit="tokens")]
-_Tp = Annotated[int, typer.Option(help="Ranks over which each layer is split.", metavar="NUMBER")]
+_Tp = Annotated[int, whole("Ranks over which each layer is split.")]
 _Phase = Annotated[
     str | None,
     typer.Option(
@@ -322,7 +322,7 @@ def _import_all(modules: list[str]) -> None:
     for name in modules:
         try:
             import_module(name)
-        except ImportError as error:
+        except (ImportError, ValueError) as error:  # ValueError: an empty name
             raise BadInput(
                 f"--import {name}: {error}", fix="install it, or set PYTHONPATH"
             ) from error

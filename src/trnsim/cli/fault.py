@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.options import parser
-from trnsim.cli.quantity_options import number
+from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.instance.state import hardware
@@ -30,14 +30,8 @@ _Kind = Annotated[
         metavar="KIND",
     ),
 ]
-_Device = Annotated[
-    int | None,
-    typer.Option(help="The number of the device, as trnsim neuron-ls lists it.", metavar="NUMBER"),
-]
-_Core = Annotated[
-    int | None,
-    typer.Option(help="A logical core of the device; without, all of them.", metavar="NUMBER"),
-]
+_Device = Annotated[int | None, whole("The number of the device, as trnsim neuron-ls lists it.")]
+_Core = Annotated[int | None, whole("A logical core of the device; without, all of them.")]
 _LastsS = Annotated[
     float | None,
     number(
@@ -84,8 +78,8 @@ def fault(
     cores = model.devices[device].cores
     if core is not None and not 0 <= core < cores:
         raise BadInput(
-            f"core {core} does not exist: a device of {model.name} at LNC={model.lnc} has cores 0 "
-            f"to {cores - 1}"
+            f"--core {core}; legal on {model.name} at LNC={model.lnc}: 0 to {cores - 1}",
+            fix="leave --core out for all of them",
         )
     if lasts_s is not None and lasts_s <= 0:
         raise BadInput(f"--for is {lasts_s:g}; legal: above 0 seconds", fix="write 30s or 500ms")

@@ -20,7 +20,7 @@ from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.formatting import clipped
 from trnsim.place.machine import machine
-from trnsim.price import KINDS, Quote, quote
+from trnsim.price import Quote, check_kind, quote
 from trnsim.system.holding import holding
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
@@ -86,8 +86,8 @@ def instances(
     """
     catalogue = own_rows(prices)
     day = day_of(as_of, catalogue)
-    if kind is not None and kind not in KINDS:
-        raise BadInput(f"--price is {kind!r}; legal: {', '.join(KINDS)}")
+    if kind is not None:
+        check_kind(kind, f"--price is {kind!r}")
     listed = [
         instance
         for instance in catalogue.instances.values()

@@ -14,6 +14,7 @@ from trnsim.cli.error_text import message
 from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import parser
 from trnsim.cli.parsing import Command
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import complain, echo, width
 from trnsim.document.text import text
 from trnsim.errors import BadInput
@@ -51,20 +52,13 @@ def launch(
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
     on: Annotated[list[str] | None, on_option("required", "--instance")] = None,
-    nodes: Annotated[int, typer.Option(help="Number of instances.", metavar="NUMBER")] = 1,
+    nodes: Annotated[int, whole("Number of instances.")] = 1,
     ranks_per_node: Annotated[
-        int,
-        typer.Option(
-            help="Ranks on each instance; without, one for each of its logical cores.",
-            metavar="NUMBER",
-        ),
+        int, whole("Ranks on each instance; without, one for each of its logical cores.")
     ] = 0,
     fault: _Fault = None,
     max_restarts: Annotated[
-        int,
-        typer.Option(
-            help="Times that all ranks are started again after one was lost.", metavar="NUMBER"
-        ),
+        int, whole("Times that all ranks are started again after one was lost.")
     ] = 0,
     folder: Annotated[
         Path,

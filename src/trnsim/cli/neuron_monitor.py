@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import leave_output
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import ALL_GROUPS, read
@@ -32,11 +33,11 @@ def neuron_monitor(
     ] = None,
     verbose: Annotated[
         int,
-        typer.Option(
-            min=0,
-            max=MOST,
-            help="Say on the standard error: 1 errors, 2 programs that come and go, 3 reports, "
-            "4 periods.",
+        whole(
+            "Say on the standard error: 0 nothing, 1 errors, 2 programs that come and go, "
+            "3 reports, 4 periods.",
+            least=0,
+            most=MOST,
             metavar="LEVEL",
         ),
     ] = 0,

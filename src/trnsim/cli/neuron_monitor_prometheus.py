@@ -10,6 +10,7 @@ import typer
 
 from trnsim.cli.monitor_reports import collect, source
 from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo
 from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
@@ -24,12 +25,12 @@ app = parser()
 def neuron_monitor_prometheus(
     port: Annotated[
         int,
-        typer.Option(
+        whole(
+            "The port, up to 65535; 0 takes any that is free.",
             "--port",
             "-p",
-            min=0,
-            max=65535,
-            help="The port; 0 takes any that is free.",
+            least=0,
+            most=65535,
             metavar="PORT",
         ),
     ] = 8000,

@@ -25,7 +25,7 @@ from trnsim.cli.terminal import echo
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.place.platform import platform
-from trnsim.price import KINDS, Quote, caveats, quote, relative_cost
+from trnsim.price import KINDS, Quote, caveats, check_kind, quote, relative_cost
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
 from trnsim.price.regions import check_region
@@ -93,8 +93,7 @@ def show(
 
 
 def _checked_kind(kind: str) -> str:
-    if kind not in KINDS:
-        raise BadInput(f"--kind is {kind!r}; legal: {', '.join(KINDS)}")
+    check_kind(kind, f"--kind is {kind!r}")
     return kind
 
 

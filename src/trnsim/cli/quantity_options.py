@@ -31,11 +31,20 @@ def number(
 
 
 def whole(
-    text: str, *names: str, unit: str = "", example: str = "", least: int | None = None
+    text: str,
+    *names: str,
+    unit: str = "",
+    example: str = "",
+    least: int | None = None,
+    most: int | None = None,
+    metavar: str = "",
 ) -> Any:
-    """An option that takes a whole number from `least` on; arguments as of `number`."""
-    read = quantities.whole if least is None else partial(_whole_from, least)
-    return _option(read, text, names, unit, example)
+    """An option that takes a whole number from `least` to `most`; arguments as of `number`.
+
+    `metavar` is for options of AWS's commands, whose help has other words.
+    """
+    read = quantities.whole if least is None else partial(_whole_from, least, most)
+    return _option(read, text, names, unit, example, metavar=metavar)
 
 
 def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool = False) -> Any:
@@ -43,10 +52,13 @@ def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool =
     return _option(partial(quantities.wholes, is_list=is_list), text, names, unit, example)
 
 
-def _whole_from(least: int, text: str, unit: str) -> int:
+def _whole_from(least: int, most: int | None, text: str, unit: str) -> int:
     value = quantities.whole(text, unit)
+    legal = f"from {least} on" if most is None else f"from {least} to {most}"
     if value < least:
-        raise ValueError(f"{text!r} is below {least}; legal: whole numbers from {least} on")
+        raise ValueError(f"{text!r} is below {least}; legal: whole numbers {legal}")
+    if most is not None and value > most:
+        raise ValueError(f"{text!r} is above {most}; legal: whole numbers {legal}")
     return value
 
 
@@ -57,6 +69,8 @@ def _option(
     unit: str,
     example: str,
     default: str | bool = True,
+    *,
+    metavar: str = "",
 ) -> Any:
     shown = example or (quantities.example(unit) if unit else "")
     return typer.Option(
@@ -64,7 +78,7 @@ def _option(
         parser=_parser(read, unit),
         help=text,
         show_default=default,
-        metavar=f"{_METAVARS_BY_UNIT.get(unit, unit.upper())}{shown and f'|{shown}'}",
+        metavar=metavar or f"{_METAVARS_BY_UNIT.get(unit, unit.upper())}{shown and f'|{shown}'}",
     )
 
 

@@ -19,6 +19,7 @@ from trnsim.cli.on import on_option, platforms
 from trnsim.cli.options import parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import ENDINGS, AsJson
 from trnsim.cli.run_reports import FOLDER, Reports
 from trnsim.cli.script import Ending
@@ -59,11 +60,7 @@ _Order = Annotated[
 ]
 
 _Ranks = Annotated[
-    int | None,
-    typer.Option(
-        help="Ranks on which each kernel that is called runs: 1, 2, 4, 8, 16, 32 ...",
-        metavar="NUMBER",
-    ),
+    int | None, whole("Ranks on which each kernel that is called runs: 1, 2, 4, 8, 16, 32 ...")
 ]
 _Instance = Annotated[
     str | None,

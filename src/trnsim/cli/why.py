@@ -136,7 +136,7 @@ def _run(name: str, words: list[str]) -> Any:
         raise
     except USAGE_ERROR as error:
         raise BadInput(
-            f"{name}: {error.format_message()}",
+            f"{name}: {error.format_message().rstrip('.')}",
             fix=f"trnsim {' '.join(words[:2]) if words[0] == 'plan' else words[0]} --help",
         ) from None
     except SystemExit as error:

@@ -27,9 +27,8 @@ from trnsim.decide.rules import WorkloadEvidence, rules
 from trnsim.decide.times import Predictor
 from trnsim.decide.times.serving import INPUT_TOKENS, OUTPUT_TOKENS
 from trnsim.decide.verdict import Pair
-from trnsim.errors import BadInput
 from trnsim.facts import Rate, assumed
-from trnsim.price import KINDS, today
+from trnsim.price import check_kind, today
 from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
 from trnsim.system.train.estimate import SEQUENCE
 from trnsim.version import VERSION
@@ -63,8 +62,8 @@ class AssessmentOptions:
     is_mixed: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind and self.kind not in KINDS:
-            raise BadInput(f"purchase kind {self.kind!r} is not known; legal: {', '.join(KINDS)}")
+        if self.kind:
+            check_kind(self.kind, f"purchase kind {self.kind!r} is not known")
 
 
 def assess(

@@ -4,8 +4,8 @@
 each step of a program. A fault strikes once: restarted ranks go on without it.
 
 `trnsim fault` writes the same kinds into the state folder (`instance/state/hardware`). A process
-reads it once a second (`device/watch`); faults of its cores are in `pending`, which is checked
-before each launch, copy and collective.
+reads it once a second (`device/watch`); faults of its cores are in `pending_faults`, which is
+checked before each launch, copy and collective.
 
 Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, HBM Uncorrectable.
 """
@@ -141,19 +141,19 @@ class Injector:
 listeners: Final[list[Callable[[str, FaultRequest | None], None]]] = []
 """Listeners for faults that strike: called with the kind, and the request where there is one."""
 
-pending: Final[dict[int, FaultRequest]] = {}
+pending_faults: Final[dict[int, FaultRequest]] = {}
 """Requests of faults by the index of PyTorch's device that they strike; empty almost always."""
 
 
-def strike(index: int) -> None:
+def strike_fault(index: int) -> None:
     """Apply the active fault of PyTorch's device `index`, if any.
 
-    Callers check `pending` first, which is cheap.
+    Callers check `pending_faults` first, which is cheap.
 
     Raises:
         HardwareFault: the hardware fails.
     """
-    request = pending.get(index)
+    request = pending_faults.get(index)
     if request is None or not request.is_active():
         return
     for listener in listeners:

@@ -191,8 +191,8 @@ class _Watch:
             device, within = self._place(core)
             striking = [request for request in lasting if request.strikes(within, device)]
             requests |= {at: striking[0]} if striking else {}
-        faults.pending.clear()
-        faults.pending.update(requests)
+        faults.pending_faults.clear()
+        faults.pending_faults.update(requests)
 
     def struck(self, kind: str, request: hardware.FaultRequest | None) -> None:
         """Count a fault that strikes; without a request it is recorded as one of the hardware."""
@@ -330,7 +330,7 @@ def end() -> None:
     watch = _watching.pop(os.getpid(), None)
     if watch is not None:
         faults.listeners.clear()
-        faults.pending.clear()
+        faults.pending_faults.clear()
         watch.listen(is_wanted=False)
         watch.writer.stop()
 
@@ -357,9 +357,9 @@ class _Runs:
         watch = current_watch()
         if watch is not None and fabric is not None:
             watch.spread(fabric, ranks)
-        if faults.pending:
+        if faults.pending_faults:
             for core in range(ranks):
-                faults.strike(core)
+                faults.strike_fault(core)
 
     def issues(self, team: Team, title: str, rank: int = 0) -> None:
         """Note that the rank's cores hold the kernel's allocations until it has run."""

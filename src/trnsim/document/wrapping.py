@@ -12,10 +12,13 @@ WIDTH: Final = 100
 """Columns of a text that no terminal shows."""
 _COMMAND: Final = re.compile(
     r"trnsim (?:(?:guard|pilot|plan|prices|profile) )?[a-z-]+"
-    r"(?: --[a-z][\w-]*(?: [^\s;,-][^\s;,]*)?)*"
-    r"|pip install [^\s;,]+|--[a-z][\w-]* [^\s;,]+"
+    r"(?: --[a-z][\w-]*(?: \"[^\"]*\"| [^\s;,-][^\s;,]*)?)*"
+    r"|pip install [^\s;,]+|--[a-z][\w-]* (?:\"[^\"]*\"|[^\s;,]+)"
 )
-"""Words that one copies together: a command of trnsim, an installation, an option and its value."""
+"""Words that one copies together: a command of trnsim, an installation, an option and its value.
+
+A value in double quotes may hold spaces.
+"""
 _KEPT: Final = "\ue000"
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""

@@ -120,8 +120,11 @@ class InstanceModel:
         """
         if not 0 <= index < len(self.devices):
             last = len(self.devices) - 1
-            has = "device 0 alone" if last == 0 else f"devices 0 to {last}"
-            raise BadInput(f"device {index} does not exist: {self.name} has {has}")
+            legal = "0 alone" if last == 0 else f"0 to {last}"
+            raise BadInput(
+                f"device {index}; legal on {self.name}: {legal}",
+                fix="trnsim neuron-ls lists the devices",
+            )
         return self.devices[index]
 
 
@@ -209,10 +212,10 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or own
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
-    setting = f"LNC {lnc}" if lnc is not None else f"{name}={value!r}"
+    setting = f"lnc is {lnc}" if lnc is not None else f"{name}={value!r}"
     raise BadInput(
         f"{setting} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
-        fix="LNC 1" if lnc is not None else f"{name}=1",
+        fix=("--lnc 1" if lnc is not None else f"{name}=1"),
         source=_LNC_SOURCE,
     )
 

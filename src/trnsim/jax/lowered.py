@@ -22,7 +22,7 @@ from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.compiled_graph import CompiledGraph, record_graph
 from trnsim.device.device_core import target
 from trnsim.device.fallback_policy import VARIABLE, count_host_fallback, state
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.hbm_use import load
 from trnsim.device.lockstep import compute_in_lockstep
 from trnsim.device.numerics import mode
@@ -185,9 +185,9 @@ class Lowered:
             places: which of the program's devices these are.
             numbers: all of its devices, by their number among those of all processes.
         """
-        if pending:
+        if pending_faults:
             for core in cores:
-                strike(core)
+                strike_fault(core)
         if not listening():
             return
         for collective in self.exchanges:  # before the calls, so that they are of the same step

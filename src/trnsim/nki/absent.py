@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from types import ModuleType
 from typing import NamedTuple, NoReturn
 
@@ -58,7 +59,10 @@ class AbsentNames:
         """
         absence = self.explain(name)
         if absence is None:
-            raise AttributeError(f"module {self.public!r} has no attribute {name!r}")
+            legal = [] if name.startswith("_") else dir(sys.modules[self.module])
+            near = get_close_matches(name, legal, 1)
+            perhaps = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module {self.public!r} has no attribute {name!r}{perhaps}")
         raise AbsentAttribute(absence.reason, fix=absence.fix, source=absence.source)
 
 

@@ -13,7 +13,7 @@ from trnsim.price.formulas import (
     usd_per_million_tokens,
 )
 from trnsim.price.own import with_own_prices
-from trnsim.price.quotes import KINDS, Quote, check_day, history, quote, today
+from trnsim.price.quotes import KINDS, Quote, check_day, check_kind, history, quote, today
 from trnsim.price.terms import Purchase, purchase, why_not
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Quote",
     "caveats",
     "check_day",
+    "check_kind",
     "equivalent_usd_per_hour",
     "history",
     "payback_months",

@@ -21,6 +21,7 @@ _ALL_PERCENT: Final = 100
 _WILDCARDS: Final = "*?["
 _AMOUNT_FIELDS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
 _CREDIT_FIELDS: Final = ("credit_usd", "until", "source", "note")
+_FIX: Final = "its fields are told in docs/generated/user-files.md, Own prices"
 
 
 def _checked_region(given: str) -> str:
@@ -91,7 +92,7 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
     prices: list[Price] = []
     credits_: list[Credit] = []
     seen: set[tuple[str, str, str, date]] = set()
-    for row in read_rows(OwnPrice, path):
+    for row in read_rows(OwnPrice, path, _FIX):
         amount = _amount_field(row)
         if amount == "credit_usd":
             credits_.append(_credit(row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
 from functools import partial
 from typing import Final
 
@@ -31,6 +32,20 @@ agreement with AWS, all others are AWS's list prices; ``ri_effective`` is a rese
 term the source does not state."""
 
 STALE_AFTER: Final = timedelta(days=90)
+
+
+def check_kind(kind: str, stated: str) -> None:
+    """Refuse an unknown kind of purchase; `stated` is how it was given, with its option.
+
+    Raises:
+        BadInput: lists the kinds, and near ones.
+    """
+    if kind not in KINDS:
+        near = get_close_matches(kind, KINDS, 2)
+        raise BadInput(
+            f"{stated}; legal: {', '.join(KINDS)}",
+            fix=f"perhaps {' or '.join(near)}" if near else "trnsim explain price compares them",
+        )
 
 
 @dataclass(frozen=True)
@@ -161,7 +176,6 @@ def check_day(day: date, rows: Catalogue | None = None) -> date:
 
 
 def _check(instance: str, kind: str, rows: Catalogue) -> None:
-    if kind not in KINDS:
-        raise BadInput(f"purchase kind {kind!r} is not known; legal: {', '.join(KINDS)}")
+    check_kind(kind, f"purchase kind {kind!r} is not known")
     if all(price.instance != instance for price in rows.prices):
         rows.instance(instance)

@@ -32,7 +32,7 @@ def check_region(text: str) -> str:
         BadInput: it has not.
     """
     if not is_region(text):
-        raise BadInput(f"region {text!r} is not legal; legal: {REGION}")
+        raise BadInput(f"region is {text!r}; legal: {REGION}")
     return text
 
 

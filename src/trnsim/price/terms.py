@@ -106,6 +106,6 @@ def paid_for_days(terms: Terms, days: float) -> float:
 
 def _check(days: float | None, instances: int) -> None:
     if days is not None and not 0 < days < math.inf:
-        raise BadInput(f"days must be positive and finite, not {days}")
+        raise BadInput(f"days is {days:g}; legal: above 0, and finite")
     if instances < 1:
-        raise BadInput(f"instances must be 1 or more, not {instances}")
+        raise BadInput(f"instances is {instances}; legal: from 1 on")

@@ -49,4 +49,4 @@ def _check_header(header: list[str]) -> None:
         raise Malformed(1, f"cells are divided by {mark}", "divide them by commas")
     for name in header:
         if header.count(name) > 1:
-            raise Malformed(1, f"the field {name!r} stands twice")
+            raise Malformed(1, f"the field {name!r} stands twice", "leave one of them out")

@@ -52,7 +52,8 @@ def _value(text: str) -> Any:
         raise Malformed(error.lineno, f"not JSON: {error.msg}") from error
     except _Twice as error:
         line = _line(text, (), error.name)
-        raise Malformed(line, f"{error.name} is given twice, with two values") from error
+        why = f"{error.name} is given twice, with two values"
+        raise Malformed(line, why, "leave one of them out") from error
     except (ValueError, RecursionError) as error:
         raise Malformed(_line_of_fault(text), f"not JSON: {error}") from error
 

@@ -141,8 +141,8 @@ def _check_columns(kind: type[Any], document: FileContent, columns: tuple[str, .
     _check_names(kind, SourcePlace(document, (), dict.fromkeys(columns)))
     for name, declaration in fields_of(kind).items():
         if not declaration.is_optional and not set(declaration.names) & set(columns):
-            legal = ", ".join(fields_of(kind))
-            raise document.refused(1, f"the field {name!r} is missing; legal: {legal}")
+            why = f"the field {name!r} is missing; legal: {declaration.legal}"
+            raise document.refused(1, why)
 
 
 def record(kind: type[_T], place: SourcePlace) -> _T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import yaml
@@ -14,6 +15,8 @@ _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
 _MOST_VALUES: Final = 50_000
 """More than any file that a user writes; an anchor that is repeated counts each time."""
+_TABS_FIX: Final = "indent with spaces"
+_MARKS_FIX: Final = "close what is open, and put a text with : # , [ ] { or } in quotes"
 
 
 def parse_yaml(text: str) -> Parsed:
@@ -26,7 +29,9 @@ def parse_yaml(text: str) -> Parsed:
         node = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise Malformed(mark.line + 1 if mark else 1, f"no YAML: {error.problem}") from error
+        why = re.sub("'<([a-z ]+)>'", r"the \1", str(error.problem))  # '<stream end>' is no text
+        fix = _TABS_FIX if "'\\t'" in why else _MARKS_FIX
+        raise Malformed(mark.line + 1 if mark else 1, f"no YAML: {why}", fix) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         why = f"unacceptable character #x{ord(text[error.position]):04x}"
@@ -69,7 +74,9 @@ class _Nodes:
                 raise Malformed(line, "a key is text, not a list or a mapping")
             if key.value in values:
                 raise Malformed(
-                    line, f"{key.value} is given twice, first in line {lines[key.value]}"
+                    line,
+                    f"{key.value} is given twice, first in line {lines[key.value]}",
+                    "leave one of them out, or begin a new item with a dash",
                 )
             values[key.value], lines[key.value] = self.value(value), line
         return values

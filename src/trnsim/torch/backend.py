@@ -14,11 +14,11 @@ from trnsim.torch.clients import registry
 from trnsim.torch.compile import default_compiler
 from trnsim.torch.dispatch import (
     attention,
-    factories,
     flash,
     host_kernels,
     launches,
     recurrent,
+    special_kernels,
 )
 from trnsim.torch.distributed import (
     process_group,
@@ -51,7 +51,7 @@ def register() -> None:
     exclude_frames(torch)
     pytorch.claim(device)
     storage.register(_aten)
-    factories.register(_aten)
+    special_kernels.register(_aten)
     recurrent.register(_aten)
     attention.register(_aten)
     flash.register(_aten)

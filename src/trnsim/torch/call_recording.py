@@ -14,7 +14,7 @@ import torch.optim.optimizer as optimizers
 
 from trnsim.device import call_log, rank_figures
 from trnsim.device.call_log import Recording
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.numerics import mode
 from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
@@ -31,8 +31,8 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
     """`kernel`, or its replacement by the current numerics, with its calls recorded."""
 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
-        if pending:
-            strike(core_of(args, kwargs))
+        if pending_faults:
+            strike_fault(core_of(args, kwargs))
         if mode.kind == "exact":
             result = call_exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:

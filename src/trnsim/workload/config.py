@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -62,7 +63,8 @@ def read_values(path: str | Path) -> Mapping[str, Any]:
     document = load(path, _FIX)
     config = document.parsed.content
     if not isinstance(config, dict):
-        raise document.refused(1, f"a config.json holds an object, not a {type(config).__name__}")
+        kind = "a list" if isinstance(config, list) else "a single value"
+        raise document.refused(1, f"a config.json holds an object, not {kind}")
     return cast("dict[str, Any]", config)
 
 
@@ -86,7 +88,9 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         legal = ", ".join(sorted(FAMILIES))
         line = keys.line("model_type")
         message = f"{line or file}: model_type {model_type!r} is not modelled; legal: {legal}"
-        raise NotModelled(message, fix=_texts_fix(keys), line=line)
+        near = get_close_matches(model_type, FAMILIES, 2)
+        perhaps = f"perhaps {' or '.join(map(repr, near))}" if near else ""
+        raise NotModelled(message, fix=_texts_fix(keys) or perhaps, line=line)
     towers = family(keys, model_type)
     bits = bits_of(keys, towers[-1].depth)
     positions, name = longest(keys, model_type)

@@ -157,5 +157,5 @@ def test_it_covers_the_ratio_in_the_time_of_a_dense_matmul(bench, core_v3):
 
 def test_it_has_no_name_in_nki_isa():
     assert trnsim.isa.nc_matmul_sparse is NcMatmulSparse
-    assert not NcMatmulSparse.is_published
+    assert not NcMatmulSparse.is_in_nki_isa
     assert Instruction.registry["nc_matmul_sparse"] is NcMatmulSparse

@@ -6,14 +6,14 @@ from trnsim.profile.analysis.examination import Examination
 
 def test_the_unchanged_program_takes_as_long_as_before(timeline):
     examined = Examination(timeline)
-    assert examined.time_after_s({}) == timeline.device_time_s == examined.device_time_s
+    assert examined.time_after_s({}) == timeline.device_time_s == examined.base_time_s
 
 
 def test_placements_of_single_instructions_come_first(timeline):
     examined = Examination(timeline)
-    slow = dict(enumerate(examined.recorded))
-    own = {i: examined.recorded[which] for i, which in enumerate(timeline.program.which)}
-    slow[0] = slow[0]._replace(cost=examined.recorded[-1].cost)
+    slow = dict(enumerate(examined.recorded_placements))
+    own = {i: examined.recorded_placements[which] for i, which in enumerate(timeline.program.which)}
+    slow[0] = slow[0]._replace(cost=examined.recorded_placements[-1].cost)
     assert examined.time_after_s(slow, own) == timeline.device_time_s
 
 

@@ -103,10 +103,10 @@ def test_a_job_that_fails_all_the_time_gets_nowhere():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"chip_mtbf_s": 0.0}, "chip_mtbf_s 0.0; legal: a positive number"),
-        ({"chip_mtbf_s": float("nan")}, "chip_mtbf_s nan; legal: a positive number"),
-        ({"spares": -1}, "spares -1; legal: zero or a positive number"),
-        ({"recovery_s": float("inf")}, "recovery_s inf; legal: zero or a positive number"),
+        ({"chip_mtbf_s": 0.0}, "chip_mtbf_s is 0; legal: a positive number"),
+        ({"chip_mtbf_s": float("nan")}, "chip_mtbf_s is nan; legal: a positive number"),
+        ({"spares": -1}, "spares is -1; legal: zero or a positive number"),
+        ({"recovery_s": float("inf")}, "recovery_s is inf; legal: zero or a positive number"),
     ],
 )
 def test_numbers_that_cannot_be_are_named(changed, said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, Final
 
 import typer
@@ -60,7 +61,10 @@ def collective(
     Example: trnsim plan collective all_reduce --on trn2.48xlarge --ranks 64 --bytes 1MiB
     """
     if kind not in KINDS:
-        raise BadInput(f"collective {kind!r}", fix=f"one of {', '.join(KINDS)}")
+        near = get_close_matches(kind, KINDS, 1) or ["all_reduce"]
+        raise BadInput(
+            f"collective {kind!r} is not known; legal: {', '.join(KINDS)}", fix=f"perhaps {near[0]}"
+        )
     for name, value in (("--bytes", nbytes), ("--stride", stride), ("--ranks", ranks)):
         if value is not None and value < 1:
             raise BadInput(f"{name} is {value}; legal: a positive whole number")

@@ -18,7 +18,7 @@ from trnsim.estimate.measured import Measured, read
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
 from trnsim.place.platform import platform
-from trnsim.price import KINDS, Quote, caveats
+from trnsim.price import Quote, caveats, check_kind
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import active_parameters, parameters
@@ -67,9 +67,8 @@ def purchased(on: Sequence[str] | None, kind: str, *, is_mixed: bool) -> list[tu
         (name, own or kind) for name, _, own in (text.partition(":") for text in platform_names(on))
     ]
     for name, own_kind in priced:
-        if own_kind not in KINDS:
-            option = f"--price is {own_kind!r}" if own_kind == kind else f"--on {name}:{own_kind}"
-            raise BadInput(f"{option}; legal kinds of purchase: {', '.join(KINDS)}")
+        option = f"--price is {own_kind!r}" if own_kind == kind else f"--on {name}:{own_kind}"
+        check_kind(own_kind, option)
     if len({own_kind for _, own_kind in priced}) > 1 and not is_mixed:
         named = " against ".join(f"{name} {own_kind}" for name, own_kind in priced)
         raise BadInput(

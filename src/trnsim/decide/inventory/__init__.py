@@ -8,6 +8,7 @@ times and look up prices.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.bill_rows import is_bill
@@ -19,6 +20,8 @@ from trnsim.decide.inventory.workload import Current, Shape, Workload, WorkloadS
 from trnsim.reader import read_rows
 
 __all__ = ["Current", "Shape", "Workload", "WorkloadSlo", "read", "template"]
+
+_FIX: Final = "trnsim assess --template prints an inventory to fill in"
 
 
 def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
@@ -35,4 +38,4 @@ def read(path: Path | str, rows: Catalogue | None = None) -> list[Workload]:
     path = Path(path)
     if is_bill(path):
         return billed_workloads(path, rows)
-    return workloads(path, read_rows(InventoryRow, path), rows)
+    return workloads(path, read_rows(InventoryRow, path, _FIX), rows)

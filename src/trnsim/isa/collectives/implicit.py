@@ -40,6 +40,7 @@ class ImplicitPermute(Collective, engines=()):
         """Channels count from 0 on; each has one tensor.
 
         - At most 4 channels for groups with all devices of a node, else 2.
+        - Subclasses check sizes.
         """
         super().check(core, n)
         channels: tuple[int, ...] = getattr(self, "channel_ids", ())
@@ -85,7 +86,7 @@ class CollectivePermuteImplicit(
     ImplicitPermute,
     engines=(Engine.collective,),
     source="nki.collectives.collective_permute_implicit",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = src of the rank before in the ring``, for each channel."""
 
@@ -112,7 +113,7 @@ class CollectivePermuteImplicitReduce(
     ImplicitPermute,
     engines=(Engine.collective,),
     source="nki.collectives.collective_permute_implicit_reduce",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = op(src0, src1) of the rank before in the ring``, for each channel."""
 
@@ -147,7 +148,7 @@ class CollectivePermuteImplicitReduce(
         return self.srcs0_by_channel + self.srcs1_by_channel
 
     def details(self) -> str:
-        """The operator."""
+        """The operator, on which all members must agree."""
         return f"op={self.op}"
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:

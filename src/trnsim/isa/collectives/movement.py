@@ -20,7 +20,7 @@ class AllGather(
     Collective,
     engines=(Engine.collective,),
     source="nki.collectives.all_gather",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = the src of all ranks of the group, one after the other``, on each of them."""
 
@@ -60,7 +60,7 @@ class AllToAll(
     Collective,
     engines=(Engine.collective,),
     source="nki.collectives.all_to_all",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``part s of dst on rank r = part r of src on rank s``, ranks counted within the group."""
 
@@ -101,7 +101,7 @@ class CollectivePermute(
     Collective,
     engines=(Engine.collective,),
     source="nki.collectives.collective_permute",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst on the target = src on the source``, for each pair of ranks.
 

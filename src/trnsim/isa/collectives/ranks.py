@@ -19,7 +19,7 @@ class RankId(
     RegisterInstruction,
     engines=(Engine.sync,),
     source="nki.collectives.rank_id",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = the number of the rank that runs the kernel``.
 
@@ -39,7 +39,7 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
     RegisterInstruction,
     engines=(Engine.sync,),
     source="nki.collectives.collective_permute_implicit_current_processing_rank_id",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = the rank whose data is there after iteration_id steps of an implicit permute``.
 

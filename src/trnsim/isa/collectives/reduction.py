@@ -71,7 +71,7 @@ class AllReduce(
     Reduction,
     engines=(Engine.collective,),
     source="nki.collectives.all_reduce",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = op over all ranks of the group of src``, on each of them."""
 
@@ -96,7 +96,7 @@ class ReduceScatter(
     Reduction,
     engines=(Engine.collective,),
     source="nki.collectives.reduce_scatter",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst = part r of (op over all ranks of the group of src)`` on its r-th rank."""
 

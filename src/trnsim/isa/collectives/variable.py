@@ -223,7 +223,7 @@ class AllToAllV(
     VariableCollective,
     engines=(Engine.collective,),
     source="nki.collectives.all_to_all_v",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst[place s:] on rank r = src[displ r : displ r + count r] on rank s``.
 
@@ -277,7 +277,7 @@ class AllGatherV(
     VariableCollective,
     engines=(Engine.collective,),
     source="nki.collectives.all_gather_v",
-    is_published=False,
+    is_in_nki_isa=False,
 ):
     """``dst[place s:] = src[displ : displ + count] on rank s``, on each rank of the group.
 

@@ -120,7 +120,7 @@ class Instruction:
     engines: ClassVar[tuple[Engine, ...]]
     source: ClassVar[str]
     opcode: ClassVar[str]
-    is_published: ClassVar[bool]
+    is_in_nki_isa: ClassVar[bool]
     dependence: ClassVar[Dependence] = ""  # operand elements that a result element depends on
     state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
     # Operands of which it uses the written flags: they affect its effect, or the written elements.
@@ -143,7 +143,7 @@ class Instruction:
         engines: tuple[Engine, ...],
         source: str = "",
         opcode: str = "",
-        is_published: bool = True,
+        is_in_nki_isa: bool = True,
     ) -> None:
         """Declare and register an instruction; without engines, an abstract base of a family.
 
@@ -151,13 +151,13 @@ class Instruction:
             engines: the engines that can execute it, the default first.
             source: the document that describes it.
             opcode: AWS's name, where it does not follow from the class's.
-            is_published: whether `nki.isa` has it.
+            is_in_nki_isa: whether `nki.isa` has it.
         """
         dataclass(eq=False, repr=False)(cls)
         cls.engines = engines
         cls.opcode = opcode or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         cls.source = source or f"nki.isa.{cls.opcode}"
-        cls.is_published = is_published
+        cls.is_in_nki_isa = is_in_nki_isa
         cls.operands = {
             f.name: f.metadata["operand"] for f in fields(cls) if "operand" in f.metadata
         }

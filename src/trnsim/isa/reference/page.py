@@ -61,7 +61,7 @@ def page(declared: type[Instruction]) -> str:
 
 def call(declared: type[Instruction]) -> str:
     """The call of the instruction in a kernel, with its defaults, wrapped."""
-    room = "nisa" if declared.is_published else "trnsim.isa"
+    room = "nisa" if declared.is_in_nki_isa else "trnsim.isa"
     if declared.source.startswith("nki.collectives"):
         room = "ncc"
     name = f"{room}.{declared.opcode}"

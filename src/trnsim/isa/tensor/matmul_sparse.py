@@ -46,7 +46,7 @@ _TAG_MASK = 0xF
 _MOVING_AXES = 3
 
 
-class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_published=False):
+class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_in_nki_isa=False):
     """``dst (+)= expand(stationary, tag).T @ moving``, with a stationary tile of M:N sparsity.
 
     Stationary [K, M] holds `kept` of every R * `kept` values along the contraction, where R is

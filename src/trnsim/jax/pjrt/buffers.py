@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.device.call_log import note_from_host, note_to_host
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.hbm import device_memory
 from trnsim.device.steps import steps
 from trnsim.errors import BadInput, NotModelled
@@ -160,8 +160,8 @@ def _from_host(args: Any) -> None:
     dims = numbers_at(args.dims, args.num_dims)
     dtype = dtype_of(args.type)
     memory = memory_at(args.device, args.memory)
-    if pending:
-        strike(memory.core)
+    if pending_faults:
+        strike_fault(memory.core)
     nbytes = hbm_bytes(tuple(dims), dtype)
     require_room(nbytes, memory)
     strides = numbers_at(args.byte_strides, args.num_byte_strides)
@@ -187,8 +187,8 @@ def _to_host(args: Any) -> None:
         return
     if args.dst_size < nbytes:
         raise BadInput(f"{nbytes} bytes do not fit into {args.dst_size}")
-    if pending:
-        strike(buffer.memory.core)
+    if pending_faults:
+        strike_fault(buffer.memory.core)
     steps.waits()
     try:
         array = as_numpy(buffer.array)
@@ -306,9 +306,9 @@ def _to_memory(args: Any) -> None:
 def _copy_buffer(args: Any, memory: PjrtMemory, place: Place) -> int:
     """The handle of a copy in another memory."""
     source = _buffer(args)
-    if pending:
+    if pending_faults:
         for core in {source.memory.core, memory.core}:
-            strike(core)
+            strike_fault(core)
     require_room(source.nbytes, memory)
     handle = new_buffer(host().copy(source.array, memory.core), memory, place)
     if source.memory.is_hbm and not memory.is_hbm:

@@ -16,13 +16,15 @@ from trnsim.graph.ops.leaves import Rng
 from trnsim.graph.patterns import TensorForm, form_of
 from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
-_MOVED: Final = (Kind.ALIAS, Kind.VIEW, Kind.LEAF)
-_MOVES: Final = (Concatenate, Pad, Reverse, Transpose)
+_MERGED_KINDS: Final = (Kind.ALIAS, Kind.VIEW, Kind.LEAF)
+"""Kinds of operations of which equal ones are merged: they move nothing, or have no operands."""
+_MERGED_OPERATIONS: Final = (Concatenate, Pad, Reverse, Transpose)
+"""Other operations of which equal ones are merged: they move elements."""
 
 
 def simplified_graph(graph: Graph) -> Graph:
     """A simpler graph with the same inputs and the same outputs."""
-    simplified = rewrite_graph(rewrite_graph(graph, [MOVED_AGAIN]), [TURNED])
+    simplified = rewrite_graph(rewrite_graph(graph, [MOVED_AGAIN]), [TRANSPOSED_PRODUCT])
     simplified.prune()
     return simplified
 
@@ -30,22 +32,24 @@ def simplified_graph(graph: Graph) -> Graph:
 def _is_moved_again(match: Match) -> bool:
     """True if an operation is a move or a view that the graph makes of the same operand before."""
     kind, operation = match.node.kind, match.node.operation
-    is_move = (kind in _MOVED and not isinstance(operation, Rng)) or isinstance(operation, _MOVES)
+    is_move = (kind in _MERGED_KINDS and not isinstance(operation, Rng)) or isinstance(
+        operation, _MERGED_OPERATIONS
+    )
     return is_move and match.twin() is not None
 
 
-def _swaps_rows_and_columns(match: Match) -> bool:
+def _transposes_matrices(match: Match) -> bool:
     rank = len(match.node.result.shape)
     return match.node.operation == Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
-def _swapped_product(match: Match) -> Value:
-    """The product with its sides swapped, which keeps the origin of the product."""
+def _exchanged_product(match: Match) -> Value:
+    """The product with its sides exchanged, which keeps the origin of the product."""
     product = match.makers.nodes[match.captured["product"].number]
     operation: Any = product.operation
     match.graph.came_from = product.origin
-    turned = DotGeneral(operation.contracting[::-1])
-    return match.graph.apply(turned, match["rhs"], match["lhs"], dtype=match.node.result.dtype)
+    exchanged = DotGeneral(operation.contracting[::-1])
+    return match.graph.apply(exchanged, match["rhs"], match["lhs"], dtype=match.node.result.dtype)
 
 
 MOVED_AGAIN = Pattern(
@@ -55,13 +59,13 @@ MOVED_AGAIN = Pattern(
     when=_is_moved_again,
     after=lambda match: match.twin() or (),
 )
-TURNED = Pattern(
-    "turned",
-    "a product that is turned is the product of its turned sides",
+TRANSPOSED_PRODUCT = Pattern(
+    "transposed product",
+    "the transpose of a product is the product of its sides exchanged",
     before=form_of(
         Transpose,
         form_of(DotGeneral, TensorForm("lhs"), TensorForm("rhs"), name="product", readers=1),
     ),
-    when=_swaps_rows_and_columns,
-    after=_swapped_product,
+    when=_transposes_matrices,
+    after=_exchanged_product,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, fields, replace
+from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -223,13 +224,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
         try:
             instance = instruction(*args, **kwargs)
         except TypeError:
-            legal = ", ".join(signature.parameters)
-            raise IllegalInstruction(
-                f"{instruction.opcode} was given {len(args)} positional operands and "
-                f"{sorted(kwargs)}; legal: {legal}",
-                fix=f"call it as nisa.{instruction.opcode}{signature}",
-                source=instruction.source,
-            ) from None
+            raise _illegal_operands(instruction, signature, len(args), sorted(kwargs)) from None
         current_core().issue(settle(instance if lenient is None else lenient(instance)))
         return instance.result()
 
@@ -239,10 +234,46 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     return issue
 
 
+def _illegal_operands(
+    instruction: type[Instruction], signature: inspect.Signature, positional: int, named: list[str]
+) -> IllegalInstruction:
+    """The error of a call whose operands do not fit the signature."""
+    legal = list(signature.parameters)
+    unknown = [name for name in named if name not in legal]
+    near = [found for name in unknown for found in get_close_matches(name, legal, 1)]
+    others = f" and {', '.join(named)}" if named else " and no named ones"
+    shown = signature.replace(parameters=[_shown(each) for each in signature.parameters.values()])
+    perhaps = f"; perhaps with {', '.join(near)}" if near else ""
+    return IllegalInstruction(
+        f"{instruction.opcode} was given {positional} positional operands{others}; "
+        f"legal: {', '.join(legal)}",
+        fix=f"call it as nisa.{instruction.opcode}{shown}{perhaps}",
+        source=instruction.source,
+    )
+
+
+def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter whose default is written as a program writes it: nisa.engine.vector."""
+    default = parameter.default
+    if not isinstance(default, Enum):
+        return parameter
+    name = f"nisa.{type(default).__name__.lower()}.{default.name}"
+    return parameter.replace(default=_Spelled(name))
+
+
+class _Spelled(str):
+    """A text that `repr` shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 _FUNCTIONS = {
     opcode: _issue_function(kind)
     for opcode, kind in Instruction.registry.items()
-    if kind.is_published
+    if kind.is_in_nki_isa
 }
 globals().update(_FUNCTIONS)
 

@@ -85,7 +85,7 @@ class TileSize:
         """Bytes of the entire SBUF."""
         return self.sbuf_fmax_bytes * self.pmax
 
-    total_available_sbuf_size = sbuf_fmax_bytes
+    total_available_sbuf_size = sbuf_fmax_bytes  # AWS's name; bytes of one partition
 
 
 tile_size = TileSize()

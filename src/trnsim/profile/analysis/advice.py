@@ -87,11 +87,11 @@ def advise(timeline: Timeline) -> list[Advice]:
         change = rule.change(examined, rule.threshold)
         if change is None:
             continue
-        gain_s = examined.device_time_s - change.device_time_s
-        if gain_s < _MIN_GAIN * examined.device_time_s or gain_s <= 0:
+        gain_s = examined.base_time_s - change.device_time_s
+        if gain_s < _MIN_GAIN * examined.base_time_s or gain_s <= 0:
             continue
         finding, action = (s.format(**change.figures) for s in (rule.finding, rule.action))
-        line = examined.costliest_line(change.affected)
+        line = examined.costliest_line(change.affected_indices)
         advice.append(Advice(finding, action, line, gain_s, rule.source, rule.name))
     return sorted(advice, key=lambda recommendation: -recommendation.gain_s)
 
@@ -158,13 +158,13 @@ def _serial_chain(examined: Examination, threshold_share: float) -> Repair | Non
     steps = critical_steps(examined.timeline)
     busiest_s = max(examined.timeline.issuing_s(), *examined.busy_s.values(), 0.0)
     waiting_s = float(steps.waiting_s.sum())
-    if not len(steps.index) or busiest_s > threshold_share * examined.device_time_s:
+    if not len(steps.index) or busiest_s > threshold_share * examined.base_time_s:
         return None
     figures = {
         "waiting": time_text(waiting_s),
-        "share": percent_text(waiting_s / examined.device_time_s),
+        "share": percent_text(waiting_s / examined.base_time_s),
         "n": len(steps.index),
-        "busy": percent_text(busiest_s / examined.device_time_s),
+        "busy": percent_text(busiest_s / examined.base_time_s),
     }
     waits = steps.index[steps.waiting_s > 0]
     return Repair(waits, examined.timeline.two_in_flight_s(), figures)

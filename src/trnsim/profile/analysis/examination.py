@@ -20,25 +20,30 @@ class Repair:
     """The effect of repairing a flaw in a program.
 
     Attributes:
-        affected: the instructions that have the flaw.
+        affected_indices: indices of the issued instructions that have the flaw.
         device_time_s: estimated device time without it.
         figures: values for the placeholders of the rule's texts.
     """
 
-    affected: Integers
+    affected_indices: Integers
     device_time_s: float
     figures: dict[str, Any]
 
 
 class Examination:
-    """A timeline under examination, with quantities that several rules use."""
+    """A timeline under examination, with quantities that several rules use.
+
+    Attributes:
+        recorded_placements: engine and cost of each distinct instruction, as recorded.
+        base_time_s: device time to compare `time_after_s` with: of this core alone, ordered anew.
+    """
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.program = timeline.program
         self.core = timeline.program.core
-        self.recorded = recorded(self.program)
-        self.device_time_s = timeline.undisturbed_anew_s
+        self.recorded_placements = recorded(self.program)
+        self.base_time_s = timeline.undisturbed_anew_s
 
     @cached_property
     def spans(self) -> Columns:
@@ -57,7 +62,10 @@ class Examination:
 
     @cached_property
     def same_shape_groups(self) -> list[list[int]]:
-        """The distinct instructions by opcode and by shape, dtype and memory of their tiles."""
+        """Groups of distinct instructions with equal opcode, and shape, dtype and memory of tiles.
+
+        Other operands and strides may differ.
+        """
         groups: defaultdict[object, list[int]] = defaultdict(list)
         for which, checked in enumerate(self.program.checked):
             groups[_shapes(checked.instruction)].append(which)
@@ -69,23 +77,26 @@ class Examination:
 
     def time_after_s(
         self,
-        changed: dict[int, EnginePlacement],
-        one_by_one: dict[int, EnginePlacement] | None = None,
+        by_distinct: dict[int, EnginePlacement],
+        by_issued: dict[int, EnginePlacement] | None = None,
         *,
-        keeps_rooms: bool = True,
+        keeps_memory_plan: bool = True,
     ) -> float:
         """The device time with other placements, ordered anew.
 
         Args:
-            changed: placements by distinct instruction.
-            one_by_one: placements by issued instruction, which come first.
-            keeps_rooms: whether tensors keep the rooms that they take.
+            by_distinct: placements by index of the distinct instruction.
+            by_issued: placements by index of the issued instruction; they override `by_distinct`.
+            keeps_memory_plan: whether waits for reused on-chip memory, and spills, stay; False if
+                tensors change their sizes.
         """
-        placements = [changed.get(which, own) for which, own in enumerate(self.recorded)]
-        which_of, single = self.program.which, one_by_one or {}
+        placements = [
+            by_distinct.get(which, own) for which, own in enumerate(self.recorded_placements)
+        ]
+        which_of, single = self.program.which, by_issued or {}
         return self.timeline.device_time_after_s(
             lambda index: single.get(index) or placements[which_of[index]],
-            keeps_rooms=keeps_rooms,
+            keeps_rooms=keeps_memory_plan,
         )
 
     def costliest_line(self, indices: Integers) -> SourceLine | None:

@@ -22,7 +22,7 @@ def one_engine_alone(examined: Examination, threshold_share: float) -> Repair | 
     if not examined.busy_s:
         return None
     busiest = max(examined.busy_s, key=examined.busy_s.__getitem__)
-    if examined.busy_s[busiest] < threshold_share * examined.device_time_s:
+    if examined.busy_s[busiest] < threshold_share * examined.base_time_s:
         return None
     repairs: list[Repair] = []
     for helper in _HELPER_ENGINES:
@@ -72,7 +72,7 @@ def _helper_instructions(
     engines: tuple[Engine, Engine],
 ) -> list[int]:
     """Instructions of the second engine, if the engine that finishes a group first takes it."""
-    which_of, own = examined.program.which, examined.recorded
+    which_of, own = examined.program.which, examined.recorded_placements
     group_at = {group[0]: group for group in groups}
     movable = {index for group in groups for index in group}
     loads_s = dict.fromkeys(engines, 0.0)
@@ -110,9 +110,9 @@ def _repair(
     affected = examined.issued_indices(list(helper_placements))
     figures = {
         "busiest": busiest.label,
-        "share": percent_text(busy_s[busiest] / examined.device_time_s),
+        "share": percent_text(busy_s[busiest] / examined.base_time_s),
         "other": helper.label,
-        "other_share": percent_text(busy_s.get(helper, 0.0) / examined.device_time_s),
+        "other_share": percent_text(busy_s.get(helper, 0.0) / examined.base_time_s),
         "n": len(moved),
         "movable": len(affected),
         "opcodes": ", ".join(sorted({program.instruction(index).opcode for index in moved})),

@@ -92,7 +92,7 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
         inputs = Growth(K, deeper, M, broader), Growth(K, deeper)
         for which in kinds:
             mergers[which] = Merger(
-                examined.recorded[which], deeper * broader, inputs, Growth(M, broader)
+                examined.recorded_placements[which], deeper * broader, inputs, Growth(M, broader)
             )
         if share < emptiest:
             emptiest, at = share, f"K={K}, M={M}"
@@ -184,7 +184,7 @@ def _merger_repair(
         "opcodes": ", ".join(sorted({program.checked[which].opcode for which in mergers})),
         "around": _around_text(program, around),
     }
-    after_s = examined.time_after_s({}, placements | around, keeps_rooms=False)
+    after_s = examined.time_after_s({}, placements | around, keeps_memory_plan=False)
     return Repair(affected, after_s, figures)
 
 

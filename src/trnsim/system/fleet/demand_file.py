@@ -21,6 +21,7 @@ from trnsim.system.fleet.demand import STEP_S, Curve
 _STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
 YEARS: Final = range(1970, 2101)
 _MOST_REQUESTS_PER_S: Final = 1e12
+_FIX: Final = "its fields are told in docs/generated/user-files.md, Demand of a service"
 """Requests a second above which a row is refused."""
 
 
@@ -66,7 +67,7 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
         BadInput: gaps, rows twice or out of order, mixed or wrong time zones, local times that
             clocks leap over or pass twice, numbers out of range, or a span that is not covered.
     """
-    rows = read_rows(DemandRow, path)
+    rows = read_rows(DemandRow, path, _FIX)
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
         raise fault(path, f"{len(rows)} rows; legal: at least 2, evenly apart")
     times = _times(rows, zone)

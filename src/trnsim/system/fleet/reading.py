@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime, time
 from pathlib import Path
+from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.reader import read as read_record
@@ -16,6 +17,8 @@ from trnsim.system.fleet.placing import homes
 from trnsim.system.fleet.scenario import JobKind, Planning, Scenario
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
+
+_FIX: Final = "its fields are told in docs/generated/user-files.md, Scenarios of a fleet"
 
 
 def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
@@ -28,7 +31,7 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
     Raises:
         BadInput: a field is unknown, missing or illegal.
     """
-    top = read_record(ScenarioFields, path)
+    top = read_record(ScenarioFields, path, _FIX)
     start = datetime.combine(top.start, time(), tzinfo=top.timezone)
     instance, fleet = fleet_of(top.fleet)
     setting = Setting(fleet, instance, path.parent, top.timezone, start, top.days, tell)

@@ -127,9 +127,7 @@ def estimate(
         OutOfMemory: no layout has room.
     """
     if not (tokens > 0 and math.isfinite(tokens)):
-        raise BadInput(
-            f"tokens must be positive and finite, not {tokens}", fix="give a positive tokens"
-        )
+        raise BadInput(f"tokens is {tokens:g}; legal: above 0, and finite", fix="for example 10B")
     where = machine(on, instances or 1, rows=rows)
     request = request or usual_request(model, where)
     if measured is not None:

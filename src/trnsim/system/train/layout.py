@@ -220,7 +220,8 @@ def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[
     if ranks % layout.tensor:
         legal = ", ".join(str(size) for size in _divisors(ranks))
         yield Misfit(
-            f"--tp {layout.tensor} does not divide the {ranks} ranks of {name}", f"legal: {legal}"
+            f"--tp {layout.tensor} does not divide the {ranks} ranks of {name}; legal: {legal}",
+            "choose one of these",
         )
     if layout.ranks > machine.ranks:
         yield Misfit(

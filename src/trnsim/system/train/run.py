@@ -84,7 +84,7 @@ def _check(name: str, value: float, *, is_positive: bool) -> None:
     """
     if not math.isfinite(value) or value < 0 or (is_positive and not value):
         legal = "a positive number" if is_positive else "zero or a positive number"
-        raise BadInput(f"{name} {value}; legal: {legal}")
+        raise BadInput(f"{name} is {value:g}; legal: {legal}")
 
 
 @dataclass(frozen=True)

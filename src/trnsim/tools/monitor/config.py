@@ -24,6 +24,9 @@ SYSTEM_GROUPS: Final[tuple[str, ...]] = get_args(_SystemGroup)
 PERIOD_S: Final = 5.0
 _UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST_S: Final = 3600.0
+_FIX: Final = (
+    "its fields are told in docs/generated/user-files.md, Configurations of neuron-monitor"
+)
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def read(path: Path) -> Config:
     Raises:
         BadInput: it cannot be read, or a field is not legal; named by its path in the file.
     """
-    config = read_record(ConfigFields, path)
+    config = read_record(ConfigFields, path, _FIX)
     period_s = config.period or PERIOD_S
     programs = tuple(
         Programs(one.tag_filter, _groups(one.metrics, one.period or period_s))

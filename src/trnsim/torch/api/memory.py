@@ -17,7 +17,7 @@ from trnsim.device.program_line import program_line
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.device_errors import OperatorNotModelled, OutOfDeviceMemory
 from trnsim.torch.dispatch.alias import neuron_alias
-from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +61,7 @@ def place(host: Tensor, core: int) -> Tensor:
             line=program_line(),
         )
     if host.dtype in UNSUPPORTED_DTYPES:
-        admit_dtype(host.dtype)
+        count_or_refuse_dtype(host.dtype)
     if host.is_conj() or host.is_neg():
         host = host.resolve_conj().resolve_neg()
     hold(host, core)

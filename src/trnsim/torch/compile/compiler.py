@@ -25,7 +25,7 @@ from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.device.call_log import note, without_recording
 from trnsim.device.compiled_graph import compiled_graphs, graphs_text, record_graph, require_room
 from trnsim.device.device_core import require_same_cores, target
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.numerics import mode
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
@@ -130,8 +130,8 @@ def _runner(
         program = program_for(args)
         graph = program.compiled_graph
         core = next((a.get_device() for a in args if isinstance(a, Tensor) and not a.is_cpu), 0)
-        if pending:
-            strike(core)
+        if pending_faults:
+            strike_fault(core)
         require_room(graph, core, OutOfDeviceMemory)
         with pytorch.profiler_scope(graph.name):
             with without_recording():  # the graph is recorded in place of its operators

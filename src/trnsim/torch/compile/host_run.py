@@ -21,13 +21,15 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.memory import hold, place
 from trnsim.torch.api.rng import drawing_from
 from trnsim.torch.compile.host_graph import callable_of
-from trnsim.torch.dispatch import attention, factories, flash
+from trnsim.torch.dispatch import attention, flash, special_kernels
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
-from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
 from trnsim.torch.pytorch import DEVICE_TYPE
 
-_HOST_FUNCTIONS: Final = attention.HOST_FUNCTIONS | factories.HOST_FUNCTIONS | flash.HOST_FUNCTIONS
+_HOST_FUNCTIONS: Final = (
+    attention.HOST_FUNCTIONS | special_kernels.HOST_FUNCTIONS | flash.HOST_FUNCTIONS
+)
 _CPU: Final = torch.device("cpu")
 _NO_CONTEXT: Final = nullcontext()
 _ON_HOST: Final = -1
@@ -76,7 +78,7 @@ def host_function(
 
     def run_on_host(*args: Any) -> Any:
         for dtype in unsupported:
-            admit_dtype(dtype)
+            count_or_refuse_dtype(dtype)
         core = 0
         aliases: list[Any] = []
         for argument in args:
@@ -106,7 +108,7 @@ def host_function(
 
 
 def _unsupported_dtypes(module: fx.GraphModule) -> list[torch.dtype]:
-    """Dtypes of the graph's own tensors that the chip lacks, which `admit_dtype` may refuse."""
+    """Dtypes of the graph's own tensors that the chip lacks: `count_or_refuse_dtype`."""
     values = (node.meta.get("val") for node in _operators(module))
     dtypes = {value.dtype for value in values if isinstance(value, Tensor) and not value.is_cpu}
     return sorted(dtypes & UNSUPPORTED_DTYPES, key=str)

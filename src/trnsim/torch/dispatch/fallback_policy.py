@@ -23,7 +23,7 @@ UNSUPPORTED_DTYPES: Final = frozenset(
 """The dtypes of PyTorch that no NeuronCore has."""
 
 
-def admit_dtype(dtype: torch.dtype) -> None:
+def count_or_refuse_dtype(dtype: torch.dtype) -> None:
     """Count a tensor of a dtype that the chip lacks, or refuse it.
 
     Raises:

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.device.call_log import note
 from trnsim.device.device_core import target
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.hbm_use import load
 from trnsim.device.kernel_call import KernelCall, Outline
 from trnsim.device.numerics import mode
@@ -81,8 +81,8 @@ def kernel_call(name: str) -> KernelCall | None:
 def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
     """The kernel's results on the device, and the tensors that it wrote to."""
     core = _common_core(call, tensors)
-    if pending:
-        strike(core)
+    if pending_faults:
+        strike_fault(core)
     with pytorch.profiler_scope(call.name):
         results, outline = _compute_results(call, tensors, core)
         note(call, core, scope_tracker.scope)

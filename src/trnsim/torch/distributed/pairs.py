@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trnsim.device.agreement import CallArguments, CallFailure
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.program_line import program_line
 from trnsim.torch.distributed import agreeing
 from trnsim.torch.pytorch import DEVICE_TYPE
@@ -99,8 +99,8 @@ def _barrier(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
         if not _carries_neuron_tensors(group):
             return method(group, *args, **kwargs)
-        if pending:
-            strike(0)
+        if pending_faults:
+            strike_fault(0)
         agreeing.agree("barrier", {}, group.boxed())
         work = method(group, *args, **kwargs)
         return AgreedWork(work, _agreed_at_start, partial(failure, "barrier", group.boxed()))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trnsim.device.call_log import note_collective, recordings
 from trnsim.device.collective_log import CollectiveCall
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.program_line import program_line
 from trnsim.errors import EmulatorError
 from trnsim.torch import pytorch
@@ -132,8 +132,8 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
     has_tensors = len(schema.returns) > 1
 
     def kernel(*args: Any) -> Any:
-        if pending:
-            strike(core_of(args))
+        if pending_faults:
+            strike_fault(core_of(args))
         arguments = dict(zip(names, args, strict=False))
         group = arguments["process_group"]
         if kind not in (*_MESSAGES, "barrier"):  # those have agreed already

@@ -1,4 +1,4 @@
-"""Kernels that do not follow from a schema: new tensors, views, copies, resizing, scalars."""
+"""Kernels of operators that no rule for schemas covers: new tensors, views, copies, scalars."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 
 from trnsim.device.call_log import recordings
-from trnsim.device.faults import pending, strike
+from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.numerics import mode
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, admit_dtype
+from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, round_values
 from trnsim.torch.pytorch import Kernel, Library
 
@@ -65,7 +65,7 @@ def _cpu_kernel(name: str) -> Kernel:
 
 def view_as_complex(tensor: Tensor) -> Tensor:
     """aten::view_as_complex, unless the policy refuses complex numbers."""
-    admit_dtype(tensor.dtype.to_complex())
+    count_or_refuse_dtype(tensor.dtype.to_complex())
     return cast("Tensor", _as_complex(tensor))
 
 
@@ -90,7 +90,7 @@ def empty(
     del pin_memory
     core = core_index(device)
     if dtype in UNSUPPORTED_DTYPES:
-        admit_dtype(dtype)
+        count_or_refuse_dtype(dtype)
     _require_room(core, math.prod(size), dtype)
     host = torch.empty(
         size,
@@ -156,9 +156,9 @@ _to_copy: Final = _cpu_kernel("_to_copy")
 def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -> Tensor:
     """aten::_copy_from: source, destination or both are on the device, on any cores."""
     del non_blocking
-    if pending:
+    if pending_faults:
         for core in {source.get_device(), destination.get_device()}:  # the host's is -1
-            strike(core)
+            strike_fault(core)
     if recordings:
         note_transfer(source, destination)
     if mode.kind == "shapes" and not (source.is_cpu or destination.is_cpu):
@@ -181,8 +181,8 @@ def copy_from_and_resize(source: Tensor, destination: Tensor) -> Tensor:
 
 def local_scalar(tensor: Tensor) -> complex | bool:
     """aten::_local_scalar_dense: the value of a tensor with one element."""
-    if pending:
-        strike(tensor.get_device())
+    if pending_faults:
+        strike_fault(tensor.get_device())
     return host_alias(tensor).item()
 
 
@@ -196,8 +196,8 @@ def resize(
     storage = tensor.untyped_storage()
     if storage.nbytes() < elements * tensor.element_size():
         core = tensor.get_device()
-        if pending:
-            strike(core)
+        if pending_faults:
+            strike_fault(core)
         _require_room(core, elements, tensor.dtype)
         host = torch.empty(elements, dtype=tensor.dtype, device=_CPU)
         capacity = storage.nbytes() // tensor.element_size()
@@ -229,8 +229,8 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
 
 def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
     """aten::histc, also of integers, which CUDA has and the CPU lacks (experts are counted so)."""
-    if pending:
-        strike(tensor.get_device())
+    if pending_faults:
+        strike_fault(tensor.get_device())
     return place(host_histogram(host_alias(tensor), bins, min, max), tensor.get_device())
 
 
