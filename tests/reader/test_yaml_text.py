@@ -24,7 +24,7 @@ def test_no_tag_makes_an_object():
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        ("a: 1\nb: [1\n", 3, "no YAML: expected ',' or ']', but got '<stream end>'"),
+        ("a: 1\nb: [1\n", 3, "no YAML: expected ',' or ']', but got the stream end"),
         ("a: 1\n\tb: 2\n", 2, "no YAML: found character '\\t' that cannot start any token"),
         ("a: *x\n", 1, "no YAML: found undefined alias 'x'"),
         ("a: 1\n---\nb: 2\n", 2, "no YAML: but found another document"),
