@@ -40,7 +40,6 @@ class ImplicitPermute(Collective, engines=()):
         """Channels count from 0 on; each has one tensor.
 
         - At most 4 channels for groups with all devices of a node, else 2.
-        - Subclasses check sizes.
         """
         super().check(core, n)
         channels: tuple[int, ...] = getattr(self, "channel_ids", ())
