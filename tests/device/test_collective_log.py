@@ -3,14 +3,15 @@ import pytest
 from trnsim.device.collective_log import CollectiveCall, collectives_blocks, kind_of
 from trnsim.document.text import section_text
 from trnsim.fabric.collective_time import collective_time
+from trnsim.fabric.floors import Floor
 
 
 def test_collectives_are_listed_with_their_time_or_without():
     log = [CollectiveCall("allreduce", 1 << 20, (0, 1))] * 2
     log.append(CollectiveCall("check_for_nan", 64, (0, 1)))
-    found = collective_time("all_reduce", 1 << 20, 2, "trn2")
+    found = collective_time("all_reduce", 1 << 20, 2, "trn2", floor=Floor.HOST)
     lines = section_text("", collectives_blocks(log, "trn2")).splitlines()
-    assert lines[0] == "collectives of the whole program on trn2"
+    assert lines[0] == "collectives of the whole program on trn2, started by the host"
     took = f"{2e3 * found.time_s:.3f}"
     assert lines[2].split() == [
         "allreduce",
@@ -41,6 +42,15 @@ def test_collectives_are_listed_with_their_time_or_without():
 )
 def test_frameworks_have_names_of_their_own(name, kind):
     assert kind_of(name) == kind
+
+
+def test_a_collective_inside_a_program_says_so():
+    log = [CollectiveCall("all_reduce", 1 << 20, (0, 1), Floor.PROGRAM)]
+    lines = section_text("", collectives_blocks(log, "trn2")).splitlines()
+    assert lines[0] == "collectives of the whole program on trn2, inside a program"
+    found = collective_time("all_reduce", 1 << 20, 2, "trn2")
+    assert lines[2].split()[-1] == f"{1e3 * found.time_s:.3f}"
+    assert ", inside a program; " in found.origin
 
 
 def test_a_program_without_collectives_says_nothing():

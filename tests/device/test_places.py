@@ -5,6 +5,7 @@ from trnsim.device.device_core import logical_config, visible_cores
 from trnsim.device.places import placed_time, world_fabric
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.floors import Floor
 
 VARIABLES = (
     *("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "NEURON_RT_VISIBLE_CORES", "TRNSIM_FAULTS"),
@@ -27,6 +28,18 @@ def launched(monkeypatch):
     yield set_variables
     monkeypatch.undo()
     set_variables()
+
+
+def inside_s(kind, nbytes, groups):
+    """Seconds inside a program, without the host's start."""
+    return placed_time(kind, nbytes, groups, "trn2", Floor.PROGRAM).time_s
+
+
+def test_a_collective_of_an_eager_program_is_started_by_the_host(launched):
+    launched(WORLD_SIZE=8, LOCAL_WORLD_SIZE=8, TRNSIM_INSTANCE="trn2.48xlarge")
+    found = placed_time("all_reduce", 8, [range(8)], "trn2")
+    assert found.floor is Floor.HOST
+    assert found.time_s > 10 * inside_s("all_reduce", 8, [range(8)])
 
 
 def described(found):
@@ -64,7 +77,7 @@ def test_eight_ranks_on_one_chip_one_node_and_two_nodes_take_three_times(launche
         )  # fmt: skip
         found = world_fabric("trn2")
         chips = {found.place(rank)[:2] for rank in range(8)}
-        times_s.append((len(chips), placed_time("all_reduce", nbytes, ranks, "trn2").time_s))
+        times_s.append((len(chips), inside_s("all_reduce", nbytes, ranks)))
     (one, fast_s), (two, slower_s), (apart, slowest_s) = times_s
     assert (one, two, apart) == (1, 2, 2)
     assert fast_s < slower_s < slowest_s
@@ -73,11 +86,11 @@ def test_eight_ranks_on_one_chip_one_node_and_two_nodes_take_three_times(launche
 def test_a_fault_of_a_link_slows_what_takes_it(launched):
     given = {"WORLD_SIZE": 8, "LOCAL_WORLD_SIZE": 8, "TRNSIM_INSTANCE": "trn2.48xlarge"}
     launched(**given)
-    whole_s = placed_time("all_reduce", 1 << 24, [range(8)], "trn2").time_s
+    whole_s = inside_s("all_reduce", 1 << 24, [range(8)])
     name = "chip 0 to chip 1"
     assert name in {one.name for one in fabric("trn2.48xlarge").topology.links}
     launched(**given, TRNSIM_FAULTS=f"link={name},factor=0.1")
-    assert placed_time("all_reduce", 1 << 24, [range(8)], "trn2").time_s > whole_s
+    assert inside_s("all_reduce", 1 << 24, [range(8)]) > whole_s
 
 
 def test_an_instance_of_another_chip_is_refused(launched):

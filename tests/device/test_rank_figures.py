@@ -56,8 +56,9 @@ def test_the_last_step_is_told_with_its_exchanges():
     found = figures(recorded(*step, "waited", *step, "waited"), 3, "trn2")
     assert found["device_time_s"] == pytest.approx(4e-6)
     assert found["calls"] == 4
-    assert found["collectives"] == [{"kind": "allreduce", "ranks": (0, 1), "nbytes": [64] * 4}]
-    assert found["exchanges"] == {n: ["allreduce", (0, 1), n] for n in (1, 2)}
+    told = {"kind": "allreduce", "ranks": (0, 1), "floor": "HOST", "nbytes": [64] * 4}
+    assert found["collectives"] == [told]
+    assert found["exchanges"] == {n: ["allreduce", (0, 1), "HOST", n] for n in (1, 2)}
     # what follows the first optimizer belongs to the second step, and what follows it to none
     assert [(what, number) for _, what, number in found["step"]] == [
         ("begin", 1), ("wait", 1), ("begin", 2), ("wait", 2), ("end", -1),

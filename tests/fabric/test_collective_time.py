@@ -68,7 +68,7 @@ def test_the_bound_is_what_leaves_a_chip_over_its_links():
 
 def test_the_origin_names_algorithm_place_and_sources():
     origin = collective_time("all_gather", 1024, 64, "trn2").origin
-    assert origin.startswith("mesh on 1 x trn2.48xlarge; ")
+    assert origin.startswith("mesh on 1 x trn2.48xlarge, inside a program; ")
     assert "trn2-arch" in origin
     assert "intranode-collective-comm.rst" in origin
 

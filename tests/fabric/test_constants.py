@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.fabric.constants import hop_s, rank_bytes_per_s, start_s
+from trnsim.fabric.constants import bandwidths, hop_s, host_base_s, rank_bytes_per_s, start_s
 from trnsim.facts import Evidence, assumed
 
 PAGE = Path(__file__).parents[2] / "docs" / "generated" / "accuracy-models.md"
@@ -21,6 +21,17 @@ def test_later_ones_start_as_published():
     assert start_s("trainium2") + 2 * hop_s("trainium2") == pytest.approx(6.16e-6)
     assert start_s("trainium2").provenance.kind is Evidence.DERIVED
     assert start_s("trainium3").provenance.kind is Evidence.ASSUMED
+
+
+def test_starts_of_the_first_generation_are_known_best():
+    first, later = host_base_s("trainium1"), host_base_s("trainium2")
+    assert first == later == host_base_s("inferentia2")
+    assert first.provenance.spread < later.provenance.spread
+    assert first.provenance.spread < host_base_s("trainium1", nodes=2).provenance.spread
+
+
+def test_bytes_of_later_chips_are_less_certain():
+    assert bandwidths("trainium1").provenance.spread < bandwidths("trainium2").provenance.spread
 
 
 @pytest.mark.parametrize(

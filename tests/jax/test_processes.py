@@ -181,6 +181,7 @@ def test_each_process_tells_of_its_own_groups_by_numbers_of_all(tmp_path, monkey
             ("all_reduce", *own): [24],
             ("collective_permute", rank, (rank + 2) % 4): [24],
         }
+        assert {one["floor"] for one in found["collectives"]} == {"PROGRAM"}
         # Each reading of a result ends a step; the last has a call and the two exchanges of half.
         assert (found["steps"], found["calls"], found["missing"]) == (4, 1, {})
         assert [kind for kind, *_ in found["exchanges"].values()] == [

@@ -34,7 +34,7 @@ def test_the_text_has_ranks_collectives_and_links():
         "4 ranks on 2 x trn2.48xlarge, 2 on each\n",
         "skew of their kernels: 0 ns\n",
         "\n2     1         0     0     1 ms",
-        "\nallreduce   2      1 MiB       1 of 4  hierarchical  ",
+        "\nallreduce   2      1 MiB       1 of 4  hierarchical  inside a program  ",
         "\ninstance 0, EFA 0, out",
         "\nlost: rank 3 was ended by SIGKILL\nall ranks were started again: 1\n",
         "without figures: ranks 3",
@@ -49,6 +49,7 @@ def test_json_and_page_say_the_same(tmp_path):
     (row,) = found["collectives"]
     assert (row["algorithm"], row["groups"], row["calls"]) == ("hierarchical", [[0, 1, 2, 3]], 2)
     assert row["time_s"] == FOUND.collectives[0].time_s
+    assert row["floor"] == "inside a program"
     assert (found["absent"], found["restarts"], len(found["links"])) == ([3], 1, len(FOUND.links))
     assert [one["place"] for one in found["ranks"]] == [[0, 0, 0], [0, 0, 1], [1, 0, 0]]
     page = (tmp_path / "world.html").read_text()

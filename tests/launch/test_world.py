@@ -5,6 +5,7 @@ from rank_figures_made import figures
 
 from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.floors import Floor
 from trnsim.launch.world import world
 
 FABRIC = fabric("trn2.48xlarge", lnc=2, ranks_per_node=8)
@@ -62,6 +63,25 @@ def test_times_of_ranks_are_those_of_their_step():
         assert one.step.exchanged_s == pytest.approx(time_s)
         assert one.step.exposed_s == pytest.approx(time_s)
         assert one.step.total_s == pytest.approx(one.device_time_s + time_s)
+
+
+def test_eager_ranks_pay_the_start_of_a_program():
+    ranks = tuple(range(8))
+    collective = ("allreduce", BYTES, ranks, 1)
+    inside, started = (
+        world(FABRIC, [figures(rank, [collective], floor=floor) for rank in ranks])
+        for floor in ("PROGRAM", "HOST")
+    )
+    fabric_time = time_on(FABRIC, "all_reduce", BYTES, [ranks], Floor.HOST)
+    (row,) = started.collectives
+    assert row.time_s == fabric_time.time_s > inside.collectives[0].time_s
+    assert (inside.collectives[0].paid, row.paid) == ("inside a program", "started by the host")
+    assert started.ranks[0].step.exchanged_s == pytest.approx(row.time_s)
+    both = world(
+        FABRIC,
+        [figures(0, [collective], floor="PROGRAM"), figures(1, [collective], floor="HOST")],
+    )
+    assert sorted(one.paid for one in both.collectives) == ["inside a program", row.paid]
 
 
 def test_ranks_that_have_other_bytes_in_one_exchange_made_one():

@@ -1,5 +1,6 @@
 import pytest
-from accuracy_collectives import DOCUMENTED_MB, PUBLISHED, crossover_bytes, page
+from accuracy_collectives import DOCUMENTED_MB, crossover_bytes, page
+from collective_fit import TABLES, all_rows
 
 from trnsim.fabric.fabric import fabric
 
@@ -23,20 +24,9 @@ def test_a_crossover_is_where_both_take_the_same():
 
 
 @pytest.mark.slow
-def test_slopes_of_large_messages_are_as_published():
-    large = [one for one in PUBLISHED if one.nbytes >= 1 << 24]
-    assert len(large) == 3
-    text = page()
-    for one in large:
-        cells = next(
-            row for line in text.splitlines()
-            if len(row := [cell.strip() for cell in line.split("|")]) > 8
-            and row[3] == f"{one.nbytes:,}"
-        )  # fmt: skip
-        assert abs(int(cells[7])) <= 25
-
-
-@pytest.mark.slow
-def test_the_page_has_every_row():
-    lines = page().splitlines()
-    assert sum(line.startswith("| all_") for line in lines) >= len(PUBLISHED) + 4
+def test_the_page_has_every_row_with_its_interval():
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page().splitlines()]
+    rows = [cells for cells in lines if len(cells) == 11 and cells[6] in ("yes", "no")]
+    assert len(rows) == len(all_rows())
+    assert {cells[10] for cells in rows} == {"yes", "no"}
+    assert {cells[0] for cells in rows} == {name.removeprefix("nccom-") for name in TABLES}

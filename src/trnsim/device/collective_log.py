@@ -10,6 +10,7 @@ from typing import Final
 from trnsim.device.places import placed_time
 from trnsim.document.answer import Block, Items, Note, Table, columns
 from trnsim.fabric.choice import KINDS
+from trnsim.fabric.floors import Floor
 from trnsim.profile.units import bytes_text
 
 _MS_PER_S: Final = 1e3
@@ -48,11 +49,13 @@ class CollectiveCall:
         kind: its name, without leading and trailing underscores ("allreduce", "alltoall_base").
         nbytes: bytes of the whole message: the larger of a process's input and output.
         ranks: the processes of the group.
+        floor: as a program that the host starts (PyTorch), or inside a program (JAX).
     """
 
     kind: str
     nbytes: int
     ranks: tuple[int, ...]
+    floor: Floor = Floor.HOST
 
 
 def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Block, ...]:
@@ -66,13 +69,14 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
         kind = kind_of(call.kind)
         algorithm, ms = "", "not timed"
         if kind is not None:
-            time = placed_time(kind, call.nbytes, [call.ranks], target)
+            time = placed_time(kind, call.nbytes, [call.ranks], target, call.floor)
             algorithm, ms = time.algorithm, f"{number * time.time_s * _MS_PER_S:.3f}"
             origins.append(time.origin)
         size, group = str(len(call.ranks)), _members(call.ranks)
         rows.append([call.kind, str(number), bytes_text(call.nbytes), size, group, algorithm, ms])
     unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
-    head = Note(f"collectives of the whole program on {target}")
+    floors = " or ".join(dict.fromkeys(call.floor.value for call in alike))
+    head = Note(f"collectives of the whole program on {target}, {floors}")
     return head, Table(_TABLE_COLUMNS, rows), Items(unique, indent=2)
 
 

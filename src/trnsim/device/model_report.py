@@ -35,6 +35,7 @@ from trnsim.estimate.question import Question
 from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.collective_time import CollectiveTime, collective_time
+from trnsim.fabric.floors import Floor
 from trnsim.graph import Graph
 from trnsim.lower import GraphExchange, MemoryPlan, memory_plan, without_exchanges
 from trnsim.place.machine import Machine, machine
@@ -266,6 +267,7 @@ class ModelReport:
                 "count": len(amounts),
                 "bytes": sum(nbytes for nbytes, _ in amounts),
                 "time_s": sum(time_s for _, time_s in amounts),
+                "floor": Floor.PROGRAM.value,
             }
             for (kind, ranks), amounts in sums.items()
         ]
@@ -367,7 +369,7 @@ class ModelReport:
         ranks = self.exchanges[0][0].ranks
         exposed = time_text(self.scale * self.exposed_s)
         hidden = f", {exposed} of it exposed" if self.program.exchanged_s else ""
-        return f"{words} over {ranks} ranks, {time_text(total_s)}{hidden}"
+        return f"{words} over {ranks} ranks {Floor.PROGRAM.value}, {time_text(total_s)}{hidden}"
 
     def _memory(self) -> str:
         cores = self.program.lnc

@@ -12,6 +12,7 @@ from trnsim.device import faults
 from trnsim.device.device_core import device_core, visible_cores
 from trnsim.fabric.collective_time import CollectiveTime, fabric_for, time_on
 from trnsim.fabric.fabric import Fabric
+from trnsim.fabric.floors import Floor
 
 _WORLD: Final = "WORLD_SIZE"
 _LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
@@ -62,15 +63,22 @@ def _count(variable: str) -> int:
 
 
 def placed_time(
-    kind: str, nbytes: float, groups: Sequence[Sequence[int]], target: str
+    kind: str,
+    nbytes: float,
+    groups: Sequence[Sequence[int]],
+    target: str,
+    floor: Floor = Floor.HOST,
 ) -> CollectiveTime:
-    """The time of a collective of this process's world, with its ranks' real placement."""
-    return _timed(kind, nbytes, tuple(map(tuple, groups)), target)
+    """The time of a collective of this process's world, with its ranks' real placement.
+
+    A collective of an eager program is a program of its own, which the host starts.
+    """
+    return _timed(kind, nbytes, tuple(map(tuple, groups)), target, floor)
 
 
 @cache
 def _timed(
-    kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], target: str
+    kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], target: str, floor: Floor
 ) -> CollectiveTime:
     fabric = world_fabric(target, max(map(max, groups)) + 1)
-    return time_on(fabric, kind, nbytes, groups)
+    return time_on(fabric, kind, nbytes, groups, floor)

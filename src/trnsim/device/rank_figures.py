@@ -130,20 +130,21 @@ def figures(
 
 
 def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dict[str, Any]:
-    """Bytes of each collective by kind and group, in order; and the places there of `numbers`.
+    """Bytes of each collective by kind, group and floor, in order; the places there of `numbers`.
 
     Ranks of a group match collectives by order: bytes may differ, in all-to-all exchanges.
     """
-    by_group: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    by_group: dict[tuple[str, tuple[int, ...], str], list[int]] = {}
     places = []
     for call in calls:
-        sizes = by_group.setdefault((call.kind, call.ranks), [])
-        places.append((call.kind, call.ranks, len(sizes)))
+        key = call.kind, call.ranks, call.floor.name
+        sizes = by_group.setdefault(key, [])
+        places.append((*key, len(sizes)))
         sizes.append(call.nbytes)
     return {
         "collectives": [
-            {"kind": kind, "ranks": ranks, "nbytes": sizes}
-            for (kind, ranks), sizes in by_group.items()
+            {"kind": kind, "ranks": ranks, "floor": floor, "nbytes": sizes}
+            for (kind, ranks, floor), sizes in by_group.items()
         ],
         "exchanges": {number: list(places[number]) for number in numbers},
     }

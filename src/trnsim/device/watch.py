@@ -116,8 +116,10 @@ class WorkRecording(Recording):
         for exchange, number in [*exchanges.items()]:
             kind = kind_of(exchange.kind)
             if kind is not None:
-                took_s = placed_time(kind, exchange.nbytes, [exchange.ranks], target().name).time_s
-                self.elapsed_s[0] += number * took_s
+                took = placed_time(
+                    kind, exchange.nbytes, [exchange.ranks], target().name, exchange.floor
+                )
+                self.elapsed_s[0] += number * took.time_s
 
     def _add(
         self, core: int, number: int, device_s: float, launch_s: float, busy: dict[str, float]

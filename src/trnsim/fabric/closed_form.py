@@ -20,6 +20,13 @@ def time_s(fabric: Fabric, plan: Plan) -> float:
     return fabric.start_s + sum(phase_s(fabric, phase) * phase.repeat for phase in plan)
 
 
+def latency_s(fabric: Fabric, plan: Plan) -> float:
+    """Seconds of a plan's start and hops; 0 for one without phases."""
+    if not plan:
+        return 0.0
+    return fabric.start_s + sum(fabric.hop_s(phase) * phase.repeat for phase in plan)
+
+
 def phase_s(fabric: Fabric, phase: TransferPhase) -> float:
     """Seconds of one repetition of a phase."""
     if not phase.nbytes.any() and not fabric.factors and fabric.nodes == 1:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from trnsim.arch import INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
-from trnsim.fabric.constants import EFA_HOP_S, hop_s, rank_bytes_per_s, start_s
+from trnsim.fabric.choice import AlgorithmChoice
+from trnsim.fabric.closed_form import latency_s
+from trnsim.fabric.constants import (
+    EFA_HOP_S,
+    HOST_STEP_S,
+    hop_s,
+    host_base_s,
+    rank_bytes_per_s,
+    start_s,
+)
 from trnsim.fabric.exchange import exchange
 from trnsim.fabric.fabric import Fabric
-from trnsim.facts import Provenance, Rate
+from trnsim.fabric.floors import Floor, FloorTimes, floor_times
+from trnsim.facts import Interval, Provenance, Rate
 
 
 @dataclass(frozen=True)
@@ -21,23 +31,36 @@ class CollectiveTime:
     """A collective's time and its sources.
 
     Attributes:
-        time_s: seconds.
+        floors: its time inside a program, and as a program that the host starts.
+        floor: which of them it takes.
         least_s: seconds of the bytes that must leave a chip, over all its links at once.
         algorithm: its algorithm; "" for a single rank or a barrier.
         placed_on: the instances on which its ranks lie.
         provenances: sources of links, engines and latencies.
     """
 
-    time_s: float
+    floors: FloorTimes
+    floor: Floor
     least_s: float
     algorithm: str
     placed_on: str
     provenances: tuple[Provenance, ...]
 
     @property
+    def time_s(self) -> float:
+        """Seconds."""
+        return self.floors.time_s(self.floor)
+
+    @property
+    def interval(self) -> Interval:
+        """P10, P50 and P90 of its seconds."""
+        return self.floors.interval(self.floor)
+
+    @property
     def origin(self) -> str:
-        """Algorithm, place and sources, as text."""
+        """Algorithm, place, floor and sources, as text."""
         place_text = f"{self.algorithm} on {self.placed_on}" if self.algorithm else self.placed_on
+        place_text = f"{place_text}, {self.floors.paid(self.floor)}"
         sources = dict.fromkeys(
             f"{provenance.kind.value}: {provenance.source}" for provenance in self.provenances
         )
@@ -45,7 +68,13 @@ class CollectiveTime:
 
 
 def collective_time(
-    kind: str, nbytes: float, groups: int | Sequence[Sequence[int]], chip: str, *, lnc: int = 0
+    kind: str,
+    nbytes: float,
+    groups: int | Sequence[Sequence[int]],
+    chip: str,
+    *,
+    lnc: int = 0,
+    floor: Floor = Floor.PROGRAM,
 ) -> CollectiveTime:
     """The time of a collective of groups of ranks, which work at once.
 
@@ -55,6 +84,7 @@ def collective_time(
         groups: the ranks of each group; a number stands for one group of the first ranks.
         chip: the target, a name of `trnsim.arch.TARGETS`.
         lnc: NeuronCores of a rank; the chip's default where it is 0.
+        floor: inside a running program, or as a program that the host starts.
 
     Raises:
         BadInput: for an unknown kind, chip, or instance in TRNSIM_INSTANCE.
@@ -65,25 +95,60 @@ def collective_time(
     target = TARGETS[chip]
     cores = lnc or int(target.core.logical_core_max)
     named = os.environ.get(INSTANCE_VARIABLE, "")
-    return _time(kind, float(nbytes), ranks, target.chip, cores, named)
+    return _time(kind, float(nbytes), ranks, target.chip, cores, named, floor)
+
+
+def floors_of(
+    fabric: Fabric,
+    kind: str,
+    nbytes: float,
+    chosen: AlgorithmChoice,
+    layouts: Iterable[tuple[int, int]],
+) -> FloorTimes:
+    """The times by floor of a collective with its algorithm.
+
+    Args:
+        fabric: the fabric of the ranks.
+        kind: kind of the collective.
+        nbytes: bytes of the whole message.
+        chosen: the algorithm of its slowest groups.
+        layouts: ranks of a group, and instances that they are on.
+    """
+    latencies_s = min(latency_s(fabric, chosen.plan) or chosen.time_s, chosen.time_s)
+    bytes_s = chosen.time_s - latencies_s
+    return floor_times(fabric.chip.name, kind, nbytes, layouts, latencies_s, bytes_s)
 
 
 @cache
 def _time(
-    kind: str, nbytes: float, groups: tuple[tuple[int, ...], ...], chip: str, lnc: int, named: str
+    kind: str,
+    nbytes: float,
+    groups: tuple[tuple[int, ...], ...],
+    chip: str,
+    lnc: int,
+    named: str,
+    floor: Floor,
 ) -> CollectiveTime:
-    return time_on(fabric_for(chip, max(map(max, groups)) + 1, lnc, named), kind, nbytes, groups)
+    fabric = fabric_for(chip, max(map(max, groups)) + 1, lnc, named)
+    return time_on(fabric, kind, nbytes, groups, floor)
 
 
 def time_on(
-    fabric: Fabric, kind: str, nbytes: float, groups: Sequence[Sequence[int]]
+    fabric: Fabric,
+    kind: str,
+    nbytes: float,
+    groups: Sequence[Sequence[int]],
+    floor: Floor = Floor.PROGRAM,
 ) -> CollectiveTime:
     """The time of a collective of groups of ranks of `fabric`, which work at once."""
     members = tuple(tuple(group) for group in groups)
-    chosen = exchange(fabric, kind, float(nbytes), members).slowest
-    facts = constants_of(fabric, moves=bool(chosen.algorithm))
+    exchanged = exchange(fabric, kind, float(nbytes), members)
+    chosen = exchanged.slowest
+    facts = constants_of(fabric, moves=bool(chosen.algorithm), floor=floor)
+    layouts = [(sum(counts), nodes) for counts, nodes in exchanged.chosen]
     return CollectiveTime(
-        chosen.time_s,
+        floors_of(fabric, kind, nbytes, chosen, layouts),
+        floor,
         max(least_s(fabric, kind, nbytes, group) for group in groups),
         chosen.algorithm,
         f"{fabric.nodes} x {fabric.instance.name}",
@@ -159,7 +224,9 @@ def least_s(fabric: Fabric, kind: str, nbytes: float, group: Sequence[int]) -> f
     return nbytes * (share or 1.0) / rate
 
 
-def constants_of(fabric: Fabric, *, moves: bool = True) -> dict[str, Rate]:
+def constants_of(
+    fabric: Fabric, *, moves: bool = True, floor: Floor = Floor.PROGRAM
+) -> dict[str, Rate]:
     """The constants behind a time on a fabric, by name; bandwidths only if any byte `moves`.
 
     A link's bandwidth is that of both directions, as published.
@@ -169,6 +236,9 @@ def constants_of(fabric: Fabric, *, moves: bool = True) -> dict[str, Rate]:
         "collective_start_s": start_s(chip.name),
         "collective_hop_s": hop_s(chip.name),
     }
+    if floor is Floor.HOST:
+        constants["collective_host_base_s"] = host_base_s(chip.name)
+        constants["collective_host_step_s"] = HOST_STEP_S
     if moves:
         constants["collective_rank_bytes_per_s"] = rank_bytes_per_s(
             chip.name, fabric.lnc, chip.memory_bytes_per_s

@@ -33,6 +33,7 @@ from trnsim.errors import (
     NotModelled,
     OutOfMemory,
 )
+from trnsim.fabric.floors import Floor
 from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
@@ -194,7 +195,9 @@ class Lowered:
             group = _group_of(places[0], collective.groups)
             if group:
                 ranks = tuple(numbers[place] for place in group)
-                note_collective(CollectiveCall(collective.kind, collective.nbytes, ranks))
+                note_collective(
+                    CollectiveCall(collective.kind, collective.nbytes, ranks, Floor.PROGRAM)
+                )
         for place, core in zip(places, cores, strict=True):
             call = self.calls[place]
             note(call, core, _empty_scope)

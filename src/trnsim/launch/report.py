@@ -23,7 +23,7 @@ _RANK_COLUMNS: Final = columns(
     "rank | instance | chip | core | device time | exchanges | exposed | step", numbers_from=0
 )
 _COLLECTIVE_COLUMNS: Final = (
-    *columns("collective | calls | bytes each | groups | algorithm", numbers_to=4),
+    *columns("collective | calls | bytes each | groups | algorithm | floor", numbers_to=4),
     Column("time each", is_number=True),
 )
 _TRAFFIC_COLUMNS: Final = columns("link | bytes | busy")
@@ -104,6 +104,7 @@ def _rows(world: WorldFigures) -> list[list[str]]:
             bytes_text(collective.nbytes),
             f"{len(collective.groups)} of {len(collective.groups[0])}",
             collective.choice.algorithm if collective.choice else "",
+            collective.paid,
             time_text(collective.time_s) if collective.choice else "not timed",
         ]
         for collective in world.collectives
@@ -162,6 +163,7 @@ def _collective(collective: WorldCollective) -> dict[str, Any]:
         **picked(collective, "kind calls nbytes groups"),
         "algorithm": collective.choice and collective.choice.algorithm,
         "time_s": collective.choice and collective.time_s,
+        "floor": collective.paid,
         "others_s": collective.choice.others_s if collective.choice else {},
         "moved_bytes": collective.moved_bytes,
     }

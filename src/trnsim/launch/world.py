@@ -18,10 +18,14 @@ import numpy.typing as npt
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
 from trnsim.fabric.choice import KINDS, AlgorithmChoice, choose
+from trnsim.fabric.collective_time import floors_of
 from trnsim.fabric.fabric import Fabric, RankPlace
+from trnsim.fabric.floors import Floor, FloorTimes
 from trnsim.fabric.group import RankGroup as AlgorithmGroup
 
 Group = tuple[int, ...]
+Exchanged = tuple[str, Group, Floor]
+"""Name, ranks and floor of a collective."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,9 @@ class WorldCollective:
         nbytes: bytes of the whole message.
         groups: ranks of each group.
         calls: number of calls of each group.
-        choice: algorithm, transfers and time; None for a kind that the fabric does not know.
+        choice: algorithm and transfers; None for a kind that the fabric does not know.
+        floor: as a program that the host starts, or inside a program.
+        floors: its time by floor; None as above.
     """
 
     kind: str
@@ -41,11 +47,18 @@ class WorldCollective:
     groups: tuple[Group, ...]
     calls: int
     choice: AlgorithmChoice | None
+    floor: Floor = Floor.HOST
+    floors: FloorTimes | None = None
 
     @property
     def time_s(self) -> float:
         """Seconds of one call."""
-        return self.choice.time_s if self.choice else 0.0
+        return self.floors.time_s(self.floor) if self.floors else 0.0
+
+    @property
+    def paid(self) -> str:
+        """The floor that it paid, in words."""
+        return self.floors.paid(self.floor) if self.floors else ""
 
     @property
     def moved_bytes(self) -> float:
@@ -126,13 +139,13 @@ def world(
     messages = _messages(figures)
     collectives = tuple(_collectives(fabric, messages))
     by_size = {
-        (collective.kind, collective.nbytes, group): collective.time_s
+        (collective.kind, collective.nbytes, group, collective.floor): collective.time_s
         for collective in collectives
         for group in collective.groups
     }
     times_s = {
-        (kind, group, at): by_size[kind, nbytes, group]
-        for (kind, group), sizes in messages.items()
+        (kind, group, floor.name, at): by_size[kind, nbytes, group, floor]
+        for (kind, group, floor), sizes in messages.items()
         for at, nbytes in enumerate(sizes)
     }
     ranks = tuple(
@@ -144,30 +157,28 @@ def world(
     )
 
 
-def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[tuple[str, Group], list[int]]:
-    """Bytes of each collective in order, by kind and group: the most that any rank has."""
-    sizes: dict[tuple[str, Group], list[int]] = {}
+def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[Exchanged, list[int]]:
+    """Bytes of each collective in order, by kind, group and floor: the most that any rank has."""
+    sizes: dict[Exchanged, list[int]] = {}
     for rank in figures:
         for record in rank["collectives"]:
-            key = record["kind"], tuple(record["ranks"])
+            key = record["kind"], tuple(record["ranks"]), Floor[record["floor"]]
             pairs = zip_longest(sizes.get(key, ()), record["nbytes"], fillvalue=0)
             sizes[key] = [max(pair) for pair in pairs]
     return sizes
 
 
 def _collectives(
-    fabric: Fabric, messages: Mapping[tuple[str, Group], Sequence[int]]
+    fabric: Fabric, messages: Mapping[Exchanged, Sequence[int]]
 ) -> list[WorldCollective]:
     equal_sets: dict[tuple[Any, ...], list[list[Group]]] = defaultdict(list)
-    for (kind, group), sizes in messages.items():
+    for (kind, group, floor), sizes in messages.items():
         for nbytes, number in Counter(sizes).items():
-            _add_disjoint(
-                equal_sets[kind, nbytes, number, _phases_of_plans(fabric, kind, nbytes, group)],
-                group,
-            )
+            phases = _phases_of_plans(fabric, kind, nbytes, group)
+            _add_disjoint(equal_sets[kind, nbytes, number, floor, phases], group)
     collectives = [
-        WorldCollective(kind, nbytes, tuple(groups), number, _choice(fabric, kind, nbytes, groups))
-        for (kind, nbytes, number, _), sets in equal_sets.items()
+        _collective(fabric, kind, nbytes, groups, number, floor)
+        for (kind, nbytes, number, floor, _), sets in equal_sets.items()
         for groups in sets
     ]
     return sorted(collectives, key=lambda collective: -collective.calls * collective.time_s)
@@ -199,19 +210,24 @@ def _phases_of_plans(fabric: Fabric, name: str, nbytes: int, group: Group) -> tu
     return size, *repeats
 
 
-def _choice(
-    fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group]
-) -> AlgorithmChoice | None:
-    kind = kind_of(name)
-    return None if kind is None else choose(fabric, kind, nbytes, groups)
+def _collective(
+    fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group], calls: int, floor: Floor
+) -> WorldCollective:
+    kind, members = kind_of(name), tuple(groups)
+    if kind is None:
+        return WorldCollective(name, nbytes, members, calls, None, floor)
+    choice = choose(fabric, kind, nbytes, groups)
+    layouts = [(len(group), len(AlgorithmGroup(fabric, group).by_node)) for group in members]
+    floors = floors_of(fabric, kind, nbytes, choice, layouts)
+    return WorldCollective(name, nbytes, members, calls, choice, floor, floors)
 
 
 def _rank_figures(
-    fabric: Fabric, rank: Mapping[str, Any], times_s: Mapping[tuple[str, Group, int], float]
+    fabric: Fabric, rank: Mapping[str, Any], times_s: Mapping[tuple[str, Group, str, int], float]
 ) -> RankFigures:
     step_times_s = {
-        int(number): times_s[kind, tuple(ranks), at]
-        for number, (kind, ranks, at) in rank["exchanges"].items()
+        int(number): times_s[kind, tuple(ranks), floor, at]
+        for number, (kind, ranks, floor, at) in rank["exchanges"].items()
     }
     step = overlap((Moment(*moment) for moment in rank["step"]), step_times_s)
     place = fabric.place(rank["rank"])

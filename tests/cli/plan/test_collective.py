@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.errors import EmulatorError
+from trnsim.fabric.floors import Floor
 from trnsim.place.links import Spread, exchange
 
 
@@ -22,9 +23,12 @@ def test_one_platform_is_one_object():
     found = json.loads(
         run("all_reduce", "--on", "trn2.48xlarge", "--ranks", 64, "--bytes", 1 << 20, "--json")
     )
-    assert found["time_s"]["p10"] < found["time_s"]["p50"] < found["time_s"]["p90"]
     told = exchange("trn2.48xlarge", 2, "all_reduce", 1 << 20, Spread(64))
-    assert found["time_s"]["p50"] == pytest.approx(told.time_s, rel=0.05)
+    for name, time_s in (("time_s", told.floors.time_s(Floor.HOST)), ("inside_s", told.time_s)):
+        assert found[name]["p10"] < found[name]["p50"] < found[name]["p90"]
+        assert found[name]["p50"] == pytest.approx(time_s, rel=0.05)
+    assert found["host_start_s"] == pytest.approx(told.floors.start_s)
+    assert found["floor"] == "started by the host"
     assert found["latency_s"] + found["bytes_s"] == pytest.approx(told.time_s)
     assert (found["algorithm"], found["level"], found["lnc"]) == ("mesh", "instance", 2)
 
@@ -40,6 +44,33 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
     found = json.loads(run("all_reduce", "--on", "p5", "--ranks", 8, "--bytes", 1 << 30, "--json"))
     bus = 2 * 7 / 8 * (1 << 30) / (found["latency_s"] + found["bytes_s"])
     assert found["bus_bytes_per_s"] == pytest.approx(bus)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "instances", "nbytes", "published_us"),
+    [(64, 2, 8, 520), (64, 2, 1 << 16, 1315), (64, 2, 1 << 24, 2138), (32, 1, 1024, 151)],
+)
+def test_published_starts_are_inside(ranks, instances, nbytes, published_us):
+    kind = "all_reduce" if instances == 2 else "all_gather"
+    found = json.loads(
+        run(kind, "--on", "trn1", "--ranks", ranks, "--bytes", nbytes, "--json",
+            "--instances", instances)
+    )  # fmt: skip
+    assert found["time_s"]["p10"] < published_us * 1e-6 < found["time_s"]["p90"]
+    assert found["floor"] == "started by the host"
+
+
+def test_each_platform_says_which_floor_it_paid():
+    text = run("all_reduce", "--on", "trn1,trn2,p5en", "--ranks", 2, "--bytes", 1 << 22)
+    floors = {line.split()[0]: line for line in text.splitlines() if line.startswith(("trn", "p5"))}
+    assert floors["trn1"].endswith("started by the host, outlasted by transfers")
+    assert floors["trn2"].endswith("started by the host")
+    assert floors["p5en"].endswith("-             inside a program")
+    assert "extrapolated" not in text
+    assert "extrapolated: no start of more than 64 ranks is published" in run(
+        "all_reduce", "--on", "trn2", "--instances", 2, "--bytes", 8
+    )
+    assert "host" not in run("all_reduce", "--on", "p5en", "--ranks", 2, "--bytes", 8)
 
 
 def test_without_ranks_all_of_the_instances_take_part():

@@ -7,8 +7,9 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
+from trnsim.fabric.floors import Floor
 from trnsim.facts import assumed
-from trnsim.place.links import CAMPUS, Site, Spread, alone, exchange
+from trnsim.place.links import CAMPUS, Site, Spread, exchange
 from trnsim.place.links.exchange import Lay, lay_of, ranks_of
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute")
@@ -120,35 +121,53 @@ def test_where_a_group_lies(spread, expected):
 
 
 @pytest.mark.parametrize(("nbytes", "expected_s"), [(1, 58e-6), (16384, 58e-6)])
-def test_a_small_collective_alone_takes_what_was_published(nbytes, expected_s):
-    found = alone("trn1.32xlarge", 1, "all_reduce", nbytes, Spread(2))
-    assert found.time_s == pytest.approx(expected_s)
-    assert found.bytes_s == exchange("trn1.32xlarge", 1, "all_reduce", nbytes, Spread(2)).bytes_s
+def test_a_small_collective_of_the_host_takes_what_was_published(nbytes, expected_s):
+    found = exchange("trn1.32xlarge", 1, "all_reduce", nbytes, Spread(2)).floors
+    assert found.time_s(Floor.HOST) == pytest.approx(expected_s, rel=1e-3)
+    assert found.paid(Floor.HOST) == "started by the host"
 
 
 @pytest.mark.parametrize(
-    ("instance", "lnc", "nbytes"),
-    [("trn1.32xlarge", 1, 64 * MB), ("trn2.48xlarge", 2, 1024), ("p5en.48xlarge", 0, 1024)],
+    ("instance", "lnc", "nbytes", "paid"),
+    [
+        ("trn1.32xlarge", 1, 64 * MB, "started by the host, outlasted by transfers"),
+        ("p5en.48xlarge", 0, 1024, "started by the host, outlasted by transfers"),
+    ],
 )
-def test_large_ones_and_other_chips_take_alone_what_they_take_in_a_step(instance, lnc, nbytes):
-    given = (instance, lnc, "all_reduce", nbytes, Spread(8))
-    assert alone(*given).time_s == exchange(*given).time_s
+def test_large_ones_and_gpus_take_the_time_of_their_transfers(instance, lnc, nbytes, paid):
+    found = exchange(instance, lnc, "all_reduce", nbytes, Spread(8))
+    assert found.floors.time_s(Floor.HOST) == found.time_s
+    assert found.floors.paid(Floor.HOST) == paid
 
 
-def test_one_rank_alone_takes_no_time():
-    assert alone("trn1.32xlarge", 1, "all_reduce", MB, Spread(1)).time_s == 0
+@pytest.mark.parametrize(
+    "spread", [Spread(2), Spread(32), Spread(64), Spread(64, 2), Spread(4, 32)], ids=str
+)
+@pytest.mark.parametrize("kind", [*KINDS, "broadcast"])
+def test_a_plan_and_the_fabric_know_one_start(spread, kind):
+    found = exchange("trn1.32xlarge", 1, kind, MB, spread).floors
+    reach = spread.size * spread.stride
+    whole = fabric("trn1.32xlarge", nodes=-(-reach // 32))
+    on_fabric = time_on(whole, kind, MB, [range(0, reach, spread.stride)], Floor.HOST)
+    assert found.start_s == on_fabric.floors.start_s
+    assert found.start_s.provenance == on_fabric.floors.start_s.provenance
+
+
+def test_one_rank_takes_no_time():
+    found = exchange("trn1.32xlarge", 1, "all_reduce", MB, Spread(1))
+    assert found.floors.time_s(Floor.HOST) == 0
 
 
 @pytest.mark.parametrize(
     ("instance", "lnc", "spread"), [("trn1.32xlarge", 1, 0.2), ("trn2.48xlarge", 2, 0.36)]
 )
 def test_the_interval_of_many_bytes_is_that_of_bandwidths(instance, lnc, spread):
-    found = alone(instance, lnc, "all_reduce", 1 << 34, Spread(2)).interval()
+    found = exchange(instance, lnc, "all_reduce", 1 << 34, Spread(2)).interval(Floor.HOST)
     sigma = math.sqrt(math.log1p(spread**2))
     assert found.p90 / found.p50 == pytest.approx(math.exp(1.2816 * sigma), rel=0.03)
 
 
 def test_the_interval_of_few_bytes_is_that_of_latencies():
-    found = alone("trn1.32xlarge", 1, "all_reduce", 8, Spread(2)).interval()
+    found = exchange("trn1.32xlarge", 1, "all_reduce", 8, Spread(2)).interval()
     sigma = math.sqrt(math.log1p(0.35**2))
     assert found.p50 / found.p10 == pytest.approx(math.exp(1.2816 * sigma), rel=0.03)

@@ -15,13 +15,26 @@ from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import KINDS
-from trnsim.formatting import amount, durations, enumerated
-from trnsim.place.links import ExchangeTime, Spread, alone
+from trnsim.fabric.floors import MOST_PUBLISHED_RANKS, Floor
+from trnsim.formatting import amount, durations, enumerated, seconds
+from trnsim.place.links import Spread, exchange
 from trnsim.place.links.exchange import ranks_of
 from trnsim.place.machine import Machine, machine
 
 _COLUMNS: Final = columns(
     "platform | instances | ranks | time P50 (P10 to P90) | algorithm | farthest | bus GB/s"
+)
+_FLOOR_COLUMNS: Final = columns(
+    "platform | inside a program | host's start | floor of the time",
+    numbers_to=3,
+)
+_FLOOR_NOTE: Final = (
+    "The time is that of a program of its own, which the host starts, as nccom-test and eager "
+    "ranks do: the longer of the start and the transfers. Inside a running program (compiled "
+    "graphs, kernels, plans) the transfers alone count."
+)
+_BEYOND_NOTE: Final = (
+    f"extrapolated: no start of more than {MOST_PUBLISHED_RANKS} ranks is published"
 )
 _BUS_FACTORS = {"all_reduce": 2.0}
 """Bytes that cross each rank's links for each byte of the message, but for the last rank."""
@@ -55,7 +68,8 @@ def collective(
 ) -> Document:
     """Time, algorithm and bus bandwidth of one collective, platform by platform.
 
-    Inside an instance the fabric's links decide, between instances EFA, between buildings what
+    Two times: of a program of its own that the host starts, and inside a running program. Inside an
+    instance the fabric's links decide, between instances EFA, between buildings what
     joins them. The algorithm is the one with the shortest time.
 
     Example: trnsim plan collective all_reduce --on trn2.48xlarge --ranks 64 --bytes 1MiB
@@ -74,6 +88,11 @@ def collective(
     ]
     title = f"{kind} of {amount(nbytes)} bytes"
     sections = [Section("", [Note(title, place="text")]), Section("", [_table(rows)])]
+    if any(row["host_start_s"] is not None for row in rows):
+        notes = [_FLOOR_NOTE]
+        if max(row["ranks"] for row in rows) > MOST_PUBLISHED_RANKS:
+            notes.append(_BEYOND_NOTE)
+        sections.append(Section("", [_floor_table(rows), *map(Note, notes)]))
     values = rows[0] if len(rows) == 1 else rows
     return Document(title, values, sections, schema="plan-collective/1")
 
@@ -100,7 +119,9 @@ def _row(
             f"ranks{f' with LNC={cores}' if cores else ''}",
             fix=f"at most {has // stride} ranks, or --instances {max(needed, 1)}",
         )
-    exchange = alone(instance, cores, kind, nbytes, Spread(size, stride))
+    exchanged = exchange(instance, cores, kind, nbytes, Spread(size, stride))
+    floors = exchanged.floors
+    time_s = floors.time_s(Floor.HOST)
     return {
         "platform": where.name,
         "instance": instance,
@@ -108,20 +129,36 @@ def _row(
         "ranks": size,
         "stride": stride,
         "lnc": cores,
-        "time_s": exchange.interval(),
-        "latency_s": exchange.fixed_s,
-        "bytes_s": exchange.bytes_s,
-        "algorithm": exchange.algorithm,
-        "level": exchange.level,
-        "bus_bytes_per_s": _bus_bytes_per_s(kind, nbytes, size, exchange),
+        "time_s": floors.interval(Floor.HOST),
+        "floor": floors.paid(Floor.HOST if cores else Floor.PROGRAM),
+        "inside_s": floors.interval(Floor.PROGRAM),
+        "host_start_s": float(floors.start_s) if cores else None,
+        "latency_s": exchanged.fixed_s,
+        "bytes_s": exchanged.bytes_s,
+        "algorithm": exchanged.algorithm,
+        "level": exchanged.level,
+        "bus_bytes_per_s": _bus_bytes_per_s(kind, nbytes, size, time_s),
     }
 
 
-def _bus_bytes_per_s(kind: str, nbytes: int, size: int, exchange: ExchangeTime) -> float:
+def _bus_bytes_per_s(kind: str, nbytes: int, size: int, time_s: float) -> float:
     """Bytes per second over each rank's links, as nccl-tests and nccom-test count them."""
-    if not exchange.time_s:
+    if not time_s:
         return 0.0
-    return _BUS_FACTORS.get(kind, 1.0) * (size - 1) / size * nbytes / exchange.time_s
+    return _BUS_FACTORS.get(kind, 1.0) * (size - 1) / size * nbytes / time_s
+
+
+def _floor_table(rows: Sequence[dict[str, Any]]) -> Table:
+    lines = [
+        (
+            row["platform"],
+            durations(row["inside_s"]),
+            "-" if row["host_start_s"] is None else seconds(row["host_start_s"]),
+            row["floor"],
+        )
+        for row in rows
+    ]
+    return Table(_FLOOR_COLUMNS, lines)
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -17,6 +17,7 @@ from trnsim.cli.plan.shared import (
     beside,
     by_phase,
     compared_document,
+    floor_notes,
     measured_table,
     purchased,
 )
@@ -156,5 +157,5 @@ def _details(e: InferenceEstimate) -> list[Block]:
     told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
     several = sum(part.times for part in e.parts) > 1
     parts = [f"{part.name} x {part.times}: {seconds(part.time_s)}" for part in e.parts if several]
-    lines = [*parts, *by_phase(e.estimate.sources), *e.notes]
+    lines = [*parts, *by_phase(e.estimate.sources), *floor_notes(e.cores // e.copies), *e.notes]
     return [Note(f"{e.platform} ({e.quote}): {told}"), Items(lines, indent=2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trnsim.cli.plan.shared import Beside, by_phase, compared_document, size_of
+from trnsim.cli.plan.shared import Beside, by_phase, compared_document, floor_notes, size_of
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.serve import report
@@ -169,6 +169,7 @@ def _details(e: ServingPlan) -> list[str]:
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [
         f"{state}; {'; '.join(by_phase(sources))}",
+        *floor_notes(deployment.options.tensor, deployment.machine.lnc),
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         *(f"extrapolated: {text}" for text in report.extrapolations(deployment)),
         *filter(None, [deployment.machine.note]),

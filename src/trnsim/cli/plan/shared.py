@@ -15,6 +15,7 @@ from trnsim.cli.price_blocks import credits_told
 from trnsim.document.answer import Document, Note, Section
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import Measured, read
+from trnsim.fabric.floors import Floor
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
 from trnsim.place.platform import platform
@@ -142,6 +143,13 @@ def measured_table(file: Path | None, names: Sequence[str]) -> Measured | None:
             fix=f"name the one that was measured, for example --on {names[0]}",
         )
     return read(file)
+
+
+def floor_notes(ranks: int, lnc: int = 1) -> list[str]:
+    """The floor that exchanges of `ranks` pay in a plan; none for one rank, or GPUs (LNC of 0)."""
+    if ranks == 1 or not lnc:
+        return []
+    return [f"exchanges are {Floor.PROGRAM.value}: no start of the host is paid"]
 
 
 def by_phase(sources: Mapping[str, str]) -> list[str]:

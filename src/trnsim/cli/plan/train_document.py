@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trnsim.cli.plan.shared import Beside, by_phase, compared_document, size_of
+from trnsim.cli.plan.shared import Beside, by_phase, compared_document, floor_notes, size_of
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.formatting import amount, amounts, durations
@@ -164,7 +164,7 @@ def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
         sources = "; ".join(by_phase(e.step.estimate.sources))
         blocks.append(Note(f"{label}: {state}; {e.basis}; {sources}"))
         beyond = [f"extrapolated: {text}" for text in e.step.estimate.extrapolations]
-        blocks.append(Items(beyond, indent=2))
+        blocks.append(Items([*floor_notes(e.step.layout.ranks, e.machine.lnc), *beyond], indent=2))
         for name in e.assumed:
             seen.setdefault(name, []).append(label)
     assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]

@@ -6,63 +6,27 @@ A plan's ranks fill instances in order, and each of its axes is a stride: member
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.collective_time import time_on
-from trnsim.fabric.constants import has_described_algorithms
+from trnsim.fabric.constants import BANDWIDTHS
 from trnsim.fabric.fabric import fabric
-from trnsim.facts import Evidence, Interval, Provenance, Rate, measured
+from trnsim.fabric.floors import Floor, FloorTimes, floor_times
+from trnsim.facts import Interval, assumed
 from trnsim.place.links import gpu, neuron
 from trnsim.place.links.lines import Line, fastest
 from trnsim.place.links.site import CAMPUS, Site
-from trnsim.uncertainty import SEED, Inputs, interval
+from trnsim.uncertainty import SEED
 
 STAGED = ("all_gather", "reduce_scatter", "all_reduce")
 """Kinds with a stage inside instances and one between them."""
 DIRECT = ("all_to_all", "permute", "send")
 """Kinds whose transfers go straight to their rank."""
-
-LATENCIES: Final = Rate(
-    1.0,
-    Provenance(
-        Evidence.DERIVED,
-        "two published latencies of the first generation are 37 and 58 us: that factor lies "
-        "between the median and P90",
-        own_spread=0.35,
-    ),
-)
-"""The factor of an exchange's latencies: 1, with its spread."""
-BANDWIDTHS: Final = Rate(
-    1.0,
-    Provenance(
-        Evidence.ASSUMED,
-        "the one slope of the first generation is in sample, and of two ranks alone "
-        "(docs/generated/accuracy-collectives.md)",
-        own_spread=0.2,
-    ),
-)
-"""The factor of the time of an exchange's bytes: 1, with its spread."""
-UNMEASURED: Final = Rate(
-    1.0,
-    Provenance(
-        Evidence.ASSUMED,
-        "0.3 are added in squares where no slope was published of a named instance; the one of an "
-        "unnamed instance is 61 % off (docs/generated/accuracy-collectives.md)",
-        own_spread=0.36,
-    ),
-)
-"""The bandwidths of chips whose links are known from documents alone."""
-ALONE_S: Final = measured(
-    58e-6, "all-reduce of 1 to 16 KiB by two ranks of the first generation (nccom-test.rst)"
-)
-"""Seconds that a collective alone takes at least on the first generation.
-
-Within a model's step it takes less: its start overlaps the computation before it.
-"""
+NO_START_S: Final = assumed(0.0, "NCCL's base includes the start of its kernel")
 
 
 @dataclass(frozen=True)
@@ -95,35 +59,59 @@ class Lay:
     nodes: int
 
 
+class Asked(NamedTuple):
+    """An exchange.
+
+    Attributes:
+        chip: the chip of NeuronCores; "" for a GPU.
+        kind: kind of the collective.
+        nbytes: bytes of the whole message.
+        size: ranks of a group.
+        nodes: instances that they are on.
+    """
+
+    chip: str
+    kind: str
+    nbytes: float
+    size: int
+    nodes: int
+
+
 @dataclass(frozen=True)
 class ExchangeTime:
-    """The time of an exchange.
+    """The time of an exchange inside a running program.
 
     Attributes:
         fixed_s: seconds of its latencies.
         bytes_s: seconds of its bytes.
         algorithm: name of the algorithm.
         level: the farthest link on its way: "chip", "instance", "EFA", "building".
-        bandwidths: 1, with the spread of its bytes' time.
+        asked: the exchange, for the time of one that the host starts; None for a single rank.
     """
 
     fixed_s: float
     bytes_s: float
     algorithm: str
     level: str
-    bandwidths: Rate = BANDWIDTHS
+    asked: Asked | None = None
 
     @property
     def time_s(self) -> float:
         """Seconds."""
         return self.fixed_s + self.bytes_s
 
-    def interval(self, seed: int = SEED) -> Interval:
+    @property
+    def floors(self) -> FloorTimes:
+        """Its time by floor; of GPUs, and of a single rank, without a start of the host."""
+        asked = self.asked
+        if asked is None or not asked.chip:
+            return FloorTimes(self.fixed_s, self.bytes_s, NO_START_S, BANDWIDTHS)
+        groups = [(asked.size, asked.nodes)]
+        return floor_times(asked.chip, asked.kind, asked.nbytes, groups, self.fixed_s, self.bytes_s)
+
+    def interval(self, floor: Floor = Floor.PROGRAM, seed: int = SEED) -> Interval:
         """P10, P50 and P90, for the errors that published collectives show."""
-        inputs = Inputs({"latencies": LATENCIES, "bandwidths": self.bandwidths}, seed=seed)
-        return interval(
-            self.fixed_s * inputs.draw("latencies") + self.bytes_s * inputs.draw("bandwidths")
-        )
+        return self.floors.interval(floor, seed)
 
 
 def exchange(
@@ -144,32 +132,22 @@ def exchange(
     """
     if spread.size == 1 or not nbytes:
         return ExchangeTime(0.0, 0.0, "", "chip")
-    lines, level = _lines(instance, lnc, kind, spread, site)
+    lines, level, chip, nodes = _lines(instance, lnc, kind, spread, site)
+    asked = Asked(chip, kind, nbytes, spread.size, nodes)
     if not lines:
-        return _fabric_time(instance, lnc, kind, nbytes, spread, level)
+        return _fabric_time(instance, lnc, spread, level, asked)
     best = fastest(lines, nbytes)
-    return ExchangeTime(best.fixed_s, nbytes * best.per_byte_s, best.name, level)
-
-
-def alone(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread) -> ExchangeTime:
-    """The time of a collective beside which nothing runs, as nccom-test times it.
-
-    Raises:
-        BadInput: as `exchange`.
-    """
-    time = exchange(instance, lnc, kind, nbytes, spread)
-    if not lnc or not time.time_s:
-        return time
-    if has_described_algorithms(catalogue().instance(instance).accelerator):
-        return replace(time, bandwidths=UNMEASURED)
-    return replace(time, fixed_s=max(time.fixed_s, ALONE_S - time.bytes_s))
+    return ExchangeTime(best.fixed_s, nbytes * best.per_byte_s, best.name, level, asked)
 
 
 @cache
 def _lines(
     instance: str, lnc: int, kind: str, spread: Spread, site: Site
-) -> tuple[tuple[Line, ...], str]:
-    """Every algorithm's line, and the level; no line for kinds that only the fabric has."""
+) -> tuple[tuple[Line, ...], str, str, int]:
+    """Every algorithm's line, the level, the chip, and the number of instances.
+
+    There is no line for kinds that only the fabric has, and no chip for a GPU.
+    """
     per_node, per_chip = ranks_of(instance, lnc)
     lay = lay_of(spread, per_node)
     if lay.nodes > 1:
@@ -190,7 +168,8 @@ def _lines(
         lines = ()
     if level == "building":
         lines = tuple(_between_buildings(line, kind, lay, per_node, site) for line in lines)
-    return lines, level
+    chip = catalogue().instance(instance).accelerator if lnc else ""
+    return lines, level, chip, lay.nodes
 
 
 def _between_buildings(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
@@ -227,13 +206,11 @@ def _require_efa(instance: str) -> None:
         )
 
 
-def _fabric_time(
-    instance: str, lnc: int, kind: str, nbytes: float, spread: Spread, level: str
-) -> ExchangeTime:
+def _fabric_time(instance: str, lnc: int, spread: Spread, level: str, asked: Asked) -> ExchangeTime:
     """A collective that goes from one rank to all, or from all to one, on the fabric itself."""
     per_node, _ = ranks_of(instance, lnc)
     reach = spread.size * spread.stride
     instances = fabric(instance, nodes=-(-reach // per_node), lnc=lnc)
-    group = [range(0, reach, spread.stride)]
-    empty, full = time_on(instances, kind, 0.0, group), time_on(instances, kind, nbytes, group)
-    return ExchangeTime(empty.time_s, full.time_s - empty.time_s, full.algorithm, level)
+    time = time_on(instances, asked.kind, asked.nbytes, [range(0, reach, spread.stride)])
+    floors = time.floors
+    return ExchangeTime(floors.latencies_s, floors.bytes_s, time.algorithm, level, asked)

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from trnsim.document.answer import Note, labelled
 from trnsim.document.text import section_text
 from trnsim.errors import SourceLine
+from trnsim.fabric.floors import Floor
 from trnsim.isa import Collective
 from trnsim.profile.measures.collectives import (
     TimedCollective,
@@ -151,6 +152,7 @@ class WorldSummary:
             {
                 **asdict(collective),
                 "line": None if collective.line is None else str(collective.line),
+                "floor": Floor.PROGRAM.value,
             }
             for collective in self.collectives
         ]
@@ -172,7 +174,7 @@ class WorldSummary:
         bare = self.ranks[most]
         exposed = (
             f"{time_text(bare.exposed_s)} of {time_text(bare.collectives_s)} in collectives "
-            f"on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
+            f"({Floor.PROGRAM.value}) on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
         )
         return [
             (

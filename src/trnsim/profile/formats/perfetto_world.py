@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from trnsim.fabric.floors import Floor
 from trnsim.isa import Engine
 from trnsim.profile.formats.perfetto import SliceNotes, Trace, TrackPlace
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
@@ -112,6 +113,7 @@ def _annotations(
     instruction = exchange.instruction
     words = {
         "algorithm": algorithm_of(instruction) or "none: a single rank",
+        "floor": Floor.PROGRAM.value,
         "groups": str([list(group) for group in instruction.groups()]),
         "last to come": f"rank {last.rank}, core {last.core}",
     }

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from trnsim.document.answer import Block, Document, Drawing, Note, Section, Table, columns
 from trnsim.document.drawing import legend
 from trnsim.document.html import html
+from trnsim.fabric.floors import Floor
 from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
 from trnsim.profile.measures.collectives import Times, times_of
 from trnsim.profile.units import bytes_text, time_text
@@ -87,7 +88,8 @@ def _collectives(summary: WorldSummary) -> list[Block]:
             ]
         )
     left = len(summary.collectives) - len(rows)
-    return [Table(_COLLECTIVE_COLUMNS, rows), *_more(left, "less exposed")]
+    paid = Note(f"{Floor.PROGRAM.value}: no start of the host is paid")
+    return [paid, Table(_COLLECTIVE_COLUMNS, rows), *_more(left, "less exposed")]
 
 
 def _links(links: Sequence[LinkTraffic], lasts_s: float) -> list[Block]:

@@ -19,8 +19,8 @@ from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.measured import Measured
 from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes, Sources
+from trnsim.fabric.constants import BANDWIDTHS
 from trnsim.facts import Interval, assumed
-from trnsim.place.links.exchange import BANDWIDTHS
 from trnsim.place.machine import Machine
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
