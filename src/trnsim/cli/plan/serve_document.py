@@ -169,7 +169,7 @@ def _details(e: ServingPlan) -> list[str]:
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [
         f"{state}; {'; '.join(by_phase(sources))}",
-        *floor_notes(deployment.options.tensor, deployment.machine.lnc),
+        *floor_notes(deployment.steps.split.ranks, deployment.machine.lnc),
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         *(f"extrapolated: {text}" for text in report.extrapolations(deployment)),
         *filter(None, [deployment.machine.note]),
