@@ -196,3 +196,22 @@ def test_a_longer_side_of_a_product_is_never_faster(sides, more, side, times, sm
 
     longer = [length + more * (number == side) for number, length in enumerate(sides)]
     assert time(*longer) >= time(*sides) * (1 - 1e-9)
+
+
+def test_inference_launches_casts_and_routing_and_training_was_fitted_without():
+    short = Product("up", 8, 64, 64, 1, 8, bits=8)
+    kernels = {
+        "one in 16 bits": (replace(short, bits=16), 1),
+        "one in 8, with the cast of its input": (short, 2),
+        "a factor that was absorbed, whose input is another's": (
+            replace(short, name="keys absorbed"),
+            1,
+        ),
+        "scores in 8 bits, which have no weights": (replace(short, weight_bits=0), 1),
+        "a router": (replace(short, name="router", bits=16), 5),
+    }
+    for name, (product, count) in kernels.items():
+        fixed_s = times("h100").forward(whole(product), ENCODE).parts_s["fixed"]
+        assert fixed_s == pytest.approx(count * LAUNCH_S), name
+        train = times("h100").forward(whole(product), Pass(Phase.TRAIN, 1, 8))
+        assert train.parts_s["fixed"] == pytest.approx(EAGER_S), name

@@ -10,8 +10,12 @@ so, but read more for each result. The library is taken to choose the best tile,
 parts where there are fewer tiles than SMs. Attention is one kernel, which skips masked scores and
 keeps scores on the chip, unless `is_fused` is false.
 
+Inputs of products in 8 bits are cast by a kernel of their own in inference, and a router has four
+kernels beside its product; each has the fixed time of an operator.
+
 Source: NVIDIA, Matrix Multiplication Background User's Guide (DU-09799-001), sections 2.3, 3.1 and
-3.2; tiles: cuBLASLt's cublasLtMatmulTile_t; attention: FlashAttention (arXiv:2205.14135).
+3.2; tiles: cuBLASLt's cublasLtMatmulTile_t; attention: FlashAttention (arXiv:2205.14135); casts:
+DeepGEMM's README, which leaves them to other kernels.
 """
 
 from __future__ import annotations
@@ -53,6 +57,10 @@ _MOST_PARTS: Final = 16
 _FLOAT_BITS: Final = 32
 _HALF_BITS: Final = 16
 _BYTE_BITS: Final = 8
+_ROUTER: Final = "router"
+_ROUTING_KERNELS: Final = 4
+"""Kernels of routing: the choice of experts, the order of rows by expert, their move into it, and
+the weighted sum of results. Source: vLLM, Fused MoE Modular Kernel."""
 _EIGHT_BIT_PEAKS: Final = ("fp8", "fp8_e4", "mxfp8")
 """Names of 8-bit floating-point peaks in the catalogue."""
 
@@ -186,6 +194,8 @@ class GpuTimes:
         operators = [op for op in summary.elementwise if self._is_kernel(op)]
         nbytes = sum(bytes_of(op.elements, _HALF_BITS) + op.weight_bytes for op in operators)
         kernels = len(summary.products) + len(operators)
+        if not is_training:
+            kernels += sum(_more_kernels(product) for product in summary.products)
         parts = {
             "products": sum(compute_s for compute_s, _ in times),
             "weights": sum(more_s for _, more_s in times),
@@ -199,6 +209,14 @@ class GpuTimes:
 
     def _is_kernel(self, op: Elementwise) -> bool:
         return not (self.is_fused and op.name.startswith("softmax"))
+
+
+def _more_kernels(product: Product) -> int:
+    """Kernels of a product in inference beside its own: a cast of its input, or a router's."""
+    if product.name == _ROUTER:
+        return _ROUTING_KERNELS
+    is_cast = product.weight_bits > 0 and product.bits == _BYTE_BITS
+    return int(is_cast and not product.name.endswith("absorbed"))
 
 
 def is_attention(product: Product) -> bool:

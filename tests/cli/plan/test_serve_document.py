@@ -17,7 +17,7 @@ def run(*arguments):
 
 
 def tables(output):
-    parts = output.split("\n\n")[1:5]
+    parts = output.split("\n\n")[1:6]
     return [[re.split(r"\s{2,}", line.strip()) for line in part.splitlines()] for part in parts]
 
 
@@ -27,12 +27,13 @@ def test_tables_of_layout_latency_use_and_parts_have_a_row_for_each_platform():
     for header, *rows in found:
         assert [row[0] for row in rows] == ["trn1", "trn2", "trn3", "p5en"]
         assert all(len(row) == len(header) for row in rows)
-    layouts, latencies, uses, parts = (one[0] for one in found)
+    layouts, latencies, first_tokens, uses, parts = (one[0] for one in found)
     assert layouts[-2:] == ["tokens/s P50 (P10 to P90)", "USD per 1M tokens"]
     assert latencies[1] == "TTFT P50 (P10 to P90)"
+    assert first_tokens[1::2] == ["unloaded TTFT P50 (P10 to P90)", "queue P50 (P10 to P90)"]
     assert uses[-2] == "most within SLO"
     assert parts[:3] == ["ms of a token", "products", "weights"]
-    assert re.fullmatch(r"[\d.]+/s", found[2][1][-2])
+    assert re.fullmatch(r"[\d.]+/s", found[3][1][-2])
 
 
 @pytest.mark.slow
@@ -55,7 +56,7 @@ def test_the_title_says_what_is_served(load, words):
 
 
 def test_answers_of_one_token_have_no_time_between_tokens():
-    _, latencies, _, _ = tables(run("--output-len", "1", "--on", "trn1", "--concurrency", "2"))[:4]
+    _, latencies, *_ = tables(run("--output-len", "1", "--on", "trn1", "--concurrency", "2"))
     assert latencies[1][3:5] == ["-", "-"]
 
 
@@ -68,5 +69,5 @@ def test_replicas_for_prompts_and_stages_are_said():
 
 def test_a_promise_that_cannot_be_kept_is_said():
     output = run("--on", "trn1", "--output-len", "8", "--slo-ttft", "0.0001")
-    assert tables(output)[2][1][-2] == "none"
+    assert tables(output)[3][1][-2] == "none"
     assert "  the SLO is missed under this load\n" in output

@@ -101,3 +101,15 @@ def test_shapes_of_mixed_steps_are_near_and_on_the_average_right():
     counts = range(1, 4096)
     assert max(abs(rounded_count(one) / one - 1) for one in counts) <= 1 / 16
     assert sum(map(rounded_count, counts)) == pytest.approx(sum(counts), rel=2e-3)
+
+
+def test_a_prompt_alone_takes_the_steps_that_a_replica_would_make():
+    assert engine().prompt_steps(500) == [(1, 512, 0)]
+    assert engine(max_num_batched_tokens=256).prompt_steps(700) == [
+        (1, 256, 0),
+        (1, 256, 256),
+        (1, 256, 512),
+    ]
+    assert engine().prompt_steps(500, cached=300) == [(1, 256, 512)]
+    dynamic = engine(is_compiled=False, max_num_batched_tokens=512)
+    assert dynamic.prompt_steps(700) == [(1, 512, 0), (1, rounded_count(188), 512)]

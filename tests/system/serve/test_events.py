@@ -56,6 +56,7 @@ def drawn(count=60, longest=512, **more):
 ENGINES = {
     "compiled": engine(),
     "compiled, one prompt at a time": engine(prompts_at_once=1),
+    "compiled, turns": engine(prompts_at_once=1, is_alternating=True),
     "compiled, segments": engine(max_num_batched_tokens=100),
     "dynamic": engine(is_compiled=False),
     "dynamic, few blocks": engine(is_compiled=False, sequences=32, blocks=40),
@@ -240,3 +241,28 @@ def test_sequences_that_have_no_blocks_left_go_and_come_back():
     many = served(load, engine(is_compiled=False, blocks=500))
     assert many.replicas[0].preempted == 0
     assert max(many.end_s) < max(outcome.end_s)
+
+
+def test_a_prompt_that_comes_stalls_the_tokens_of_the_others():
+    """One prompt a step goes ahead of all tokens, so that a running sequence waits for each."""
+    load = (Request(0.0, 100, 28), *(Request(0.015, 100, 5) for _ in range(3)))
+    alone, among = (served(part, engine(prompts_at_once=1)) for part in (load[:1], load))
+    prompts_s = 3 * Linear().prefill(1, 128, 0)
+    assert among.end_s[0] - alone.end_s[0] == pytest.approx(prompts_s)
+
+
+def test_running_sequences_take_a_step_between_two_prompts_where_they_take_turns():
+    load = tuple(Request(0.0, 100, 28) for _ in range(3))
+    ahead, turns = (
+        served(load, engine(prompts_at_once=1, is_alternating=turn)) for turn in (False, True)
+    )
+    prefill_s, decode_s = Linear().prefill(1, 128, 0), Linear().decode(8, 128)
+    assert ahead.first_s == pytest.approx([n * prefill_s for n in (1, 2, 3)])
+    assert turns.first_s == pytest.approx([n * prefill_s + (n - 1) * decode_s for n in (1, 2, 3)])
+    assert turns.end_s[0] == pytest.approx(3 * prefill_s + 27 * decode_s)
+
+
+def test_cached_tokens_of_each_prompt_are_told():
+    load = tuple(Request(float(n), 100, 2, "p", 64) for n in range(2))
+    outcome = served(load, engine(False, has_prefix_cache=True))
+    assert outcome.cached == [0, 64]

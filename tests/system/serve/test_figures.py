@@ -25,20 +25,58 @@ def clients(count=4, outputs=100, requests=16):
 
 
 def test_a_static_batch_of_equal_requests_has_the_figures_of_its_steps():
-    one = deployment()
+    one = deployment(prompts_at_once=4)
     _, found = run_once(one, clients())
-    prefill_s = one.steps.prefill(4, 256, 0).time_s
+    around_s = one.steps.host.around_s(256)
+    prefill_s = one.steps.prefill(4, 256, 0).time_s + around_s
     decode_s = one.steps.decode(4, 512).time_s  # 257 to 355 keys
     assert found.values["ttft_p50_s"] == pytest.approx(prefill_s)
     assert found.values["tpot_p99_s"] == pytest.approx(decode_s)
     e2e_s = prefill_s + 99 * decode_s
     assert found.values["e2e_p90_s"] == pytest.approx(e2e_s)
     assert found.values["tpot_inclusive_p50_s"] == pytest.approx(e2e_s / 100)
-    assert found.values["output_tokens_per_s"] == pytest.approx(4 * 100 / e2e_s, rel=1e-6)
+    rate = 4 * 100 / (e2e_s - around_s)
+    assert found.values["output_tokens_per_s"] == pytest.approx(rate, rel=1e-6)
     assert found.values["utilisation"] == pytest.approx(1.0)
     assert found.values["batch_filled"] == pytest.approx(1.0)
     assert sum(found.parts_s.values()) == pytest.approx(decode_s)
     assert set(found.parts_s) == {*one.steps.decode(4, 512).parts_s, WAITING}
+
+
+@pytest.mark.parametrize("on", ["trn2", "p5en"])
+@pytest.mark.parametrize("more", [{}, {"replicas": 2, "prefill_replicas": 1}])
+def test_one_user_has_no_queue(on, more):
+    found = run_once(deployment(on, **more), clients(count=1, requests=3))[1].values
+    assert found["ttft_unloaded_p50_s"] == pytest.approx(found["ttft_p50_s"])
+    assert found["ttft_queue_p99_s"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_time_to_the_first_token_is_that_of_an_idle_server_and_a_queue():
+    one = deployment()
+    found = run_once(one, clients(count=12, requests=36))[1].values
+    alone_s = one.steps.prefill(1, 256, 0).time_s + one.steps.host.around_s(256)
+    assert found["ttft_unloaded_p50_s"] == pytest.approx(alone_s)
+    assert found["ttft_p50_s"] == pytest.approx(alone_s + found["ttft_queue_p50_s"])
+    assert found["ttft_queue_p50_s"] > 10 * alone_s  # four places for twelve clients
+
+
+def test_a_cached_prefix_is_no_part_of_the_time_alone():
+    lengths = Lengths("fixed", 64), Lengths("fixed", 4)
+    load = Synthetic(*lengths, 8, concurrency=1, prefix_tokens=256).requests(512)
+    found = run_once(deployment("p5en", has_prefix_cache=True), load)[1].values
+    assert found["ttft_unloaded_p50_s"] < found["ttft_unloaded_p99_s"]
+    assert found["ttft_queue_p99_s"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("on", ["trn2", "p5en"])
+def test_more_users_wait_longer_for_each_token(on):
+    """Their prompts stall the tokens of those that run."""
+    tpot_s = [
+        run_once(deployment(on, max_num_seqs=16), clients(count, 60, 6 * count))[1].values
+        for count in (1, 4, 16)
+    ]
+    found = [values["tpot_p50_s"] for values in tpot_s]
+    assert found == sorted(set(found))
 
 
 @pytest.mark.parametrize("on", ["trn1", "trn2", "p5en"])
@@ -46,7 +84,7 @@ def test_figures_are_ordered_in_percentile_and_in_quantile(on):
     found = serve(deployment(on), clients()).figures
     for name, one in found.items():
         assert one.p10 <= one.p50 <= one.p90, name
-    for kind in ("ttft", "tpot", "tpot_inclusive", "e2e"):
+    for kind in ("ttft", "ttft_unloaded", "ttft_queue", "tpot", "tpot_inclusive", "e2e"):
         p50, p90, p99 = (found[f"{kind}_p{p}_s"].p50 for p in (50, 90, 99))
         assert p50 <= p90 <= p99
     assert found["tpot_p50_s"].p10 < found["tpot_p50_s"].p90
@@ -91,15 +129,13 @@ def test_prefill_and_decode_apart_are_of_one_deployment():
 
 MORE = {
     "the compiled batch": ({"max_num_seqs": 8}, {"tpot", "e2e"}),
-    "coarser buckets": ({"buckets": (512,)}, {"ttft", "e2e"}),
+    "coarser buckets": ({"buckets": (512,)}, {"ttft", "tpot", "e2e"}),
     "bits of keys and values": ({"kv_dtype": "fp8"}, {"tpot", "e2e"}),
     "bits of weights, that products of a prompt hide": ({"quantization": "fp8"}, {"tpot", "e2e"}),
     "the host": ({"host_s": 1e-3}, {"ttft", "tpot", "e2e"}),
     "decodes in fewer places": ({"batches": (1, 4)}, set()),
-    "one prompt a step, so that others wait": (
-        {"max_num_batched_tokens": 256},
-        {"ttft", "tpot", "e2e"},
-    ),
+    "more prompts a step": ({"prompts_at_once": 4}, {"ttft", "tpot", "e2e"}),
+    "tokens of a step": ({"max_num_batched_tokens": 256}, set()),
     "a longer longest sequence": ({"max_model_len": 1024, "buckets": (256, 512, 1024)}, set()),
     "tokens of a block": ({"block_tokens": 64}, set()),
     "experts that are not there": ({"imbalance": 2.0}, set()),

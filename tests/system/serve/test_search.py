@@ -31,10 +31,11 @@ def test_what_is_set_is_not_searched():
     assert search(max_num_seqs=4).tried == 5  # 2, 4, 8, 16 and 32 ranks: one does not hold it
 
 
-def test_prompts_go_one_at_a_time_where_the_batch_is_searched():
+def test_prompts_go_one_at_a_time_unless_a_user_says_more():
     assert search(tensor=8).deployment.engine.prompts_at_once == 1
-    assert search(tensor=8, max_num_seqs=4).deployment.engine.prompts_at_once == 4
-    assert search(tensor=8, prompts_at_once=2).deployment.engine.prompts_at_once <= 2
+    assert search(tensor=8, max_num_seqs=4).deployment.engine.prompts_at_once == 1
+    more = search(tensor=8, max_num_seqs=4, prompts_at_once=2)
+    assert more.deployment.engine.prompts_at_once == 2
 
 
 def test_of_layouts_that_cost_the_same_the_faster_one_is_taken():

@@ -45,6 +45,41 @@ def test_neuron_compiles_one_batch_and_buckets_and_vllm_neither():
     assert gpu.max_num_batched_tokens == 8192
 
 
+def test_a_port_has_one_bucket_takes_turns_and_times_of_its_own():
+    tuned, ported = (
+        deploy(MIXTRAL, machine("trn2"), options(port=port)) for port in ("tuned", "as-ported")
+    )
+    assert tuned.engine.prompts_at_once == 1  # as vLLM-Neuron's scheduler has it
+    assert not tuned.engine.is_alternating
+    assert ported.engine.is_alternating
+    assert ported.engine.buckets == (1000,)
+    chosen = deploy(MIXTRAL, machine("trn2"), options(port="as-ported", buckets=(500, 1000)))
+    assert chosen.engine.buckets == (500, 1000)
+    step, slower = (one.steps.decode(4, 1000) for one in (tuned, ported))
+    assert slower.time_s > step.time_s + 32 * 200e-6
+    assert slower.parts_s["host"] > step.parts_s["host"] == 0
+
+
+def test_gpus_multiply_eight_bits_where_activations_have_as_few():
+    def products_s(on, **more):
+        steps = deploy(LLAMA, machine(on), options(max_model_len=4096, **more)).steps
+        return steps.prefill(1, 4096, 0).parts_s["products"]
+
+    assert products_s("p5en", quantization="fp8") < 0.7 * products_s("p5en")
+    assert products_s("p5en", quantization="awq") == pytest.approx(products_s("p5en"))
+    assert products_s("trn2", quantization="fp8") == pytest.approx(products_s("trn2"))
+
+
+def test_heads_are_padded_to_a_multiple_of_the_ranks_on_neuron():
+    config = {
+        "model_type": "llama", "hidden_size": 5120, "intermediate_size": 8192,
+        "vocab_size": 32000, "num_hidden_layers": 4, "num_attention_heads": 40,
+        "num_key_value_heads": 8, "head_dim": 128,
+    }  # fmt: skip
+    model = from_config(config, "forty.json")
+    assert deploy(model, machine("trn2"), options(tensor=64)).ranks == 64
+
+
 def test_blocks_are_what_weights_leave():
     big, small = (deploy(LLAMA, machine("p5en"), options(utilization=u)) for u in (0.9, 0.45))
     assert 0.4 < small.engine.blocks / big.engine.blocks < 0.5
@@ -82,6 +117,9 @@ def test_replicas_of_prefill_and_decode_have_their_roles():
 BAD = [
     ("trn2", {"tensor": 65}, r"--tensor-parallel-size of 65 on trn2.48xlarge, which has 64 ra"),
     ("trn2", {"tensor": 64}, r"--tensor-parallel-size of 64, and llama-3.1-8b has 32 heads; l"),
+    ("p5en", {"tensor": 64}, r"--tensor-parallel-size of 64 on p5en.48xlarge, which has 8 ranks"),
+    ("trn2", {"port": "as-ported"}, r"--port-state as-ported of llama-3.1-8b, which has no expert"),
+    ("p5en", {"port": "as-ported"}, r"--port-state as-ported of p5en, a GPU; ports that are not"),
     ("p5en", {"tensor": 6}, r"--tensor-parallel-size of 6, and llama-3.1-8b has 32 heads; le"),
     ("trn2", {"pipeline": 33}, r"--pipeline-parallel-size of 33; llama-3.1-8b has 32 layers"),
     ("trn2", {"expert": 2}, r"--expert-parallel-size of 2; llama-3.1-8b has no experts"),
@@ -128,6 +166,7 @@ def test_what_cannot_be_deployed_names_the_option_and_what_is_legal(on, more, me
         ({"utilization": float("nan")}, "--gpu-memory-utilization is nan; legal: from 0 to 1"),
         ({"host_s": -1.0}, "--host-time is -1.0; legal: from 0 on"),
         ({"imbalance": 0.5}, "--expert-imbalance is 0.5; legal: from 1 on"),
+        ({"port": "slow"}, "--port-state is 'slow'; legal: tuned or as-ported"),
         ({"acceptance": 2.0}, "--speculative-acceptance is 2.0; legal: from 0 to 1"),
         ({"draft_tokens": 2}, "2 speculative tokens, and no rate at which they are accepted"),
     ],

@@ -10,7 +10,9 @@ from trnsim.arch.catalogue import parse, read_rows
 from trnsim.estimate.estimate import QUANTILES
 from trnsim.estimate.few import FewConstants
 from trnsim.estimate.rank import Rank
+from trnsim.facts import assumed
 from trnsim.place.machine import machine
+from trnsim.system.serve.constants import HostTimes, given_host_times
 from trnsim.system.serve.step import (
     QuantileCosts,
     ReplicaSteps,
@@ -53,7 +55,7 @@ def steps(on="trn2", model=LLAMA, tensor=8, expert=1, pipeline=1, rows=None, **m
         Split(tensor=tensor, expert=expert),
         pipeline,
         more.pop("times", few(where)),
-        more.pop("host_s", 0.0),
+        given_host_times(more.pop("host_s", 0.0)),
         **more,
     )
 
@@ -149,10 +151,25 @@ def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
 
 
 def test_the_host_is_a_part_of_its_own():
-    before, after = steps().decode(8, 1024), steps(host_s=2e-3).decode(8, 1024)
+    host = HostTimes(assumed(2e-3, "a test"), assumed(0.0, "a test"))
+    before, after = (one.decode(8, 1024) for one in (steps(), replace(steps(), host=host)))
     assert moved(before, after) == {"host"}
     assert after.time_s == pytest.approx(before.time_s + 2e-3)
     assert after.sigma > before.sigma * before.time_s / after.time_s
+
+
+def test_the_host_takes_time_for_each_sequence_of_a_step():
+    each = HostTimes(assumed(1e-3, "a test"), assumed(1e-5, "a test"))
+    one = replace(steps("p5en"), host=each, _estimates={})
+    assert one.decode(8, 1024).parts_s["host"] == pytest.approx(1e-3 + 8e-5)
+    assert one.prefill(2, 512, 0).parts_s["host"] == pytest.approx(1e-3 + 2e-5)
+    assert one.mixed(2, 512, 0, 8, 1024).parts_s["host"] == pytest.approx(1e-3 + 10e-5)
+
+
+def test_a_request_waits_for_the_host_around_its_steps():
+    costs = [QuantileCosts(steps(), quantile).around(1000) for quantile in ("p10", "p50", "p90")]
+    assert costs == sorted(costs)
+    assert costs[1] == pytest.approx(2e-3 + 1000e-6)
 
 
 @pytest.mark.parametrize("on", ["trn2", "p5en"])

@@ -76,7 +76,7 @@ class ServeOptions:
         int | None, whole("Tokens of the longest sequence.", unit="tokens")
     ] = None
     max_num_batched_tokens: Annotated[int | None, whole("Tokens of a step.", unit="tokens")] = None
-    max_prefills: Annotated[int | None, whole("Prompts of a prefill step on Neuron.")] = None
+    max_prefills: Annotated[int | None, whole("Prompts of a prefill step on Neuron; 1.")] = None
     block_size: Annotated[
         int | None, whole("Tokens of a KV block.", unit="tokens", example="16")
     ] = None
@@ -129,6 +129,13 @@ class ServeOptions:
     expert_imbalance: Annotated[
         float | None, number("Tokens of the busiest expert rank over the mean.")
     ] = None
+    port_state: Annotated[
+        str,
+        typer.Option(
+            help="State of a mixture of experts' port to AWS's chips: tuned or as-ported.",
+            metavar="STATE",
+        ),
+    ] = "tuned"
     input_len: Annotated[
         str | None, typer.Option(help="Tokens of prompts.", metavar="TOKENS|2k")
     ] = None
@@ -198,6 +205,7 @@ class ServeOptions:
             batches=self.num_seqs_buckets or (),
             host_s=self.host_time,
             imbalance=self.expert_imbalance,
+            port=self.port_state,
         )
 
     def demand(self) -> Demand:
@@ -242,9 +250,10 @@ class ServeOptions:
 def serve(options: ServeOptions) -> Document | None:
     """Latency, throughput and USD of serving a load on the layout that costs the least.
 
-    Requests are run through the server step by step: static batches and buckets on AWS's chips, a
-    token budget on GPUs. Ranks and sequences that no option names are searched; with an SLO, the
-    most load within it is told. Lengths are numbers, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA.
+    Requests are run through the server step by step: one prompt at a time, ahead of all tokens, and
+    buckets on AWS's chips, a token budget on GPUs. Ranks and sequences that no option names are
+    searched; with an SLO, the most load within it is told. Lengths are numbers, uniform:LEAST:MOST
+    or lognormal:MEDIAN:SIGMA.
 
     Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4
     """

@@ -20,6 +20,9 @@ _LAYOUT_COLUMNS: Final = columns(
 _LATENCY_COLUMNS: Final = columns(
     "platform | TTFT P50 (P10 to P90) | P99 | TPOT P50 (P10 to P90) | P99"
 )
+_FIRST_TOKEN_COLUMNS: Final = columns(
+    "platform | unloaded TTFT P50 (P10 to P90) | P99 | queue P50 (P10 to P90) | P99"
+)
 _USE_COLUMNS: Final = columns(
     "platform | request P50 | P99 | busy | batch filled | queue | requests/s | most within SLO | "
     "tried"
@@ -34,6 +37,7 @@ def serve_document(
     tables = (
         ("Layouts", _layouts(plans, said.mark)),
         ("Latencies", _latencies(plans)),
+        ("First tokens: the prompt alone, and the wait for others", _first_tokens(plans)),
         ("Use", _uses(plans)),
         ("Where each token's time goes", _parts(plans)),
     )
@@ -90,12 +94,31 @@ def _latencies(plans: Sequence[ServingPlan]) -> Table:
         (
             e.deployment.machine.name,
             durations(e.served.figures["ttft_p50_s"]),
-            seconds(e.served.figures["ttft_p99_s"].p50),
+            _median(e, "ttft_p99_s"),
             *_tpot(e),
         )
         for e in plans
     ]
     return Table(_LATENCY_COLUMNS, rows)
+
+
+def _first_tokens(plans: Sequence[ServingPlan]) -> Table:
+    """The time to the first token on an idle server, and what other requests add to it."""
+    rows = [
+        (
+            e.deployment.machine.name,
+            *(
+                text
+                for part in ("ttft_unloaded", "ttft_queue")
+                for text in (
+                    durations(e.served.figures[f"{part}_p50_s"]),
+                    _median(e, f"{part}_p99_s"),
+                )
+            ),
+        )
+        for e in plans
+    ]
+    return Table(_FIRST_TOKEN_COLUMNS, rows)
 
 
 def _tpot(e: ServingPlan) -> tuple[str, str]:

@@ -1,7 +1,13 @@
-"""Constants of serving: times of the host, of loading and of compiling."""
+"""Constants of serving: times of the host, of loading and of compiling.
+
+What a request waits for the host lies in three places: between two steps (a pass of the scheduler,
+copies, and for each sequence its sampled token and text), before its queue (network and tokenizer),
+and behind its first token.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from trnsim.facts import Rate, assumed, derived, documented
@@ -15,8 +21,25 @@ NEURON_HOST_S: Final = assumed(
     "asynchronous scheduling is on by default and hides the host; what it does not hide is in the "
     "fixed time of layers, which is fitted to steps of whole servers",
 )
+PORTED_HOST_S: Final = derived(
+    1.7e-3,
+    "a step of the DeepSeek-V3 port takes 22.2 ms with vLLM and 20.5 ms in its own loop "
+    "(aws-neuron/neuronx-distributed-inference, contrib/models/DeepSeek-V3)",
+)
 GPU_HOST_S: Final = assumed(
     1e-3, "a pass of vLLM's scheduler, and copies of inputs and results; nobody publishes it"
+)
+GPU_SEQUENCE_S: Final = assumed(
+    10e-6,
+    "a sequence's token in a step: its sampled number, text and output, in Python; nobody "
+    "publishes it",
+)
+REQUEST_S: Final = assumed(
+    2e-3,
+    "a request's way to the server and its first token's way back within a region, and its parsing",
+)
+TOKENIZER_TOKEN_S: Final = assumed(
+    1e-6, "Hugging Face's tokenizers split about a million tokens a second on one core"
 )
 LOAD_BYTES_PER_S: Final = derived(
     750e9 / (17.5 * 60),
@@ -30,6 +53,53 @@ COMPILE_LAYER_S: Final = derived(
 )
 
 
-def host_s(machine: Machine) -> Rate:
-    """Seconds of the host between two steps."""
-    return NEURON_HOST_S if machine.is_neuron else GPU_HOST_S
+@dataclass(frozen=True)
+class HostTimes:
+    """Seconds of the host of a server.
+
+    Attributes:
+        step_s: between two steps.
+        sequence_s: of each sequence in a step: sampling, text and output.
+        request_s: of a request, before its queue and behind its first token.
+        token_s: of a token of its prompt.
+    """
+
+    step_s: Rate
+    sequence_s: Rate
+    request_s: Rate = REQUEST_S
+    token_s: Rate = TOKENIZER_TOKEN_S
+
+    def between_s(self, sequences: float) -> float:
+        """Seconds between two steps of `sequences`."""
+        return self.step_s + sequences * self.sequence_s
+
+    def around_s(self, tokens: int) -> float:
+        """Seconds of a request of `tokens` tokens in no step."""
+        return self.request_s + tokens * self.token_s
+
+    @property
+    def facts(self) -> dict[str, Rate]:
+        """The times by name, without that of a sequence where it is hidden."""
+        each = {"host s of a sequence": self.sequence_s} if self.sequence_s else {}
+        return {
+            "host s": self.step_s,
+            **each,
+            "host s of a request": self.request_s,
+            "host s of a token of a prompt": self.token_s,
+        }
+
+
+_HIDDEN: Final = assumed(0.0, "hidden by asynchronous scheduling, as the host's other time is")
+
+
+def host_times(machine: Machine, *, is_ported: bool = False) -> HostTimes:
+    """Times of the host; of a port that is not tuned, with a host that nothing hides."""
+    if not machine.is_neuron:
+        return HostTimes(GPU_HOST_S, GPU_SEQUENCE_S)
+    return HostTimes(PORTED_HOST_S if is_ported else NEURON_HOST_S, _HIDDEN)
+
+
+def given_host_times(step_s: float) -> HostTimes:
+    """A user's seconds between two steps, all sequences included."""
+    given, none = (derived(time_s, "--host-time", spread=0.0) for time_s in (step_s, 0.0))
+    return HostTimes(given, none)

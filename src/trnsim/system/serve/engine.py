@@ -1,9 +1,10 @@
 """An engine: the rules by which one replica makes steps of the requests that wait for it.
 
 Two kinds. A compiled one (Neuron) has programs of fixed shapes: prompts and decodes never share a
-step, prompts go first, and a step costs the compiled batch and bucket, not the live one. A dynamic
-one (vLLM on GPUs) gives each running sequence its token and fills a budget of tokens with chunks
-of prompts.
+step, prompts go first, one a step, so that each stalls the tokens of all others, and a step costs
+the compiled batch and bucket, not the live one. A dynamic one (vLLM on GPUs) gives each running
+sequence its token and fills a budget of tokens with chunks of prompts; without chunks, prompts go
+first there, too.
 
 Source: aws-neuron-sdk, libraries/nxd-inference/developer_guides/feature-guide.rst, Bucketing;
 vllm-neuron/docs/design/vllm/neuron-scheduler.md; vLLM's documentation, Optimization and Tuning.
@@ -12,7 +13,7 @@ vllm-neuron/docs/design/vllm/neuron-scheduler.md; vLLM's documentation, Optimiza
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -75,6 +76,8 @@ class Engine:
         draft_tokens: tokens that are drafted for each step; 0 without speculation.
         acceptance: probability with which a drafted token is accepted.
         role: what the replica does.
+        is_alternating: whether running sequences take a step between two prompts of a compiled
+            engine, so that each of them waits for every prompt that comes while it runs.
     """
 
     is_compiled: bool
@@ -91,6 +94,7 @@ class Engine:
     draft_tokens: int = 0
     acceptance: float = 0.0
     role: Role = Role.BOTH
+    is_alternating: bool = False
 
     @property
     def growth(self) -> float:
@@ -119,6 +123,15 @@ class Engine:
         place = bisect_left(self.buckets, tokens)
         return self.buckets[min(place, len(self.buckets) - 1)]
 
+    def length(self, tokens: float) -> int:
+        """The length for which a decode step of sequences of `tokens` tokens is estimated.
+
+        Of a compiled engine the longest's bucket, of a dynamic one the middle of a granule.
+        """
+        if self.is_compiled:
+            return self.bucket(tokens)
+        return min(int(tokens // GRANULE) * GRANULE + GRANULE // 2, self.max_model_len)
+
     def batch(self, sequences: int) -> int:
         """The smallest compiled batch that holds `sequences`."""
         return self.batches[bisect_left(self.batches, sequences)]
@@ -126,6 +139,28 @@ class Engine:
     def prompts(self, count: int) -> int:
         """The compiled number of prompts that holds `count`: a power of two, or all at once."""
         return min(1 << (count - 1).bit_length(), self.prompts_at_once)
+
+    def segments(self, prompts: int, tokens: int, past: int) -> Iterator[tuple[int, int, int]]:
+        """The compiled steps of prompts of `tokens` tokens behind `past`: (prompts, bucket, past).
+
+        One after another, each of at most `max_num_batched_tokens` tokens.
+        """
+        while tokens > 0:
+            segment = min(tokens, self.max_num_batched_tokens)
+            bucket = min(self.bucket(segment), max(self.max_num_batched_tokens, segment))
+            yield prompts, bucket, self.bucket(past) if past else 0
+            tokens -= segment
+            past += segment
+
+    def prompt_steps(self, tokens: int, cached: int = 0) -> list[tuple[int, int, int]]:
+        """The steps of a prompt that has a replica to itself: (prompts, tokens, past)."""
+        if self.is_compiled:
+            return list(self.segments(1, tokens - cached, cached))
+        most = self.max_num_batched_tokens
+        starts = range(cached, tokens, most)
+        return [
+            (1, rounded_count(min(most, tokens - past)), rounded_count(past)) for past in starts
+        ]
 
     def steps(self, tokens: int, generator: np.random.Generator | None) -> int:
         """Decode steps until a sequence has `tokens` more tokens; accepted drafts are drawn."""

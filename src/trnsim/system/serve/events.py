@@ -43,6 +43,7 @@ class RunOutcome:
         start_s: when its first step began.
         first_s: when its first token was produced.
         end_s: when its last token was.
+        cached: tokens of its prompt that lay in the cache when its first step began.
         replicas: the replicas with their counters.
     """
 
@@ -50,6 +51,7 @@ class RunOutcome:
     start_s: list[float]
     first_s: list[float]
     end_s: list[float]
+    cached: list[int]
     replicas: list[Replica]
 
 
@@ -98,6 +100,7 @@ class _Run:
         self.start_s = [none] * len(load)
         self.first_s = [none] * len(load)
         self.end_s = [none] * len(load)
+        self.cached = [0] * len(load)
         self.followers: dict[int, list[int]] = {}
         self.serial = 0
         self.heap: list[tuple[float, int, int, int, int]] = []
@@ -124,7 +127,9 @@ class _Run:
                 self.plan(now_s, place)
             elif detail == self.version[place]:
                 self.end(now_s, place)
-        return RunOutcome(self.arrival_s, self.start_s, self.first_s, self.end_s, self.replicas)
+        return RunOutcome(
+            self.arrival_s, self.start_s, self.first_s, self.end_s, self.cached, self.replicas
+        )
 
     def push(self, time_s: float, event: int, place: int, detail: int = 0) -> None:
         """Add a future event; of simultaneous ones the first that was pushed comes first."""
@@ -174,6 +179,7 @@ class _Run:
         for sequence in begun:
             if math.isnan(self.start_s[sequence.place]):
                 self.start_s[sequence.place] = now_s
+                self.cached[sequence.place] = sequence.shared
         self.version[replica_index] += 1
         self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
 

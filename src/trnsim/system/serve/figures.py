@@ -29,6 +29,8 @@ _FIGURES_OF_ALL_REPLICAS: Final = (
     "cached_prompt_tokens",
 )
 """Figures that grow with the replicas."""
+_LEAST_QUEUE_S: Final = 1e-9
+"""Seconds below which a queue is the rounding of two sums of the same steps."""
 _LEAST_SHARE: Final = 0.25
 """Least part of a run over which throughput is counted."""
 WAITING: Final = "prompts of others"
@@ -106,7 +108,26 @@ def run_once(
         transfer=lambda request: transfer_s(deployment, request),
         seed=seed,
     )
-    return outcome, _figures(deployment, load, outcome)
+    return outcome, _figures(deployment, load, outcome, costs)
+
+
+def unloaded_s(
+    deployment: Deployment, request: Request, cached: int, costs: QuantileCosts
+) -> float:
+    """Seconds to the first token of a request that has the server to itself.
+
+    The host, the steps of its prompt behind `cached` tokens, and where other replicas decode, the
+    way of its keys and a step there.
+    """
+    engine = deployment.engine
+    steps = engine.prompt_steps(request.input_tokens, cached)
+    time_s = costs.around(request.input_tokens) + sum(costs.prefill(*step) for step in steps)
+    if not deployment.options.prefill_replicas:
+        return time_s
+    tokens, batch = request.input_tokens, 1
+    if engine.is_compiled:
+        tokens, batch = tokens + 1 + engine.draft_tokens, engine.batch(1)
+    return time_s + transfer_s(deployment, request) + costs.decode(batch, engine.length(tokens))
 
 
 def transfer_s(deployment: Deployment, request: Request) -> float:
@@ -121,24 +142,47 @@ def transfer_s(deployment: Deployment, request: Request) -> float:
     return deployment.steps.rank.exchange_s("send", nbytes, Spread(2, stride))
 
 
-def _figures(deployment: Deployment, load: Load, outcome: RunOutcome) -> RunFigures:
+def _figures(
+    deployment: Deployment, load: Load, outcome: RunOutcome, costs: QuantileCosts
+) -> RunFigures:
     arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
     start, end = np.array(outcome.start_s), np.array(outcome.end_s)
     counts = np.array([request.output_tokens for request in load], np.float64)
     duration_s = float(end.max() - arrival.min())
     several = counts > 1
     between = (end[several] - first[several]) / (counts[several] - 1)
+    around, alone = _unloaded(deployment, load, outcome, costs)
+    ttft = first - arrival + around
+    queue = np.where(ttft - alone > _LEAST_QUEUE_S, ttft - alone, 0.0)
     values = {
-        **_percentiles("ttft", first - arrival),
+        **_percentiles("ttft", ttft),
+        **_percentiles("ttft_unloaded", alone),
+        **_percentiles("ttft_queue", queue),
         **_percentiles("tpot", between),
-        **_percentiles("tpot_inclusive", (end - arrival) / counts),
-        **_percentiles("e2e", end - arrival),
+        **_percentiles("tpot_inclusive", (end - arrival + around) / counts),
+        **_percentiles("e2e", end - arrival + around),
         "output_tokens_per_s": _tokens_per_s(load, outcome),
         "requests_per_s": len(load) / duration_s,
         **_uses(outcome.replicas, duration_s),
         "queue_mean": float((start - arrival).sum()) / duration_s,
     }
     return RunFigures(values, _parts(deployment, outcome.replicas, between))
+
+
+def _unloaded(
+    deployment: Deployment, load: Load, outcome: RunOutcome, costs: QuantileCosts
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of the host around each request, and to its first token on a server of its own."""
+    alone_s: dict[tuple[int, int], float] = {}
+    for request, cached in zip(load, outcome.cached, strict=True):
+        key = request.input_tokens, cached
+        if key not in alone_s:
+            alone_s[key] = unloaded_s(deployment, request, cached, costs)
+    keys = zip((request.input_tokens for request in load), outcome.cached, strict=True)
+    return (
+        np.array([costs.around(request.input_tokens) for request in load]),
+        np.array([alone_s[key] for key in keys]),
+    )
 
 
 def _tokens_per_s(load: Load, outcome: RunOutcome) -> float:

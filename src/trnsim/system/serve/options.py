@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.estimate.ported import Port
+from trnsim.formatting import enumerated
 from trnsim.system.serve.constants import UTILIZATION
 from trnsim.workload.architecture import Architecture
 
@@ -53,6 +55,7 @@ class ServerOptions:
         batches: compiled batches of decode steps.
         host_s: seconds of the host for a step.
         imbalance: tokens of the busiest expert rank over the mean.
+        port: state of the model's port to AWS's chips, a `Port`.
     """
 
     tensor: int | None = None
@@ -78,6 +81,12 @@ class ServerOptions:
     batches: tuple[int, ...] = ()
     host_s: float | None = None
     imbalance: float | None = None
+    port: str = Port.TUNED
+
+    @property
+    def is_ported(self) -> bool:
+        """True for a port that is not tuned."""
+        return self.port == Port.AS_PORTED
 
     @property
     def stages(self) -> int:
@@ -113,6 +122,12 @@ class ServerOptions:
             if value is not None and not (least <= value <= most and math.isfinite(value)):
                 upper = f" to {most:g}" if math.isfinite(most) else " on"
                 raise BadInput(f"{FLAGS[name]} is {value}; legal: from {least:g}{upper}")
+        if self.port not in tuple(Port):
+            raise BadInput(
+                f"{FLAGS['port']} is {self.port!r}; legal: {enumerated(tuple(Port), 'or')}",
+                fix=f"{FLAGS['port']} {Port.AS_PORTED} for a mixture of experts as its port is, "
+                "or leave it out",
+            )
         if self.draft_tokens and self.acceptance is None:
             raise BadInput(
                 f"{self.draft_tokens} speculative tokens, and no rate at which they are accepted",
@@ -141,5 +156,6 @@ FLAGS: Final = {
     "batches": "--num-seqs-buckets",
     "host_s": "--host-time",
     "imbalance": "--expert-imbalance",
+    "port": "--port-state",
 }
 """The option of the command line for each attribute."""

@@ -147,6 +147,7 @@ class Replica:
         self._chunks: list[tuple[Sequence, int]] = []
         self._joined_sequences: list[Sequence] = []
         self._last_step = (0, 0)
+        self._has_filled = False
         self.busy_s = 0.0
         self.outstanding = 0
         self.decodes: Counter[tuple[int, int]] = Counter()
@@ -160,6 +161,11 @@ class Replica:
         """True if no step is under way."""
         return self._action is None
 
+    @property
+    def _is_turn_of_decodes(self) -> bool:
+        """True if the running sequences take a step before the next prompt."""
+        return self.engine.is_alternating and self._has_filled and bool(self._running)
+
     def add(self, sequence: Sequence) -> None:
         """Add a request to the queue."""
         self.waiting.append(sequence)
@@ -169,14 +175,17 @@ class Replica:
 
     def plan(self, now_s: float) -> tuple[float, list[Sequence]] | None:
         """The end of the next step or steps, and the sequences that begin; None without work."""
-        begun = self._admit()
+        is_turn = self._is_turn_of_decodes
+        begun = [] if is_turn else self._admit()
         if self._filling:
             duration_s = self._fill()
             self._action = ("fill", now_s, duration_s, 1)
+            self._has_filled = True
             return now_s + duration_s, begun
         if not self._running:
             return None
-        count = self._steps_at_once()
+        self._has_filled = False
+        count = 1 if is_turn else self._steps_at_once()
         duration_s = self._begin_decodes(count)
         self._action = ("decode", now_s, duration_s, count)
         return now_s + count * duration_s, begun
@@ -274,18 +283,12 @@ class Replica:
         """Seconds of all segments of the chosen prompts, one after another."""
         engine, chosen = self.engine, self._filling
         self._chunks = [(sequence, sequence.prompt - sequence.filled) for sequence in chosen]
-        prompts = engine.prompts(len(chosen))
         left = max(tokens for _, tokens in self._chunks)
         past = max(sequence.filled for sequence in chosen)
         duration_s = 0.0
-        while left > 0:
-            segment = min(left, engine.max_num_batched_tokens)
-            bucket = min(engine.bucket(segment), max(engine.max_num_batched_tokens, segment))
-            behind = engine.bucket(past) if past else 0
-            self.prefills[prompts, bucket, behind] += 1
-            duration_s += self._costs.prefill(prompts, bucket, behind)
-            left -= segment
-            past += segment
+        for step in engine.segments(engine.prompts(len(chosen)), left, past):
+            self.prefills[step] += 1
+            duration_s += self._costs.prefill(*step)
         return duration_s
 
     def _fill_dynamic(self) -> float:
@@ -405,10 +408,8 @@ class Replica:
 
     def _estimated_length(self) -> int:
         """The length for which a decode step is estimated."""
-        if self.engine.is_compiled:
-            return self.engine.bucket(self._longest_keys())
-        middle = int(self._mean_tokens() // GRANULE) * GRANULE + GRANULE // 2
-        return min(middle, self.engine.max_model_len)
+        is_compiled = self.engine.is_compiled
+        return self.engine.length(self._longest_keys() if is_compiled else self._mean_tokens())
 
     def _begin_decodes(self, count: int) -> float:
         """Count `count` decode steps of the running sequences; the seconds of each."""

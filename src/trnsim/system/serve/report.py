@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from trnsim.estimate import ported
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.estimate.reach import list_extrapolations
 from trnsim.facts import Evidence, Interval, Rate
-from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S, host_s
+from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.server import Deployment
 from trnsim.workload.operators import Pass, Phase
@@ -28,6 +29,7 @@ def values(plan: ServingPlan) -> dict[str, Any]:
         "instance": machine.instance.name,
         "instances": deployment.instances,
         **_layout(deployment),
+        "port_state": str(deployment.options.port),
         "memory_bytes": _memory(deployment),
         "requests": len(plan.load),
         "input_tokens": sum(request.input_tokens for request in plan.load),
@@ -191,8 +193,9 @@ def idle(plan: ServingPlan) -> int:
 def assumed(deployment: Deployment) -> list[str]:
     """Assumed facts behind the times, each with its reason."""
     facts = layer_facts(deployment.machine, Phase.DECODE)
-    if deployment.options.host_s is None:
-        facts["host s"] = host_s(deployment.machine)
+    facts |= deployment.steps.host.facts
+    if deployment.options.is_ported:
+        facts |= ported.facts()
     return [
         f"{name} = {fact:.4g}: {fact.provenance.source}"
         for name, fact in facts.items()

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.estimate.choice import layer_times
+from trnsim.estimate.choice import bytes_per_s, layer_times
+from trnsim.estimate.ported import ported_times
 from trnsim.estimate.times import LayerTimes
 from trnsim.place.machine import Machine
-from trnsim.system.serve.constants import host_s
+from trnsim.system.serve.constants import HostTimes, given_host_times, host_times
 from trnsim.system.serve.engine import (
     FIRST_BUCKET,
     Engine,
@@ -35,6 +36,13 @@ _GPU_SEQUENCES: Final = 256
 """Default of vLLM's --max-num-seqs."""
 _GPU_TOKENS: Final = ((70 * 2**30, 8192), (0, 2048))
 """Default of vLLM's --max-num-batched-tokens when it serves, by least bytes of a GPU."""
+
+
+_SHORT_PRODUCTS: Final = ("fp8", "int8")
+"""Quantizations whose activations have as few bits on GPUs (vLLM: FP8 W8A8, INT8 W8A8)."""
+_PROMPTS_A_STEP: Final = 1
+"""Prompts of a prefill step. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, Only 1
+Prefill Per Batch. NxD Inference's static batches take more: --max-prefills."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +117,13 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
         )
     if options.kv_dtype not in KV_DTYPES:
         raise BadInput(f"--kv-cache-dtype is {options.kv_dtype!r}; legal: {', '.join(KV_DTYPES)}")
-    bits = QUANTIZATIONS[options.quantization][0] if options.quantization else model.weight_bits
-    return replace(model, weight_bits=bits, kv_bits=KV_DTYPES[options.kv_dtype] or model.kv_bits)
+    kv_bits = KV_DTYPES[options.kv_dtype] or model.kv_bits
+    if not options.quantization:
+        return replace(model, kv_bits=kv_bits)
+    bits = QUANTIZATIONS[options.quantization][0]
+    is_short = not machine.is_neuron and options.quantization in _SHORT_PRODUCTS
+    product_bits = bits if is_short else model.product_bits
+    return replace(model, weight_bits=bits, product_bits=product_bits, kv_bits=kv_bits)
 
 
 def check_length(model: Architecture, tokens: int) -> None:
@@ -145,6 +158,7 @@ def deploy(
         raise BadInput("tensor ranks, sequences and length of a deployment have to be set")
     check_length(model, longest)
     _check_side(machine, options)
+    _check_port(model, machine, options)
     check_split(model, machine, options)
     split = Split(tensor=tensor, expert=options.expert)
     limits = _limits(machine, options, sequences, longest)
@@ -165,21 +179,30 @@ def deploy(
         is_chunked=options.is_chunked,
         draft_tokens=options.draft_tokens,
         acceptance=options.acceptance or 0.0,
+        is_alternating=options.is_ported,  # optimum-neuron, vllm/runner.py: decodes, then prompts
     )
-    fact = host_s(machine)
+    layers = times or layer_times(machine)
+    if options.is_ported:
+        layers = ported_times(layers, model, split, bytes_per_s(machine))
     steps = ReplicaSteps(
         model,
         machine,
         split,
         options.stages,
-        times or layer_times(machine),
-        float(fact) if options.host_s is None else options.host_s,
-        fact.provenance.spread if options.host_s is None else 0.0,
+        layers,
+        host_of(machine, options),
         Speculation(options.draft_tokens, options.draft),
         options.imbalance or 0.0,
     )
     replicas, instances = fleet(machine, options)
     return Deployment(model, machine, options, engine, steps, memory, replicas, instances)
+
+
+def host_of(machine: Machine, options: ServerOptions) -> HostTimes:
+    """Times of the host: the user's between two steps, or the server's."""
+    if options.host_s is not None:
+        return given_host_times(options.host_s)
+    return host_times(machine, is_ported=options.is_ported)
 
 
 def _ranks(options: ServerOptions) -> int:
@@ -238,7 +261,7 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
             fix="--pipeline-parallel-size spreads layers over several instances",
         )
     heads = _heads(model)
-    if tensor > heads or (not machine.is_neuron and heads % tensor):
+    if tensor >= 2 * heads or (not machine.is_neuron and heads % tensor):
         legal = legal_tensors(model, machine)
         raise BadInput(
             f"--tensor-parallel-size of {tensor}, and {model.name} has {heads} heads; legal on "
@@ -287,6 +310,23 @@ def _check_side(machine: Machine, options: ServerOptions) -> None:
         )
 
 
+def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -> None:
+    """Refuse a port that is not tuned where no row of one is known.
+
+    Raises:
+        BadInput: naming the model or the GPU.
+    """
+    if not options.is_ported or (machine.is_neuron and model.experts is not None):
+        return
+    what = f"{model.name}, which has no experts" if machine.is_neuron else f"{machine.name}, a GPU"
+    raise BadInput(
+        f"--port-state {options.port} of {what}; ports that are not tuned are known of mixtures of "
+        "experts on AWS's chips alone",
+        source="docs/generated/accuracy-serving.md",
+        fix="leave it out",
+    )
+
+
 def _check_reach(machine: Machine) -> None:
     """Refuse a replica on several instances without EFA.
 
@@ -326,7 +366,7 @@ def _limits(
     Raises:
         BadInput: a step too small for its sequences or a prompt.
     """
-    prompts = min(options.prompts_at_once or sequences, sequences)
+    prompts = min(options.prompts_at_once or _PROMPTS_A_STEP, sequences)
     tokens = options.max_num_batched_tokens
     if machine.is_neuron:
         return tokens or longest * prompts, prompts
@@ -371,7 +411,12 @@ def _memory(
 
 
 def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:
-    """Compiled lengths: powers of two from 128 on unless they are set."""
+    """Compiled lengths: powers of two from 128 on unless they are set; of a port one for all.
+
+    Source: of ports, optimum-neuron, NxDNeuronConfig: enable_bucketing is off.
+    """
+    if options.is_ported and not options.buckets:
+        return (longest,)
     if not options.buckets:
         return powers_of_two(min(FIRST_BUCKET, longest), longest)
     return checked_buckets("--buckets", options.buckets, longest, "the longest sequence")

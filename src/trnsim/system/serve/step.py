@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from trnsim.estimate.estimate import HOST, Estimate
+from trnsim.estimate.estimate import HOST, QUANTILES, Estimate
 from trnsim.estimate.rank import Rank
 from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes
-from trnsim.facts import Evidence
 from trnsim.place.links import Spread
 from trnsim.place.machine import Machine
+from trnsim.system.serve.constants import HostTimes
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Axis, Cache, Elementwise, Pass, Phase, Product, Split
 from trnsim.workload.passes import summaries
@@ -55,8 +55,7 @@ class ReplicaSteps:
         split: ranks of a layer.
         pipeline: stages.
         times: times of layers.
-        host_s: seconds of the host between two steps.
-        host_spread: one sigma of the logarithm of those.
+        host: seconds of the host.
         speculation: number and source of drafted tokens.
         imbalance: tokens of the busiest expert rank over the mean; 0 for that of even routing.
     """
@@ -66,8 +65,7 @@ class ReplicaSteps:
     split: Split
     pipeline: int
     times: LayerTimes
-    host_s: float
-    host_spread: float = Evidence.ASSUMED.spread
+    host: HostTimes
     speculation: Speculation = Speculation()
     imbalance: float = 0.0
     _estimates: dict[tuple[int, ...], Estimate] = field(default_factory=dict, repr=False)
@@ -99,7 +97,7 @@ class ReplicaSteps:
             parts = self._blocks(self.model, model_pass)
             estimate = self.rank.pass_estimate(parts, model_pass)
             times = 1.0 if stages == 1 else (group + stages - 1) / stages
-            self._estimates[key] = self._step(estimate, model_pass, times=times)
+            self._estimates[key] = self._step(estimate, model_pass, prompts, times=times)
         return self._estimates[key]
 
     def decode(self, batch: int, length: int) -> Estimate:
@@ -108,7 +106,8 @@ class ReplicaSteps:
         if key not in self._estimates:
             model_pass = self._decode_pass(batch, length)
             estimate = self.rank.pass_estimate(self._blocks(self.model, model_pass), model_pass)
-            self._estimates[key] = self._step(estimate, model_pass, self._draft_s(batch, length))
+            draft_s = self._draft_s(batch, length)
+            self._estimates[key] = self._step(estimate, model_pass, batch, draft_s)
         return self._estimates[key]
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> Estimate:
@@ -125,7 +124,8 @@ class ReplicaSteps:
             both = zip(prefills[ahead:], decodes, strict=True)
             merged = [*prefills[:ahead], *(_merged_passes(*pair) for pair in both)]
             estimate = self.rank.pass_estimate(merged, filling)
-            self._estimates[key] = self._step(estimate, filling, self._draft_s(batch, length))
+            draft_s = self._draft_s(batch, length)
+            self._estimates[key] = self._step(estimate, filling, prompts + batch, draft_s)
         return self._estimates[key]
 
     def _group_size(self, sequences: int) -> int:
@@ -150,9 +150,14 @@ class ReplicaSteps:
         return self.speculation.tokens * self.rank.pass_estimate(parts, model_pass).time_s
 
     def _step(
-        self, estimate: Estimate, model_pass: Pass, draft_s: float = 0.0, times: float = 1.0
+        self,
+        estimate: Estimate,
+        model_pass: Pass,
+        sequences: int,
+        draft_s: float = 0.0,
+        times: float = 1.0,
     ) -> Estimate:
-        """The estimate of a step of `times` passes, with the host's time.
+        """The estimate of a step of `times` passes, with the host's time for its sequences.
 
         A draft has the relative error of the model.
         """
@@ -162,7 +167,8 @@ class ReplicaSteps:
             factor = 1 + draft_s / estimate.time_s
             errors = {name: factor * error_s for name, error_s in estimate.errors_s.items()}
             estimate = replace(estimate.plus(_DRAFT_PART, draft_s), errors_s=errors)
-        estimate = estimate.plus(HOST, self.host_s, source=HOST, spread=self.host_spread)
+        host_s, spread = self.host.between_s(sequences), self.host.step_s.provenance.spread
+        estimate = estimate.plus(HOST, host_s, source=HOST, spread=spread)
         return replace(
             estimate, extrapolations=list_extrapolations(self.model, model_pass, self.machine.lnc)
         )
@@ -281,6 +287,12 @@ class QuantileCosts:
         if cost_s is None:
             cost_s = self._costs_s[key] = self.steps.decode(*key).at(self.quantile)
         return cost_s
+
+    def around(self, tokens: int) -> float:
+        """Seconds of the host for a request of `tokens` tokens, before its queue and behind it."""
+        host = self.steps.host
+        sigma = host.request_s.provenance.spread
+        return host.around_s(tokens) * math.exp(QUANTILES[self.quantile] * sigma)
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
         """Seconds of a step of both."""
