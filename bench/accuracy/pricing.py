@@ -13,20 +13,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import micro
-import numpy as np
 import recording as recordings
 from published import is_single, kernel_of, published_s
 from variants import VARIANTS
 
-from trnsim.arch.draws import sampled
 from trnsim.facts import assumed
 from trnsim.files import write
 from trnsim.profile.analysis.summary import summarize
 from trnsim.timing import policy_of, timelines
+from trnsim.timing.work import work_shares
 
 ROOMS = ("arch", "isa", "profile", "timing")
 FILES = ("micro.py", "pricing.py")
-DRAWS = 33
 COUNTERS = {
     "HFU": "hfu_estimated_percent",
     "hfu_estimated": "hfu_estimated_percent",
@@ -86,16 +84,16 @@ class Shipped:
     """The estimate with the shipped constants.
 
     Attributes:
-        estimate_s, p10_s, p90_s: the time and its interval.
+        estimate_s: the time.
         bound_by: what bounds the kernel; "" for an instruction.
         counters: figure of the summary -> value.
+        shares: kind of work -> its share of the time, of a kernel.
     """
 
     estimate_s: float
-    p10_s: float
-    p90_s: float
     bound_by: str = ""
     counters: dict = field(default_factory=dict)
+    shares: dict = field(default_factory=dict)
 
 
 class Prices:
@@ -136,7 +134,7 @@ class Prices:
         return launch_s + self._prices(case)[name]
 
     def shipped(self, case):
-        """The estimate with the shipped constants, its interval and counters."""
+        """The estimate with the shipped constants, and counters."""
         known = self._prices(case)
         if "shipped" not in known:
             recording = recordings.recorded(case.row, case.folder)
@@ -206,17 +204,14 @@ def timed(programs, core, order):
 def _shipped(row, recording):
     core, order = recordings.core_of(recording), policy_of("compiler")
     if is_single(row):
-        drawn = [work_s(row, recording, sampled(core, draw), order) for draw in range(DRAWS)]
-        p10, p90 = np.percentile(drawn, [10, 90])
-        return Shipped(work_s(row, recording, core, order), float(p10), float(p90))
+        return Shipped(work_s(row, recording, core, order))
     longest = max(timed(recording.runs[0], core, order), key=lambda timeline: timeline.total_time_s)
     found = summarize(longest)
     return Shipped(
         found.total_time_s,
-        found.total_time_p10_s,
-        found.total_time_p90_s,
         found.bound_by,
         {name: found[name] for name in sorted(set(COUNTERS.values()))},
+        dict(work_shares(longest)),
     )
 
 

@@ -6,6 +6,9 @@ FOLDER holds clones of nki-library and aws-neuron-sdk. Three steps: each kernel 
 (`recording`), priced with the shipped constants and with those of each fold (`pricing`, `fit`), and
 the page is written. What the first two found is kept in build/accuracy, so that an interrupted run
 goes on where it was, and a changed constant runs no kernel again.
+
+The errors of all rows go to errors.json beside this file, and what intervals need of them
+(`kernel_intervals`) to src/trnsim/timing/errors.json.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from pathlib import Path
 
 import builders
 import fit
+import kernel_intervals as intervals
 import micro
+import publications
 import published
 import recording
 import report
@@ -30,6 +35,8 @@ QUICK_BYTES = 2_000_000
 LONG = ("matmul tutorial (Trn1)", "mamba")
 """Kernels whose long programs are in the ablation too: a part of the model is for them alone."""
 GENERATED = Path(__file__).parents[2] / "docs" / "generated"
+ERRORS = Path(__file__).with_name("errors.json")
+SHIPPED_ERRORS = Path(__file__).parents[2] / "src" / "trnsim" / "timing" / "errors.json"
 
 
 @dataclass
@@ -40,11 +47,15 @@ class Result:
         case: the row.
         shipped: the estimate with the shipped constants.
         unseen_s: the estimate with what was chosen without the row's kernel.
+        apart_s: the estimate with what was chosen and fitted without its publication.
+        without_s: the estimate without the part of the model made for that; 0 where there is none.
     """
 
     case: Case
     shipped: Shipped
     unseen_s: float
+    apart_s: float = 0.0
+    without_s: float = 0.0
 
     @property
     def error(self):
@@ -57,15 +68,24 @@ class Result:
         return self.unseen_s / self.case.published_s - 1
 
     @property
-    def is_inside(self):
-        """Whether the published time lies in P10 to P90, moved with the unseen estimate."""
-        scale = self.unseen_s / self.shipped.estimate_s
-        return self.shipped.p10_s * scale <= self.case.published_s <= self.shipped.p90_s * scale
-
-    @property
-    def width(self):
-        """P10 to P90 as a share of the estimate."""
-        return (self.shipped.p90_s - self.shipped.p10_s) / self.shipped.estimate_s
+    def error_row(self):
+        """The row for intervals."""
+        case = self.case
+        return intervals.ErrorRow(
+            id=case.row["id"],
+            family=case.row["family"],
+            kernel=case.kernel,
+            publication=publications.publication_of(case.row),
+            target=case.target,
+            is_single=case.is_single,
+            published_s=case.published_s,
+            estimate_s=self.shipped.estimate_s,
+            unseen_s=self.unseen_s,
+            apart_s=self.apart_s,
+            without_s=self.without_s,
+            bound_by=self.shipped.bound_by,
+            shares=self.shipped.shares,
+        )
 
 
 def why_not(row):
@@ -91,6 +111,11 @@ def cases_of(rows, folder):
     return cases, {name: reason for name, reason in left.items() if reason}
 
 
+def is_constant(case):
+    """Whether the estimate of a row is a constant of the core, which is read from that row."""
+    return case.is_single and not micro.MEASURES[case.row["id"]].launches
+
+
 def counters(rows, results):
     """(row, figure, estimated value or None) of every row that is no time."""
     by_id = {r.case.row["id"].removesuffix("-device_latency"): r for r in results}
@@ -111,6 +136,30 @@ def ablation(cases, prices):
         yield option.words, some, errors
 
 
+def estimates(cases, prices, chosen):
+    """The results of all cases; `chosen` has what was chosen without each kernel."""
+    names = dict.fromkeys(publications.publication_of(case.row) for case in cases)
+    settings = {}
+    for name in names:
+        others = [case for case in cases if publications.publication_of(case.row) != name]
+        settings[name] = publications.apart(name, fit.choose(others, prices))
+    for number, case in enumerate(cases, 1):
+        publication = publications.publication_of(case.row)
+        without = publications.without_part(publication)
+        shipped = prices.shipped(case)
+        without_s = prices.seconds(case, without) if without and not case.is_single else 0.0
+        yield Result(
+            case,
+            shipped,
+            chosen[case.kernel][1][case.row["id"]],
+            prices.seconds(case, settings[publication]),
+            without_s if without_s != shipped.estimate_s else 0.0,
+        )
+        told = f"\restimated {number}/{len(cases)} {case.row['id']}\x1b[K"
+        print(told, end="", file=sys.stderr)
+    print(file=sys.stderr)
+
+
 def main():
     """Run every row and write the page."""
     if len(sys.argv) != 2:
@@ -125,16 +174,19 @@ def main():
     prices = Prices()
     best = fit.choose(cases, prices)
     chosen = fit.leave_one_out(cases, prices)
-    results = []
-    for number, case in enumerate(cases, 1):
-        unseen_s = chosen[case.kernel][1][case.row["id"]]
-        results.append(Result(case, prices.shipped(case), unseen_s))
-        told = f"\restimated {number}/{len(cases)} {case.row['id']}\x1b[K"
-        print(told, end="", file=sys.stderr)
-    print(file=sys.stderr)
+    results = list(estimates(cases, prices, chosen))
     settings = {kernel: setting for kernel, (setting, _) in chosen.items()}
+    judged = [result.error_row for result in results if not is_constant(result.case)]
+    write(ERRORS, intervals.lines_of(judged))
+    rows_of_errors = intervals.stored(ERRORS)
+    write(SHIPPED_ERRORS, intervals.shipped_text(rows_of_errors))
     text = report.page(
-        results, list(counters(rows, results)), left, best, settings, ablation(cases, prices)
+        results,
+        list(counters(rows, results)),
+        left,
+        (best, settings),
+        ablation(cases, prices),
+        rows_of_errors,
     )
     write(GENERATED / "accuracy.md", text)
     print(text[: text.index("## Row by row")])

@@ -97,7 +97,6 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "core_barrier_s",
         "launch_s",
         "paired_launch_s",
-        "unmodelled_factor",
     ),
 }
 """Engine, memory or other part of a NeuronCore -> the facts that describe it."""
@@ -117,8 +116,9 @@ _INTRODUCTION: Final = (
     "Every number has a source of one of four kinds. *Documented*: AWS (or a maker) states it. "
     "*Measured*: somebody measured it on hardware and published it. *Derived*: it is computed from "
     "such numbers. *Assumed*: nobody published it, and a reason for the value is given. For the "
-    "P10 and P90 of an estimate, each rate is drawn from a lognormal around its value, whose "
-    "relative spread is {spreads}. These spreads are our assumption.\n\n"
+    "P10 and P90 of a plan, each rate is drawn from a lognormal around its value, whose relative "
+    "spread is {spreads}. These spreads are our assumption. The interval of a kernel comes from "
+    "the errors of published times ([accuracy](accuracy.md)) and the spread of its launch.\n\n"
     "Each [page of the instruction set](isa/index.md) says which values of its instruction are "
     "approximate. Each estimate of the planner ends with what it assumes of models and systems. "
     "No estimate has been compared with a measurement of ours on hardware: [limits](../limits.md)."

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnsim.arch.draws import drawn, sampled, together
+from trnsim.arch.draws import sampled, together
 from trnsim.facts import Count, Evidence, Rate
 
 
@@ -19,14 +19,15 @@ def test_sampling_moves_rates_and_leaves_counts_and_what_no_rate_differs_by(core
         assert other > 0
 
 
-def test_many_samples_drawn_at_once_are_those_drawn_one_by_one(core):
-    at_once, each = drawn(core, 5), together([sampled(core, draw) for draw in range(5)])
+def test_several_cores_are_one_whose_rates_are_arrays(core):
+    cores = [sampled(core, draw) for draw in range(5)]
+    at_once = together(cores)
     for name, fact in core.facts().items():
         found = getattr(at_once, name)
         if isinstance(fact, Count):
             assert found is fact
         else:
-            assert found.tolist() == getattr(each, name).tolist(), name
+            assert found.tolist() == [getattr(each, name) for each in cores], name
 
 
 def test_sampling_is_reproducible_and_spread_as_the_kind_says(core_v2, core_v3):

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,7 @@ from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory
-from trnsim.timing import EnginePlacement, replay, timeline
+from trnsim.timing import EnginePlacement, replay
 
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
@@ -122,25 +121,7 @@ def test_the_interval_surrounds_the_estimate(bench, core):
     timeline = matmul_kernel(bench(core, has_values=False))
     interval = timeline.interval()
     assert 0 < interval.p10 < interval.p50 < interval.p90
-    assert interval.p10 < timeline.total_time_s < interval.p90
-    assert interval.p50 == pytest.approx(timeline.total_time_s, rel=0.2)
-
-
-@pytest.mark.parametrize(("instructions", "draws"), [(1, 33), (3, 33), (4, 25), (7, 14), (25, 5)])
-def test_a_long_program_is_drawn_fewer_times_and_five_at_least(
-    bench, monkeypatch, instructions, draws
-):
-    work, drawn = bench(has_values=False), []
-    for _ in range(instructions):
-        work.issue(Memset(work.empty((4, 4)), 0.0))
-    monkeypatch.setattr(timeline, "_MAX_SAMPLED_INSTRUCTIONS", 100)
-    timed = timeline.device_times_s
-    monkeypatch.setattr(
-        timeline, "device_times_s", lambda *given: drawn.extend(given[1].launch_s) or timed(*given)
-    )
-    work.timeline.interval()
-    assert len(drawn) == draws
-    assert len(set(drawn)) == draws
+    assert interval.p50 == timeline.total_time_s
 
 
 def test_several_sets_of_constants_give_the_times_of_replays(bench, core_v3):

@@ -1,4 +1,4 @@
-"""Rates drawn from the spread of their facts, and cores of many draws as one."""
+"""Rates drawn from the spread of their facts, and several cores as one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trnsim.arch.neuroncore import NeuronCore
 from trnsim.facts import Rate
@@ -27,27 +26,11 @@ def sampled(core: NeuronCore, draw: int) -> NeuronCore:
     return replace(core, **rates)
 
 
-def drawn(core: NeuronCore, draws: int) -> NeuronCore:
-    """`together` of the cores `sampled` by the first `draws` numbers."""
-    varying = core.varying()
-    arrays: dict[str, Any] = {
-        name: rate * _factors(draws, name, rate.provenance.spread if name in varying else 0.0)
-        for name, rate in core.facts().items()
-        if isinstance(rate, Rate)
-    }
-    return replace(core, **arrays)
-
-
 def together(cores: Sequence[NeuronCore]) -> NeuronCore:
     """Cores that differ in rates alone as one core, whose rates are arrays."""
     names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
     arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
     return replace(cores[0], **arrays)
-
-
-@cache
-def _factors(draws: int, name: str, spread: float) -> npt.NDArray[np.float64]:
-    return np.array([_factor(draw, name, spread) for draw in range(draws)])
 
 
 @cache

@@ -1,7 +1,7 @@
 """A NeuronCore as data: capacities, array sizes, clocks, features, constants of the timing model.
 
-Counts are exact; rates carry a spread (`facts.Evidence.spread`) that becomes the P10 to P90 of an
-estimate. `trnsim.arch.targets` has the values.
+Counts are exact; rates carry a spread (`facts.Evidence.spread`). `trnsim.arch.targets` has the
+values.
 """
 
 from __future__ import annotations
@@ -97,7 +97,6 @@ class NeuronCore:
     core_barrier_s: Rate
     launch_s: Rate
     paired_launch_s: Rate
-    unmodelled_factor: Rate
 
     @property
     def version(self) -> str:
@@ -109,6 +108,11 @@ class NeuronCore:
         return replace(
             self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
         )
+
+    @property
+    def is_paired(self) -> bool:
+        """True if it is one of the two of a logical core."""
+        return self.logical_core_max > 1 and self == self.paired()
 
     def facts(self) -> dict[str, Fact]:
         """Field name -> fact, for provenance reports."""

@@ -49,7 +49,7 @@ _BRIEF_FIGURES: Final[dict[str, Callable[[Summary], str]]] = {
 }
 _FULL_FIGURES: Final[dict[str, Callable[[Summary], str]]] = {
     **_BRIEF_FIGURES,
-    "order": lambda summary: summary.order,
+    "assumes": lambda summary: summary.conditions.brief(),
     "device time": lambda summary: time_text(summary.device_time_s),
     "critical path waits": lambda summary: percent_text(summary.waiting_share),
 }
@@ -97,7 +97,7 @@ def brief_rows(profile: Data) -> list[tuple[str, str]]:
     summary = summary_of(profile)
     time = (
         f"{time_text(summary.total_time_s)} (P10 to P90: {summary.interval_text()}); "
-        f"launch {time_text(summary.launch_s)}, device {time_text(summary.device_time_s)}"
+        f"assumes {summary.conditions.brief()}"
     )
     return [("time", time), ("bound by", _bottleneck(summary)), next_row(profile)]
 

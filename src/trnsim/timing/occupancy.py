@@ -6,6 +6,7 @@ Times are seconds from the first instruction, without the launch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,9 @@ import numpy.typing as npt
 from trnsim.isa import Engine
 from trnsim.memory import Memory
 from trnsim.program import StorageUse
-from trnsim.timing.timeline import Timeline
+
+if TYPE_CHECKING:
+    from trnsim.timing.timeline import Timeline
 
 Seconds = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -65,11 +68,13 @@ class Steps:
         busy_s: for each step, the time in which the instruction occupied its engine, or its queue
             if the next one waited for that.
         waiting_s: the rest of the step: latency and semaphore until the next one starts.
+        is_issue: true where the next one waited for the queue.
     """
 
     index: Integers
     busy_s: Seconds
     waiting_s: Seconds
+    is_issue: npt.NDArray[np.bool_]
 
 
 def critical_steps(timeline: Timeline) -> Steps:
@@ -77,13 +82,13 @@ def critical_steps(timeline: Timeline) -> Steps:
     spans = columns(timeline)
     index = np.array(timeline.critical_path(), np.int64)
     if not len(index):
-        return Steps(index, np.zeros(0), np.zeros(0))
+        return Steps(index, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
     begin_s = spans.start_s[index]
     step_s = np.diff(begin_s, append=spans.end_s[index[-1]])
     busy_s = np.minimum(spans.busy_until_s[index] - spans.start_s[index], step_s)
     is_issue = np.append(begin_s[1:] == spans.issued_s[index[:-1]], False)
     busy_s = np.where(is_issue, step_s, busy_s)
-    return Steps(index, busy_s, step_s - busy_s)
+    return Steps(index, busy_s, step_s - busy_s, is_issue)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.arch import NeuronCore
-from trnsim.arch.draws import drawn, together
+from trnsim.arch.draws import together
 from trnsim.errors import SourceLine
 from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Fact, Interval
@@ -18,6 +18,7 @@ from trnsim.isa import Collective, Engine
 from trnsim.program import Program
 from trnsim.timing.changed import changed, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
+from trnsim.timing.interval import interval
 from trnsim.timing.order import Order, choose, choose_alone
 from trnsim.timing.schedule import (
     WAITED_FOR_NOTHING,
@@ -28,9 +29,6 @@ from trnsim.timing.schedule import (
     replay,
     schedule_alone,
 )
-
-_SAMPLES = 33
-_MAX_SAMPLED_INSTRUCTIONS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +157,8 @@ class Timeline:
         return path[::-1]
 
     def interval(self) -> Interval:
-        """P10, P50 and P90 of the total time, from the spread of every rate of the core.
-
-        The program is scheduled again, in the same order, with rates drawn from a lognormal around
-        each fact (seeded; 33 draws, fewer for long programs): the spread due to the inputs. The
-        core's `unmodelled_factor` adds the spread due to what the model leaves out.
-        """
-        samples = max(5, min(_SAMPLES, _MAX_SAMPLED_INSTRUCTIONS // max(len(self), 1)))
-        cores = drawn(self.program.core, samples)
-        device_s = device_times_s(self._programs, cores, self.order, self._rank)
-        times_s = cores.launch_s + device_s * cores.unmodelled_factor
-        p10, p50, p90 = np.percentile(times_s, [10, 50, 90])
-        return Interval(float(p10), float(p50), float(p90))
+        """P10, P50 and P90 of the total time (`timing.interval`); P50 is the total time."""
+        return interval(self)
 
     def device_times_on_s(self, cores: Sequence[NeuronCore]) -> npt.NDArray[np.float64]:
         """The device time with the constants of each of `cores`, in the same order."""

@@ -68,7 +68,7 @@ def test_a_report_without_profiles_is_refused(profiles, report, tmp_path):
 
 def test_a_report_of_another_version_is_refused(report, tmp_path):
     path = write(tmp_path / "new.json", json.dumps({**report, "version": 99}))
-    with pytest.raises(BadInput, match=r"report of version 99, by trnsim .*reads version 2"):
+    with pytest.raises(BadInput, match=r"report of version 99, by trnsim .*reads version 3"):
         load(path)
 
 

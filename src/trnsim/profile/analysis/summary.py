@@ -23,17 +23,15 @@ from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
 from trnsim.program import Program
 from trnsim.timing import Timeline
+from trnsim.timing.conditions import Conditions, conditions
 from trnsim.timing.expectation import unseen_error
+from trnsim.timing.interval import publication_of
 from trnsim.timing.occupancy import critical_steps, occupancy
 
 LAUNCH: Final = "launch"
 LATENCY: Final = "latency"
 ISSUE: Final = "DMA issue"
 _LEAST_BUSY_SHARE: Final = 0.5
-_ORDER_TEXTS: Final = {
-    "compiler": "compiler: an engine takes the first of its next instructions that is ready",
-    "issued": "issued: each engine takes its instructions as the kernel issues them",
-}
 _PERCENT: Final = 100
 
 
@@ -62,10 +60,11 @@ class Summary:
         target: the core's name.
         total_time_s: launch plus device time.
         total_time_p10_s: tenth percentile of its distribution (`Timeline.interval`).
-        total_time_p50_s: median.
+        total_time_p50_s: median: the estimate.
         total_time_p90_s: ninetieth percentile.
-        unseen_error: how far estimates of kernels that the model had not seen were off, in words.
+        unseen_error: how far estimates of such kernels were off, in words.
         order: the policy that ordered the instructions: "compiler" or "issued".
+        conditions: the conditions that the time assumes.
         launch_s: fixed cost of starting a kernel.
         device_time_s: from the first instruction to the last result.
         bound_by: the bottleneck: "launch" or "latency", as the function `bound_by` gives them, or
@@ -91,6 +90,7 @@ class Summary:
     total_time_p90_s: float
     unseen_error: str
     order: str
+    conditions: Conditions
     launch_s: float
     device_time_s: float
     bound_by: str
@@ -133,7 +133,7 @@ class Summary:
             ("estimated time", f"{time_text(self.total_time_s)} on {self.target}"),
             ("P10 to P90", self.interval_text()),
             ("to expect", self.unseen_error),
-            ("order", _ORDER_TEXTS[self.order]),
+            ("assumes", self.conditions.text()),
             ("launch", time_text(self.launch_s)),
             ("device time", time_text(self.device_time_s)),
             ("bound by", self.bound_by),
@@ -177,8 +177,9 @@ def summarize(timeline: Timeline) -> Summary:
         total_time_p10_s=interval.p10,
         total_time_p50_s=interval.p50,
         total_time_p90_s=interval.p90,
-        unseen_error=unseen_error(core, timeline.total_time_s),
+        unseen_error=unseen_error(core, timeline.total_time_s, publication_of(program)),
         order=timeline.order.policy.name,
+        conditions=conditions(timeline),
         launch_s=timeline.launch_s,
         device_time_s=device_s,
         bound_by=_bottleneck(timeline, engines),

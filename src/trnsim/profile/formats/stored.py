@@ -18,10 +18,11 @@ from trnsim.errors import BadInput
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
 from trnsim.profile.analysis.summary import EngineUse, Summary
 from trnsim.profile.analysis.whole import Whole
+from trnsim.timing.conditions import Conditions
 from trnsim.version import VERSION as TRNSIM_VERSION
 
 FORMAT: Final = "trnsim report"
-VERSION: Final = 2
+VERSION: Final = 3
 _TYPE_BY_FIELD: Final = {
     "title": str,
     "target": str,
@@ -112,4 +113,5 @@ def summary_of(profile: Data) -> Summary:
     fields: dict[str, Any] = dict(profile["summary"])
     fields["engines"] = tuple(EngineUse(**use) for use in fields["engines"])
     fields["assumed"] = tuple(fields["assumed"])
+    fields["conditions"] = Conditions(**fields["conditions"])
     return Summary(**fields)

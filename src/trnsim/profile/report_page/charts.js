@@ -29,13 +29,21 @@ const active = (s, name) => {
   const use = s.engines.find((engine) => engine.engine === name);
   return use ? percent(use.active_share) : "–";
 };
+/** @type {Record<string, string>} */
+const DESCRIPTORS = { hardware: "hardware DGE", software: "software DGE", none: "no DGE" };
+/** @param {Conditions} c */
+const assumed = (c) => [
+  ...Object.keys(c.transfers).map((maker) => DESCRIPTORS[maker] + (c.is_dge_assumed ? " (assumed)" : "")),
+  `LNC=${c.lnc}`, `${c.order} order`,
+  `launch ${short(c.launch_s * 1e9)} (${range(c.launch_p10_s * 1e9, c.launch_p90_s * 1e9)})`,
+].join(", ");
 /** @type {Record<string, (s: Summary, m: Metrics, longest: number) => Content>} */
 const COMPARED = {
   "Estimated time": (s, m, longest) =>
     element("div", {}, short(s.total_time_s * 1e9), meter(s.total_time_s / longest)),
   "P10 to P90": (s) => range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9),
   "To expect": (s) => s.unseen_error,
-  "Order": (s) => s.order,
+  "Assumes": (s) => assumed(s.conditions),
   "On the device": (s) => short(s.device_time_s * 1e9),
   "Bound by": (s) => s.bound_by,
   "Critical path waits": (s) => percent(s.waiting_share),

@@ -128,7 +128,7 @@ function showCards() {
     card("Estimated time", short(s.total_time_s * 1e9),
       `P10–P90 ${range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9)}; ${s.unseen_error}`),
     card("Bound by", s.bound_by[0].toUpperCase() + s.bound_by.slice(1), busy),
-    card("On the device", short(data.device_ns), `after a launch of ${short(s.launch_s * 1e9)}; order: ${s.order}`),
+    card("On the device", short(data.device_ns), `the time assumes: ${assumed(s.conditions)}`),
     card("HBM", `${percent(m.mbu_estimated_percent / 100)} MBU`,
       `${bytes(m.hbm_read_bytes)} in, ${bytes(m.hbm_write_bytes)} out`),
     card("Tensor Engine", `${percent(m.mfu_estimated_percent / 100)} MFU`,

@@ -40,11 +40,16 @@ interface Spans {
   start: number[]; busy: number[]; latency: number[]; waited_for: number[]; which: number[];
   line: number[]; waits_from: number[]; waits: number[];
 }
+/** What an estimate assumes; transfers are counted by the maker of their descriptors. */
+interface Conditions {
+  transfers: Record<string, number>; is_dge_assumed: boolean; order: string; lnc: number;
+  launch_s: number; launch_p10_s: number; launch_p90_s: number;
+}
 interface Summary {
   target: string; bound_by: string; metrics: Metrics; missing: Record<string, string>;
   facts: Record<string, number>; engines: { engine: string; active_share: number }[];
   total_time_s: number; total_time_p10_s: number; total_time_p90_s: number; device_time_s: number;
-  unseen_error: string; order: string;
+  unseen_error: string; order: string; conditions: Conditions;
   launch_s: number; waiting_share: number;
   sbuf_peak_bytes: number; sbuf_bytes: number; psum_peak_bytes: number; psum_bytes: number;
 }
