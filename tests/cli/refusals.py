@@ -67,7 +67,7 @@ def copy(a):
     "head.csv": "workload,model_config,kind\n",
     "columns.csv": "workload,model,knd\nchat,x,serve\n",
     "config.json": '{"model_type": "llama", "hidden_size": "many"}\n',
-    "unknown.json": '{"model_type": "lama"}\n',
+    "unknown.json": '{"model_type": "lllama"}\n',
     "cut.json": '{"model_type": "llama",\n "hidden_size": ',
     "twice.json": '{"model_type": "llama", "model_type": "mistral"}\n',
     "list.json": "[1, 2]\n",
@@ -165,9 +165,9 @@ QUESTIONS = (
     "",
     *(f"run illegal-{name}.py" for name in ILLEGAL_KERNELS),
     *"""
-paln
+plaan
 plan
-plan trian
+plan trayn
 run
 run absent.py
 run .
@@ -175,7 +175,7 @@ run none.py --input x.npy
 run two.py --input array.npy
 run kernel.py --input array.npy
 run kernel.py --input text.npy
-run kernel.py --kernel cpoy --input text.npy
+run kernel.py --kernel copi --input text.npy
 run syntax.py
 run raises.py
 run kernel.py --on p5en
@@ -410,7 +410,7 @@ def faults(text):
         return
     if re.search(r"Traceback|PosixPath|<[A-Za-z]+[ .].*>| object at 0x|Input should be", text):
         yield "words of Python"
-    if not re.search(r"fix: |[Ll]egal", text):
+    if not re.search(r"fix: |legal|Legal", text):
         yield "neither what is legal nor a fix"
     if re.search(r"[^.]\.\.$| $|\S  +\S", text.rstrip("\n"), re.MULTILINE):
         yield "spaces or periods too many"

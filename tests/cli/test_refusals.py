@@ -12,7 +12,7 @@ import refusals
 from trnsim.document.wrapping import columns_of
 
 LINES = """
-paln
+plaan
 run
 run absent.py
 run none.py --input x.npy
