@@ -111,7 +111,7 @@ def decoded(stored: bytes, path: Path | str, fix: str) -> str:
         number = stored.count(b"\n", 0, error.start) + 1
         raise BadInput(
             f"{path}:{number}: byte 0x{stored[error.start]:02x} is no UTF-8 text",
-            fix="save the file as UTF-8" + (f", or {fix}" if fix else ""),
+            fix="save the file as UTF-8" + (f"; {fix}" if fix else ""),
             line=SourceLine(str(path), number),
         ) from error
 

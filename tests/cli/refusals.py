@@ -127,6 +127,7 @@ BASES = {
     "profile diff": "report.json report.json",
     "explain": "nc_matmul",
     "compile": "bert-large.json",
+    "calibrate": "log.txt",
     "models": "",
     "plan train": "bert-large.json --on trn1",
     "plan serve": "llama-3.1-8b.json --on trn2",

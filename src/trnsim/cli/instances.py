@@ -86,6 +86,9 @@ def instances(
     """
     catalogue = own_rows(prices)
     day = day_of(as_of, catalogue)
+    if config is None and (tokens is not None or sequences != 1):
+        option = "--tokens" if tokens is not None else "--sequences"
+        raise BadInput(f"{option} without --for", fix="name the model: --for llama-3.1-8b")
     if kind is not None:
         check_kind(kind, f"--price is {kind!r}")
     listed = [
