@@ -3,4 +3,4 @@ from trnsim.device import watch
 
 
 def test_the_package_hands_in_what_keeps_the_state_of_the_process():
-    assert [make() for make in observers.of_runs] == [watch.RUNS]
+    assert [make() for make in observers.run_observer_factories] == [watch.RUNS]

@@ -233,7 +233,7 @@ def test_cycles_are_looked_for_seldom_while_a_kernel_runs(own, inside, fails):
 def handed_in(monkeypatch):
     """The maker of an observer, which is handed in."""
     make = Mock()
-    monkeypatch.setattr(observers, "of_runs", [make])
+    monkeypatch.setattr(observers, "run_observer_factories", [make])
     return make
 
 

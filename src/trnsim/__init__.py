@@ -7,13 +7,13 @@
     replay = trnsim.record(kernel, a, b, target="trn2")     # the kernel's Python once,
     result = replay(a, b)                                   # its instructions as often as you like
 
-`import trnsim` alone loads no room, and so neither numpy nor torch nor jax: the rooms come with the
-first of these names that a program uses (PEP 562).
+`import trnsim` alone loads no subpackage, and so neither numpy nor torch nor jax: they come with
+the first of these names that a program uses (PEP 562).
 """
 
 from importlib import import_module
 
-from trnsim.observers import of_runs
+from trnsim.observers import run_observer_factories
 from trnsim.version import VERSION
 
 TYPE_CHECKING = False  # typing itself is not needed, and checkers know the name
@@ -33,24 +33,27 @@ _MODULES = {
 }
 
 
-def _state() -> object:
-    """The observer of runs that keeps the state of this process, from the user's first run on."""
+def _state_observer() -> object:
+    """The observer that publishes this process's runs to neuron-monitor and its like.
+
+    It is made at the user's first run.
+    """
     from trnsim.device.watch import RUNS  # noqa: PLC0415  a program without a run needs no device
 
     return RUNS
 
 
-of_runs.append(_state)
+run_observer_factories.append(_state_observer)
 
 
 if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
 
     def __getattr__(name: str) -> object:
-        """A name of `__all__`, from its room, which is imported now."""
+        """A name of `__all__`, from its subpackage, which is imported now."""
         if name not in _MODULES:
             raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
         module = import_module(_MODULES[name])
-        if name == "run":
+        if name == "run":  # whoever reads it is about to run a kernel of their own
             module.OBSERVERS.expect()
         return getattr(module, name)
 

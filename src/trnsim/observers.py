@@ -11,5 +11,5 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-of_runs: list[Callable[[], Any]] = []
+run_observer_factories: list[Callable[[], Any]] = []
 """Factories for runs of kernels: each makes a `trnsim.runs.RunObserver`."""

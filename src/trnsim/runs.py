@@ -151,7 +151,7 @@ class RunObservers:
         """As `RunObserver.begins`; the observers passed in are made now, if a run is expected."""
         if self._is_expecting:
             self._is_expecting = False
-            self.present += [make() for make in observers.of_runs]
+            self.present += [make() for make in observers.run_observer_factories]
         for observer in tuple(self.present):
             observer.begins(fabric, ranks)
 

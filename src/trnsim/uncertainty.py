@@ -31,7 +31,8 @@ class Basis:
     Attributes:
         counts: inputs by kind of provenance.
         assumed: each assumed input, with its value and the reason for it.
-        validated: whether the fact that decides the estimate was observed on this chip.
+        validated: whether the fact that decides the estimate is not assumed; callers mark facts of
+            another chip as assumed.
     """
 
     counts: Mapping[Evidence, int]
@@ -52,7 +53,7 @@ class Inputs:
         self._used: dict[str, Rate] = {}
 
     def use(self, name: str) -> Rate:
-        """The fact itself, where a decision needs one number."""
+        """The fact itself, noted as used, without draws."""
         fact = self._facts[name]
         self._used[name] = fact
         return fact

@@ -53,10 +53,11 @@ def fault(
     """Inject a hardware fault into the emulated instance.
 
     Programs on the device meet it within a second, before their next launch, copy or exchange, as
-    the error that AWS's runtime names. Counters and the log of the state have it at once.
+    the error that AWS's runtime names; thermal has none, and programs go on. Counters and the log
+    of the state have it at once.
 
-    What a fault that is cleared has counted stays. `reset` ends and forgets all: counters begin at
-    0 again and the log is empty, as where a driver was loaded anew.
+    `clear` ends faults and keeps what they have counted. `reset` ends and forgets all: counters
+    begin at 0 again and the log is empty, as where a driver was loaded anew.
 
     Example: trnsim fault hbm-ecc --device 3 --core 1 --for 30s
     """

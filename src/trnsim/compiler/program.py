@@ -1,4 +1,7 @@
-"""A whole graph as one program: its operations that have instructions, and its values."""
+"""Legalization of a whole graph for one program, and the outputs that the program computes.
+
+`trnsim.lower.program` traces the program's instructions.
+"""
 
 from __future__ import annotations
 

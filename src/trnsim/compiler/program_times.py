@@ -27,10 +27,10 @@ SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
 PROGRAM_ERRORS: Final = (OutOfMemory, IllegalInstruction, InternalError)
 """Errors by which a graph cannot be one program on the chip; its kernels then run in turn."""
 KERNELS: Final = "kernels"
-"""The key, in seconds by engine, of kernels that run one after another."""
+"""The key, in the critical seconds of a part, of kernels that run one after another."""
 _MANY_INSTRUCTIONS: Final = 4000
-"""Instructions of the shortest graph, of n layers a stack, above which n and n + 1 layers are
-compiled, else 2 n and 4 n."""
+"""Instructions of the shortest graph (n layers a stack) above which n and n + 1 layers are
+compiled; for fewer instructions, 2 n and 4 n layers are."""
 _MAX_SHORTEST: Final = 3
 """The most layers of each stack that the shortest graph may have."""
 
@@ -47,7 +47,8 @@ class ProgramFigures:
         notes: sentences for the user on parts that are no single program.
         compiled_layers: number of layers of each stack that were compiled; empty if all were.
         schedule: division of SBUF.
-        lacks: parts of SBUF that were short, which another schedule may widen: `ROOM`, `RING`.
+        lacks: shortages of SBUF that another division of it may remove: `ROOM` and `RING` of
+            `lower.emit.schedule`.
         is_linked: whether exchanges between ranks are part of its time.
         wanted_bytes: peak of the bytes of an SBUF partition for all results not yet read.
     """
@@ -302,7 +303,7 @@ def _kernel_figures(graph: Graph, target: str, place: int) -> ProgramFigures:
     """
     figures = ProgramFigures()
     for cost in costs(graph, target):
-        part = PartCost(cost.instructions, {}, {KERNELS: cost.device_time_s})
+        part = PartCost(cost.instructions, {}, critical_s={KERNELS: cost.device_time_s})
         work: Work = {(cost.name, place): part}
         kernel_figures = ProgramFigures(cost.device_time_s, cost.launch_s, cost.instructions, work)
         figures = figures.plus(kernel_figures)

@@ -182,7 +182,7 @@ def touch(buffers: Iterable[int]) -> None:
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"
 """Set to 1 before the device is loaded, it records the whole program in `whole_program`."""
 
-FOLDER_VARIABLE: Final = "TRNSIM_RANK_FIGURES"
+RANK_FIGURES_VARIABLE: Final = "TRNSIM_RANK_FIGURES"
 """A folder into which a rank writes its figures at its end; it asks for the recording too."""
 
 whole_program: Final[list[Recording]] = []
@@ -191,7 +191,9 @@ whole_program: Final[list[Recording]] = []
 
 def record_whole_program() -> bool:
     """Begin to record the whole program where a variable requests it; True if one does."""
-    is_requested = os.environ.get(RECORD_VARIABLE) == "1" or bool(os.environ.get(FOLDER_VARIABLE))
+    is_requested = os.environ.get(RECORD_VARIABLE) == "1" or bool(
+        os.environ.get(RANK_FIGURES_VARIABLE)
+    )
     if is_requested and not whole_program:
         whole_program.append(Recording())
         recordings.extend(whole_program)

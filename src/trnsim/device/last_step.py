@@ -42,7 +42,7 @@ class LastStep:
 
     @property
     def text(self) -> str:
-        """The step in words; "" for all calls of a single core."""
+        """The step in words; "" for a single core whose step no repeated program ends."""
         said = [f"run {self.runs} of {self.program}"] if self.program else []
         if self.cores > 1:
             said.append(f"on core {self.core}, the slowest of {self.cores}")
@@ -50,7 +50,7 @@ class LastStep:
 
 
 def last_step(recording: Recording, target: str) -> LastStep:
-    """The last complete step, timed on a chip; all calls where there is none."""
+    """The last complete step, of the core that is slowest on a chip; all calls without one."""
     events = recording.events
     times = step_time(events, target).times
     spans = {0: step_span(events)}

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.device.call_log import FOLDER_VARIABLE, CallSpan, Recording, StepPhase, whole_program
+from trnsim.device.call_log import (
+    RANK_FIGURES_VARIABLE,
+    CallSpan,
+    Recording,
+    StepPhase,
+    whole_program,
+)
 from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.device_core import target
 from trnsim.device.exposed import moments
@@ -21,14 +27,14 @@ from trnsim.document.values import json_line
 from trnsim.errors import EmulatorError
 from trnsim.files import write
 
-__all__ = ["FOLDER_VARIABLE", "figures", "write_at_end"]
+__all__ = ["RANK_FIGURES_VARIABLE", "figures", "write_at_end"]
 
 _RANK_VARIABLE: Final = "RANK"
 
 
 def write_at_end() -> None:
     """Write this process's figures at its end, where TRNSIM_RANK_FIGURES names a folder."""
-    folder = os.environ.get(FOLDER_VARIABLE)
+    folder = os.environ.get(RANK_FIGURES_VARIABLE)
     if folder and _RANK_VARIABLE in os.environ:
         last = [LastSteps(recording) for recording in whole_program]
         steps.listeners.extend(last)

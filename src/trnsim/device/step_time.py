@@ -1,4 +1,4 @@
-"""Device time of a recording, by operator, module, line and phase."""
+"""Device time of recorded calls, such as those of a step, by operator, module, line and phase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS: Final = 16
 
 @dataclass(frozen=True)
 class StepTime:
-    """The time of a recording on a chip.
+    """The time of some calls, such as those of a step, on a chip.
 
     Attributes:
         target: the chip.
@@ -98,7 +98,7 @@ class StepTime:
 
 
 def _starred(names: Collection[str]) -> dict[str, str]:
-    """Names that differ from more than `ROWS` others in numbers alone, and their common name."""
+    """Names that differ in numbers alone, where they are more than `ROWS`, and the common name."""
     stars = {name: _NUMBER.sub("*", name) for name in names}
     alike = Counter(stars.values())
     return {name: star for name, star in stars.items() if alike[star] > ROWS}

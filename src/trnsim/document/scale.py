@@ -52,7 +52,10 @@ class Scale:
 
 
 def spanning(values: Iterable[float], start: float, end: float) -> Scale:
-    """A scale for positive `values` with some room at its ends, logarithmic if they lie apart."""
+    """A scale for `values` with some room at its ends.
+
+    Logarithmic if all are above 0 and the largest is at least `_WIDE` times the smallest.
+    """
     numbers = list(values)
     low, high = min(numbers), max(numbers)
     if low > 0 and high / low >= _WIDE:

@@ -75,7 +75,8 @@ class Operation:
         kind: how it uses its operands.
         source: the document that defines its meaning.
         operands: names of the operands; a last one with a star stands for any number.
-        legal: the element types that each operand may have.
+        legal: the element types that each operand may have; the last entry holds for further
+            operands, and () allows all.
         names_dtype: True if a graph may name the result's element type, as engines round their
             output to any.
         reference: a method from the operands, as arrays in float64, int64 or bool, to the result

@@ -14,7 +14,7 @@ from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.device import faults
 from trnsim.device.faults import LaunchFault
-from trnsim.device.rank_figures import FOLDER_VARIABLE
+from trnsim.device.rank_figures import RANK_FIGURES_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.instance.model import logical_config
@@ -34,7 +34,7 @@ class LaunchJob:
     Attributes:
         command: program and arguments.
         fabric: instances, and the places of the ranks on them.
-        target: name of their chip.
+        target: name of their chip, such as "trn2".
         folder: folder of the report; logs lie in `logs` below.
         fault_texts: faults, as written on the command line.
         max_restarts: limit on restarts of all ranks after one was lost.
@@ -56,7 +56,7 @@ class LaunchJob:
 
     @property
     def figures(self) -> Path:
-        """Folder into which ranks write their figures."""
+        """Folder into which each rank writes its times and calls, as rank-N.json."""
         return self.folder / "ranks"
 
     @property
@@ -65,7 +65,10 @@ class LaunchJob:
         return 0
 
     def variables(self) -> dict[str, str]:
-        """Environment of agents, without the variables that connect them."""
+        """Environment that all agents share.
+
+        The launcher adds TRNSIM_LAUNCH, and `agents` the variables of each.
+        """
         fabric = self.fabric
         environment = dict(os.environ)
         environment.pop(_VISIBLE_CORES, None)
@@ -73,7 +76,7 @@ class LaunchJob:
             INSTANCE_VARIABLE: fabric.instance.name,
             TARGET_VARIABLE: self.target,
             CORES_VARIABLE: str(fabric.lnc),
-            FOLDER_VARIABLE: str(self.figures.absolute()),
+            RANK_FIGURES_VARIABLE: str(self.figures.absolute()),
             faults.FAULTS_VARIABLE: faults.as_variable(self.fault_texts),
         }
         environment.setdefault("OMP_NUM_THREADS", "1")

@@ -52,15 +52,15 @@ def test_rearrangements_keep_every_element():
 @pytest.mark.parametrize(
     ("axes", "result", "dependence", "expected"),
     [
-        ("P F", "P F", "elements", [[1, 1, 0], [1, 1, 1]]),
-        ("P F", "F P", "elements", [[1, 1], [1, 1], [0, 1]]),
-        ("P F", "P 1", "elements", [[0], [1]]),
-        ("P F", "P E", "elements", [[0], [1]]),
-        ("P F", "1 F", "elements", [[1, 1, 0]]),
-        ("K M", "M N", "elements", [[1], [1], [0]]),
-        ("K N", "M N", "elements", [[1, 1, 0]]),
-        ("P F", "P F", "prefixes", [[1, 1, 0], [1, 1, 1]]),
-        ("P F", "P F", "rows", [[0, 0, 0], [1, 1, 1]]),
+        ("P F", "P F", "same element", [[1, 1, 0], [1, 1, 1]]),
+        ("P F", "F P", "same element", [[1, 1], [1, 1], [0, 1]]),
+        ("P F", "P 1", "same element", [[0], [1]]),
+        ("P F", "P E", "same element", [[0], [1]]),
+        ("P F", "1 F", "same element", [[1, 1, 0]]),
+        ("K M", "M N", "same element", [[1], [1], [0]]),
+        ("K N", "M N", "same element", [[1, 1, 0]]),
+        ("P F", "P F", "elements so far", [[1, 1, 0], [1, 1, 1]]),
+        ("P F", "P F", "row", [[0, 0, 0], [1, 1, 1]]),
     ],
 )
 def test_axes_say_what_a_result_comes_of(axes, result, dependence, expected):
@@ -71,7 +71,7 @@ def test_axes_say_what_a_result_comes_of(axes, result, dependence, expected):
 
 def test_what_comes_after_a_gap_in_a_row_is_not_known_to_a_prefix():
     flags = np.array([[1, 0, 1], [0, 1, 1]], bool)
-    found = reached(flags, ("P", "F"), ("P", "F"), "prefixes")
+    found = reached(flags, ("P", "F"), ("P", "F"), "elements so far")
     assert found.astype(int).tolist() == [[1, 0, 0], [0, 0, 0]]
 
 

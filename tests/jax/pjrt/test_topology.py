@@ -23,7 +23,9 @@ def test_a_program_is_lowered_for_the_platform(neuron):
 def test_devices_that_no_client_has_are_refused_where_compiling_would_never_end():
     from jax.experimental import topologies as of_jax  # noqa: PLC0415
 
-    with pytest.raises(NotImplementedError, match="no client has are not compiled for") as told:
+    with pytest.raises(
+        NotImplementedError, match="devices that no client has is not modelled"
+    ) as told:
         of_jax.get_topology_desc(platform="neuron")
     assert "TRNSIM_INSTANCE=trn2.48xlarge NEURON_RT_NUM_CORES=64" in str(told.value)
 

@@ -11,13 +11,13 @@ def test_every_rule_says_what_it_gives():
 
 
 def test_a_rule_is_entered_under_its_names():
-    @rule("test.one", "test.two", composed="nothing", is_pure=False)
+    @rule("test.one", "test.two", composed="nothing", is_folded=False)
     def build(scope, op):
         return scope, op
 
     try:
         for name in ("test.one", "test.two"):
             assert RULES[name].build is build
-            assert (RULES[name].composed, RULES[name].is_pure) == ("nothing", False)
+            assert (RULES[name].composed, RULES[name].is_folded) == ("nothing", False)
     finally:
         del RULES["test.one"], RULES["test.two"]

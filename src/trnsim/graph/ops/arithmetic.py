@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from trnsim.graph.operation import Example
-from trnsim.graph.ops.elementwise import Binary, Unary
+from trnsim.graph.ops.elementwise import Binary, Elementwise, Unary
 from trnsim.graph.types import BOOL, FLOATS, NUMBERS, Array
 
 _LARGEST_QUOTIENT = 2.0**36
-"""The largest quotient of floating point whose remainder kernels compute."""
+"""Largest quotient of floating point up to which kernels' remainders are within the tolerance."""
 _SIGNED_DTYPES = (*FLOATS, "int32", "int16", "int8")
 
 
@@ -185,7 +185,7 @@ class Relu(Unary, alu="maximum", number=0.0, source="nki.api.shared.rst, relu"):
         return np.maximum(operand, 0)
 
 
-class Clamp(Binary):
+class Clamp(Elementwise):
     """``min(max(operand, smallest), largest)``."""
 
     operands = ("smallest", "operand", "largest")

@@ -55,7 +55,6 @@ class Select(Elementwise):
     """``on_true if pred else on_false``, for each element."""
 
     operands = ("pred", "on_true", "on_false")
-    legal = (ELEMENT_TYPES,)
     tolerance = 0.0
 
     def result_dtype(self, *dtypes: str) -> str:

@@ -138,6 +138,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         return any(isinstance(tile.index, VectorIndex) for tile in (self.dst, *self.srcs))
 
     def _rows(self) -> Array | None:
+        """One boolean per row: whether it is moved; None for all rows."""
         if self.oob_mode is not OobMode.skip:
             return None
         masks = [tile.legal_rows() for tile in (self.dst, *self.srcs)]

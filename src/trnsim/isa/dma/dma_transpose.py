@@ -148,6 +148,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         return _AXES_BY_RANK[len(self.src.shape)]
 
     def _rows(self) -> Array | None:
+        """One boolean per row: whether it is moved; None for all rows."""
         return self.src.legal_rows() if self.oob_mode is OobMode.skip else None
 
     def _check_shapes(self) -> None:

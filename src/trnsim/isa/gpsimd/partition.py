@@ -34,7 +34,7 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
     dst is [1, F], data [P, F]; both in SBUF, as GpSimd cannot access PSUM. Arithmetic is float32.
     """
 
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("1 F", SBUF)
     op: str

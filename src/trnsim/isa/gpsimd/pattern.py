@@ -148,7 +148,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
     """
 
     channel_multiplier: Integer = reads_register()
-    dependence = "elements"
+    result_depends_on = "same element"
 
     on_true_tile: Tile = reads("P F", SBUF)
     on_false_value: float | Tile

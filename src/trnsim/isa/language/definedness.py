@@ -31,7 +31,7 @@ class Movement:
     arrange: Callable[[Array], Array]
 
 
-Dependence = Literal["", "elements", "prefixes", "rows"]
+Dependence = Literal["", "same element", "elements so far", "row"]
 """The elements of an operand on which a result element depends: the element at its own place, that
 and all before it in the row, or the whole row. "": the operand must be written as a whole."""
 
@@ -48,12 +48,12 @@ def reached(
         flags: one boolean per element of the operand: whether it is written.
         axes: the operand's axis letters.
         result: the result's axis letters.
-        dependence: the instruction's declared `Dependence`.
+        dependence: the instruction's declared `result_depends_on`.
     """
     reached_flags: Array = flags.reshape(len(flags), -1)
-    if dependence == "prefixes":
+    if dependence == "elements so far":
         reached_flags = np.logical_and.accumulate(reached_flags, axis=1)
-    elif dependence == "rows":
+    elif dependence == "row":
         reached_flags = reached_flags & reached_flags.all(axis=1, keepdims=True)
     for dim, axis in enumerate(axes):
         if axis not in result or axis == "1":
@@ -65,10 +65,10 @@ def reached(
 
 
 def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[tuple[Tile, Array]]:
-    """The written elements of each result, by `dependence`, if `tile` is written where `flags`.
+    """The written elements of each result if `tile` is written where `flags` says.
 
     Returns:
-        Each written operand with a boolean per element; empty without a `dependence`, or if an
+        Each written operand with a boolean per element; empty without a `result_depends_on`, or if an
         index decides where a result lies.
     """
     operands = instruction.operands
@@ -79,9 +79,9 @@ def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[
         result = values[name]
         if operand.access not in ("write", "update") or result is None:
             continue
-        if not (instruction.dependence and axes) or result.index is not None:
+        if not (instruction.result_depends_on and axes) or result.index is not None:
             return []
-        result_flags = reached(flags, axes, operand.axes, instruction.dependence)
+        result_flags = reached(flags, axes, operand.axes, instruction.result_depends_on)
         flat = np.broadcast_to(result_flags, (result.shape[0], prod(result.shape[1:])))
         results.append((result, flat.reshape(result.shape)))
     return results

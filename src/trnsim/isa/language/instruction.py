@@ -121,7 +121,7 @@ class Instruction:
     source: ClassVar[str]
     opcode: ClassVar[str]
     is_in_nki_isa: ClassVar[bool]
-    dependence: ClassVar[Dependence] = ""  # operand elements that a result element depends on
+    result_depends_on: ClassVar[Dependence] = ""
     state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
     # Operands of which it uses the written flags: they affect its effect, or the written elements.
     written_flags_used: ClassVar[tuple[str, ...]] = ()

@@ -22,7 +22,10 @@ _MOST_CACHED_PAIRS = 1 << 12
 
 def is_streaming(instruction: Instruction) -> bool:
     """True if it reads and writes element by element, so that the place of a result matters."""
-    return instruction.dependence in {"elements", "prefixes"} or instruction.movement() is not None
+    return (
+        instruction.result_depends_on in {"same element", "elements so far"}
+        or instruction.movement() is not None
+    )
 
 
 def keeps_order(instruction: Instruction) -> bool:

@@ -47,7 +47,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

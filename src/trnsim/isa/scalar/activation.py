@@ -49,7 +49,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -115,7 +115,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

@@ -61,7 +61,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
     int32 and uint32 are exact on GpSimd, the default engine for them unless an operand is in PSUM.
     """
 
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "data1")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -162,7 +162,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         saying which ones do; nothing is refused for that.
     """
 
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)
@@ -262,7 +262,7 @@ _SCALAR_ENGINE_PAIRS = {("multiply", "add"), ("multiply", None), ("add", None)}
 class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
     """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
 
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -309,7 +309,7 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
 class Reciprocal(Instruction, engines=(Engine.vector,)):
     """``dst = 1 / data``, in float32."""
 
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

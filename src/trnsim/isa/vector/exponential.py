@@ -46,7 +46,7 @@ class Exponential(Instruction, engines=(Engine.vector,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "src")
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=(*_FLOATS, TFLOAT32, *_INTEGERS))

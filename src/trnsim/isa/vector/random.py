@@ -165,7 +165,7 @@ class Dropout(Instruction, engines=(Engine.vector,)):
     """
 
     state = (StateUse(State.generators, "update"),)
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

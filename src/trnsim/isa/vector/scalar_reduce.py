@@ -42,7 +42,7 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
     """
 
     state = (StateUse(State.accumulators, "update"),)
-    dependence = "elements"
+    result_depends_on = "same element"
     indirect = ("dst", "data")
 
     dst: Tile = writes("P F", SBUF, PSUM)

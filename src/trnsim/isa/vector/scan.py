@@ -60,7 +60,7 @@ class TensorTensorScan(Instruction, engines=(Engine.vector,)):
     side of op0, `reverse1` makes data1 the left side of op1.
     """
 
-    dependence = "prefixes"
+    result_depends_on = "elements so far"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data0: Tile = reads("P F", SBUF, PSUM)
@@ -132,7 +132,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
 
     state = (StateUse(State.accumulators, "update"),)
     indirect = ("dst", "src")
-    dependence = "prefixes"
+    result_depends_on = "elements so far"
 
     dst: Tile = writes("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)
     src: Tile = reads("P F", SBUF, PSUM, dtypes=_CUMULATIVE_DTYPES)

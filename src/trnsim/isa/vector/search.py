@@ -36,7 +36,7 @@ class Max8(Instruction, engines=(Engine.vector,)):
         few elements; MIN_II is the minimum here.
     """
 
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("P E", SBUF, PSUM)
     src: Tile = reads("P F", SBUF, PSUM)
@@ -76,7 +76,7 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
     often, gives an index of all ones.
     """
 
-    dependence = "rows"
+    result_depends_on = "row"
 
     dst: Tile = writes("P E", SBUF, PSUM, dtypes=(UINT16, UINT32))
     data: Tile = reads("P F", SBUF, PSUM)
@@ -117,7 +117,7 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
         max(MIN_II, N).
     """
 
-    dependence = "rows"
+    result_depends_on = "row"
 
     dst: Tile = writes("P F", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

@@ -27,7 +27,7 @@ class BnStats(Instruction, engines=(Engine.vector,)):
         result is right; AWS does not say.
     """
 
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("P S", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
@@ -76,7 +76,7 @@ class BnAggr(Instruction, engines=(Engine.vector,)):
     population's.
     """
 
-    dependence = "elements"
+    result_depends_on = "same element"
 
     dst: Tile = writes("P S", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)

@@ -49,13 +49,14 @@ def _of_client(args: Any) -> None:
 
 @slot("TopologyDescription_Create")
 def _create(args: Any) -> None:
-    """Refuse: JAX compiles for such a topology in a thread of its own, which waits for Python.
+    """Refuse a topology without a client.
 
-    The thread that waits for it holds Python's lock, so no answer of this table would arrive.
+    JAX would compile for it in a thread of its own, which needs Python's lock, while the thread
+    that holds the lock waits for it.
     """
     del args
     raise NotModelled(
-        "devices of a topology that no client has are not compiled for",
+        "compilation for devices that no client has is not modelled",
         fix="give this process the devices: TRNSIM_INSTANCE=trn2.48xlarge NEURON_RT_NUM_CORES=64 "
         "makes 64 that need no chip; jax.experimental.topologies.get_attached_topology('neuron') "
         "has them",

@@ -27,13 +27,13 @@ _MHLO_FUNCTIONS: Final = tuple(f"mhlo.{name}" for name in sorted([*FUNCTIONS, "e
 """Functions that artifacts of JAX before 0.9 call by name."""
 
 
-@rule("sdy.sharding_constraint", "sdy.propagation_barrier", is_pure=False)
+@rule("sdy.sharding_constraint", "sdy.propagation_barrier", is_folded=False)
 def note(scope: Scope, op: Op) -> Any:
     """The operand: a note on where it is to lie."""
     return scope.entry(op.operands[0])
 
 
-@rule("sdy.manual_computation", is_pure=False, limits="shares that are the whole tensors")
+@rule("sdy.manual_computation", is_folded=False, limits="shares that are the whole tensors")
 def manual_computation(scope: Scope, op: Op) -> Any:
     """The program of one device, where it is all that there is."""
     block = op.regions[0].blocks[0]
@@ -72,7 +72,7 @@ def largest(scope: Scope, op: Op) -> Any:
     return top_k(scope, scope.value(op.operands[0]), mlir.number(op, "k"))
 
 
-@rule("sdy.mesh", is_pure=False)
+@rule("sdy.mesh", is_folded=False)
 def mesh(scope: Scope, op: Op) -> Any:
     """Nothing: the devices of a module's notes."""
     del scope, op
@@ -81,7 +81,7 @@ def mesh(scope: Scope, op: Op) -> Any:
 
 @rule(
     "stablehlo.custom_call",
-    is_pure=False,
+    is_folded=False,
     limits="NKI kernels of this process, notes of shardings and layouts, mhlo.topk and functions "
     "of mhlo; no other name",
 )

@@ -87,7 +87,7 @@ _WRITTEN_OUT: Final = (
 @rule(
     *(f"chlo.{name}" for name in _WRITTEN_OUT),
     composed="StableHLO's operations, as jaxlib writes them",
-    is_pure=False,
+    is_folded=False,
 )
 def written_out(scope: Scope, op: Op) -> Any:
     """StableHLO's own operations in the place of one of CHLO."""

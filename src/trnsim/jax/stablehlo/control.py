@@ -28,14 +28,14 @@ MOST_UNROLLED_OPERATIONS: Final = 50_000
 """Operations of all trips up to which a loop is unrolled."""
 
 
-@rule("func.call", is_pure=False)
+@rule("func.call", is_folded=False)
 def call(scope: Scope, op: Op) -> Any:
     """The operations of a function, in the place of its call."""
     entries = [scope.entry(ssa) for ssa in op.operands]
     return _unpack(scope.call(mlir.symbol(op, "callee"), entries, scope.path.in_call(op)))
 
 
-@rule("stablehlo.composite", is_pure=False)
+@rule("stablehlo.composite", is_folded=False)
 def composite(scope: Scope, op: Op) -> Any:
     """The operation of that name, where the graph has it; else its decomposition."""
     results = by_name(scope, op)
@@ -45,31 +45,31 @@ def composite(scope: Scope, op: Op) -> Any:
     return _unpack(scope.call(mlir.symbol(op, "decomposition"), entries, scope.path.in_call(op)))
 
 
-@rule("stablehlo.optimization_barrier", is_pure=False)
+@rule("stablehlo.optimization_barrier", is_folded=False)
 def optimization_barrier(scope: Scope, op: Op) -> Any:
     """The operands: an order of operations is the compiler's to choose."""
     return _unpack([scope.entry(ssa) for ssa in op.operands])
 
 
-@rule("mhlo.copy", is_pure=False)
+@rule("mhlo.copy", is_folded=False)
 def copy(scope: Scope, op: Op) -> Entry:
     """The operand: XLA's note of an operand of a loop."""
     return scope.entry(op.operands[0])
 
 
-@rule("stablehlo.tuple", is_pure=False)
+@rule("stablehlo.tuple", is_folded=False)
 def tuple_(scope: Scope, op: Op) -> Entry:
     """Entries together."""
     return tuple(scope.entry(ssa) for ssa in op.operands)
 
 
-@rule("stablehlo.get_tuple_element", is_pure=False)
+@rule("stablehlo.get_tuple_element", is_folded=False)
 def get_tuple_element(scope: Scope, op: Op) -> Entry:
     """One of several entries."""
     return scope.entry(op.operands[0])[mlir.number(op, "index")]
 
 
-@rule("stablehlo.after_all", "stablehlo.create_token", is_pure=False)
+@rule("stablehlo.after_all", "stablehlo.create_token", is_folded=False)
 def token(scope: Scope, op: Op) -> Entry:
     """Nothing: operations come in the program's order."""
     del scope, op
@@ -80,7 +80,7 @@ def _unpack(entries: Sequence[Entry]) -> Any:
     return entries[0] if len(entries) == 1 else tuple(entries)
 
 
-@rule("stablehlo.case", "stablehlo.if", is_pure=False)
+@rule("stablehlo.case", "stablehlo.if", is_folded=False)
 def branches(scope: Scope, op: Op) -> Any:
     """The branch that is known to run; else all of them, one of which runs as values decide."""
     blocks = [region.blocks[0] for region in op.regions]
@@ -103,7 +103,7 @@ def _branch_number(op: Op, predicate: Array, branch_count: int) -> int:
     return number if 0 <= number < branch_count else branch_count - 1
 
 
-@rule("stablehlo.while", is_pure=False)
+@rule("stablehlo.while", is_folded=False)
 def loop(scope: Scope, op: Op) -> Any:
     """Trips one after the other where their number is known and they are few; else a loop."""
     condition, body = (region.blocks[0] for region in op.regions)

@@ -19,7 +19,7 @@ _INSPECTED: Final = 64
 """Operations up to which the start of a window is followed back to a device's number."""
 
 
-@rule("stablehlo.partition_id", "stablehlo.replica_id", is_pure=False)
+@rule("stablehlo.partition_id", "stablehlo.replica_id", is_folded=False)
 def device_number(scope: Scope, op: Op) -> Entry:
     """The number of the device whose program is imported."""
     del op

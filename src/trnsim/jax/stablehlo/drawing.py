@@ -17,7 +17,7 @@ from trnsim.jax.stablehlo.wide import Wide, from_words
 _WORDS = 4
 
 
-@rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add", is_pure=False)
+@rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add", is_folded=False)
 def rng(scope: Scope, op: Op) -> Entry:
     """Uniform numbers between two, or normal ones of a mean and a deviation; of no seed."""
     type_ = scope.result(op)

@@ -57,7 +57,7 @@ func.func public @main(%a: {whole}) -> {whole} {{
 by the root of its pivot. It reads the upper triangle of a, and rounds as float32."""
 
 
-@rule("stablehlo.cholesky", composed="while, sqrt, divide, dot_general, subtract", is_pure=False)
+@rule("stablehlo.cholesky", composed="while, sqrt, divide, dot_general, subtract", is_folded=False)
 def cholesky(scope: Scope, op: Op) -> Entry:
     """The triangle whose product with its transpose a matrix is, a row after the other.
 

@@ -24,7 +24,8 @@ class Rule:
     Attributes:
         build: the function of a scope and MLIR's operation that returns its result or results.
         composed: the operations that it is built from; "" where the graph has the operation itself.
-        is_pure: whether it may be evaluated at import where all of its operands are constants.
+        is_folded: whether the importer evaluates it where all of its operands are constants; rules
+            of shapes fold constants themselves, as views.
         limits: the forms that are imported, where others are refused; "" for all.
         is_by_parts: whether each element of its result depends on the elements at the same place
             alone, so that a tensor in parts (`Stack`) is computed part by part.
@@ -32,7 +33,7 @@ class Rule:
 
     build: Build
     composed: str = ""
-    is_pure: bool = True
+    is_folded: bool = True
     limits: str = ""
     is_by_parts: bool = False
 
@@ -44,7 +45,7 @@ RULES: Final[dict[str, Rule]] = {}
 def rule(
     *names: str,
     composed: str = "",
-    is_pure: bool = True,
+    is_folded: bool = True,
     limits: str = "",
     is_by_parts: bool = False,
 ) -> Callable[[Build], Build]:
@@ -52,7 +53,7 @@ def rule(
 
     def enter(build: Build) -> Build:
         for name in names:
-            RULES[name] = Rule(build, composed, is_pure, limits, is_by_parts)
+            RULES[name] = Rule(build, composed, is_folded, limits, is_by_parts)
         return build
 
     return enter

@@ -195,7 +195,7 @@ class Scope:
             stack = self._split_operand(op)
             if stack is not None:
                 return self._build_by_parts(op, rule, stack)
-        is_known = rule.is_pure and len(op.operands) and not len(op.regions)
+        is_known = rule.is_folded and len(op.operands) and not len(op.regions)
         arrays = [self.constant_of(value) for value in op.operands] if is_known else [None]
         if any(array is None for array in arrays):
             return rule.build(self, op)

@@ -20,14 +20,14 @@ from trnsim.jax.stablehlo.stack import Stack
 from trnsim.jax.stablehlo.wide import Wide, reshape_wide, wide_iota
 
 
-@rule("stablehlo.constant", is_pure=False)
+@rule("stablehlo.constant", is_folded=False)
 def constant(scope: Scope, op: Op) -> Entry:
     """Numbers that are known."""
     del scope
     return compact(mlir.constant(op))
 
 
-@rule("stablehlo.iota", is_pure=False)
+@rule("stablehlo.iota", is_folded=False)
 def iota(scope: Scope, op: Op) -> Entry:
     """Each element's place along a dimension."""
     dim = mlir.number(op, "iota_dimension")
@@ -40,7 +40,7 @@ def iota(scope: Scope, op: Op) -> Entry:
     return places if name == "int32" else scope.b.convert(places, tensor_type.dtype)
 
 
-@rule("stablehlo.broadcast_in_dim", is_pure=False)
+@rule("stablehlo.broadcast_in_dim", is_folded=False)
 def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
     """The operand's dimensions among those of the result, repeated along the others."""
     shape = mlir.shape_of(op.results[0].type)
@@ -49,7 +49,7 @@ def broadcast_in_dim(scope: Scope, op: Op) -> Entry:
     )
 
 
-@rule("stablehlo.broadcast", composed="broadcast_in_dim", is_pure=False)
+@rule("stablehlo.broadcast", composed="broadcast_in_dim", is_folded=False)
 def broadcast(scope: Scope, op: Op) -> Entry:
     """New dimensions before those of the operand."""
     shape = mlir.shape_of(op.results[0].type)
@@ -80,7 +80,7 @@ def _broadcast_constant(numbers: Array, shape: Sequence[int], dims: Sequence[int
     return np.broadcast_to(numbers.transpose(order).reshape(lengths), shape)
 
 
-@rule("stablehlo.reshape", is_pure=False)
+@rule("stablehlo.reshape", is_folded=False)
 def reshape(scope: Scope, op: Op) -> Entry:
     """The same elements in row-major order."""
     entry, shape = scope.entry(op.operands[0]), mlir.shape_of(op.results[0].type)
@@ -92,7 +92,7 @@ def reshape(scope: Scope, op: Op) -> Entry:
     return scope.graph.reshape(scope.tensor(entry), shape)
 
 
-@rule("stablehlo.transpose", is_pure=False)
+@rule("stablehlo.transpose", is_folded=False)
 def transpose(scope: Scope, op: Op) -> Entry:
     """Dimensions in another order."""
     entry, order = scope.entry(op.operands[0]), mlir.ints(op, "permutation")
@@ -103,7 +103,7 @@ def transpose(scope: Scope, op: Op) -> Entry:
     return scope.graph.transpose(scope.tensor(entry), order)
 
 
-@rule("stablehlo.reverse", is_pure=False)
+@rule("stablehlo.reverse", is_folded=False)
 def reverse(scope: Scope, op: Op) -> Entry:
     """Dimensions from their ends."""
     entry, dims = scope.entry(op.operands[0]), mlir.ints(op, "dimensions")
@@ -118,7 +118,7 @@ def reversed_(scope: Scope, value: Value, dims: Sequence[int]) -> Value:
     return scope.graph.apply(Reverse(long), value) if long else value
 
 
-@rule("stablehlo.concatenate", is_pure=False)
+@rule("stablehlo.concatenate", is_folded=False)
 def concatenate(scope: Scope, op: Op) -> Entry:
     """Tensors one behind the other; without those that have no elements."""
     dim = mlir.number(op, "dimension")
@@ -129,9 +129,9 @@ def concatenate(scope: Scope, op: Op) -> Entry:
     return scope.graph.concatenate(parts, dim)
 
 
-@rule("stablehlo.pad", limits="a number around and between that the program does not know is taken")
+@rule("stablehlo.pad")
 def pad(scope: Scope, op: Op) -> Entry:
-    """A number before, after and between elements; one that is computed, by a choice."""
+    """A number before, after and between elements; `select` inserts one that is computed."""
     value = scope.value(op.operands[0])
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
     low, high, between = (mlir.ints(op, name) for name in names)
@@ -146,7 +146,7 @@ def pad(scope: Scope, op: Op) -> Entry:
     return scope.graph.elementwise("select", is_own, padded, filler, dtype=value.dtype)
 
 
-@rule("stablehlo.slice", is_pure=False)
+@rule("stablehlo.slice", is_folded=False)
 def slice_(scope: Scope, op: Op) -> Entry:
     """Elements from a place on, every so many."""
     starts, steps = mlir.ints(op, "start_indices"), mlir.ints(op, "strides")
@@ -197,7 +197,7 @@ def _constant_starts(
     return starts
 
 
-@rule("stablehlo.dynamic_slice", is_pure=False)
+@rule("stablehlo.dynamic_slice", is_folded=False)
 def dynamic_slice(scope: Scope, op: Op) -> Entry:
     """A window that begins where values say; where they are known, a slice."""
     operand, *places = op.operands
@@ -214,7 +214,7 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
     return scope.graph.apply(DynamicSlice(shape), *operands)
 
 
-@rule("stablehlo.dynamic_update_slice", is_pure=False)
+@rule("stablehlo.dynamic_update_slice", is_folded=False)
 def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
     """A tensor with a window of it replaced; where its place is known, joined of parts."""
     operand, part, *places = op.operands
@@ -250,7 +250,7 @@ def _replace_window(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
     return scope.graph.elementwise("select", is_new, new, old, dtype=type_.dtype)
 
 
-@rule("stablehlo.get_dimension_size", is_pure=False)
+@rule("stablehlo.get_dimension_size", is_folded=False)
 def get_dimension_size(scope: Scope, op: Op) -> Entry:
     """The length of a dimension, which is known."""
     del scope

@@ -27,7 +27,7 @@ COMPUTE: Final = (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
 """The engines whose work hides a collective."""
 
 
-class Times(NamedTuple):
+class CollectiveTimes(NamedTuple):
     """Times of a rank's collectives and of the computation beside them.
 
     Attributes:
@@ -76,11 +76,11 @@ class TimedCollective:
         return self.end_s - self.start_s - self.exposed_s
 
 
-def times_of(timelines: Sequence[Timeline]) -> Times:
+def times_of(timelines: Sequence[Timeline]) -> CollectiveTimes:
     """The times of the cores of one rank together."""
     working, exchanging = _union(timelines, COMPUTE), _union(timelines, (Engine.collective,))
     bare = without(exchanging, working)
-    return Times(
+    return CollectiveTimes(
         np.stack(working), np.stack(exchanging), np.stack(bare), exchanging.total_s, bare.total_s
     )
 
@@ -107,14 +107,14 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
     members_of: dict[tuple[tuple[int, ...], int], list[MeetingMember]] = {}
     for rank, cores in enumerate(ranks):
         for number, timeline in enumerate(cores):
-            times: Counter[tuple[int, ...]] = Counter()
+            earlier_meetings: Counter[tuple[int, ...]] = Counter()
             for index, instruction in _collectives(timeline):
                 group = instruction.group_of(rank)
                 group_members = tuple(instruction.setting.members(group, number))
-                members_of.setdefault((group_members, times[group_members]), []).append(
+                members_of.setdefault((group_members, earlier_meetings[group_members]), []).append(
                     MeetingMember(rank, number, index)
                 )
-                times[group_members] += 1
+                earlier_meetings[group_members] += 1
 
     def timeline_of(member: MeetingMember) -> Timeline:
         return ranks[member.rank][member.core]

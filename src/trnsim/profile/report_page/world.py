@@ -18,7 +18,7 @@ from trnsim.document.drawing import legend
 from trnsim.document.html import html
 from trnsim.fabric.floors import Floor
 from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
-from trnsim.profile.measures.collectives import Times, times_of
+from trnsim.profile.measures.collectives import CollectiveTimes, times_of
 from trnsim.profile.units import bytes_text, time_text
 from trnsim.timing import Timeline
 
@@ -109,7 +109,7 @@ def _more(left: int, how: str) -> list[Note]:
     return [Note(f"{left} more, {how}.")] if left else []
 
 
-def _drawing(times: Sequence[Times], lasts_s: float) -> str:
+def _drawing(times: Sequence[CollectiveTimes], lasts_s: float) -> str:
     scale = (_WIDTH_PX - _NAMES_PX) / (lasts_s or 1.0)
     shapes: list[str] = []
     for rank, own in enumerate(times):

@@ -20,16 +20,20 @@ from trnsim.workload.shape import ModelShape
 
 
 def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
-    """A model of transformers, by its configuration.
+    """A model of transformers, by its configuration, with its question to plans.
+
+    The report then has the time of plans for the same pass.
 
     Raises:
         BadInput: for a file that is no configuration, or a shape that it does not have.
     """
-    return with_question(of_model(read_config(path), path, shape, dtype), path, shape, dtype)
+    return with_question(
+        _without_question(read_config(path), path, shape, dtype), path, shape, dtype
+    )
 
 
-def of_model(config: Any, path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
-    """A model of a configuration, which was read from `path`."""
+def _without_question(config: Any, path: Path, shape: ModelShape, dtype: str) -> Subject:
+    """The model of a configuration that was read from `path`."""
     graph = model_graph(config, shape, dtype=dtype)
     title = model_title(config.model_type, path, shape)
     item = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
@@ -65,9 +69,11 @@ def report_model(
 ) -> ModelReport:
     """The report on a model on a chip, with PyTorch's errors (see `trnsim.device.model_report`).
 
+    `tell` is called with lines on the progress.
+
     Raises:
         BadInput: for cores that the chip does not have, or numbers of cores that contradict.
-        CompilerRefusal: for a graph that neuronx-cc refuses, under the policy `chip`.
+        CompilerRefusal: for a graph that neuronx-cc refuses, if TRNSIM_POLICY is chip.
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
     try:
@@ -83,7 +89,6 @@ __all__ = [
     "Subject",
     "of_config",
     "of_export",
-    "of_model",
     "of_script",
     "report_model",
 ]

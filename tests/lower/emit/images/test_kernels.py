@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from trnsim.lower.emit.images.kernels import Taps, kernels_of, taps_together
+from trnsim.lower.emit.images.kernels import TapBoxes, kernels_of, taps_together
 
 
 def test_boxes_cover_each_tap_once():
-    taps = Taps((7, 7), (2, 7))
+    taps = TapBoxes((7, 7), (2, 7))
     assert taps.boxes == [(0, 0), (2, 0), (4, 0), (6, 0)]
     assert [taps.taps_in_box(box) for box in taps.boxes] == [14, 14, 14, 7]
     assert len(taps.copies) == 14
@@ -32,7 +32,7 @@ def test_a_box_never_ends_within_a_row_of_taps():
 
 def test_the_matrix_of_dense_kernels_has_a_row_for_each_tap_and_channel():
     array = np.arange(4 * 3 * 2 * 2, dtype=np.float32).reshape(4, 3, 2, 2)
-    kernels = kernels_of(array.shape, 1).pack(Taps((2, 2), (1, 2)))
+    kernels = kernels_of(array.shape, 1).pack(TapBoxes((2, 2), (1, 2)))
     assert (kernels.rows, kernels.columns, kernels.blocks) == (12, 4, 2)
     wanted = array.transpose(2, 3, 1, 0).reshape(12, 4)
     assert np.array_equal(kernels.matrix_of(array), wanted)

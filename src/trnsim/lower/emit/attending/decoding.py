@@ -52,7 +52,10 @@ class _Member:
 
 
 def pack_groups(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
-    """Groups of heads in packs of up to 128 queries; None if a group has many queries."""
+    """Groups of heads in packs of up to 128 queries.
+
+    None for a single group, or if a group has many queries.
+    """
     if len(groups) == 1 or any(len(heads) * L > _FEW_QUERIES for heads in groups):
         return None
     full_packs: list[list[list[Head]]] = [[]]

@@ -206,7 +206,7 @@ class PendingConvolution(PendingResult):
     ) -> Tensor:
         """The elements under the windows of a box, seen through the taps of a box."""
         kernels, channels = self.kernels, self.grid.channels
-        number = span.block if kernels.groups else block
+        number = span.block if kernels.groups_per_block else block
         rows = min(kernels.channels, channels - number * kernels.channels)
         if not self._is_bare():
             rows = kernels.taps.taps_in_box(first) * kernels.channels

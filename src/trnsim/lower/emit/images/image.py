@@ -13,7 +13,7 @@ from trnsim.graph.patterns import Makers
 from trnsim.graph.rewriting import match_node
 from trnsim.graph.types import ITEM_BYTES
 from trnsim.lower.emit.emission import Emission
-from trnsim.lower.emit.images.kernels import Taps
+from trnsim.lower.emit.images.kernels import TapBoxes
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import is_straight, load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, is_aligned, load_tile
@@ -96,7 +96,7 @@ class WindowGrid:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Rows of some padded images in SBUF, with a shifted copy for each tap of a box of `Taps`.
+    """Rows of some padded images in SBUF, with a shifted copy for each tap of a box of `TapBoxes`.
 
     The copies lie one after another along the partitions.
 
@@ -236,7 +236,7 @@ class Image:
         tile = place.storage.tile[:, first : first + self.frame.blocks, place.offset[1] :]
         return Band(tile, 0, grid.images, 0, rows, columns, 0, grid.window_counts[0])
 
-    def band(self, box: WindowBox, taps: Taps) -> Band:
+    def band(self, box: WindowBox, taps: TapBoxes) -> Band:
         """Load the rows of padded images under some windows into SBUF."""
         grid = self.grid
         start, rows = box.row * grid.strides[0], grid.reach(0, box.rows)

@@ -24,8 +24,8 @@ Source: nki-dma-overview.rst; trainium_inferentia2_arch.rst, of NeuronCore-v2.
 
 
 @dataclass(frozen=True, slots=True)
-class Taps:
-    """Taps that lie together along the partitions: a box of rows by columns of the window.
+class TapBoxes:
+    """A window cut into boxes; the taps of a box lie together along the partitions.
 
     Attributes:
         kernel: rows and columns of the window.
@@ -53,8 +53,12 @@ class Taps:
         return high * wide
 
 
-def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_bytes: float) -> Taps:
-    """The box of taps for which products and copies, which overlap, take the least time.
+def taps_together(
+    kernel: tuple[int, int], channels: int, columns: int, moved_bytes: float
+) -> TapBoxes:
+    """The boxes of taps for which products and copies, which overlap, take the least time.
+
+    Of boxes with nearly equal times, the one with fewer copies.
 
     Args:
         kernel: rows and columns of the window.
@@ -62,12 +66,12 @@ def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_by
         columns: columns that pass for one box.
         moved_bytes: bytes of one copy of the image.
     """
-    best, least = Taps(kernel), float("inf")
+    best, least = TapBoxes(kernel), float("inf")
     for box in product(range(1, kernel[0] + 1), range(1, kernel[1] + 1)):
         high, wide = box
         if high * wide * channels > P or (high > 1 and kernel[1] % wide):
             continue
-        taps = Taps(kernel, box)
+        taps = TapBoxes(kernel, box)
         copied = (high * wide - 1) * moved_bytes / _DMA_BYTES_PER_COLUMN
         cost = max(len(taps.boxes) * columns, copied) + copied / P
         if cost < least:
@@ -79,30 +83,31 @@ def taps_together(kernel: tuple[int, int], channels: int, columns: int, moved_by
 class Kernels(Frame):
     """Kernels [O, C / groups, *window] as a matrix: a block for each box and block of channels.
 
-    Groups that share a block are blocks of a diagonal matrix, zero elsewhere.
+    Groups that share a block are blocks of a diagonal matrix, zero elsewhere. Of a `Frame`, shape
+    and block hold; its dimensions are empty, as the matrix is computed and not permuted.
 
     Attributes:
         taps: the taps that lie together.
-        groups: of channels that share a block of the image; 0 where all channels meet.
+        groups_per_block: groups of channels that share a block of the image; 0 without groups.
         channels: rows of one tap in a block, at most.
         outputs: columns that share a block of the result.
         is_reversed: whether the last tap meets a window's first element.
     """
 
-    taps: Taps = Taps((1, 1))
-    groups: int = 0
+    taps: TapBoxes = TapBoxes((1, 1))
+    groups_per_block: int = 0
     channels: int = P
     outputs: int = P
     is_reversed: bool = False
 
-    def pack(self, taps: Taps) -> Kernels:
+    def pack(self, taps: TapBoxes) -> Kernels:
         """The same kernels with several taps together."""
         return replace(self, taps=taps, block=len(taps.copies) * self.channels)
 
     @property
     def channel_blocks(self) -> int:
         """The count of blocks of channels that add up."""
-        return 1 if self.groups else ceil(self.shape[1] / self.channels)
+        return 1 if self.groups_per_block else ceil(self.shape[1] / self.channels)
 
     @property
     def blocks(self) -> int:
@@ -120,7 +125,7 @@ class Kernels(Frame):
         return self.shape[0]
 
     def matrix_of(self, array: Array) -> Array:
-        """[rows, O]: of each box and part, taps by channels."""
+        """[rows, O]: of each box and block of channels, taps by channels."""
         kernels = array.reshape(*self.shape[:2], *self.taps.kernel)
         if self.is_reversed:
             kernels = kernels[:, :, ::-1, ::-1]
@@ -141,13 +146,15 @@ class Kernels(Frame):
 
     def _spread(self, tap: Array) -> Array:
         """[channels of a block, O] of one tap, [O, C / groups]."""
-        if not self.groups:
+        if not self.groups_per_block:
             return tap.T
-        own = self.channels // self.groups
-        outputs = self.outputs // self.groups
+        own = self.channels // self.groups_per_block
+        outputs = self.outputs // self.groups_per_block
         spread = np.zeros((self.channels, self.columns), tap.dtype)
         for group in range(self.columns // outputs):
-            rows = slice(group % self.groups * own, (group % self.groups + 1) * own)
+            rows = slice(
+                group % self.groups_per_block * own, (group % self.groups_per_block + 1) * own
+            )
             columns = slice(group * outputs, (group + 1) * outputs)
             spread[rows, columns] = tap[columns].T
         return spread
@@ -156,7 +163,7 @@ class Kernels(Frame):
 def kernels_of(shape: Shape, groups: int, *, is_reversed: bool = False) -> Kernels:
     """The matrix of kernels of a shape, one tap to a block: as many groups to a block as fit."""
     outputs, inputs = shape[0] // groups, shape[1]
-    taps = Taps((shape[2] if len(shape) > _SEQUENCE_RANK else 1, shape[-1]))
+    taps = TapBoxes((shape[2] if len(shape) > _SEQUENCE_RANK else 1, shape[-1]))
     if groups == 1:
         channels = min(P, inputs)
         return Kernels(

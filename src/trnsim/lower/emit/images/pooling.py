@@ -14,7 +14,7 @@ from trnsim.graph.ops.reductions import ReduceWindow, neutral
 from trnsim.graph.ops.rounding import Convert
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.images.image import Band, Image, WindowBox, WindowGrid
-from trnsim.lower.emit.images.kernels import Taps
+from trnsim.lower.emit.images.kernels import TapBoxes
 from trnsim.lower.emit.places.walk import Frame, TileSpan, write_span
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.lower.rules import emitter
@@ -59,7 +59,7 @@ def reduce_window(emission: Emission, node: Node) -> None:
     result = emission.residents.allocate(frame, node.result)
     rows = max(_rows(image), 1)
     for part in _bands(image.grid, rows):
-        band = image.band(part, Taps((1, 1)))
+        band = image.band(part, TapBoxes((1, 1)))
         for block in range(frame.blocks):
             channels = min(frame.block, frame.rows - block * frame.block)
             first = part.row * part.columns + part.image * image.grid.windows
