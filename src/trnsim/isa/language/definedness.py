@@ -68,8 +68,8 @@ def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[
     """The written elements of each result if `tile` is written where `flags` says.
 
     Returns:
-        Each written operand with a boolean per element; empty without a `result_depends_on`, or if an
-        index decides where a result lies.
+        Each written operand with a boolean per element; empty without a `result_depends_on`, or if
+        an index decides where a result lies.
     """
     operands = instruction.operands
     values = {name: getattr(instruction, name) for name in operands}

@@ -200,7 +200,7 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(total)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """By place, as `result_depends_on` says; on_true need not be written where it is not selected."""
+        """By place; on_true need not be written where it is not selected."""
         if tile is self.on_true:
             mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
             flags = flags | ~mask.reshape(flags.shape)
@@ -286,7 +286,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(total)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """By place, as `result_depends_on` says; on_true_tile need not be written outside the range."""
+        """By place; on_true_tile need not be written outside the range."""
         if tile is self.on_true_tile:
             inside = self._inside(prod(flags.shape[1:]))
             flags = flags | ~inside.reshape(flags.shape)
