@@ -30,11 +30,10 @@ the same for all layers of a plan, and do not average out. They are errors of wh
 exchanges of a plan have the errors of its layers; beside measured layers of a user they have their
 own.
 
-`trnsim plan collective` gives the time of a collective alone. On the first generation it is at
-least the 58 us of nccom-test's small messages (in sample); within a model's step 37 us were fitted
-to decode rows, a factor of 1.57. The spread of all latencies is 35 %, with which that factor lies
-at P90. Bytes have a spread of 20 %, on later chips 36 %, as no slope of a named instance is
-published.
+`trnsim plan collective` gives the time of a collective that the host starts, and inside a program,
+where 37 us were fitted to decode rows of the first generation. The spread of latencies inside a
+program is 35 %, of bytes 20 %, on later chips 36 %, as no slope of a named instance is published.
+[Published times of collectives](accuracy-collectives.md) has each row and the host's start.
 
 ## By family and chip
 

@@ -135,9 +135,9 @@ def exchanged(one):
     shapes, instance = one["shapes"], PLACED[one["hardware"]]
     command = ["plan", "collective", one["kernel_or_model"], "--on", instance, "--instances", 1]
     command += ["--ranks", shapes["ranks"], "--bytes", shapes["bytes"]]
-    return row(
-        one["id"], "collectives", command, "time_s", one["value"], one["unit"], one["source"]
-    )
+    # 6 us are less than any host starts a program in: this table is taken to be inside one.
+    path = "inside_s" if one["id"].startswith("nccom-allg32-new") else "time_s"
+    return row(one["id"], "collectives", command, path, one["value"], one["unit"], one["source"])
 
 
 def on_gpus(one):

@@ -7,7 +7,6 @@ from trnsim.compiler.links import RankExchange, RankLinks, links_of
 from trnsim.compiler.program_times import time_graph
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.compiler.shown import reported_run
-from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import (
     AllGather,
@@ -18,6 +17,7 @@ from trnsim.graph.ops.collectives import (
 )
 from trnsim.isa import Engine, Instruction
 from trnsim.lower import cache, exchange
+from trnsim.place.links.program import program_time
 
 FOUR = (tuple(range(4)),)
 KINDS = {
@@ -57,7 +57,7 @@ def test_what_depends_on_an_exchange_waits_for_it(target):
     graph, weights = chain()
     alone = compile_graph(graph, target, weights=weights, is_linked=False)
     made = compile_graph(graph, target, weights=weights)
-    each_s = collective_time("all_reduce", 8 * 256 * 2, FOUR, target, lnc=1).time_s
+    each_s = program_time("all_reduce", 8 * 256 * 2, FOUR, target, 1).time_s
     assert made.exchanged_s == pytest.approx(2 * each_s)
     assert made.exposed_s == pytest.approx(2 * each_s)
     # Written to HBM and read again either way; beside the exchange transfers are slower.
@@ -74,7 +74,7 @@ def test_what_does_not_depend_on_an_exchange_hides_it(kind):
     alone = compile_graph(graph, weights=weights, is_linked=False)
     made = compile_graph(graph, weights=weights)
     asked = exchange(graph.nodes[0])
-    taken_s = collective_time(name, asked.nbytes, asked.groups, "trn2", lnc=1).time_s
+    taken_s = program_time(name, asked.nbytes, asked.groups, "trn2", 1).time_s
     assert made.exchanged_s == pytest.approx(taken_s)
     assert made.exposed_s == 0
     assert made.device_time_s - alone.device_time_s < taken_s / 4
@@ -84,7 +84,7 @@ def test_of_equal_layers_each_has_its_exchange():
     graph, weights = chain(12)
     made = compile_graph(graph, weights=weights)
     assert made.layers == 12
-    each_s = collective_time("all_reduce", 8 * 256 * 2, FOUR, "trn2", lnc=1).time_s
+    each_s = program_time("all_reduce", 8 * 256 * 2, FOUR, "trn2", 1).time_s
     assert made.exchanged_s == pytest.approx(12 * each_s)
     assert made.device_time_s > made.exposed_s > 11 * each_s
 
@@ -109,7 +109,7 @@ def test_ranks_lie_where_groups_and_the_instance_say(monkeypatch, tmp_path):
     named = exchanged_s((wide,))
     monkeypatch.setenv("TRNSIM_INSTANCE", "Trn2 UltraServer (u-trn2x64)")
     assert exchanged_s((wide,)) == pytest.approx(
-        collective_time("all_reduce", 8 * 256 * 2, (wide,), "trn2", lnc=1).time_s
+        program_time("all_reduce", 8 * 256 * 2, (wide,), "trn2", 1).time_s
     )
     monkeypatch.delenv("TRNSIM_INSTANCE")
     assert exchanged_s((wide,)) == named

@@ -12,9 +12,9 @@ from trnsim.device.fallback_policy import state
 from trnsim.device.model_report import Subject, exchange_time, report_model
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import Estimate
-from trnsim.fabric.collective_time import collective_time
 from trnsim.graph import Graph
 from trnsim.lower import GraphExchange
+from trnsim.place.links.program import program_time
 from trnsim.place.machine import machine
 from trnsim.profile.units import bytes_text, percent_text, time_text
 from trnsim.workload.operators import WHOLE, Pass, Phase
@@ -117,7 +117,7 @@ def test_a_graph_over_hbm_is_refused():
 def test_an_exchange_takes_what_the_fabric_says():
     exchange = GraphExchange("all_reduce", 1 << 20, (tuple(range(8)),))
     found = exchange_time(exchange, "trn2", 2)
-    assert found == collective_time("all_reduce", 1 << 20, 8, "trn2", lnc=2)
+    assert found == program_time("all_reduce", 1 << 20, [range(8)], "trn2", 2)
     assert found.time_s > found.least_s > 0
     alone = exchange_time(GraphExchange("all_reduce", 1 << 20, ((0,),)), "trn2", 2)
     assert (alone.time_s, alone.least_s) == (0.0, 0.0)
@@ -197,7 +197,13 @@ def test_exchanges_are_summed_by_kind_and_ranks_in_json():
     one, other = (GraphExchange("all_reduce", nbytes, ((0, 1),)) for nbytes in (8, 16))
     some = replace(found, exchanges=((one, 1.0), (other, 2.0), (one, 1.0)))
     assert some.as_dict()["exchanges"] == [
-        {"name": "all_reduce over 2 ranks", "count": 3, "bytes": 32, "time_s": 4.0}
+        {
+            "name": "all_reduce over 2 ranks",
+            "count": 3,
+            "bytes": 32,
+            "time_s": 4.0,
+            "floor": "inside a program",
+        }
     ]
 
 

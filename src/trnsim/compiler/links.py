@@ -3,7 +3,8 @@
 An exchange runs on the CC-Core beside whatever does not depend on it: "the compiler allows
 independent instruction scheduling except where explicit dependencies exist". Its ranks lie where
 the groups of the graph and TRNSIM_INSTANCE say. A program is one rank's: the other ranks are
-assumed to reach the exchange at the same time, and there are no values.
+assumed to reach the exchange at the same time, copies of the program on the remaining ranks of the
+instance too, as in plans, and there are no values.
 
 The first generation is excepted: its latency is fitted to what a collective adds to a step of a
 whole model, so there the time of exchanges is added to a step.
@@ -13,14 +14,13 @@ Source: neuron-runtime/explore/compute-comm-overlap.rst, Overlap Between Compute
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Final
 
 from trnsim import arch
-from trnsim.arch import INSTANCE_VARIABLE, NeuronCore
-from trnsim.fabric.collective_time import fabric_for
+from trnsim.arch import NeuronCore
 from trnsim.fabric.constants import has_described_algorithms
+from trnsim.fabric.exchange import with_replicas
 from trnsim.graph import Node
 from trnsim.graph.ops import collectives as ops
 from trnsim.isa import Collective, Engine
@@ -30,6 +30,7 @@ from trnsim.isa.language.instruction import HBM, Dims
 from trnsim.isa.language.machine import Machine
 from trnsim.lower import exchange
 from trnsim.memory import Tile
+from trnsim.place.links.program import program_fabric, usual_instance
 from trnsim.program import current_core
 
 _SOURCE: Final = "neuron-runtime/explore/compute-comm-overlap.rst"
@@ -59,6 +60,10 @@ class RankExchange(Collective, engines=(), source=_SOURCE):
     def groups(self) -> Groups:
         """The groups of ranks."""
         return self.ranks
+
+    def rings(self) -> Groups:
+        """The groups of this program and of its copies on the other ranks of the instance."""
+        return with_replicas(self.setting.fabric, self.ranks)
 
     def nbytes(self) -> float:
         """Bytes of the whole message of a rank, of all its cores."""
@@ -108,7 +113,7 @@ class RankLinks:
         chip: the chip.
         lnc: NeuronCores of a rank.
         cores: number of them that run the program; two exchange a half each, at the same time.
-        instance: the instance type that TRNSIM_INSTANCE names; "" for the smallest.
+        instance: the type of their instances.
     """
 
     chip: str
@@ -119,9 +124,7 @@ class RankLinks:
     def issue(self, dst: Tile, src: Tile, node: Node) -> None:
         """Issue the exchange of a graph's operation, from `src` to `dst`."""
         rank_exchange = exchange(node)
-        fabric = fabric_for(
-            self.chip, max(map(max, rank_exchange.groups)) + 1, self.lnc, self.instance
-        )
+        fabric = program_fabric(self.chip, rank_exchange.groups, self.lnc, self.instance)
         setting = Setting(fabric, fabric.ranks, is_joint=self.cores < self.lnc)
         kind = _KINDS[type(node.operation)]
         nbytes = rank_exchange.nbytes * self.cores
@@ -133,4 +136,4 @@ def links_of(target: str, lnc: int, cores: int) -> RankLinks | None:
     chip = arch.target(target).chip
     if not has_described_algorithms(chip):
         return None
-    return RankLinks(chip, lnc, cores, os.environ.get(INSTANCE_VARIABLE, ""))
+    return RankLinks(chip, lnc, cores, usual_instance(chip))

@@ -34,10 +34,11 @@ from trnsim.estimate.program import of_program, raise_to_bound
 from trnsim.estimate.question import Question
 from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
-from trnsim.fabric.collective_time import CollectiveTime, collective_time
+from trnsim.fabric.collective_time import CollectiveTime
 from trnsim.fabric.floors import Floor
 from trnsim.graph import Graph
 from trnsim.lower import GraphExchange, MemoryPlan, memory_plan, without_exchanges
+from trnsim.place.links.program import program_time
 from trnsim.place.machine import Machine, machine
 from trnsim.profile.analysis.whole import Whole
 from trnsim.profile.units import bytes_text, count_text, percent_text, rate_text, time_text
@@ -364,10 +365,11 @@ class ModelReport:
         number: Counter[str] = Counter()
         for exchange, _ in self.exchanges:
             number[exchange.kind.replace("_", "-")] += 1
-        total_s = self.scale * (self.added_s + self.program.exchanged_s)
+        inside_s = self.added_s + self.program.exchanged_s
+        total_s = inside_s if self.planned is None else self.planned.parts_s.get(EXCHANGES, 0.0)
         words = ", ".join(f"{count} {kind}" for kind, count in number.items())
         ranks = self.exchanges[0][0].ranks
-        exposed = time_text(self.scale * self.exposed_s)
+        exposed = time_text(total_s * self.exposed_s / inside_s if inside_s else 0.0)
         hidden = f", {exposed} of it exposed" if self.program.exchanged_s else ""
         return f"{words} over {ranks} ranks {Floor.PROGRAM.value}, {time_text(total_s)}{hidden}"
 
@@ -458,7 +460,7 @@ def exchange_time(exchange: GraphExchange, target: str, lnc: int) -> CollectiveT
             f"{exchange.kind} has no time; {', '.join(KINDS)} have one",
             fix="take it out of the graph",
         )
-    return collective_time(kind, exchange.nbytes, exchange.groups, target, lnc=lnc)
+    return program_time(kind, exchange.nbytes, exchange.groups, target, lnc)
 
 
 def _require_room(title: str, plan: MemoryPlan, device: DeviceCore, target: str) -> None:

@@ -75,6 +75,7 @@ def collective_time(
     *,
     lnc: int = 0,
     floor: Floor = Floor.PROGRAM,
+    instance: str = "",
 ) -> CollectiveTime:
     """The time of a collective of groups of ranks, which work at once.
 
@@ -85,6 +86,8 @@ def collective_time(
         chip: the target, a name of `trnsim.arch.TARGETS`.
         lnc: NeuronCores of a rank; the chip's default where it is 0.
         floor: inside a running program, or as a program that the host starts.
+        instance: the instance type where TRNSIM_INSTANCE names none; the smallest that has the
+            ranks where it is "".
 
     Raises:
         BadInput: for an unknown kind, chip, or instance in TRNSIM_INSTANCE.
@@ -94,7 +97,7 @@ def collective_time(
     ranks = tuple(tuple(group) for group in groups)
     target = TARGETS[chip]
     cores = lnc or int(target.core.logical_core_max)
-    named = os.environ.get(INSTANCE_VARIABLE, "")
+    named = os.environ.get(INSTANCE_VARIABLE, "") or instance
     return _time(kind, float(nbytes), ranks, target.chip, cores, named, floor)
 
 

@@ -90,6 +90,19 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Fabric
 
 
 @cache
+def with_replicas(fabric: Fabric, groups: Groups) -> Groups:
+    """The groups, and their copies on the other ranks of the same instance.
+
+    Groups over several instances have none, as they use whole ones.
+    """
+    reach = max(map(max, groups)) + 1
+    copies = max(fabric.ranks_per_node // reach, 1)
+    return tuple(
+        tuple(copy * reach + rank for rank in group) for copy in range(copies) for group in groups
+    )
+
+
+@cache
 def engine_bytes(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> float:
     """Bytes that the DMA engines of a rank pass on in an `exchange`, for the rank with most."""
     plans = [choice.plan for choice in exchange(fabric, kind, nbytes, groups).chosen.values()]
