@@ -41,6 +41,7 @@ TOO_LARGE = (
 )
 """A workload that its own instance does not hold."""
 FIXED = ("--global-batch", "256", "--zero", "1", "--micro-batch", "1", "--budget", "2")
+SERVED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4", "--output-len", "16")
 ANSWERS = {
     "assess/1": [
         ["assess", PROTEINS, "--on", "trn1.32xlarge"],
@@ -79,6 +80,11 @@ ANSWERS = {
          "24"],
         ["plan", "serve", SMALL, "--on", "trn3", "--tensor-parallel-size", "8", "--max-num-seqs",
          "1", "--concurrency", "1", "--output-len", "1", "--num-prompts", "4"],
+        ["plan", "serve", SMALL, "--on", "trn1", *SERVED, "--request-rate", "5", "--slo-ttft",
+         "1"],
+        ["plan", "serve", SMALL, "--on", "trn3", *SERVED],
+        ["plan", "serve", SMALL, "--on", "trn3", *SERVED, "--slo-tpot", "1e-5", "--request-rate",
+         "1"],
     ],
     "plan-train/1": [
         ["plan", "train", LLAMA, "--on", "trn2", "--instances", "4,8", *FIXED],

@@ -12,6 +12,7 @@ from trnsim.document.drawing import (
     Bar,
     BarPart,
     ColumnBar,
+    CurveLine,
     Dot,
     RangeBar,
     bars,
@@ -19,6 +20,7 @@ from trnsim.document.drawing import (
     charts,
     colour,
     columns,
+    curves,
     dots,
     front,
     legend,
@@ -132,3 +134,19 @@ def test_text_is_escaped():
 
 def test_colours_come_round():
     assert colour(0) == colour(8) == "c0"
+
+
+def test_a_curve_has_its_points_its_limit_and_its_marks():
+    line = CurveLine(HOSTILE, ((0.0, 1.0), (5.0, 2.0), (10.0, 4.0)), ("/a", "/b", "/c"))
+    drawn = curves([line], "x", "y", plain, limit=3.0, marks=[("most", 8.0), (HOSTILE, 2.0)])
+    assert HOSTILE not in drawn
+    assert drawn.count('class="limit"') == 1
+    assert drawn.count('class="mid"') == 2
+    assert re.findall(r'data-of="([^"]*)" data-value="([^"]*)"', drawn) == [
+        ("/a", "1.0"), ("/b", "2.0"), ("/c", "4.0"),
+    ]  # fmt: skip
+    places = numbers(drawn, "circle", "cx")
+    assert places == sorted(places)
+    heights = numbers(drawn, "circle", "cy")
+    assert heights == sorted(heights, reverse=True)
+    assert ">10</text>" in drawn

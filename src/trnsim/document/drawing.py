@@ -206,6 +206,66 @@ def _beside(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
 
 
 @dataclass(frozen=True)
+class CurveLine:
+    """A line through points, by its name.
+
+    Attributes:
+        points: x and y of each, from the left.
+        of: places of the values of y in the JSON file, one for each point.
+        kind: "" or "outer".
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    of: tuple[str, ...]
+    kind: str = ""
+
+
+def curves(
+    lines: Sequence[CurveLine],
+    x_words: str,
+    y_words: str,
+    form: Form,
+    *,
+    limit: float | None = None,
+    marks: Sequence[tuple[str, float]] = (),
+) -> str:
+    """Lines through points, with a limit of y and marked places of x.
+
+    Args:
+        lines: the lines.
+        x_words: quantity and unit of x.
+        y_words: quantity and unit of y.
+        form: values of y as words.
+        limit: value of y where a line is drawn.
+        marks: names and values of x where lines are drawn.
+    """
+    points = [point for line in lines for point in line.points]
+    x_high = max([*(x for x, _ in points), *(value for _, value in marks)])
+    x = Scale(0.0, 1.04 * x_high or 1.0, _LEFT, WIDTH - _SIDE)
+    bounds = [] if limit is None else [limit]
+    y = spanning([*(value for _, value in points), *bounds], _HEIGHT - _BOTTOM, 12)
+    shapes = _axes(x, y, x_words, y_words, form, amount)
+    if limit is not None:
+        shapes.append(_line("limit", _LEFT, y(limit), WIDTH - _SIDE, y(limit)))
+    for place, (name, value) in enumerate(marks):
+        shapes.append(_line("mid", x(value), 12, x(value), _HEIGHT - _BOTTOM))
+        is_left = x(value) > WIDTH / 2
+        at, anchor = (x(value) - 5, "end") if is_left else (x(value) + 5, "start")
+        shapes.append(_text(at, 24 + place * _GAP, name, anchor))
+    for line in lines:
+        way = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.points)
+        shapes.append(f'<polyline class="line {line.kind}" points="{way}"/>')
+        shapes += [
+            f'<circle class="dot ours" cx="{x(at):.2f}" cy="{y(value):.2f}" r="3.5" '
+            f"{_value(of, value)}><title>{escape(f'{line.name}: {form(value)} at {amount(at)}')}"
+            "</title></circle>"
+            for (at, value), of in zip(line.points, line.of, strict=True)
+        ]
+    return _view(shapes, _HEIGHT)
+
+
+@dataclass(frozen=True)
 class ColumnBar:
     """A column of parts, one above the other, by its name."""
 
@@ -265,12 +325,16 @@ def _names(name: str, words: str, top: int) -> list[str]:
     ]
 
 
-def _axes(x: Scale, y: Scale, x_words: str, y_words: str, form: Form) -> list[str]:
+def _axes(
+    x: Scale, y: Scale, x_words: str, y_words: str, form: Form, x_form: Form | None = None
+) -> list[str]:
+    """Both axes, whose values `form` writes; `x_form` those of x where they are others."""
     bottom = _HEIGHT - _BOTTOM
     shapes = _axis_beside(y, y_words, form)
     for value in x.marks():
         shapes.append(_line("grid", x(value), 12, x(value), bottom))
-        shapes.append(_text(x(value), bottom + 14, form(value), "middle"))
+        words = (x_form or form)(value)
+        shapes.append(_text(x(value), bottom + 14, words, "middle"))
     shapes.append(_text((_LEFT + WIDTH) / 2, _HEIGHT - 5, x_words, "middle"))
     return shapes
 

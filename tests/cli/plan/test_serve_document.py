@@ -17,7 +17,11 @@ def run(*arguments):
 
 
 def tables(output):
-    parts = output.split("\n\n")[1:6]
+    """Layouts, latencies, use and parts; the most load, its notes and curves are left out."""
+    parts = [
+        part for part in output.split("\n\n")[1:] if part.startswith(("platform ", "ms of a token"))
+    ]
+    parts = [part for part in parts if "headroom" not in part.splitlines()[0]]
     return [[re.split(r"\s{2,}", line.strip()) for line in part.splitlines()] for part in parts]
 
 
@@ -31,9 +35,8 @@ def test_tables_of_layout_latency_use_and_parts_have_a_row_for_each_platform():
     assert layouts[-2:] == ["tokens/s P50 (P10 to P90)", "USD per 1M tokens"]
     assert latencies[1] == "TTFT P50 (P10 to P90)"
     assert first_tokens[1::2] == ["unloaded TTFT P50 (P10 to P90)", "queue P50 (P10 to P90)"]
-    assert uses[-2] == "most within SLO"
+    assert uses[-2:] == ["requests/s", "tried"]
     assert parts[:3] == ["ms of a token", "products", "weights"]
-    assert re.fullmatch(r"[\d.]+/s", found[3][1][-2])
 
 
 @pytest.mark.slow
@@ -45,7 +48,7 @@ def test_no_line_is_longer_than_a_hundred_columns():
 @pytest.mark.parametrize(
     ("load", "words"),
     [
-        ((), "128 tokens in, 8 out; kept busy"),
+        ((), "128 tokens in, 8 out; the most load that is kept"),
         (("--concurrency", "2"), "128 tokens in, 8 out; 2 clients"),
         (("--request-rate", "2.5"), "128 tokens in, 8 out; 2.5 requests/s"),
     ],
@@ -61,13 +64,16 @@ def test_answers_of_one_token_have_no_time_between_tokens():
 
 
 def test_replicas_for_prompts_and_stages_are_said():
-    output = run("--on", "trn2", "--output-len", "8", "--prefill-replicas", "2")
+    load = ("--on", "trn2", "--output-len", "8", "--concurrency", "4")
+    output = run(*load, "--prefill-replicas", "2")
     assert "8 x TP8, 2 prefill" in output
-    output = run("--on", "trn2", "--output-len", "8", "--pipeline-parallel-size", "2")
+    output = run(*load, "--pipeline-parallel-size", "2")
     assert "4 x TP8 PP2" in output
 
 
 def test_a_promise_that_cannot_be_kept_is_said():
     output = run("--on", "trn1", "--output-len", "8", "--slo-ttft", "0.0001")
-    assert tables(output)[3][1][-2] == "none"
+    assert (
+        "no layout keeps the SLO at any load; in the nearest, TTFT of a request alone is" in output
+    )
     assert "  the SLO is missed under this load\n" in output

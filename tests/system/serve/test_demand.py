@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, Slo, busy_demand, request_s
+from trnsim.system.serve.demand import Demand, Slo, busy_demand, free_demand, request_s
 from trnsim.system.serve.figures import RunFigures
 from trnsim.system.serve.load import Request, Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
@@ -47,3 +47,20 @@ def test_a_promise_is_kept_at_p99():
     assert not Slo(0.49, 0.02).is_met(figures)
     assert not Slo(None, 0.019).is_met(figures)
     assert not Slo()
+    assert Slo(0.25, 0.04).worst(figures) == ("ttft", 2.0)
+    assert Slo().worst(figures) == ("", 0.0)
+
+
+def test_a_promise_at_another_percentile_or_of_the_whole_request():
+    figures = RunFigures({"e2e_p50_s": 1.0, "e2e_p90_s": 2.0, "e2e_p99_s": 3.0}, {})
+    assert Slo(latency_s=1.5, percentile=50).is_met(figures)
+    assert not Slo(latency_s=1.5, percentile=75).is_met(figures)
+    assert Slo(latency_s=2.5, percentile=75).rank == 90
+    assert Slo(percentile=99.9).rank == 99
+
+
+def test_a_free_demand_has_no_rate_and_is_not_kept_busy():
+    free = free_demand(256, 32)
+    assert free.is_free
+    assert not free.is_busy
+    assert free.longest == 288

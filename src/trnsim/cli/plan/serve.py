@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,7 @@ from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan, plan
+from trnsim.system.serve.sizing import Spare
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
 
@@ -170,6 +171,14 @@ class ServeOptions:
         float | None, number("Seconds to the first token, at P99.", unit="s", example="2s")
     ] = None
     slo_tpot: Annotated[float | None, number("Seconds between tokens, at P99.", unit="s")] = None
+    spare: Annotated[
+        str | None,
+        typer.Option(
+            help="What may fail while the rest keeps the SLO: instance, replica or none; an "
+            "instance where their number is searched.",
+            metavar="NAME",
+        ),
+    ] = None
     measured: MeasuredFile = None
     price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None
@@ -227,12 +236,12 @@ class ServeOptions:
             prefixes=self.num_prefixes,
             seed=self.seed,
         )
-        is_busy = self.trace_file is None and self.concurrency is None and self.request_rate is None
+        is_free = self.trace_file is None and self.concurrency is None and self.request_rate is None
         return Demand(
             None if self.trace_file is None else trace.read(self.trace_file),
             drawn,
-            is_busy,
-            router,
+            is_free=is_free,
+            router=router,
             is_saved=self.save_trace is not None,
         )
 
@@ -248,14 +257,15 @@ class ServeOptions:
 @answering
 @command(ServeOptions)
 def serve(options: ServeOptions) -> Document | None:
-    """Latency, throughput and USD of serving a load on the layout that costs the least.
+    """The instances of least cost that serve a load within an SLO, with their latencies and USD.
 
     Requests are run through the server step by step: one prompt at a time, ahead of all tokens, and
-    buckets on AWS's chips, a token budget on GPUs. Ranks and sequences that no option names are
-    searched; with an SLO, the most load within it is told. Lengths are numbers, uniform:LEAST:MOST
-    or lognormal:MEDIAN:SIGMA.
+    buckets on AWS's chips, a token budget on GPUs. Instances, ranks and sequences that no option
+    names are searched, and one instance is added as a spare. Without a rate, the most load of one
+    instance is told: within the SLO, or at the knee of its latency. Lengths are numbers,
+    uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA.
 
-    Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4
+    Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4 --slo-tpot 30ms
     """
     model = read(options.config)
     server, demand = options.server(), options.demand()
@@ -264,13 +274,14 @@ def serve(options: ServeOptions) -> Document | None:
     kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
     table = measured_table(options.measured, [name for name, _ in kinds])
     rows = own_rows(options.prices)
-    known = partial(plan, model, slo=slo, rows=rows, measured=table)
+    known = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)
     plans = []
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
             where = machine(name, lnc=options.lnc, rows=rows)
-            plans.append(known(where, server, demand, kind=kind))
+            told = partial(_tell, tell, name)
+            plans.append(known(where, server, demand, kind=kind, tell=told))
     said = beside([planned.quote for planned in plans], rows)
     _save(plans, options.save_trace)
     if options.emit:
@@ -321,6 +332,27 @@ def _check_load(options: ServeOptions) -> None:
         )
 
 
+def _tell(tell: Callable[[str], None], platform: str, message: str) -> None:
+    tell(f"{platform}: {message}")
+
+
+def _spare(options: ServeOptions) -> Spare | None:
+    """What may fail.
+
+    Raises:
+        BadInput: it is no such thing, or there is no rate that the rest has to keep.
+    """
+    if options.spare is None:
+        return None
+    try:
+        return Spare(options.spare)
+    except ValueError:
+        legal = ", ".join(Spare)
+        raise BadInput(
+            f"--spare is {options.spare!r}; legal: {legal}", fix="--spare none for no spare"
+        ) from None
+
+
 def _router(name: str) -> Router:
     try:
         return Router(name)
@@ -338,7 +370,7 @@ def _check_kept(options: ServeOptions, demand: Demand, server: ServerOptions) ->
     if options.emit not in (None, "vllm"):
         raise BadInput(f"--emit is {options.emit!r}; legal: vllm")
     is_open = server.tensor is None or server.max_num_seqs is None
-    if demand.is_saved and demand.is_busy and is_open:
+    if demand.is_saved and demand.is_free and is_open:
         raise BadInput(
             "--save-trace of a load that follows from the layout, which is searched",
             fix="give --concurrency or --request-rate, or --tensor-parallel-size and "

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from trnsim.cli.plan.serve_capacity import (
+    capacities,
+    capacity_items,
+    curve_blocks,
+    curve_rows,
+)
 from trnsim.cli.plan.shared import Beside, by_phase, compared_document, floor_notes, size_of
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
 from trnsim.formatting import amount, amounts, durations, seconds
@@ -24,9 +31,10 @@ _FIRST_TOKEN_COLUMNS: Final = columns(
     "platform | unloaded TTFT P50 (P10 to P90) | P99 | queue P50 (P10 to P90) | P99"
 )
 _USE_COLUMNS: Final = columns(
-    "platform | request P50 | P99 | busy | batch filled | queue | requests/s | most within SLO | "
-    "tried"
+    "platform | request P50 | P99 | busy | batch filled | queue | requests/s | tried"
 )
+
+_BEHIND_LATENCIES: Final = 3
 
 
 def serve_document(
@@ -34,7 +42,7 @@ def serve_document(
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
-    tables = (
+    tables: tuple[tuple[str, Table], ...] = (
         ("Layouts", _layouts(plans, said.mark)),
         ("Latencies", _latencies(plans)),
         ("First tokens: the prompt alone, and the wait for others", _first_tokens(plans)),
@@ -46,9 +54,21 @@ def serve_document(
         *(Section(name, [table], heading_place="page") for name, table in tables),
         Section("What it rests on", _basis(plans), heading_place="page"),
     ]
-    return compared_document(
-        title, [report.values(plan) for plan in plans], sections, said, "plan-serve/1"
-    )
+    curves = curve_blocks(plans)
+    capacity = Section("The most load", [capacities(plans), *_kept(plans)], heading_place="page")
+    sections.insert(_BEHIND_LATENCIES, capacity)
+    if curves:
+        sections.insert(
+            _BEHIND_LATENCIES + 1,
+            Section("Load against latency and cost", curves, heading_place="page"),
+        )
+    values = [report.values(plan) for plan in plans]
+    document = compared_document(title, values, sections, said, "plan-serve/1")
+    return replace(document, rows=curve_rows(values))
+
+
+def _kept(plans: Sequence[ServingPlan]) -> list[Block]:
+    return [block for plan in plans for block in capacity_items(plan)]
 
 
 def _load(demand: Demand) -> str:
@@ -59,6 +79,8 @@ def _load(demand: Demand) -> str:
     lengths = f"{amount(drawn.inputs.first)} tokens in, {amount(drawn.outputs.first)} out"
     if demand.is_busy:
         return f"{lengths}; kept busy"
+    if demand.is_free:
+        return f"{lengths}; the most load that is kept"
     if drawn.concurrency:
         return f"{lengths}; {drawn.concurrency} clients"
     return f"{lengths}; {drawn.rate_per_s:g} requests/s"
@@ -132,7 +154,7 @@ def _median(e: ServingPlan, name: str) -> str:
 
 
 def _uses(plans: Sequence[ServingPlan]) -> Table:
-    """Use of time and batches, the most load within the SLO, layouts that were tried."""
+    """Use of time and batches, layouts that were tried."""
     rows = [
         (
             e.deployment.machine.name,
@@ -142,19 +164,11 @@ def _uses(plans: Sequence[ServingPlan]) -> Table:
             f"{e.served.figures['batch_filled'].p50:.0%}",
             f"{e.served.figures['queue_mean'].p50:.2g}",
             amount(e.served.figures["requests_per_s"].p50),
-            _most(e.most_per_s),
             str(e.tried),
         )
         for e in plans
     ]
     return Table(_USE_COLUMNS, rows)
-
-
-def _most(most_per_s: float | None) -> str:
-    """Requests a second within the SLO."""
-    if most_per_s is None:
-        return "-"
-    return f"{most_per_s:.3g}/s" if most_per_s else "none"
 
 
 def _parts(plans: Sequence[ServingPlan]) -> Table:

@@ -8,7 +8,7 @@ from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.system.serve.events import Router
-from trnsim.system.serve.figures import RunFigures
+from trnsim.system.serve.figures import PERCENTILES, RunFigures
 from trnsim.system.serve.load import Lengths, Load, Synthetic
 from trnsim.system.serve.server import Deployment
 
@@ -24,15 +24,19 @@ _LONGEST_SIGMAS: Final = 3.1
 
 @dataclass(frozen=True)
 class Slo:
-    """Limits of latency at P99 that users are promised.
+    """Limits of latency that users are promised.
 
     Attributes:
         ttft_s: seconds to the first token; None without a promise.
         tpot_s: seconds between tokens.
+        latency_s: seconds of a whole request.
+        percentile: percent of the requests that keep each limit.
     """
 
     ttft_s: float | None = None
     tpot_s: float | None = None
+    latency_s: float | None = None
+    percentile: float = 99
 
     def __post_init__(self) -> None:
         for name, value in (("--slo-ttft", self.ttft_s), ("--slo-tpot", self.tpot_s)):
@@ -40,15 +44,30 @@ class Slo:
                 raise BadInput(f"{name} is {value}; legal: a positive number of seconds")
 
     def __bool__(self) -> bool:
-        return self.ttft_s is not None or self.tpot_s is not None
+        return bool(self.by_name)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The limits that are set, by the names of figures."""
+        limits = {"ttft": self.ttft_s, "tpot": self.tpot_s, "e2e": self.latency_s}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    @property
+    def rank(self) -> int:
+        """The least percentile of figures that is not below this one."""
+        return next((rank for rank in PERCENTILES if rank >= self.percentile), PERCENTILES[-1])
 
     def is_met(self, figures: RunFigures) -> bool:
         """True if a run keeps the limits."""
-        limits = {"ttft_p99_s": self.ttft_s, "tpot_p99_s": self.tpot_s}
-        return all(
-            limit is None or figures.values.get(name, 0.0) <= limit
-            for name, limit in limits.items()
-        )
+        return self.worst(figures)[1] <= 1
+
+    def worst(self, figures: RunFigures) -> tuple[str, float]:
+        """The latency that is highest against its limit, and that ratio; "" without limits."""
+        ratios = {
+            name: figures.values.get(f"{name}_p{self.rank}_s", 0.0) / limit
+            for name, limit in self.by_name.items()
+        }
+        return max(ratios.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
 def request_s(deployment: Deployment, drawn: Synthetic) -> float:
@@ -63,12 +82,13 @@ def request_s(deployment: Deployment, drawn: Synthetic) -> float:
 
 @dataclass(frozen=True)
 class Demand:
-    """The load of a deployment: a trace, a distribution, or saturation.
+    """The load of a deployment: a trace, a distribution, saturation, or the most that is kept.
 
     Attributes:
         trace: the user's requests; None where they are drawn.
         drawn: the load to draw, or its lengths where a deployment is kept busy.
         is_busy: whether the deployment is saturated: a client for each of its sequences.
+        is_free: whether the rate is to be found: a part of the most that a deployment keeps.
         router: how requests are placed.
         is_saved: whether the user saves the load as a trace: then every replica is run.
     """
@@ -76,6 +96,7 @@ class Demand:
     trace: Load | None
     drawn: Synthetic
     is_busy: bool = False
+    is_free: bool = False
     router: Router = Router.ROUND_ROBIN
     is_saved: bool = False
 
@@ -107,3 +128,8 @@ def busy_demand(inputs: int = 2048, outputs: int = 256) -> Demand:
     """Saturation with requests of one size."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
     return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)
+
+
+def free_demand(inputs: int, outputs: int) -> Demand:
+    """Requests of one size, at a rate that is to be found."""
+    return replace(busy_demand(inputs, outputs), is_busy=False, is_free=True)

@@ -12,6 +12,7 @@ from trnsim.estimate import ported
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.estimate.reach import list_extrapolations
 from trnsim.facts import Evidence, Interval, Rate
+from trnsim.system.serve.capacity_report import capacity_values
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.server import Deployment
@@ -38,7 +39,7 @@ def values(plan: ServingPlan) -> dict[str, Any]:
         "token_parts_s": plan.served.parts_s,
         "decode_step": _decode_step(plan),
         "prefill_step": _prefill_step(plan),
-        "max_requests_per_s_within_slo": plan.most_per_s,
+        **capacity_values(plan),
         "is_slo_met": plan.is_met,
         "usd_per_million_tokens": plan.usd_per_million_tokens,
         "price": str(plan.quote),

@@ -1,4 +1,4 @@
-"""The search of a layout: deployments that options leave open, compared by short runs."""
+"""The layouts that options leave open, and the cheapest of them for clients that wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trnsim.estimate.times import LayerTimes
 from trnsim.place.machine import Machine
 from trnsim.system.serve.demand import Demand, Slo, request_s
 from trnsim.system.serve.figures import RunFigures, run_once
-from trnsim.system.serve.load import Load, at_rate, is_closed, share_of_load
+from trnsim.system.serve.load import Load, is_closed, share_of_load
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
     Deployment,
@@ -29,9 +29,6 @@ _TRIED_COST_RATIO: Final = 1.25
 """Ratio of guessed costs to the best up to which a run decides between deployments."""
 _TRIAL_REQUESTS: Final = 256
 """Requests of a run of the search."""
-_SLO_RUN_REQUESTS: Final = 768
-"""Requests of a run whose P99 is compared with the SLO."""
-_BISECTIONS: Final = 12
 _PROMPTS_A_STEP: Final = 1
 """Prompts of a step where the batch is searched: with all of a static batch at once none begins
 until all have ended. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, 1 Prefill."""
@@ -49,7 +46,6 @@ class Trial:
         e2e_s: seconds of a request.
         busy_per_s: requests a second of the run.
         is_met: whether the demand is served within the SLO.
-        most_per_s: most requests a second within the SLO.
         tried: deployments that were tried in all.
     """
 
@@ -58,7 +54,6 @@ class Trial:
     e2e_s: float
     busy_per_s: float
     is_met: bool
-    most_per_s: float | None = None
     tried: int = 1
 
     def is_better(self, other: Trial | None) -> bool:
@@ -115,8 +110,7 @@ class Search:
         fitting = self.deployments()
         if self.requests is None:
             fitting.sort(key=self._rough_cost)
-        is_most_wanted = self.slo and self.requests is None
-        trial = self._best_within(fitting) if is_most_wanted else self._cheapest(fitting)
+        trial = self._cheapest(fitting)
         return replace(trial, tried=len(fitting))
 
     def deployments(self) -> list[Deployment]:
@@ -136,12 +130,11 @@ class Search:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
         return fitting
 
-    def smaller_split(self, trial: Trial) -> SmallerSplit | None:
+    def smaller_split(self, deployment: Deployment) -> SmallerSplit | None:
         """The fewest tensor ranks, below the requested number, on which a request takes no longer.
 
         None if the number was searched, since a search tries all, or if there are none.
         """
-        deployment = trial.deployment
         if self.options.tensor is None:
             return None
         least_s = self._run_trial(deployment).e2e_s
@@ -177,29 +170,6 @@ class Search:
                 break
             trial = self._run_trial(deployment)
             best = trial if trial.is_better(best) else best
-        if best is None:
-            raise InternalError("no layout was tried")
-        return replace(best, most_per_s=self._most_requests_per_s(best)) if self.slo else best
-
-    def _best_within(self, fitting: list[Deployment]) -> Trial:
-        """The deployment that serves the most for its cost within the SLO.
-
-        A saturated deployment serves at least as much as one within an SLO, so the cheapest are
-        tried first and those that cannot be the best are skipped.
-        """
-        best: Trial | None = None
-        for deployment in fitting:
-            if (
-                best is not None
-                and best.is_met
-                and self._rough_cost(deployment) > _TRIED_COST_RATIO * best.cost
-            ):
-                break
-            trial = self._run_trial(deployment)
-            most = self._most_requests_per_s(trial)
-            cost = trial.cost * trial.busy_per_s / most if most else trial.cost
-            scored = replace(trial, most_per_s=most, is_met=most > 0, cost=cost)
-            best = scored if scored.is_better(best) else best
         if best is None:
             raise InternalError("no layout was tried")
         return best
@@ -287,37 +257,6 @@ class Search:
         replica = deployment if is_apart else replace(deployment, replicas=1)
         router, seed = self.demand.router, self.demand.drawn.seed
         return run_once(replica, load, router=router, seed=seed)[1]
-
-    def _most_requests_per_s(self, trial: Trial) -> float:
-        """Most requests a second within the SLO, by bisection; 0 if a single request misses it."""
-        deployment = trial.deployment
-        most = 2 * trial.busy_per_s
-        least = most / 2**_BISECTIONS
-        if not self._is_met(deployment, least):
-            return 0.0
-        for _ in range(_BISECTIONS):
-            middle = math.sqrt(least * most)
-            if self._is_met(deployment, middle):
-                least = middle
-            else:
-                most = middle
-        return least
-
-    def _is_met(self, deployment: Deployment, rate_per_s: float) -> bool:
-        """True if requests like the demand's at this rate are served within the SLO.
-
-        Of gamma arrivals every n-th are gamma arrivals whose shape is n times as large.
-        """
-        count = 1 if deployment.options.prefill_replicas else deployment.replicas
-        if self.requests is None:
-            drawn = self.demand.drawn.at_rate(rate_per_s / count)
-            drawn = replace(drawn, count=_SLO_RUN_REQUESTS, burstiness=count * drawn.burstiness)
-            load = drawn.requests(deployment.engine.max_model_len)
-        else:
-            seed = self.demand.drawn.seed
-            load = at_rate(self.requests, rate_per_s, _SLO_RUN_REQUESTS * count, seed, every=count)
-            load = load[:_SLO_RUN_REQUESTS]
-        return self.slo.is_met(self._run(deployment, load))
 
 
 def _most_sequences(requests: Load | None, replicas: int) -> int:

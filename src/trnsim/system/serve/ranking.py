@@ -1,0 +1,191 @@
+"""The layout of least cost: of all that fit, the one that keeps the most load an instance.
+
+Short runs of the same requests compare layouts, from the highest closed form of a full batch on. A
+layout whose closed form is well below what another keeps is not run. Long runs decide between those
+that are near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.system.serve.capacity import (
+    SHORT_RUN,
+    TOLERANCE,
+    Capacity,
+    LoadTest,
+    Pattern,
+    saturated_per_s,
+)
+from trnsim.system.serve.demand import Slo
+from trnsim.system.serve.events import Router
+from trnsim.system.serve.server import Deployment
+from trnsim.system.serve.sizing import Spare, lost_units, units_for
+
+BOUND_SLACK: Final = 1.25
+"""How far a layout may keep more than its closed form says."""
+_SHORT_ERROR: Final = 0.08
+"""How far the capacity of a short run may be from that of a long one."""
+_EQUAL_RATIO: Final = 0.98
+"""Ratio from which capacities count as equal; then the layout that is faster alone is taken."""
+_FIRST_PART: Final = 0.8
+_MOST_LONG: Final = 3
+"""Layouts besides the best that long runs compare with it."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RankedUnit:
+    """A unit that keeps the limits.
+
+    Attributes:
+        test: its runs.
+        per_s: most requests a second in short runs.
+        capacity: the same in long runs; None for one that is not the best.
+        tried: layouts that were compared.
+    """
+
+    test: LoadTest
+    per_s: float
+    capacity: Capacity | None = None
+    tried: int = 1
+
+    @property
+    def unit(self) -> Deployment:
+        """The deployment."""
+        return self.test.deployment
+
+    @property
+    def per_instance_s(self) -> float:
+        """Most requests a second of an instance."""
+        per_s = self.per_s if self.capacity is None else self.capacity.per_s
+        return per_s / self.unit.instances
+
+
+class Ranking:
+    """Units compared for a rate, or for the most load.
+
+    Args:
+        units: all that fit.
+        pattern: the requests.
+        router: how they are placed.
+        slo: the limits.
+        rate_per_s: requests a second that have to be kept; None for the most load.
+        spare: what may fail.
+        tell: called with what is being tried.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Deployment],
+        pattern: Pattern,
+        router: Router,
+        slo: Slo,
+        *,
+        rate_per_s: float | None = None,
+        spare: Spare = Spare.NONE,
+        tell: Tell = lambda _: None,
+    ) -> None:
+        self.tests = [LoadTest(unit, pattern, router) for unit in units]
+        self.slo = slo
+        self._rate_per_s = rate_per_s
+        self._spare = spare
+        self._tell = tell
+        self._bounds = {
+            id(test): saturated_per_s(test.deployment, pattern) / test.deployment.instances
+            for test in self.tests
+        }
+        self.tests.sort(key=lambda test: -self._bounds[id(test)])
+
+    def best(self) -> RankedUnit | None:
+        """The unit of least cost, of equal ones that with the most load; None if none keeps any."""
+        ranked = self._short_runs()
+        if not ranked:
+            return None
+        best = self._long_run(self._fastest(ranked))
+        for other in self._near(ranked, best):
+            self._tell(f"comparing {layout(other.unit)}")
+            if self._is_better(other, best):
+                measured = self._long_run(other)
+                if self._cost(measured) < self._cost(best):
+                    best = measured
+        return RankedUnit(best.test, best.per_s, best.capacity, len(self.tests))
+
+    def _short_runs(self) -> list[RankedUnit]:
+        """The units that keep nearly as much as the best, in short runs."""
+        ranked: list[RankedUnit] = []
+        most = 0.0
+        for place, test in enumerate(self.tests):
+            bound = self._bounds[id(test)]
+            if BOUND_SLACK * bound < most:
+                break
+            self._tell(f"layout {place + 1} of {len(self.tests)}: {layout(test.deployment)}")
+            limits, instances = test.limits(self.slo), test.deployment.instances
+            if not limits.is_met(test.alone()):
+                continue
+            guess = (1 - _SHORT_ERROR) * most * instances
+            if guess and not test.is_kept(limits, guess, SHORT_RUN):
+                continue
+            per_s = test.most(limits, guess or _FIRST_PART * bound * instances, SHORT_RUN)
+            if per_s:
+                ranked.append(RankedUnit(test, per_s))
+                most = max(most, per_s / instances)
+        return ranked
+
+    def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
+        """Of those that keep the most, or cost the least for the rate, the fastest alone."""
+        least = min(self._cost(each) for each in ranked)
+        equal = [each for each in ranked if self._cost(each) <= least / _EQUAL_RATIO]
+        most = max(each.per_instance_s for each in equal)
+        equal = [each for each in equal if each.per_instance_s >= _EQUAL_RATIO * most]
+        return min(equal, key=lambda each: each.test.alone().values["e2e_p50_s"])
+
+    def _near(self, ranked: Sequence[RankedUnit], best: RankedUnit) -> list[RankedUnit]:
+        """The units that may cost less than the best in long runs."""
+        near = [
+            each
+            for each in ranked
+            if each.test is not best.test and self._cost(each, 1 + _SHORT_ERROR) < self._cost(best)
+        ]
+        return sorted(near, key=lambda each: -each.per_instance_s)[:_MOST_LONG]
+
+    def _is_better(self, other: RankedUnit, best: RankedUnit) -> bool:
+        """True if a long run of the other costs less than the best."""
+        rate_per_s = self._rate_to_beat(other.unit, best)
+        count = SHORT_RUN if best.capacity is None else best.capacity.requests
+        return rate_per_s is not None and other.test.is_kept(
+            other.test.limits(self.slo), rate_per_s, count
+        )
+
+    def _rate_to_beat(self, unit: Deployment, best: RankedUnit) -> float | None:
+        """Requests a second of a unit from which it costs less than the best; None if never."""
+        if self._rate_per_s is None:
+            return (1 + 2 * TOLERANCE) * best.per_instance_s * unit.instances
+        units = (round(self._cost(best)) - 1) // unit.instances
+        left = units - lost_units(self._spare, unit.replicas)
+        return self._rate_per_s / left if left > 0 else None
+
+    def _long_run(self, ranked: RankedUnit) -> RankedUnit:
+        self._tell(f"capacity of {layout(ranked.unit)}")
+        capacity = ranked.test.capacity(self.slo, ranked.per_s)
+        return RankedUnit(ranked.test, ranked.per_s, capacity)
+
+    def _cost(self, ranked: RankedUnit, more: float = 1.0) -> float:
+        """Instances for the rate, or instance-seconds of a request; `more`: ratio of capacities."""
+        per_instance_s = more * ranked.per_instance_s
+        if not per_instance_s:
+            return float("inf")
+        if self._rate_per_s is None:
+            return 1 / per_instance_s
+        unit = ranked.unit
+        lost = lost_units(self._spare, unit.replicas)
+        return unit.instances * units_for(self._rate_per_s, per_instance_s * unit.instances, lost)
+
+
+def layout(deployment: Deployment) -> str:
+    """``8 x TP8, 32 sequences``."""
+    options, sequences = deployment.options, deployment.engine.max_num_seqs
+    return f"{deployment.replicas} x TP{options.tensor}, {sequences} sequences"

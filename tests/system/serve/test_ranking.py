@@ -1,0 +1,55 @@
+import pytest
+from serve_cases import PATTERN, deployed
+
+from trnsim.system.serve.capacity import LoadTest
+from trnsim.system.serve.demand import Slo
+from trnsim.system.serve.events import Router
+from trnsim.system.serve.ranking import Ranking, layout
+from trnsim.system.serve.sizing import Spare
+
+pytestmark = pytest.mark.usefixtures("short_runs")
+
+UNITS = [
+    deployed(tensor=tensor, max_num_seqs=sequences)
+    for tensor in (4, 8, 16)
+    for sequences in (1, 4, 16)
+]
+
+
+def ranking(slo, **how):
+    return Ranking(UNITS, PATTERN, Router.ROUND_ROBIN, slo, **how)
+
+
+@pytest.mark.parametrize("slo", [Slo(0.3, 0.012), Slo(0.2, 0.03)])
+def test_no_layout_keeps_more_than_the_one_that_is_found(slo):
+    best = ranking(slo).best()
+    for unit in UNITS:
+        test = LoadTest(unit, PATTERN, Router.ROUND_ROBIN)
+        limits = test.limits(slo)
+        if limits.is_met(test.alone()):
+            assert not test.is_kept(limits, 1.05 * best.capacity.per_s, 2048)
+
+
+def test_a_rate_is_served_by_the_layout_that_keeps_the_most_of_equal_cost():
+    """Not by the fastest: its most load would be a twentieth."""
+    slo = Slo(0.3, 0.03)
+    free = ranking(slo).best()
+    slow = ranking(slo, rate_per_s=1.0, spare=Spare.INSTANCE).best()
+    assert slow.per_instance_s == pytest.approx(free.per_instance_s, rel=0.05)
+    assert slow.unit.engine.max_num_seqs > 1
+    assert slow.tried == len(UNITS)
+
+
+def test_nothing_is_best_where_no_layout_keeps_the_limits():
+    assert ranking(Slo(tpot_s=1e-4)).best() is None
+
+
+def test_progress_names_the_layouts():
+    told = []
+    ranking(Slo(0.3, 0.03), tell=told.append).best()
+    assert told[0].startswith("layout 1 of 9: ")
+    assert any(words.startswith("capacity of ") for words in told)
+
+
+def test_a_layout_in_words():
+    assert layout(deployed()) == "4 x TP8, 4 sequences"
