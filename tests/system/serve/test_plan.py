@@ -118,7 +118,7 @@ def test_a_rate_is_served_by_the_fewest_instances_with_a_spare():
 
 
 def test_a_model_too_large_for_an_instance_is_spread_over_as_few_as_hold_it():
-    found = plan(LARGE, machine("trn1"), ServerOptions(), demand(8))
+    found = plan(LARGE, machine("trn1"), ServerOptions(), demand(8, concurrency=2))
     assert found.deployment.options.stages == found.deployment.instances == 2
     assert found.deployment.options.tensor == 32
     with pytest.raises(OutOfMemory, match=r"^llama-405b: a NeuronCore needs .* weights "):
@@ -155,7 +155,8 @@ def test_clients_are_no_more_than_sequences_that_are_searched():
 
 def test_the_price_is_that_of_the_instances():
     found = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=4), demand())
-    usd_per_s = found.quote.usd_per_hour / 3600
+    assert found.usd_per_hour == found.deployment.instances * found.quote.usd_per_hour
+    usd_per_s = found.usd_per_hour / 3600
     rate = figures(found)["output_tokens_per_s"]
     assert found.usd_per_million_tokens.p50 == pytest.approx(1e6 * usd_per_s / rate)
     assert plan(LLAMA, machine("trn3"), ServerOptions(tensor=8, max_num_seqs=4), demand())
