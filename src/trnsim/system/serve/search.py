@@ -29,9 +29,6 @@ _TRIED_COST_RATIO: Final = 1.25
 """Ratio of guessed costs to the best up to which a run decides between deployments."""
 _TRIAL_REQUESTS: Final = 256
 """Requests of a run of the search."""
-_PROMPTS_A_STEP: Final = 1
-"""Prompts of a step where the batch is searched: with all of a static batch at once none begins
-until all have ended. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, 1 Prefill."""
 _EQUAL_COST_RATIO: Final = 1.02
 """Ratio below which costs count as equal; then the faster deployment is taken."""
 _MOST_STAGES: Final = 64
@@ -228,13 +225,8 @@ class Search:
         except BadInput:
             replicas = 1  # what is wrong is told when it is deployed
         decoding = max(replicas - options.prefill_replicas, 1)
-        prompts = _PROMPTS_A_STEP if self.machine.is_neuron else None
         for sequences in candidates(self.machine, _most_sequences(self.requests, decoding)):
-            yield replace(
-                options,
-                max_num_seqs=sequences,
-                prompts_at_once=options.prompts_at_once or prompts,
-            )
+            yield replace(options, max_num_seqs=sequences)
 
     def _run_trial(self, deployment: Deployment) -> Trial:
         """A short run of one replica of a deployment."""
