@@ -30,6 +30,7 @@ FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
 PLAN = ROOT / "docs" / "how-to-plan.md"
 DECIDE = ROOT / "docs" / "how-to-decide.md"
 PILOT = ROOT / "docs" / "how-to-pilot.md"
+CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
 DAY = date(2026, 11, 21)
 
 
@@ -122,7 +123,7 @@ def outputs(text, folder):
     ("page", "number"),
     [
         *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (PRICES, 5), (COMMANDS, 2)],
-        *[(FLEET, 2), (PLAN, 10), (DECIDE, 6), (PILOT, 3)],
+        *[(FLEET, 2), (PLAN, 10), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
     ],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
@@ -185,3 +186,4 @@ if __name__ == "__main__":
     rewrite_tutorial(PLAN)
     rewrite_tutorial(DECIDE)
     rewrite_tutorial(PILOT)
+    rewrite_tutorial(CALIBRATE)

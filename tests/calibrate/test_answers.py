@@ -57,8 +57,8 @@ def test_exchanges_are_a_family_of_their_own():
 
 def test_a_step_has_a_rate_with_its_tokens():
     told = answer_of(TRAINED, ask)
-    assert told["tokens_per_s"].tokens == 128 * 8192 / 128
-    assert told["time"].tokens == 0
+    assert told["tokens_per_s"].units == 128 * 8192 / 128
+    assert told["time"].units == 0
 
 
 def test_an_answer_without_a_time_is_refused():

@@ -28,7 +28,7 @@ def test_a_question_is_asked_once_for_all_its_rows():
 
 
 def test_of_too_many_questions_some_are_asked(monkeypatch):
-    monkeypatch.setattr(asking, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(asking, "MOST_LONG_QUESTIONS", 2)
     monkeypatch.setattr(asking, "answer_of", lambda *_: {"time": estimated()})
     rows, unasked = rows_of([said(f"plan {at}", line=at) for at in range(6)], ask)
     assert [one.measurement.line.line for one in rows] == [0, 3]

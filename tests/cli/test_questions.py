@@ -1,5 +1,6 @@
 import pytest
 
+from trnsim.calibrate.answers import figures_of
 from trnsim.cli.questions import ask
 from trnsim.cli.report_files import collected
 from trnsim.errors import BadInput
@@ -26,3 +27,17 @@ def test_collections_lie_within_each_other():
     with collected() as outer:
         ask(LAYER)
         assert outer == []
+
+
+def test_a_kernel_runs_in_a_process_of_its_own(capfd):
+    schema, values = ask("run examples/attention.py --on trn1")
+    assert schema == "run/1"
+    figure = figures_of(schema, values)["time"]
+    assert (figure.chip, figure.family) == ("trainium1", "kernels")
+    assert figure.p10_s < figure.time_s < figure.p90_s
+    assert capfd.readouterr().out == ""
+
+
+def test_a_program_that_fails_is_refused():
+    with pytest.raises(BadInput, match=r"it ended with status 2: .*none\.py"):
+        ask("run none.py --on trn1")

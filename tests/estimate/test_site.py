@@ -8,7 +8,14 @@ from trnsim.arch import TARGETS
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
 from trnsim.estimate.program import of_program
 from trnsim.estimate.question import Question, answer
-from trnsim.estimate.site import family_of, site_times
+from trnsim.estimate.site import (
+    ALONE_START,
+    collective_cause,
+    family_of,
+    site_collective,
+    site_times,
+)
+from trnsim.facts import Interval
 from trnsim.place.machine import machine
 from trnsim.site import without
 from trnsim.system.train.exchanges import exchanges
@@ -103,3 +110,20 @@ def test_gpus_have_families_of_their_own():
 def test_an_interval_is_that_of_measured_rows():
     after = asked()
     assert math.log(after.at("p90") / after.time_s) == pytest.approx(1.28155 * 0.05, rel=1e-3)
+
+
+@with_site
+def test_a_collective_has_the_factor_of_the_floor_that_it_pays():
+    chip, own = machine("trn1").chip, Interval(4e-5, 5e-5, 6e-5)
+    started, words = site_collective(chip, own, collective_cause("started by the host"))
+    assert started.p50 == pytest.approx(7.5e-5)
+    assert words == "yours, 2026-11-20, 14 rows"
+    assert collective_cause("started by the host") == ALONE_START
+    assert collective_cause("started by the host, outlasted by transfers") == ""
+    assert math.log(started.p90 / started.p50) == pytest.approx(1.28155 * 0.05, rel=1e-3)
+
+
+def test_a_collective_without_a_site_is_as_it_was():
+    own = Interval(4e-5, 5e-5, 6e-5)
+    with without():
+        assert site_collective(machine("trn1").chip, own, "") == (own, "")

@@ -6,6 +6,7 @@ The values of an answer are its JSON; which figures it has follows from its sche
 |---|---|
 | plan-infer, plan-layer, plan-train, plan-collective, compile | time |
 | plan-train | tokens_per_s of one rank |
+| plan-train, plan-infer | units_per_s of one instance |
 | plan-serve | tpot (which is the time), ttft |
 | run | time of its only kernel |
 
@@ -20,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from trnsim.arch import TARGETS
 from trnsim.calibrate.row import CauseTime, Estimated
 from trnsim.errors import BadInput
 from trnsim.estimate.choice import (
@@ -30,19 +32,21 @@ from trnsim.estimate.choice import (
 from trnsim.estimate.estimate import QUANTILES
 from trnsim.estimate.site import (
     EXCHANGES_FAMILY,
-    KERNELS_FAMILY,
     PROGRAMS_FAMILY,
     collective_cause,
     family_of,
 )
 from trnsim.place.machine import Machine, machine
+from trnsim.site import KERNELS_FAMILY
 from trnsim.workload.operators import Phase
 
 Values = Mapping[str, Any]
 Asked = Collection[tuple[str, str]]
 """Chips and families of times that an answer asked for."""
 
-TIME, TTFT, TPOT, RATE = "time", "ttft", "tpot", "tokens_per_s"
+TIME, TTFT, TPOT = "time", "ttft", "tpot"
+RATE, INSTANCE_RATE = "tokens_per_s", "units_per_s"
+"""Rates: tokens a second of one rank, and tokens or items a second of one instance."""
 _LAYER_CAUSES: Final = ("products", "weights", "KV", "elements", "scores", "fixed")
 _EXCHANGES: Final = ("exchanges", "tensor", "context", "expert", "data")
 _WITH_ITS_FAMILY: Final = ("bubble", "computed again")
@@ -79,7 +83,8 @@ def _infer(values: Values, asked: Asked) -> dict[str, Estimated]:
     family = _family(where, asked, Phase.ENCODE)
     parts, fixed_s = _split(where, estimate["parts_s"], family, is_host_part=True)
     bound_s = _products_bound(where, family, estimate["parts_s"])
-    return {TIME: _estimated(where, family, estimate, parts, fixed_s, bound_s)}
+    time = _estimated(where, family, estimate, parts, fixed_s, bound_s)
+    return {TIME: time, INSTANCE_RATE: replace(time, units=values["copies"] * values["batch"])}
 
 
 def _family(where: Machine, asked: Asked, usual: str) -> str:
@@ -111,7 +116,9 @@ def _train(values: Values, _asked: Asked) -> dict[str, Estimated]:
     step = _estimated(where, family, estimate, parts, fixed_s, bound_s)
     ranks = math.prod(layout[axis] for axis in ("tensor", "pipeline", "data", "context"))
     tokens = layout["global_batch"] * layout["sequence"] / ranks
-    return {TIME: step, RATE: replace(step, tokens=tokens)}
+    whole = layout["global_batch"] * layout["sequence"] / values["instances"]
+    rates = {RATE: replace(step, units=tokens), INSTANCE_RATE: replace(step, units=whole)}
+    return {TIME: step, **rates}
 
 
 def _serve(values: Values, _asked: Asked) -> dict[str, Estimated]:
@@ -141,7 +148,7 @@ def _serve(values: Values, _asked: Asked) -> dict[str, Estimated]:
 def _collective(values: Values, _asked: Asked) -> dict[str, Estimated]:
     where, time_s = machine(values["instance"]), values["time_s"]
     family = family_of(where.chip, EXCHANGES_FAMILY)
-    part = CauseTime(family, collective_cause(values), time_s["p50"])
+    part = CauseTime(family, collective_cause(values["floor"]), time_s["p50"])
     return {TIME: _scaled(where, family, time_s, (part,), 0.0, 0.0)}
 
 
@@ -161,12 +168,11 @@ def _run(values: Values, _asked: Asked) -> dict[str, Estimated]:
     if len(profiles) != 1:
         raise BadInput(f"it runs {len(profiles)} kernels; legal: one, as trnsim run FILE KERNEL")
     core = profiles[0]["summary"]
-    where = machine(core["target"])
+    where = next(each for each in TARGETS.values() if each.core.name == core["target"])
     time_s = core["total_time_s"]
-    interval = {"p10": core["total_time_p10_s"], "p50": time_s, "p90": core["total_time_p90_s"]}
-    family = family_of(where.chip, KERNELS_FAMILY)
-    parts = (CauseTime(family, "", time_s),)
-    return {TIME: _scaled(where, family, interval, parts, 0.0, 0.0)}
+    parts = (CauseTime(KERNELS_FAMILY, "", time_s),)
+    ends = core["total_time_p10_s"], core["total_time_p90_s"]
+    return {TIME: Estimated(where.chip, KERNELS_FAMILY, time_s, parts, 0.0, *ends)}
 
 
 def _split(

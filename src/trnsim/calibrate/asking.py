@@ -1,7 +1,8 @@
 """Rows: measured times beside the answers to their questions.
 
 Each question is asked once, without the factors of a site. Of more questions than
-`MOST_QUESTIONS` as many are asked, at equal distances, as further rows would change no factor.
+`MOST_QUESTIONS` or `MOST_LONG_QUESTIONS` as many are asked, at equal distances, as further rows
+would change no factor.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from trnsim.calibrate.answers import RATE, TIME, figures_of
+from trnsim.calibrate.answers import figures_of
 from trnsim.calibrate.row import Estimated, Measurement, Row
 from trnsim.errors import BadInput, EmulatorError
+from trnsim.place.machine import machine
 from trnsim.reader import fault
 from trnsim.site import recorded, without
 
-MOST_QUESTIONS: Final = 800
-"""Most questions that a calibration asks."""
+MOST_QUESTIONS: Final = 1500
+"""Most questions that a calibration asks of the commands that answer in milliseconds."""
+MOST_LONG_QUESTIONS: Final = 200
+"""Most of those whose command searches, compiles or runs a program."""
+_QUICK: Final = ("plan infer", "plan layer", "plan collective")
 
 Ask = Callable[[str], tuple[str, object]]
 """The schema and the values of the answer to a question."""
@@ -33,9 +38,9 @@ def rows_of(
     first: dict[str, Measurement] = {}
     for each in measurements:
         first.setdefault(each.question, each)
-    named = list(first)
-    step = max(len(named) / MOST_QUESTIONS, 1.0)
-    chosen = [named[int(at * step)] for at in range(min(len(named), MOST_QUESTIONS))]
+    quick = [question for question in first if question.startswith(_QUICK)]
+    long = [question for question in first if not question.startswith(_QUICK)]
+    chosen = [*_spread(quick, MOST_QUESTIONS), *_spread(long, MOST_LONG_QUESTIONS)]
     answers: dict[str, Mapping[str, Estimated]] = {}
     for count, question in enumerate(chosen):
         tell(f"question {count + 1} of {len(chosen)}")
@@ -46,6 +51,12 @@ def rows_of(
         if each.question in answers
     ]
     return rows, len(measurements) - len(rows)
+
+
+def _spread(questions: Sequence[str], most: int) -> list[str]:
+    """At most so many questions, at equal distances."""
+    step = max(len(questions) / most, 1.0)
+    return [questions[int(at * step)] for at in range(min(len(questions), most))]
 
 
 def answer_of(question: str, ask: Ask, said: Measurement | None = None) -> Mapping[str, Estimated]:
@@ -72,10 +83,32 @@ def _figure(said: Measurement, figures: Mapping[str, Estimated]) -> Estimated:
         BadInput: the answer has no such figure.
     """
     if said.figure not in figures:
-        legal = ", ".join(name for name in figures if name != RATE) or TIME
+        legal = ", ".join(figures)
         raise fault(
             said.line.file,
             f"the answer to {said.question!r} has no figure {said.figure}; legal: {legal}",
             line=said.line.line,
         )
-    return figures[said.figure]
+    figure = figures[said.figure]
+    if said.instance:
+        _check_chip(said, figure)
+    return figure
+
+
+def _check_chip(said: Measurement, figure: Estimated) -> None:
+    """Refuse a row of an instance type that has another chip than its question.
+
+    Raises:
+        BadInput: the type is not known, or has another chip.
+    """
+    try:
+        chip = machine(said.instance).chip.name
+    except BadInput as error:
+        raise fault(said.line.file, error.reason, error.fix, said.line.line) from error
+    if chip != figure.chip:
+        raise fault(
+            said.line.file,
+            f"of {said.instance}, whose chip is {chip}; the question is of {figure.chip}",
+            f"ask with --on {said.instance}",
+            said.line.line,
+        )

@@ -16,6 +16,7 @@ Distribution, JASA 84, 1989 (weights of rows while outliers are looked for).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,8 +50,10 @@ _STEPS: Final = 60
 _CLOSE: Final = 1e-5
 _FREEDOM: Final = 4.0
 """Degrees of freedom of the t distribution of rows while outliers are looked for."""
-_MOST_STEP: Final = 1.5
-"""Most that a Newton step changes the logarithm of a factor."""
+_HALVINGS: Final = 12
+"""Most halvings of a Newton step that leads uphill."""
+MOST_SIGMA: Final = assumed(0.6, "two sigmas are a factor of 3: more is a unit, or another machine")
+"""Largest sigma of a level."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,19 @@ class Fit:
         posterior: their means and covariance.
         sigmas: one sigma of the effects of each level.
         error: one sigma of a row's error.
-        rows: rows behind it.
+        group_rows: rows behind it, by chip and family.
     """
 
     effects: tuple[Effect, ...]
     posterior: Posterior
     sigmas: Mapping[Level, float]
     error: float
-    rows: int
+    group_rows: Mapping[tuple[str, str], int]
+
+    @property
+    def rows(self) -> int:
+        """All rows behind it."""
+        return sum(self.group_rows.values())
 
     @cached_property
     def _places(self) -> dict[Effect, int]:
@@ -170,7 +178,7 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
         variances = (error**2 + design.errors) / weights
         priors = np.array([sigmas[level] ** 2 for level in levels])
         posterior = shrink(gradient, design.logs - logs + gradient @ theta, variances, priors)
-        step = np.clip(posterior.mean - theta, -_MOST_STEP, _MOST_STEP)
+        step = _step(design, theta, posterior.mean - theta, variances, priors)
         theta = theta + step
         residuals = design.logs - design.at(theta)[0]
         if is_robust:
@@ -181,7 +189,22 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
         if float(np.abs(step).max()) < _CLOSE:
             break
     posterior = Posterior(theta, posterior.covariance)
-    return Fit(design.effects, posterior, sigmas, error, len(rows))
+    return Fit(design.effects, posterior, sigmas, error, Counter(row.group for row in rows))
+
+
+def _step(design: _Design, theta: Array, step: Array, variances: Array, priors: Array) -> Array:
+    """The Newton step, halved until it leads downhill; none if no part of it does."""
+
+    def height(at: Array) -> float:
+        residuals = design.logs - design.at(at)[0]
+        return float((residuals**2 / variances).sum() + (at**2 / priors).sum())
+
+    before = height(theta)
+    for _ in range(_HALVINGS):
+        if height(theta + step) <= before:
+            return step
+        step = step / 2
+    return np.zeros_like(step)
 
 
 def _sigmas(levels: Sequence[Level], theta: Array, posterior: Posterior) -> dict[Level, float]:
@@ -191,7 +214,7 @@ def _sigmas(levels: Sequence[Level], theta: Array, posterior: Posterior) -> dict
     for level, prior in PRIOR_SIGMAS.items():
         own = [squares[at] for at, each in enumerate(levels) if each == level]
         total = PRIOR_WEIGHT * float(prior) ** 2 + float(sum(own))
-        sigmas[level] = math.sqrt(total / (PRIOR_WEIGHT + len(own)))
+        sigmas[level] = min(math.sqrt(total / (PRIOR_WEIGHT + len(own))), float(MOST_SIGMA))
     return sigmas
 
 

@@ -36,7 +36,7 @@ class Estimated:
         p10_s: the low end of its interval.
         p90_s: the high end.
         bound_s: seconds below which no chip of this kind can be.
-        tokens: tokens of it on each rank, for a rate; 0 for a time.
+        units: tokens or items in that time, of a figure that is a rate; 0 of a time.
     """
 
     chip: str
@@ -47,7 +47,7 @@ class Estimated:
     p10_s: float
     p90_s: float
     bound_s: float = 0.0
-    tokens: float = 0.0
+    units: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,11 @@ class Measurement:
 
     Attributes:
         question: the command whose answer it is, without "trnsim".
-        figure: the figure of the answer: "time", "ttft", "tpot" or "tokens_per_s".
-        value: seconds, or tokens a second of one accelerator.
+        figure: the figure of the answer, as `trnsim.calibrate.answers` names them.
+        value: seconds, or tokens or items a second.
         line: where it stands.
         sigma: one sigma of its logarithm, as far as the log shows it.
+        instance: the instance type that the log names; "" for none.
     """
 
     question: str
@@ -67,6 +68,7 @@ class Measurement:
     value: float
     line: SourceLine
     sigma: float = 0.0
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ class Row:
     @property
     def measured_s(self) -> float:
         """Measured seconds."""
-        tokens, value = self.estimated.tokens, self.measurement.value
-        return tokens / value if tokens else value
+        units, value = self.estimated.units, self.measurement.value
+        return units / value if units else value
 
     @property
     def chip(self) -> str:

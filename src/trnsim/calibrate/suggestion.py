@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.arch.catalogue import Instance, catalogue
-from trnsim.calibrate.answers import RATE, TIME, figures_of
+from trnsim.calibrate.answers import INSTANCE_RATE, RATE, TIME, figures_of
 from trnsim.calibrate.asking import Ask, answer_of
 from trnsim.calibrate.fit import PRIOR_ERROR, PRIOR_SIGMAS, Effect, effects_of
 from trnsim.calibrate.row import Estimated
@@ -76,7 +76,7 @@ class Suggestion:
         chip: its chip.
         family: its family.
         width: (P90 - P10) / P50 of its answer now.
-        experiments: those that narrow it, the best first.
+        experiments: those that narrow it, the best first, without those that a cheaper one equals.
     """
 
     question: str
@@ -104,7 +104,18 @@ def suggest(question: str, ask: Ask) -> Suggestion:
     experiments.sort(key=lambda each: (round(each.width, 2), each.usd is None, each.usd or 0.0))
     width = (asked.p90_s - asked.p10_s) / asked.time_s
     narrower = [each for each in experiments if each.width < width] or experiments
-    return Suggestion(text, asked.chip, asked.family, width, tuple(narrower[:_MOST_SHOWN]))
+    known = [each for each in narrower if not _is_dearer(each, narrower)]
+    return Suggestion(text, asked.chip, asked.family, width, tuple(known[:_MOST_SHOWN]))
+
+
+def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
+    """True if another one narrows the answer as much and costs less, or has a public price."""
+    return any(
+        other.usd is not None
+        and (experiment.usd is None or other.usd < experiment.usd)
+        and round(other.width, 2) <= round(experiment.width, 2)
+        for other in others
+    )
 
 
 def _experiments(
@@ -117,7 +128,7 @@ def _experiments(
             figures = answer_of(candidate, ask)
         except BadInput:  # such as a model that the smaller instance does not hold
             continue
-        told = [figure for name, figure in figures.items() if name != RATE]
+        told = [figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)]
         after = _sigma_after(asked, sigma, told, is_same=candidate == own)
         price = _price(where.instance.name)
         usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour

@@ -20,7 +20,7 @@ from trnsim.document.answer import Block, Document, Items, Note, Section, Table,
 from trnsim.document.values import plain
 from trnsim.errors import BadInput
 from trnsim.formatting import amount
-from trnsim.price import today
+from trnsim.price import quotes
 from trnsim.site import ENVIRONMENT, NAME
 
 _GROUP_COLUMNS: Final = columns(
@@ -101,7 +101,7 @@ def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
     with progress() as tell:
         rows, unasked = rows_of(several, ask, tell)
         files = [LogFile(str(log.file), log.format, len(log.measurements)) for log in read]
-        return calibrate(rows, files, today(), unasked)
+        return calibrate(rows, files, quotes.today(), unasked)
 
 
 def _document(calibration: Calibration) -> Document:

@@ -1,21 +1,28 @@
-"""Commands of trnsim as questions: their answers as values, within this process."""
+"""Commands of trnsim as questions: their answers as values, without printing them."""
 
 from __future__ import annotations
 
+import json
 import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import typer
 
 from trnsim.cli.parsing import USAGE_ERROR
 from trnsim.cli.report_files import collected
-from trnsim.document.values import plain
+from trnsim.document.values import SCHEMA, plain
 from trnsim.errors import BadInput
 
 COMMANDS: Final = ("plan", "compile", "run")
 """Commands whose answers have times."""
+_RUN: Final = "run"
+_ERROR: Final = "error: "
 
 
 def ask(question: str) -> tuple[str, Any]:
@@ -35,6 +42,8 @@ def ask(question: str) -> tuple[str, Any]:
             f"it begins with {words[0] if words else ''!r}; legal: {legal}",
             fix="for example plan infer examples/bert-large.json --on inf2.xlarge",
         )
+    if words[0] == _RUN:
+        return _ran(words[1:])
     with collected() as answers:
         try:
             _command(words[0]).main(words[1:], prog_name=words[0], standalone_mode=False)
@@ -44,6 +53,23 @@ def ask(question: str) -> tuple[str, Any]:
         raise BadInput("it has no answer of values", fix="leave out what prints something else")
     document = answers[0]
     return document.schema, plain(document.values)
+
+
+def _ran(words: Sequence[str]) -> tuple[str, Any]:
+    """The answer of ``trnsim run``, which runs a program, in a process of its own.
+
+    Raises:
+        BadInput: it did not end well.
+    """
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "trnsim", _RUN, "--json", "--report", folder, *words]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the user's own program, in no shell
+    if ran.returncode:
+        said = [line for line in ran.stderr.splitlines() if line.strip()]
+        error = next((line for line in said if _ERROR in line), (said or ["no word"])[-1])
+        raise BadInput(f"it ended with status {ran.returncode}: {error.partition(_ERROR)[2]}")
+    values = json.loads(ran.stdout)
+    return str(values[SCHEMA]), values
 
 
 @cache

@@ -9,21 +9,22 @@ of GPUs are families of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from trnsim.arch.catalogue import Accelerator
-from trnsim.estimate.estimate import Estimate
+from trnsim.estimate.estimate import QUANTILES, Estimate
 from trnsim.estimate.times import LayerTime, LayerTimes
-from trnsim.site import Correction, Site, current
-from trnsim.site.current import note_asked, note_used
+from trnsim.fabric.floors import Floor
+from trnsim.facts import Interval
+from trnsim.site import Correction, Site, current, note_asked, note_used
 from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
 
 EXCHANGES_FAMILY: Final = "exchanges"
 PROGRAMS_FAMILY: Final = "programs"
-KERNELS_FAMILY: Final = "kernels"
 ALONE_START: Final = "start of a collective alone"
 """Cause of a collective that is timed alone, unless its bytes take longer than its start."""
 _GPU: Final = "GPU "
@@ -89,9 +90,21 @@ def exchange_factor(chip: Accelerator) -> float:
     return correction.factor("")
 
 
-def collective_cause(values: Mapping[str, Any]) -> str:
-    """The cause of the time of a collective alone, given the values of its answer."""
-    return ALONE_START if values["latency_s"] > values["bytes_s"] else ""
+def collective_cause(floor: str) -> str:
+    """The cause of the time of a collective alone, by the floor that it pays, in words."""
+    return ALONE_START if floor == Floor.HOST.value else ""
+
+
+def site_collective(chip: Accelerator, time_s: Interval, cause: str) -> tuple[Interval, str]:
+    """The time of a collective with the factor of the current site, and its provenance or ""."""
+    site = current()
+    if site is None or not time_s.p50:
+        return time_s, ""
+    correction = site.correction(chip.name, family_of(chip, EXCHANGES_FAMILY))
+    p90 = QUANTILES["p90"]
+    width = math.exp(p90 * _spread(correction, math.log(time_s.p90 / time_s.p10) / (2 * p90)))
+    median_s = correction.factor(cause) * time_s.p50
+    return Interval(median_s / width, median_s, median_s * width), _words(site, correction)
 
 
 def site_program(estimate: Estimate, chip: str) -> Estimate:

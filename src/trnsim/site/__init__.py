@@ -1,15 +1,27 @@
 """What a user measured: the file that `trnsim calibrate` writes and every estimate reads."""
 
-from trnsim.site.current import ENVIRONMENT, NAME, current, recorded, take_used, without
-from trnsim.site.site_file import OTHER, Correction, Site, sealed
+from trnsim.site.current import (
+    ENVIRONMENT,
+    NAME,
+    current,
+    note_asked,
+    note_used,
+    recorded,
+    take_used,
+    without,
+)
+from trnsim.site.site_file import KERNELS_FAMILY, OTHER, Correction, Site, sealed
 
 __all__ = [
     "ENVIRONMENT",
+    "KERNELS_FAMILY",
     "NAME",
     "OTHER",
     "Correction",
     "Site",
     "current",
+    "note_asked",
+    "note_used",
     "recorded",
     "sealed",
     "take_used",

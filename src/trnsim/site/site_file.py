@@ -19,6 +19,7 @@ from trnsim.reader import Foreign, SourcePlace, declared, load, record
 from trnsim.version import VERSION
 
 SITE_SCHEMA: Final = "calibrate/1"
+KERNELS_FAMILY: Final = "kernels"
 OTHER: Final = "other"
 """The chip or family of a correction for all that were not measured."""
 _CORRECTIONS: Final = "corrections"

@@ -68,7 +68,10 @@ def test_guidellms_report_has_the_same_figures(tmp_path):
         ({"benchmarks": GUIDELLM["benchmarks"] * 2}, "2 benchmarks; legal: one"),
         ({"benchmarks": [{"duration": 1}]}, "metrics.request_totals.successful is missing"),
         ({"benchmarks": ["text"]}, "legal: a mapping of fields: duration, finished"),
-        ({"other": 1}, "no log of a known kind; legal: vllm, guidellm, torchtitan, nemo, csv"),
+        (
+            {"other": 1},
+            "no log of a known kind; legal: vllm, guidellm, torchtitan, trainer, nemo, csv",
+        ),
         ([], "no log of a known kind"),
     ],
 )

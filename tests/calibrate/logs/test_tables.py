@@ -60,7 +60,7 @@ def requests(**changed):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (steps(step_s="-2"), r"log\.csv:2: step_s is '-2'"),
+        (steps(step_s="-2"), r"log\.csv:2: step_s is -2.0"),
         (steps(step_s="nan"), "step_s is 'nan'"),
         (steps(loss="high"), "loss is 'high'"),
         (steps(tokens_per_s="5"), "legal: either step_s or tokens_per_s"),
@@ -68,7 +68,7 @@ def requests(**changed):
         (steps(step_ms="3"), "step_ms"),
         (steps(sequences="{}"), "sequences is '0'"),
         (steps(model="m{}"), "of several models: m0, m1"),
-        (requests(e2e_s="0.05"), "e2e_s is '0.05'; legal: no less than ttft_s"),
+        (requests(e2e_s="0.05"), "e2e_s is 0.05; legal: no less than ttft_s"),
         (requests(output_tokens="0"), "output_tokens is '0'"),
         (requests(ttft_ms="100"), "ttft_ms"),
         (("step,loss,step_s", []), "0 steps; legal: 15 or more"),

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from trnsim.calibrate.logs import read
@@ -65,3 +67,59 @@ def test_ranks_that_log_the_same_step_count_once(tmp_path):
 def test_what_cannot_be_used_is_refused(text, said, tmp_path):
     with pytest.raises(BadInput, match=said):
         read(written(tmp_path, text))
+
+
+STATE = {
+    "log_history": [
+        *({"step": step, "loss": 3 - step / 50, "epoch": 0.1} for step in range(10, 61, 10)),
+        {"step": 60, "train_runtime": 30.0, "train_steps_per_second": 2.0, "train_loss": 2.0},
+    ],
+    "trial_params": {"HF_TOKEN": "hunter2"},
+}
+
+
+def test_the_trainers_state_is_a_run_of_equal_steps(tmp_path):
+    (tmp_path / "trainer_state.json").write_text(json.dumps(STATE))
+    log = read(tmp_path / "trainer_state.json")
+    assert log.format == "trainer"
+    assert len(log.run.steps) == 60
+    assert log.run.step_s == 0.5
+    assert log.run.steps[59].loss == pytest.approx(1.8)
+    assert "hunter2" not in repr(log)
+
+
+def test_the_trainers_lines_are_a_run_too(tmp_path):
+    (tmp_path / "a.log").write_text(
+        "{'loss': 2.5, 'epoch': 0.1}\n{'train_runtime': '30.0', 'train_steps_per_second': '2.0'}\n"
+    )
+    assert read(tmp_path / "a.log").run.step_s == 0.5
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        (STATE["log_history"][:3], "no record has train_runtime, which the Trainer writes at its"),
+        (
+            [*reversed(STATE["log_history"][:2]), STATE["log_history"][-1]],
+            "step is 10: less than 20",
+        ),
+        ([{"train_runtime": 1.0, "train_steps_per_second": 0}], "train_steps_per_second is 0"),
+    ],
+)
+def test_a_trainers_state_that_cannot_be_is_refused(history, said, tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"log_history": history}))
+    with pytest.raises(BadInput, match=said):
+        read(tmp_path / "a.json")
+
+
+def test_steps_whose_clock_runs_backwards_are_named_with_their_line(tmp_path):
+    stamps = [f"2026-11-20 10:00:{second:02d}" for second in range(20)]
+    stamps[7] = "2026-11-20 09:59:00"
+    (tmp_path / "a.log").write_text(
+        "\n".join(
+            f"[rank0]:{stamp} - INFO - step: {at}  loss: 2.0  tps: 1,000  mfu: 1%"
+            for at, stamp in enumerate(stamps, 1)
+        )
+    )
+    with pytest.raises(BadInput, match=r"a\.log:8: written at 2026-11-20 09:59:00, and the step "):
+        read(tmp_path / "a.log")

@@ -4,6 +4,7 @@
 |---|---|
 | load test | ttft and tpot, at P50 |
 | training | time of a step, or tokens a second of one accelerator |
+| a bill | tokens or items a second of one instance |
 | others | time |
 """
 
@@ -11,17 +12,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from trnsim.calibrate.answers import RATE, TIME, TPOT, TTFT
+from trnsim.calibrate.answers import INSTANCE_RATE, RATE, TIME, TPOT, TTFT
 from trnsim.calibrate.logs.measured import Load, RunLog, log_sigma
 from trnsim.calibrate.logs.questions import is_questions, questions
-from trnsim.calibrate.logs.reading import read
+from trnsim.calibrate.logs.reading import json_content, read_any
+from trnsim.calibrate.logs.timed import TimedLog
 from trnsim.calibrate.row import Measurement
 from trnsim.errors import SourceLine
-from trnsim.reader import fault, load
+from trnsim.reader import FileContent, fault, load
 
-_TABLES = (".csv", ".yaml", ".yml", ".json", ".jsonl", ".toml")
-_P50 = 50
+_P50: Final = 50
+_TABLES: Final = (".csv", ".yaml", ".yml", ".toml", ".json", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -49,20 +52,45 @@ def measurements(path: Path, question: str | None = None) -> MeasuredLog:
     Raises:
         BadInput: it cannot be read, is of no known kind, or lacks its question.
     """
-    if path.suffix.lower() in _TABLES:
-        document = load(path, is_table=True)
-        if is_questions(document.parsed.content):
-            if question is not None:
-                raise fault(path, "its rows have questions of their own", "leave --question out")
-            return MeasuredLog(str(path), "questions", tuple(questions(document)))
-    log = read(path)
+    document = _table(path)
+    if document is not None:
+        if question is not None:
+            raise fault(path, "its rows have questions of their own", "leave --question out")
+        return MeasuredLog(str(path), "questions", tuple(questions(document)))
+    log = read_any(path)
     if question is None:
         raise fault(
             path,
             f"a log of {log.format}, which does not say of what command its times are",
             fix="add --question 'plan serve MODEL --on trn2 ...'",
         )
-    return MeasuredLog(str(path), log.format, _of_run(log, question.removeprefix("trnsim ")))
+    asked = question.removeprefix("trnsim ")
+    values = _of_tool(log, asked) if isinstance(log, TimedLog) else _of_run(log, asked)
+    return MeasuredLog(str(path), log.format, values)
+
+
+def _table(path: Path) -> FileContent | None:
+    """The table of questions at `path`; None for any other log."""
+    suffix = path.suffix.lower()
+    if suffix not in _TABLES:
+        return None
+    is_json = suffix in (".json", ".jsonl")
+    document = json_content(path) if is_json else load(path, is_table=True)
+    return document if is_questions(document.parsed.content) else None
+
+
+def _of_tool(log: TimedLog, question: str) -> tuple[Measurement, ...]:
+    """The times of a tool, each with what it adds to the question."""
+    return tuple(
+        Measurement(
+            f"{question} {value.more}".rstrip(),
+            INSTANCE_RATE if value.is_rate else TIME,
+            value.value,
+            value.line,
+            instance=value.instance,
+        )
+        for value in log.values
+    )
 
 
 def _of_run(log: RunLog, question: str) -> tuple[Measurement, ...]:

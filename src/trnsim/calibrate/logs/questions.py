@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from trnsim.calibrate.logs.numbers import with_numbers
 from trnsim.calibrate.row import Measurement
 from trnsim.reader import FileContent, FileRecord, declared, fault, rows
 
@@ -29,6 +30,7 @@ class QuestionRow(FileRecord):
     figure: Literal["time", "ttft", "tpot"] = declared(
         "time", help="which figure of the answer; time is the only one, or TPOT of a server"
     )
+    instance: str = declared("", help="the instance type that ran it, to be compared with --on")
 
 
 def is_questions(content: Any) -> bool:
@@ -44,8 +46,8 @@ def questions(document: FileContent) -> list[Measurement]:
     """
     _check_order(document)
     return [
-        Measurement(_plain(row.question), row.figure, row.seconds, row.line)
-        for row in rows(QuestionRow, document)
+        Measurement(_plain(row.question), row.figure, row.seconds, row.line, instance=row.instance)
+        for row in rows(QuestionRow, with_numbers(document, (_SECONDS,)))
     ]
 
 

@@ -25,8 +25,11 @@ from trnsim.calibrate.logs.measured import (
     training,
 )
 from trnsim.calibrate.logs.measured import load as load_test
+from trnsim.calibrate.logs.numbers import with_numbers
 from trnsim.reader import FileRecord, between, declared, fault, load, rows
 
+_NUMBERS: Final = ("loss", "step_s", "tokens_per_s", "sent_s", "ttft_s", "e2e_s")
+"""Fields whose numbers have fractions."""
 _MOST_AMOUNT: Final = 1e6
 """Seconds or tokens of a step or request above which a number is a slip."""
 
@@ -70,7 +73,7 @@ def table(path: Path) -> RunLog:
     Raises:
         BadInput: a column or cell is not legal, or there are too few rows.
     """
-    document = load(path, is_table=True)
+    document = with_numbers(load(path, is_table=True), _NUMBERS)
     if "step" in (document.parsed.columns or ()):
         steps = rows(StepRow, document)
         return RunLog(str(path), "csv", _training(path, steps), _model(path, steps))

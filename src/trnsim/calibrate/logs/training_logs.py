@@ -1,30 +1,65 @@
-"""Lines of training logs: torchtitan's and NeMo's.
+"""Logs of training: lines of torchtitan and NeMo, lines or the state of Hugging Face's Trainer.
 
     step: 10  loss:  7.1234  memory: 10.2GiB(12.9%)  tps: 1,234  tflops: 56.7  mfu: 18.1%
     Training epoch 0, iteration 9/99 | ... | global_batch_size: 32 | global_step: 9 |
         reduced_train_loss: 7.9 | train_step_timing in s: 2.1
+    {'loss': 7.1, 'epoch': 0.1} ... {'train_runtime': 90.1, 'train_steps_per_second': 1.2, ...}
 
 Sources: github.com/pytorch/torchtitan, docs/metrics.md (tps is tokens a second of one accelerator);
-docs.nvidia.com, NeMo Framework (its progress printer). Colours of a terminal are taken out.
+docs.nvidia.com, NeMo Framework (its progress printer); huggingface.co/docs/transformers, Trainer
+(trainer_state.json, whose last record has the mean rate of all steps). Colours of a terminal are
+taken out.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from trnsim.calibrate.logs.measured import LoggedStep, RunLog, training
-from trnsim.reader import fault
+from trnsim.reader import Foreign, SourcePlace, declared, fault, record
 
 _COLOUR_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER_PATTERN: Final = r"([-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|nan|inf|-inf)"
 _TITAN_STEP_PATTERN: Final = re.compile(
     rf"step:\s*(\d+)\s+.*?loss:\s*{_NUMBER_PATTERN}\b.*?\b(?:tps|tokens/s):\s*{_NUMBER_PATTERN}"
 )
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _NEMO_STEP: Final = re.compile(r"global_step:\s*(\d+)")
 _NEMO_TIME: Final = re.compile(r"train_step_timing in (s|ms):\s*" + _NUMBER_PATTERN)
 _NEMO_LOSS: Final = re.compile(r"reduced_train_loss:\s*" + _NUMBER_PATTERN)
+_HISTORY: Final = "log_history"
+_RUNTIME: Final = "train_runtime"
+_QUOTED: Final = r"['\"]?\s*:\s*['\"]?"
+_TRAINER_RATE: Final = re.compile(rf"train_steps_per_second{_QUOTED}" + _NUMBER_PATTERN)
+_TRAINER_RUNTIME: Final = re.compile(rf"{_RUNTIME}{_QUOTED}" + _NUMBER_PATTERN)
+_TRAINER_LOSS: Final = re.compile(rf"['\"]loss{_QUOTED}" + _NUMBER_PATTERN)
 _NEMO_BATCH: Final = re.compile(r"global_batch_size:\s*(\d+)")
+
+
+def _check_clock(path: str, text: str) -> None:
+    """Refuse lines of steps of which one was written before the one above it.
+
+    Raises:
+        BadInput: with the line.
+    """
+    before = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        stamp = _STAMP.search(line)
+        if stamp is None or not (_TITAN_STEP_PATTERN.search(line) or _NEMO_TIME.search(line)):
+            continue
+        now = stamp[0].replace("T", " ")
+        if now < before:
+            raise fault(
+                path,
+                f"written at {now}, and the step above at {before}: the clock ran backwards",
+                "leave out what was logged before it was set",
+                number,
+            )
+        before = now
 
 
 def is_torchtitan(text: str) -> bool:
@@ -38,9 +73,11 @@ def torchtitan(path: str, text: str) -> RunLog:
     Raises:
         BadInput: it has too few steps, or a number is not legal.
     """
+    text = _COLOUR_PATTERN.sub("", text)
+    _check_clock(path, text)
     steps = [
         LoggedStep(int(number), _value(loss), tokens_per_s=_value(rate))
-        for number, loss, rate in _TITAN_STEP_PATTERN.findall(_COLOUR_PATTERN.sub("", text))
+        for number, loss, rate in _TITAN_STEP_PATTERN.findall(text)
     ]
     return RunLog(path, "torchtitan", training(path, steps))
 
@@ -58,7 +95,9 @@ def nemo(path: str, text: str) -> RunLog:
     """
     steps: list[LoggedStep] = []
     batches: set[int] = set()
-    for line in _COLOUR_PATTERN.sub("", text).splitlines():
+    text = _COLOUR_PATTERN.sub("", text)
+    _check_clock(path, text)
+    for line in text.splitlines():
         time, number, loss = (regex.search(line) for regex in (_NEMO_TIME, _NEMO_STEP, _NEMO_LOSS))
         if not (time and number and loss):
             continue
@@ -74,6 +113,85 @@ def nemo(path: str, text: str) -> RunLog:
         sizes = ", ".join(str(size) for size in sorted(batches))
         raise fault(path, f"global_batch_size is {sizes} in turn; legal: one of a run")
     return RunLog(path, "nemo", training(path, steps, next(iter(batches), None)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerSummary(Foreign):
+    """The last record of Hugging Face's Trainer: the rate of all steps."""
+
+    train_runtime: float = declared(help="time of the run", unit="s", above=0)
+    train_steps_per_second: float = declared(help="steps a second", above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerRecord(Foreign):
+    """A record of Hugging Face's Trainer."""
+
+    step: int = declared(help="its number", least=0)
+    loss: float = declared(help="mean loss since the record before")
+
+
+def is_trainer(value: Any) -> bool:
+    """True if `value` is the state of Hugging Face's Trainer."""
+    return isinstance(value, dict) and isinstance(value.get(_HISTORY), list)
+
+
+def trainer(place: SourcePlace) -> RunLog:
+    """The run in trainer_state.json.
+
+    Raises:
+        BadInput: it did not end, steps run backwards, or a figure is not legal.
+    """
+    history = place.inner(_HISTORY)
+    places = [history.inner(at) for at in range(len(history.value))]
+    ends = [each for each in places if isinstance(each.value, dict) and _RUNTIME in each.value]
+    if not ends:
+        why = f": no record has {_RUNTIME}, which the Trainer writes at its end"
+        raise history.told(why, "let the run end, or give a CSV of steps")
+    end = record(TrainerSummary, ends[-1])
+    losses: dict[int, float] = {}
+    last = 0
+    for each in places:
+        if isinstance(each.value, dict) and "loss" in each.value:
+            row = record(TrainerRecord, each)
+            if row.step < last:
+                raise row.refused("step", f"less than {last} of the record before")
+            last = row.step
+            losses[row.step] = row.loss
+    return _of_trainer(place.document.file, losses, end.train_runtime, end.train_steps_per_second)
+
+
+def is_trainer_text(text: str) -> bool:
+    """True if a line of `text` is the last one of Hugging Face's Trainer."""
+    return _TRAINER_RATE.search(text) is not None
+
+
+def trainer_text(path: str, text: str) -> RunLog:
+    """The run in the lines that Hugging Face's Trainer prints.
+
+    Raises:
+        BadInput: a figure is not a positive number.
+    """
+    rate, runtime = _TRAINER_RATE.search(text), _TRAINER_RUNTIME.search(text)
+    if rate is None or runtime is None:
+        raise fault(path, f"a line of the Trainer without {_RUNTIME}", "give the whole log")
+    losses = [_value(loss) for loss in _TRAINER_LOSS.findall(text)]
+    return _of_trainer(path, dict(enumerate(losses)), _value(runtime[1]), _value(rate[1]))
+
+
+def _of_trainer(
+    path: str, losses: Mapping[int, float], runtime_s: float, steps_per_s: float
+) -> RunLog:
+    """A run of equal steps: the Trainer says the mean of all."""
+    if not (steps_per_s > 0 and runtime_s > 0):
+        raise fault(path, f"train_steps_per_second is {steps_per_s}; legal: a number above 0")
+    count = max(round(runtime_s * steps_per_s), 1)
+    loss = math.nan
+    steps: list[LoggedStep] = []
+    for number in range(1, count + 1):
+        loss = losses.get(number, loss)
+        steps.append(LoggedStep(number, loss, time_s=1 / steps_per_s))
+    return RunLog(path, "trainer", training(path, steps))
 
 
 def _value(text: str) -> float:

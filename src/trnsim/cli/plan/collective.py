@@ -14,6 +14,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
+from trnsim.estimate.site import collective_cause, site_collective
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.floors import MOST_PUBLISHED_RANKS, Floor
 from trnsim.formatting import amount, durations, enumerated, seconds
@@ -121,7 +122,11 @@ def _row(
         )
     exchanged = exchange(instance, cores, kind, nbytes, Spread(size, stride))
     floors = exchanged.floors
-    time_s = floors.time_s(Floor.HOST)
+    floor = floors.paid(Floor.HOST if cores else Floor.PROGRAM)
+    alone_s = floors.interval(Floor.HOST)
+    time_s, yours = site_collective(where.chip, alone_s, collective_cause(floor))
+    factor = time_s.p50 / alone_s.p50 if alone_s.p50 else 1.0
+    inside_s, _ = site_collective(where.chip, floors.interval(Floor.PROGRAM), "")
     return {
         "platform": where.name,
         "instance": instance,
@@ -129,15 +134,16 @@ def _row(
         "ranks": size,
         "stride": stride,
         "lnc": cores,
-        "time_s": floors.interval(Floor.HOST),
-        "floor": floors.paid(Floor.HOST if cores else Floor.PROGRAM),
-        "inside_s": floors.interval(Floor.PROGRAM),
+        "time_s": time_s,
+        "floor": floor,
+        "inside_s": inside_s,
         "host_start_s": float(floors.start_s) if cores else None,
         "latency_s": exchanged.fixed_s,
         "bytes_s": exchanged.bytes_s,
         "algorithm": exchanged.algorithm,
         "level": exchanged.level,
-        "bus_bytes_per_s": _bus_bytes_per_s(kind, nbytes, size, time_s),
+        "bus_bytes_per_s": _bus_bytes_per_s(kind, nbytes, size, floors.time_s(Floor.HOST) * factor),
+        "yours": yours,
     }
 
 

@@ -18,6 +18,7 @@ from trnsim.facts import Evidence
 from trnsim.isa import Engine
 from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.analysis.faster import faster_gains_s
+from trnsim.profile.analysis.own_kernels import YOURS, own_interval
 from trnsim.profile.measures.metrics import Value, Values, measure
 from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
@@ -149,6 +150,11 @@ class Summary:
         ]
         return labelled(rows)
 
+    @property
+    def is_corrected(self) -> bool:
+        """True if the user's own measurements moved its interval."""
+        return self.unseen_error.startswith(YOURS)
+
     def interval_text(self) -> str:
         """P10 and P90 of the time, in words."""
         return f"{time_text(self.total_time_p10_s)} to {time_text(self.total_time_p90_s)}"
@@ -165,7 +171,8 @@ class Summary:
 def summarize(timeline: Timeline) -> Summary:
     """The summary of `timeline`."""
     program, core = timeline.program, timeline.program.core
-    interval = timeline.interval()
+    expected = unseen_error(core, timeline.total_time_s, publication_of(program))
+    interval, expected = own_interval(core, timeline.total_time_s, timeline.interval(), expected)
     device_s = timeline.device_time_s
     measured = measure(timeline)
     engines = _engine_uses(timeline, measured.values)
@@ -177,7 +184,7 @@ def summarize(timeline: Timeline) -> Summary:
         total_time_p10_s=interval.p10,
         total_time_p50_s=interval.p50,
         total_time_p90_s=interval.p90,
-        unseen_error=unseen_error(core, timeline.total_time_s, publication_of(program)),
+        unseen_error=expected,
         order=timeline.order.policy.name,
         conditions=conditions(timeline),
         launch_s=timeline.launch_s,

@@ -1,0 +1,42 @@
+"""The time of a kernel as a user's own measurements of kernels correct it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from trnsim.arch import TARGETS, NeuronCore
+from trnsim.facts import Interval
+from trnsim.profile.units import time_text
+from trnsim.site import KERNELS_FAMILY, current, note_used
+
+YOURS: Final = "yours, "
+"""What the expected error of a kernel begins with that a user's measurements corrected."""
+_Z: Final = 1.2815515655446004
+"""P90 of the standard normal distribution."""
+
+
+def own_interval(
+    core: NeuronCore, total_s: float, interval: Interval, expected: str
+) -> tuple[Interval, str]:
+    """The interval of a kernel's time, and its expected error in words, by the current site.
+
+    The median is `total_s` times the factor of kernels on the first chip with this core; without a
+    site both are as given.
+    """
+    site = current()
+    if site is None:
+        return interval, expected
+    correction = site.correction(chip_of(core), KERNELS_FAMILY)
+    median_s = correction.factor("") * total_s
+    own = math.log(interval.p90 / interval.p10) / (2 * _Z)
+    width = math.exp(_Z * (correction.sigma if correction.rows else max(correction.sigma, own)))
+    words = site.words(correction)
+    note_used(words)
+    told = f"{words}: P50 {time_text(median_s)}; without them {expected}"
+    return Interval(median_s / width, median_s, median_s * width), told
+
+
+def chip_of(core: NeuronCore) -> str:
+    """The first chip with this core."""
+    return next((each.chip for each in TARGETS.values() if each.core.name == core.name), core.name)
