@@ -62,7 +62,11 @@ def read_any(path: Path | str) -> RunLog | TimedLog:
         return timed.of_rows(document.root) or table(path)
     if suffix == ".parquet":
         return timed.parquet(path)
-    log = of_json(json_content(path).root) if suffix in _JSON else _of_text(path)
+    if suffix in _JSON:
+        place = json_content(path).root
+        log = of_json(place) or timed.of_json(place)
+    else:
+        log = _of_text(path)
     if log is not None:
         return log
     raise fault(
@@ -89,8 +93,8 @@ def json_content(path: Path) -> FileContent:
             raise max((error, other), key=lambda each: each.line.line if each.line else 0) from None
 
 
-def of_json(place: SourcePlace) -> RunLog | TimedLog | None:
-    """The log in the JSON of a load test, a trainer or a tool; None for any other value.
+def of_json(place: SourcePlace) -> RunLog | None:
+    """The log in the JSON of a load test or a trainer; None for any other value.
 
     Raises:
         BadInput: its figures are not legal.
@@ -99,7 +103,7 @@ def of_json(place: SourcePlace) -> RunLog | TimedLog | None:
         return vllm(place)
     if is_guidellm(place.value):
         return guidellm(place)
-    return trainer(place) if is_trainer(place.value) else timed.of_json(place)
+    return trainer(place) if is_trainer(place.value) else None
 
 
 def _of_text(path: Path) -> RunLog | TimedLog | None:
