@@ -109,7 +109,7 @@ class FloorTimes:
 
     def paid(self, floor: Floor) -> str:
         """The floor in words; of the host's start, whether it or the transfers decide."""
-        is_hidden = self.start_s <= self.latencies_s + self.bytes_s
+        is_hidden = self.start_s < self.latencies_s + self.bytes_s
         return _OUTLASTED if floor is Floor.HOST and is_hidden else str(floor.value)
 
     def samples(self, floor: Floor, seed: int = SEED) -> Samples:
