@@ -76,7 +76,7 @@ def test_the_longer_of_start_and_transfers_counts():
     assert long.time_s(Floor.HOST) == long.time_s(Floor.PROGRAM)
     assert [times.paid(Floor.HOST) for times in (short, long)] == [
         "started by the host",
-        "started by the host, outlasted by transfers",
+        "started by the host (hidden)",
     ]
     assert short.paid(Floor.PROGRAM) == "inside a program"
 

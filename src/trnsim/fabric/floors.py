@@ -49,7 +49,7 @@ class Floor(Enum):
     HOST = "started by the host"
 
 
-_OUTLASTED: Final = f"{Floor.HOST.value}, outlasted by transfers"
+_HIDDEN: Final = f"{Floor.HOST.value} (hidden)"
 
 
 def host_start_s(chip: str, kind: str, nbytes: float, ranks: int, nodes: int) -> Rate:
@@ -110,7 +110,7 @@ class FloorTimes:
     def paid(self, floor: Floor) -> str:
         """The floor in words; of the host's start, whether it or the transfers decide."""
         is_hidden = self.start_s < self.latencies_s + self.bytes_s
-        return _OUTLASTED if floor is Floor.HOST and is_hidden else str(floor.value)
+        return _HIDDEN if floor is Floor.HOST and is_hidden else str(floor.value)
 
     def samples(self, floor: Floor, seed: int = SEED) -> Samples:
         """Draws of the time, for the errors that published collectives show."""
