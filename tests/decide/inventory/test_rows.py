@@ -95,6 +95,11 @@ def test_a_number_is_never_silently_another(tmp_path, column, written):
             "deadline_hours is '745'; legal: a number above 0 and at most 744",
         ),
         ({"peak_ratio": "0.9"}, "peak_ratio is '0.9'; legal: a number from 1 to 1,000"),
+        ({"port_state": "slow"}, "port_state is 'slow'; legal: tuned, as-ported"),
+        (
+            {"port_state": "as-ported"},
+            "port_state is 'as-ported': ports that are not tuned are known of servers of mixtures",
+        ),
         ({"staff_weeks": "-1"}, "staff_weeks is '-1'; legal: a number from 0 to 10,000"),
         ({"framework": "torch"}, "framework is 'torch'; legal: pytorch, jax, "),
         ({"other_clouds": "azure;aws"}, "other_clouds[1] is 'aws'; legal: azure, "),

@@ -10,7 +10,9 @@ from trnsim.place.machine import machine
 from trnsim.system.serve.demand import busy_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
+from trnsim.workload.model_names import config_file
 
+MIXTURE = config_file("mixtral-8x7b")
 LENGTHS = {"input_len": 800, "output_len": 100}
 
 
@@ -51,6 +53,19 @@ def test_milliseconds_of_a_token_are_told_by_cause():
     found = speed(small(), "inf2.xlarge")
     assert found.ms["prompts of others"] > 0
     assert sum(found.ms.values()) > found.ms["prompts of others"]
+
+
+def test_a_port_that_is_not_tuned_is_slower_where_it_is_one():
+    lengths = Shape(**LENGTHS)
+    tuned, ported = (
+        workload("serve", path=MIXTURE, shape=lengths, port_state=state)
+        for state in ("tuned", "as-ported")
+    )
+    here, there = (speed(one, "trn2.48xlarge") for one in (tuned, ported))
+    assert there.units_per_s < 0.7 * here.units_per_s
+    assert there.layout == f"{there.layout.removesuffix(', as ported')}, as ported"
+    assert not here.layout.endswith("as ported")
+    assert speed(ported, "p5.48xlarge").units_per_s == speed(tuned, "p5.48xlarge").units_per_s
 
 
 def test_a_model_without_room_is_refused():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Literal
 
-from trnsim.decide.inventory.workload import Kind
+from trnsim.decide.inventory.workload import Kind, PortState
 from trnsim.price.quotes import KINDS as PURCHASE_KINDS
 from trnsim.price.regions import REGION, is_region
 from trnsim.reader import FileRecord, Rule, between, declared
@@ -111,6 +111,9 @@ class InventoryRow(FileRecord):
     )
     peak_ratio: float | None = between(
         "demand of the busiest hour over the mean", 1, _MOST_RATIO, None, example="2"
+    )
+    port_state: PortState = declared(
+        "tuned", help="state of a mixture of experts' port to AWS's chips", example="tuned"
     )
     sources: tuple[str, ...] = declared(
         (),

@@ -84,6 +84,7 @@ def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -
         framework=row.framework,
         is_committed_to_aws=row.committed_to_aws,
         peak_ratio=row.peak_ratio,
+        port_state=row.port_state,
         as_of=row.as_of,
         assumptions=_assumptions(row),
     )
@@ -135,9 +136,17 @@ def _model_file(path: Path, row: InventoryRow) -> Path:
 
 def _model(row: InventoryRow, path: Path) -> Architecture:
     try:
-        return config.read(path)
+        model = config.read(path)
     except EmulatorError as error:
         raise row.refused("model_config", error.reason, error.fix) from error
+    if row.port_state != "tuned" and (row.kind != "serve" or model.experts is None):
+        raise row.refused(
+            "port_state",
+            f"ports that are not tuned are known of servers of mixtures of experts, and this is to "
+            f"{row.kind} {model.name}",
+            "leave it out",
+        )
+    return model
 
 
 def _current(row: InventoryRow, hardware: Catalogue) -> Current:

@@ -11,7 +11,8 @@ from trnsim.errors import SourceLine
 from trnsim.workload.architecture import Architecture
 
 __all__ = [
-    "KINDS", "VOLUME_UNITS", "Current", "Kind", "Shape", "VolumeUnit", "Workload", "WorkloadSlo",
+    "KINDS", "VOLUME_UNITS", "Current", "Kind", "PortState", "Shape", "VolumeUnit", "Workload",
+    "WorkloadSlo",
 ]  # fmt: skip
 
 Kind = Literal["train", "serve", "infer"]
@@ -19,6 +20,9 @@ Kind = Literal["train", "serve", "infer"]
 
 VolumeUnit = Literal["tokens_per_month", "items_per_month", "gpu_hours"]
 """Tokens trained on or written; sequences or images passed; hours of accelerators a month."""
+
+PortState = Literal["tuned", "as-ported"]
+"""States of a port to AWS's chips, by `trnsim.estimate.ported.Port`."""
 
 KINDS: Final[tuple[Kind, ...]] = ("train", "serve", "infer")
 VOLUME_UNITS: Final[tuple[VolumeUnit, ...]] = ("tokens_per_month", "items_per_month", "gpu_hours")
@@ -94,6 +98,7 @@ class Workload:
         is_portability_needed: True if it must run on them unchanged.
         framework: framework of its programs, one of the legal values of the field.
         peak_ratio: demand of the busiest hour over the mean.
+        port_state: state of the model's port to AWS's chips.
         as_of: last day of the bill that `current` repeats.
         line: line of its row in the inventory, for errors.
         assumptions: assumptions in place of values that the inventory does not state.
@@ -117,5 +122,6 @@ class Workload:
     framework: str | None = None
     is_committed_to_aws: bool | None = None
     peak_ratio: float | None = None
+    port_state: PortState = "tuned"
     as_of: date | None = None
     assumptions: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.workload import Workload, WorkloadSlo
 from trnsim.decide.times.families import TPOT, TTFT
 from trnsim.decide.times.speed import Speed, doubts
+from trnsim.estimate.ported import Port
 from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Demand, busy_demand, request_s
 from trnsim.system.serve.demand import Slo as Limits
@@ -61,7 +62,9 @@ def best_deployment(
     shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
     demand, fleet = busy_demand(*lengths), machine(name, rows=rows)
-    options = ServerOptions(max_model_len=sum(lengths))
+    has_port = fleet.is_neuron and workload.model.experts is not None
+    port = workload.port_state if has_port else Port.TUNED
+    options = ServerOptions(max_model_len=sum(lengths), port=port)
     model = workload.model
     deployments = Search(model, fleet, options, demand, None, Limits(), None).deployments()
     busy = [Busy(deployment, demand) for deployment in deployments]
@@ -178,6 +181,6 @@ class Busy:
             error=family.error,
             is_met=is_met,
             layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
-            f"{self.sequences} sequences",
+            f"{self.sequences} sequences" + (", as ported" * deployment.options.is_ported),
             ms={"prompts of others": 1e3 * prompts_s, **parts},
         )

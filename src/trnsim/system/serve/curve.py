@@ -74,7 +74,10 @@ def _point(
     tokens = sum(request.output_tokens for request in load) / len(load)
     served_per_s = min(rate_per_s, figures.values["output_tokens_per_s"] * test.cells / tokens)
     tokens_per_s = sizing.units * served_per_s * tokens
-    names = ("ttft_p50_s", "ttft_p99_s", "tpot_p50_s", "tpot_p99_s", "e2e_p50_s", "e2e_p99_s")
+    names = (
+        "ttft_p50_s", "ttft_p99_s", "ttft_unloaded_p50_s", "ttft_queue_p50_s", "ttft_queue_p99_s",
+        "tpot_p50_s", "tpot_p99_s", "e2e_p50_s", "e2e_p99_s",
+    )  # fmt: skip
     return CurvePoint(
         sizing.units * rate_per_s,
         {name: figures.values[name] for name in names if name in figures.values},
