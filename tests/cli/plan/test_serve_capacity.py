@@ -108,6 +108,11 @@ def test_a_spreadsheet_has_a_row_for_each_point(tmp_path):
     with (tmp_path / "one.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert float(row["ttft_p99_s"]) > 0
+    assert row["port_state"] == "tuned"
+    for one in (row, *rows):
+        whole, alone = (float(one[f"ttft{part}_p50_s"]) for part in ("", "_unloaded"))
+        assert 0 < alone <= whole * (1 + 1e-9)
+        assert float(one["ttft_queue_p99_s"]) >= float(one["ttft_queue_p50_s"]) >= 0
 
 
 def test_a_page_has_charts_whose_points_are_in_the_figures(tmp_path):

@@ -214,7 +214,8 @@ def _single_point(answer: dict[str, Any]) -> dict[str, Any]:
     """The figures of a plan without a curve, at their medians."""
     names = (
         "requests_per_s", "ttft_p50_s", "ttft_p99_s", "ttft_unloaded_p50_s", "ttft_queue_p50_s",
-        "ttft_queue_p99_s", "tpot_p50_s", "tpot_p99_s", "e2e_p50_s", "e2e_p99_s", "output_tokens_per_s", "utilisation",
+        "ttft_queue_p99_s", "tpot_p50_s", "tpot_p99_s", "e2e_p50_s", "e2e_p99_s",
+        "output_tokens_per_s", "utilisation",
     )  # fmt: skip
     usd = answer["usd_per_million_tokens"]
     return {
