@@ -234,6 +234,14 @@ def test_bytes_that_are_no_utf_8_are_named_with_their_line(tmp_path):
     assert str(error.line) == f"{path}:2"
 
 
+def test_a_file_of_200_gb_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "model.json"
+    with path.open("wb") as stream:
+        stream.truncate(200 * 10**9)  # sparse
+    reason = f"cannot read {path}: it has 200,000,000,000 bytes; legal: at most 2,147,483,648"
+    assert refusal(files.read_bytes, path).reason == reason
+
+
 def test_a_byte_order_mark_is_dropped(tmp_path):
     (tmp_path / "bom").write_bytes(b"\xef\xbb\xbf[1]")
     assert files.read_text(tmp_path / "bom") == "[1]"

@@ -38,6 +38,8 @@ _READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BI
 """Without the second flag, to open a pipe waits for who writes to it."""
 _ROOM: Final = "make room on that disk, or name a file on another"
 _FOLDER: Final = "name another folder"
+_MOST_BYTES: Final = 2**31
+"""More than any file that is read as a whole: a trace of ten million requests has half of it."""
 _READABLE: Final = "name a file that exists, by its path from here"
 _NO_FOLDER: Final = "name a file in it"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
@@ -47,10 +49,16 @@ def read_bytes(path: Path | str, fix: str = "") -> bytes:
     """The bytes of the file at `path`.
 
     Raises:
-        BadInput: it does not exist, is a folder, or may not be read.
+        BadInput: it does not exist, is a folder, has more than 2 GiB, or may not be read.
     """
     try:
         with _opened(path, fix) as stream:
+            nbytes = os.fstat(stream.fileno()).st_size
+            if nbytes > _MOST_BYTES:
+                raise BadInput(
+                    f"cannot read {path}: it has {nbytes:,} bytes; legal: at most {_MOST_BYTES:,}",
+                    fix=fix or "name the file that was meant, or a part of it",
+                )
             return stream.read()
     except (OSError, MemoryError) as error:
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
