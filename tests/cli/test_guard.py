@@ -35,6 +35,14 @@ def test_the_files_are_named_as_they_are_written(written, tmp_path):
     )
 
 
+def test_the_files_are_told_as_json(written, tmp_path):
+    folder = tmp_path / "guard"
+    told = json.loads(run("write", written, "--folder", str(folder), "--json"))
+    assert told["files"] == ["fallback.md", "alerts.yml", "dashboard.json", "guard.json"]
+    assert told["folder"] == str(folder)
+    assert_both_ways([told], "guard-write/1")
+
+
 def test_savings_are_printed_by_month(written, tmp_path):
     bill = tmp_path / "bill.csv"
     bill.write_text("month,workload,usd\n2026-01,chat,60000\n2026-03,chat,65000\n")

@@ -120,3 +120,12 @@ def test_an_unknown_workload_is_refused(company, tmp_path):
 def test_numbers_out_of_range_are_refused(option, value, company, tmp_path):
     with pytest.raises(BadInput, match=f"{option} is {value}; legal: whole numbers from"):
         run("write", company[0], "--out", tmp_path / "p", *SETTINGS, option, value)
+
+
+def test_writing_answers_as_json(company, tmp_path):
+    inventory, _, _ = company
+    folder = tmp_path / "pilot"
+    told = json.loads(run("write", inventory, "--folder", folder, *SETTINGS, "--json"))
+    assert (told["workload"], told["there"]) == ("pretraining", "trn1.32xlarge")
+    assert all((folder / name).is_file() for name in told["files"])
+    assert_both_ways([told], "pilot-write/1")

@@ -9,8 +9,7 @@ import typer
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli.options import Folder, parser
-from trnsim.cli.report_files import answering
-from trnsim.cli.terminal import echo
+from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, answering
 from trnsim.decide import decision as decisions
 from trnsim.decide.guard.files import write as write_files
 from trnsim.decide.guard.realised import Month, RealisedSaving, realised_savings
@@ -37,13 +36,16 @@ DecisionFile = Annotated[
 def write(
     decision: DecisionFile,
     folder: Folder,
+    as_json: AsJson = False,
 ) -> None:
     """Write when to fall back, which GPUs to keep, Prometheus rules and a Grafana page.
 
     Example: trnsim guard write decision.json --folder guard
     """
-    for path in write_files(decisions.read(decision), folder, catalogue()):
-        echo(f"wrote {path}")
+    paths = write_files(decisions.read(decision), folder, catalogue())
+    values = {"folder": str(folder), "files": [path.name for path in paths]}
+    document = Document("A guard", values, (), schema="guard-write/1")
+    answer(PrintedAnswer(document, files=paths), as_json=as_json)
 
 
 @app.command()

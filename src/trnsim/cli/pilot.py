@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,8 +13,7 @@ from trnsim.cli.inventory_options import InventoryOptions, check_seed
 from trnsim.cli.options import Folder, Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.report_files import PrintedAnswer, answering
-from trnsim.cli.terminal import echo
+from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, answering
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
 from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
@@ -64,6 +64,7 @@ class WriteOptions(InventoryOptions):
     force: Annotated[bool, typer.Option("--force", help="Write over a pilot that is there.")] = (
         False
     )
+    as_json: AsJson = False
 
 
 @app.command("write")
@@ -91,9 +92,8 @@ def write(options: WriteOptions) -> None:
         )
     folders.clear(options.folder)
     paths = folders.write(pilot, launch, options.folder)
-    echo(_written(pilot))
-    for path in paths:
-        echo(f"wrote {path}")
+    answered = PrintedAnswer(_written(pilot, options.folder, paths), files=paths)
+    answer(answered, as_json=options.as_json)
 
 
 @app.command()
@@ -125,8 +125,20 @@ def read(
     return PrintedAnswer(_document(pilot, renewed), files=paths)
 
 
-def _written(pilot: Pilot) -> str:
-    return f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}\n  {pilot.why}"
+def _written(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Document:
+    values = {
+        "workload": pilot.workload,
+        "today": pilot.today.instance,
+        "there": pilot.there.instance,
+        "why": pilot.why,
+        "folder": str(folder),
+        "files": [str(path.relative_to(folder)) for path in paths],
+    }
+    notes = (
+        Note(f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}"),
+        Note(pilot.why, indent=2),
+    )
+    return Document("A pilot", values, [Section("", notes)], schema="pilot-write/1")
 
 
 def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:

@@ -217,7 +217,7 @@ def answer(
     document = answered.document
     if as_json:
         echo(answered.as_json)
-    else:
+    elif document.sections:  # a command that writes files may have no more to say
         echo(text(document, width(), emphasised), is_safe=True)
     written = list(answered.files)
     if output is not None:
