@@ -144,6 +144,7 @@ BASES = {
     "shell": "",
     "fault": "hang",
     "neuron-ls": "",
+    "nccom-test": "allr --nworkers 2",
     "neuron-top": "",
     "neuron-monitor": "",
     "neuron-monitor-prometheus": "",

@@ -18,6 +18,7 @@ WITHOUT_ANSWER = {
     "shell": "the program's own output",
     "fault": "one line of the instance's log",
     "neuron-ls": "AWS's command: --json-output, as there",
+    "nccom-test": "AWS's command: --report-to-json-file, as there",
     "neuron-top": "AWS's command: a screen",
     "neuron-monitor": "AWS's command: a stream of JSON",
     "neuron-monitor-prometheus": "AWS's command: a server",

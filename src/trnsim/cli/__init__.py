@@ -49,6 +49,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "fault": "Inject a hardware fault into the emulated instance.",
         "neuron-ls": "List the devices of the emulated instance, and the programs that run on "
         "them.",
+        "nccom-test": "Estimate collectives of ranks on the emulated instance, size by size, as "
+        "AWS's tool does.",
         "neuron-top": "Show what emulated programs do now: cores, vCPUs, memory; the key q ends "
         "it.",
         "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it "

@@ -81,9 +81,8 @@ def check_what_is_seen(seen, count, cores, product):
     assert sorted(seen["class"]) == sorted(f"neuron{number}" for number in range(count))
     assert seen["linked"] == "/sys/class/neuron_device"
     assert seen["cores"] == f"{cores}\n"
-    assert {"neuron-ls", "neuron-monitor", "neuron-monitor-prometheus.py", "neuron-top"} <= set(
-        seen["tools"]
-    )
+    tools = {"neuron-ls", "neuron-monitor", "neuron-monitor-prometheus.py", "neuron-top"}
+    assert {*tools, "nccom-test"} <= set(seen["tools"])
     assert seen["path"] == "/opt/aws/neuron/bin"
     assert seen["terminal"].startswith("/dev/pts/")
     assert seen["pooled"] == [1, 2]

@@ -9,7 +9,10 @@ from typing import Final
 __all__ = ["FOLDER", "TOOLS", "scripts"]
 
 FOLDER: Final = "/opt/aws/neuron/bin"
-TOOLS: Final = ("neuron-ls", "neuron-top", "neuron-monitor", "neuron-monitor-prometheus.py")
+TOOLS: Final = (
+    *("neuron-ls", "neuron-top", "nccom-test"),
+    *("neuron-monitor", "neuron-monitor-prometheus.py"),
+)
 """Tools that are commands of trnsim of the same name, without the suffix."""
 
 
