@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cases as published
+import coverage
 import families
 import model_run
 import numpy as np
@@ -22,6 +24,7 @@ from training_fit import judge as judge_training
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.estimate import constants
+from trnsim.estimate.cells import CELLS
 from trnsim.estimate.choice import layer_times
 from trnsim.workload.operators import Phase
 
@@ -230,8 +233,42 @@ def factor_line(found):
     )
 
 
+def with_intervals(judged):
+    """Judged rows with the intervals of a fit that saw no row of their architecture."""
+    half = {(one.family, one.id): one.half for one in coverage.kept() if one.cut == "architecture"}
+    return [replace(one, spread=half[coverage.key(one.case)] / P90) for one in judged]
+
+
+def coverage_words():
+    """The tables of coverage, of weights and of cells."""
+    judged = coverage.kept()
+    weights = coverage.weights(json.loads(coverage.FILE.read_text(encoding="utf-8"))["scales"])
+    return {
+        "coverage": "\n".join(coverage.table(judged)),
+        "unjudged": coverage.unjudged_words(judged),
+        "scales": "\n".join(line(name, f"{a:.3f}", f"{b:.3f}") for name, a, b in weights),
+        "cells": "\n".join(
+            line(
+                *(one.kind, one.phase, one.chip, one.rows),
+                *(f"{100 * one.median:.1f}", f"{100 * one.p90:.1f}"),
+                *(span(one.batch), span(one.length), span(one.ranks)),
+            )
+            for one in CELLS
+        ),
+    }
+
+
+def span(sizes):
+    """A range in words."""
+    low, high = sizes
+    return "-" if not high else f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 def text_of(found, trained, judged, passes):
     """The page, and what in the package is not as fitted."""
+    for one in found:
+        one.judged[one.answer] = with_intervals(one.chosen)
+    judged = with_intervals(judged)
     summaries = {one.name: one.chosen for one in found} | {"training": judged}
     head, unanswered, folds = [], [], []
     for one in found:
@@ -250,6 +287,7 @@ def text_of(found, trained, judged, passes):
     packages["training"] = constants.NEURON[Phase.TRAIN]
     logs = {name: sigma([np.log(1 + one.error) for one in few[name]]) for name in packages}
     wrong += spread_faults({name: (packages[name], logs[name]) for name in packages})
+    wrong += coverage.faults()
     refused = page_methods.refused_lines()
     wrong += page_methods.reason_faults(found)
     wrong += page_methods.reach_faults(found)
@@ -271,6 +309,7 @@ def text_of(found, trained, judged, passes):
         refused_count=len(refused),
         refused="\n".join(refused),
         **page_methods.latency_words(),
+        **coverage_words(),
     ), wrong
 
 

@@ -31,13 +31,10 @@ class Basis:
     Attributes:
         counts: inputs by kind of provenance.
         assumed: each assumed input, with its value and the reason for it.
-        validated: whether the fact that decides the estimate is not assumed; callers mark facts of
-            another chip as assumed.
     """
 
     counts: Mapping[Evidence, int]
     assumed: tuple[str, ...]
-    validated: bool
 
     def __str__(self) -> str:
         stated = ", ".join(f"{self.counts.get(kind, 0)} {kind.value}" for kind in Evidence)
@@ -66,16 +63,15 @@ class Inputs:
         drawn: Samples = float(fact) * np.exp(sigma * generator.standard_normal(SAMPLES))
         return drawn
 
-    def basis(self, decisive: str) -> Basis:
-        """The basis of the facts used so far; `decisive` is the fact that matters most."""
+    def basis(self) -> Basis:
+        """The basis of the facts used so far."""
         kinds = Counter(fact.provenance.kind for fact in self._used.values())
         assumed = tuple(
             f"{name} = {fact:.4g}: {fact.provenance.source}"
             for name, fact in self._used.items()
             if fact.provenance.kind is Evidence.ASSUMED
         )
-        validated = self._facts[decisive].provenance.kind is not Evidence.ASSUMED
-        return Basis(dict(kinds), assumed, validated)
+        return Basis(dict(kinds), assumed)
 
 
 def interval(samples: Samples) -> Interval:

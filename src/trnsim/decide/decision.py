@@ -129,7 +129,7 @@ class Candidate:
         break_even_usd_per_hour: highest price at which the move pays back in time, at P50.
         share_paying_back: share of the draws in which it pays back within the limit.
         family: family of published times that its prediction is judged by.
-        is_validated: True if times of this chip were published in that family.
+        is_validated: True if times of such a pass on this chip were published.
         error: sizes of the family's errors: {"median": 0.05, "p90": 0.10}.
         refused: reason why it cannot run there.
         slo: state of the promised latency: "met", "missed", or None without one.

@@ -35,7 +35,7 @@ def cost_blocks(
         estimate = train(
             shape, name, tokens, instances=instances, effort=_EFFORT, as_of=as_of, rows=rows
         )
-        label = name if estimate.basis.validated else f"{name} unvalidated"
+        label = name if estimate.step.estimate.is_validated else f"{name} unvalidated"
         machines = f"{estimate.machine.count} x {estimate.machine.instance.name}"
         prices[len(table)] = [str(estimate.quote)]
         table.append((label, machines, durations(estimate.time_s), amounts(estimate.usd)))

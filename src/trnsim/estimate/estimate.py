@@ -29,6 +29,8 @@ class Estimate:
         sources: sources of its parts, by phase or by model of a pipeline.
         conditions: assumptions that it depends on.
         extrapolations: quantities of the question outside the rows behind its source.
+        evidence: published rows that validate it, or that it is carried over from.
+        is_validated: True if its own cell of published rows has some, for all its passes.
     """
 
     parts_s: Mapping[str, float]
@@ -36,6 +38,8 @@ class Estimate:
     sources: Mapping[str, str] = field(default_factory=dict)
     conditions: tuple[str, ...] = ()
     extrapolations: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    is_validated: bool = False
 
     @property
     def time_s(self) -> float:
@@ -84,6 +88,7 @@ class Estimate:
             "sources": dict(self.sources),
             "conditions": list(self.conditions),
             "extrapolations": list(self.extrapolations),
+            "evidence": list(self.evidence),
         }
 
     def __add__(self, other: Estimate) -> Estimate:
@@ -94,6 +99,8 @@ class Estimate:
             _join_sources(self.sources, other.sources),
             tuple(dict.fromkeys((*self.conditions, *other.conditions))),
             tuple(dict.fromkeys((*self.extrapolations, *other.extrapolations))),
+            tuple(dict.fromkeys((*self.evidence, *other.evidence))),
+            self.is_validated and other.is_validated,
         )
 
 

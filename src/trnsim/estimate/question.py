@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from trnsim.estimate.certainty import judged
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.fused import fuse_operators
 from trnsim.estimate.measured import Measured
 from trnsim.estimate.rank import Rank
-from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes
 from trnsim.facts import derived
 from trnsim.place.machine import Machine
@@ -107,9 +107,11 @@ def answer(question: Question) -> Estimate:
         )
     else:
         estimate = question.rank.pass_estimate(question.summaries, question.model_pass)
-    return replace(
+    return judged(
         estimate,
-        extrapolations=list_extrapolations(
-            question.model, question.model_pass, question.machine.lnc
-        ),
+        question.model,
+        question.model_pass,
+        question.machine,
+        question.split.tensor,
+        more=question.rank.more_spread,
     )

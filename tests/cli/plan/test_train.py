@@ -109,9 +109,9 @@ def test_what_is_not_given_is_searched_and_the_front_is_printed():
 
 
 def test_provenance_ends_the_output():
-    output = run(CONFIG, "--on", "trn1,trn2", *FEW, "--budget", "1")
-    assert "trn1: validated; inputs: " in output
-    assert "trn2: unvalidated; inputs: " in output
+    output = run(CONFIG, "--on", "trn1,trn2", "--tp", "8", *FEW, "--budget", "1")
+    assert "trn1: validated by 11 published rows of dense train on trainium1 (" in output
+    assert "trn2: carried over from 28 published rows, interval widened" in output
     assert "\nassumed:\n  " in output
 
 

@@ -31,7 +31,12 @@ def test_more_instances_are_faster_and_no_faster_each(one):
 def test_a_large_fleet_is_timed_on_a_part_of_it():
     found = speed(workload(), "trn1.32xlarge", 200)
     assert found.group == 64
-    assert found.notes == ("timed on 64 instances",)
+    assert found.notes[-1] == "timed on 64 instances"
+
+
+def test_a_plan_says_which_rows_it_rests_on(one):
+    assert one.notes[0].startswith(("validated by 11 published rows", "carried over from 28"))
+    assert one.is_validated is one.notes[0].startswith("validated")
 
 
 def test_a_type_without_efa_trains_alone():

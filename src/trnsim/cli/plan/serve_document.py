@@ -201,7 +201,7 @@ def _basis(plans: Sequence[ServingPlan]) -> list[Block]:
 
 def _details(e: ServingPlan) -> list[str]:
     deployment = e.deployment
-    state = "validated" if report.is_validated(deployment) else "unvalidated"
+    state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
     sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [

@@ -160,7 +160,7 @@ def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
     for label, e in zip(_labels(runs), runs, strict=True):
-        state = "validated" if e.basis.validated else "unvalidated"
+        state = "; ".join(e.step.estimate.evidence) or "times of your own"
         sources = "; ".join(by_phase(e.step.estimate.sources))
         blocks.append(Note(f"{label}: {state}; {e.basis}; {sources}"))
         beyond = [f"extrapolated: {text}" for text in e.step.estimate.extrapolations]
@@ -185,7 +185,7 @@ def _values(e: TrainingEstimate) -> dict[str, Any]:
         "pareto": [_size_values(size) for size in e.front],
         "not_faster_than": None if e.smaller is None else _size_values(e.smaller),
         "searched": picked(e.best, "layouts=looked_at with_room=fitting timed"),
-        "validated": e.basis.validated,
+        "validated": e.step.estimate.is_validated,
         "inputs": e.basis.counts,
         "assumed": e.assumed,
         "estimate": e.step.estimate.as_dict(),

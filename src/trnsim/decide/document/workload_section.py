@@ -238,7 +238,7 @@ def _saving(saving: Interval | None) -> str:
 def _error(option: Candidate) -> Cell:
     if not option.error:
         return "-"
-    remark = "" if option.is_validated else "; this chip has no published times"
+    remark = "" if option.is_validated else "; not validated here"
     median, p90 = percent(option.error["median"]), percent(option.error["p90"])
     return (f"{median}, {p90}", Mark(option.family + remark, is_below=True))
 

@@ -51,6 +51,6 @@ def _verification(facts: WorkloadEvidence) -> Ruling:
     error = f"plans of the family {best.family!r} are off by {best.error.get('median', 0):.0%}"
     error += f", P90 {best.error.get('p90', 0):.0%}"
     if best.is_validated:
-        return Ruling(name, _GROUP, False, "none: its chip has published times", error)
-    effect = "a pilot comes first: its chip or family is not validated"
+        return Ruling(name, _GROUP, False, "none: published rows are like it", error)
+    effect = "a pilot comes first: no published rows are like it, or they err widely"
     return Ruling(name, _GROUP, True, effect, error)

@@ -87,7 +87,7 @@ def _speed(
         group=1,
         doubts=doubts(chip, kind or Phase.ENCODE, sigma),
         family=family.name,
-        is_validated=family.is_validated(chip),
+        is_validated=family.is_near and best.estimate.is_validated,
         error=family.error,
         is_met=is_met,
         layout=f"{best.copies} copies of batch {best.batch}",

@@ -168,7 +168,7 @@ class Busy:
         decode = deployment.steps.decode(self.sequences, engine.max_model_len)
         share = self.outputs * decode.time_s / engine.growth / self.cycle_s
         chip = deployment.machine.chip
-        family = TPOT if share >= 1 / 2 else TTFT
+        family, most = (TPOT, decode) if share >= 1 / 2 else (TTFT, prompt)
         prompts_s = self.sequences * prompt.time_s / self.outputs
         parts = {cause: 1e3 * time_s for cause, time_s in decode.parts_s.items() if time_s}
         return Speed(
@@ -177,10 +177,11 @@ class Busy:
             doubts=doubts(chip, Phase.DECODE, decode.sigma, share)
             | doubts(chip, Phase.PREFILL, prompt.sigma, 1 - share),
             family=family.name,
-            is_validated=family.is_validated(chip),
+            is_validated=family.is_near and most.is_validated,
             error=family.error,
             is_met=is_met,
             layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
             f"{self.sequences} sequences" + (", as ported" * deployment.options.is_ported),
             ms={"prompts of others": 1e3 * prompts_s, **parts},
+            notes=most.evidence,
         )

@@ -19,7 +19,7 @@ class Speed:
         doubts: by cause, one sigma of the logarithm of (true / predicted) time. Causes of the same
             name are the same error on two instances, which cancels between them.
         family: family of published times that the prediction is judged by.
-        is_validated: True if times of this chip are in that family, and plans are near them.
+        is_validated: True if published rows of its cell are, and the family's plans are near them.
         error: median and P90 of that family's errors.
         is_met: True if the promised latency is kept; None without a promise.
         layout: layout or deployment that the planner chose.

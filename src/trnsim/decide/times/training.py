@@ -49,11 +49,11 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
         group=fleet.count,
         doubts=doubts(fleet.chip, Phase.TRAIN, sigma),
         family=TRAINING.name,
-        is_validated=TRAINING.is_validated(fleet.chip),
+        is_validated=TRAINING.is_near and step.estimate.is_validated,
         error=TRAINING.error,
         layout=description,
         ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
-        notes=notes,
+        notes=(*step.estimate.evidence, *notes),
     )
 
 

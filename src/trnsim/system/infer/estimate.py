@@ -166,6 +166,7 @@ def estimate(
         memory_bytes=_check_memory(timed, where),
         quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
         notes=(
+            *total.evidence,
             *(f"extrapolated: {reach}" for reach in total.extrapolations),
             *_notes(plan, where, used - copies * ranks),
         ),

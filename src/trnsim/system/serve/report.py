@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trnsim.estimate import ported
+from trnsim.estimate.certainty import Support, subject, support
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.estimate.reach import list_extrapolations
 from trnsim.facts import Evidence, Interval, Rate
@@ -205,6 +206,19 @@ def assumed(deployment: Deployment) -> list[str]:
 
 
 def is_validated(deployment: Deployment) -> bool:
-    """True if the times of layers rest on published decodes of this chip."""
-    facts = layer_facts(deployment.machine, Phase.DECODE).values()
-    return all(fact.provenance.kind is not Evidence.ASSUMED for fact in facts)
+    """True if published rows of this kind of model validate prompts and full steps."""
+    return all(rows.is_validated for rows in evidence(deployment).values())
+
+
+def evidence(deployment: Deployment) -> dict[str, Support]:
+    """The published rows behind the times of a prompt and of a full step."""
+    engine, options = deployment.engine, deployment.options
+    longest, chip = engine.max_model_len, deployment.machine.chip
+    full = {
+        "prompts": Pass(Phase.PREFILL, 1, longest),
+        "steps": Pass(Phase.DECODE, engine.max_num_seqs, 1, longest - 1),
+    }
+    return {
+        name: support(subject(deployment.model, step, chip, options.tensor))
+        for name, step in full.items()
+    }

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+from trnsim.estimate.certainty import judged
 from trnsim.estimate.estimate import HOST, QUANTILES, Estimate
 from trnsim.estimate.rank import Rank
-from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes
 from trnsim.place.links import Spread
 from trnsim.place.machine import Machine
@@ -162,16 +162,14 @@ class ReplicaSteps:
         A draft has the relative error of the model.
         """
         hops_s = self._hops_s(model_pass)
+        estimate = judged(estimate, self.model, model_pass, self.machine, self.split.tensor)
         estimate = estimate.times(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             factor = 1 + draft_s / estimate.time_s
             errors = {name: factor * error_s for name, error_s in estimate.errors_s.items()}
             estimate = replace(estimate.plus(_DRAFT_PART, draft_s), errors_s=errors)
         host_s, spread = self.host.between_s(sequences), self.host.step_s.provenance.spread
-        estimate = estimate.plus(HOST, host_s, source=HOST, spread=spread)
-        return replace(
-            estimate, extrapolations=list_extrapolations(self.model, model_pass, self.machine.lnc)
-        )
+        return estimate.plus(HOST, host_s, source=HOST, spread=spread)
 
     def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
         parts = summaries(model, model_pass, self.split)

@@ -260,4 +260,4 @@ def _basis(result: Best) -> Basis:
     inputs = Inputs(facts)
     for name in facts:
         inputs.use(name)
-    return inputs.basis(_EFFICIENCY_FACT)
+    return inputs.basis()

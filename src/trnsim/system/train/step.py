@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from trnsim.estimate.certainty import judged
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.measured import Measured
-from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.times import LayerTimes, Sources
 from trnsim.fabric.constants import BANDWIDTHS
 from trnsim.facts import Interval, assumed
@@ -153,11 +153,12 @@ class TrainingSteps:
         }
         parts_s = causes_s | others_s
         widest = max((layer for chunk in work for layer in chunk), key=lambda layer: layer.spread)
-        estimate = Estimate(
-            parts_s,
-            _errors(parts_s, widest),
-            _sources(pipe, work),
-            extrapolations=list_extrapolations(self.model, training_pass(layout), self.machine.lnc),
+        estimate = judged(
+            Estimate(parts_s, _errors(parts_s, widest), _sources(pipe, work)),
+            self.model,
+            training_pass(layout),
+            self.machine,
+            layout.tensor,
         )
         time_s, step_s, flop = estimate.time_s, estimate.interval, self.flop(layout)
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips

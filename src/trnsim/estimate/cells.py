@@ -1,0 +1,152 @@
+"""Published rows by cell: a kind of model, a phase and a chip.
+
+An estimate is validated where its cell has rows and its batch, length and ranks lie among theirs;
+elsewhere it is carried over from other cells. `bench/system/coverage.py` compares the cells with
+the rows, each of which is judged by constants that saw no row of its architecture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from trnsim.estimate.gpu import SMS
+from trnsim.workload.architecture import Architecture, LatentAttention
+from trnsim.workload.captured import CapturedModel, Workload
+from trnsim.workload.operators import Phase
+
+
+class Kind(StrEnum):
+    """A kind of model."""
+
+    DENSE = "dense"
+    EXPERTS = "mixture of experts"
+    LATENT = "MLA"
+    ENCODER = "encoder"
+    ENCODER_DECODER = "encoder-decoder"
+    VISION = "vision"
+    PAIR = "image and text pairs"
+    NETWORK = "CNN or Perceiver"
+    DIFFUSION = "diffusion"
+
+
+class Family(StrEnum):
+    """Rows that share constants, and so their errors."""
+
+    ENCODERS = "encoders and ViT"
+    PAIRS = "CLIP"
+    DECODE = "TPOT"
+    PREFILL = "TTFT"
+    NETWORKS = "CNN and Perceiver"
+    DIFFUSION = "diffusion"
+    TRAINING = "training"
+    GPU_TRAINING = "GPU training"
+    GPU_PASSES = "GPU passes"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Published rows of a kind of model in a phase on a chip.
+
+    Attributes:
+        kind: the kind of model.
+        phase: the phase.
+        chip: the chip's name in the catalogue.
+        rows: number of rows.
+        median: median of the sizes of their errors.
+        p90: P90 of them.
+        batch: least and most sequences or images at once; in training, those of a micro batch.
+        length: least and most tokens that a query attends to; 0 for graphs.
+        ranks: least and most tensor ranks.
+    """
+
+    kind: Kind
+    phase: Phase
+    chip: str
+    rows: int
+    median: float
+    p90: float
+    batch: tuple[int, int]
+    length: tuple[int, int]
+    ranks: tuple[int, int]
+
+    @property
+    def family(self) -> Family:
+        """The constants that its estimates share with other cells."""
+        return family_of(self.kind, self.phase, is_gpu=self.chip in SMS)
+
+    def __str__(self) -> str:
+        return (
+            f"{counted(self.rows)} of {self.kind} {self.phase} on {self.chip} "
+            f"(errors {self.median:.1%} in the median, {self.p90:.1%} at P90)"
+        )
+
+
+def counted(rows: int) -> str:
+    """``1 published row``, ``24 published rows``."""
+    return f"{rows} published row{'' if rows == 1 else 's'}"
+
+
+CELLS: Final = (
+    Cell(Kind.ENCODER, Phase.ENCODE, "trainium1", 11, 0.017, 0.094, (1, 16), (128, 128), (1, 1)),
+    Cell(Kind.ENCODER, Phase.ENCODE, "inferentia2", 13, 0.066, 0.091, (1, 16), (128, 128), (1, 1)),
+    Cell(Kind.VISION, Phase.ENCODE, "inferentia2", 1, 0.181, 0.181, (1, 1), (197, 197), (1, 1)),
+    Cell(Kind.PAIR, Phase.ENCODE, "inferentia2", 4, 0.181, 0.306, (1, 64), (9, 9), (1, 1)),
+    Cell(Kind.NETWORK, Phase.ENCODE, "inferentia2", 12, 0.156, 0.241, (1, 64), (0, 0), (1, 1)),
+    Cell(Kind.DIFFUSION, Phase.ENCODE, "inferentia2", 8, 0.228, 0.423, (1, 1), (0, 0), (1, 1)),
+    Cell(Kind.DENSE, Phase.DECODE, "trainium1", 24, 0.059, 0.139, (1, 8), (256, 16384), (32, 32)),
+    Cell(Kind.DENSE, Phase.DECODE, "inferentia2", 33, 0.020, 0.086, (1, 8), (256, 16384), (24, 24)),
+    Cell(Kind.DENSE, Phase.PREFILL, "trainium1", 24, 0.250, 0.437, (1, 8), (128, 8192), (32, 32)),
+    Cell(Kind.DENSE, Phase.PREFILL, "inferentia2", 33, 0.160, 0.549, (1, 8), (128, 8192), (24, 24)),
+    Cell(Kind.DENSE, Phase.TRAIN, "trainium1", 11, 0.053, 0.104, (1, 1), (2048, 8192), (8, 32)),
+    Cell(Kind.ENCODER, Phase.TRAIN, "trainium1", 13, 0.067, 0.192, (2, 16), (128, 512), (1, 1)),
+    Cell(Kind.VISION, Phase.TRAIN, "trainium1", 3, 0.074, 0.220, (56, 64), (197, 197), (1, 1)),
+    Cell(Kind.PAIR, Phase.TRAIN, "trainium1", 1, 0.627, 0.627, (80, 80), (77, 77), (1, 1)),
+    Cell(Kind.DENSE, Phase.TRAIN, "a100-80", 8, 0.059, 0.085, (1, 4), (2048, 2048), (8, 8)),
+    Cell(Kind.DENSE, Phase.TRAIN, "b200", 12, 0.025, 0.105, (1, 1), (4096, 4096), (1, 8)),
+)
+"""All cells with rows."""
+
+
+def kind_of(model: Workload) -> Kind:
+    """The kind of a model; MLA comes before experts, of which its models have some too."""
+    if isinstance(model, CapturedModel):
+        return Kind.DIFFUSION if model.is_of_diffusers else Kind.NETWORK
+    holds = {
+        Kind.PAIR: model.is_pair,
+        Kind.VISION: model.is_of_images,
+        Kind.LATENT: _has_latents(model),
+        Kind.EXPERTS: model.has_experts,
+        Kind.ENCODER_DECODER: len(model.towers) > 1,
+        Kind.DENSE: model.is_generating,
+    }
+    return next((kind for kind, is_held in holds.items() if is_held), Kind.ENCODER)
+
+
+def _has_latents(model: Architecture) -> bool:
+    return any(
+        isinstance(attention, LatentAttention)
+        for tower in model.towers
+        for layer in tower.layers
+        for attention in layer.attentions
+    )
+
+
+_FAMILIES: Final = {
+    Phase.DECODE: Family.DECODE,
+    Phase.PREFILL: Family.PREFILL,
+    Phase.TRAIN: Family.TRAINING,
+}
+_OF_GRAPHS: Final = {
+    Kind.PAIR: Family.PAIRS,
+    Kind.NETWORK: Family.NETWORKS,
+    Kind.DIFFUSION: Family.DIFFUSION,
+}
+
+
+def family_of(kind: Kind, phase: Phase, *, is_gpu: bool) -> Family:
+    """The rows whose constants a pass is estimated by."""
+    if is_gpu:
+        return Family.GPU_TRAINING if phase is Phase.TRAIN else Family.GPU_PASSES
+    return _FAMILIES.get(phase) or _OF_GRAPHS.get(kind, Family.ENCODERS)

@@ -1,0 +1,319 @@
+"""How sure an estimate is: one sigma by its distance from published rows.
+
+sigma = factor x sqrt(own^2 + releases^2 + (scores x part of scores)^2 + core^2 + kind^2
+        + (chip x part not read from memory)^2 + doublings of batch, length, ranks x their weight^2)
+
+The own error of a family, the weight of each distance and the factor of a family's conformal
+quantile are fitted by `bench/system/intervals.py` to errors of rows that were left out in seven
+ways (docs/generated/accuracy-models.md, Coverage). A variance grows in proportion to doublings, as
+in kriging with a linear variogram.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from trnsim.arch import TARGETS
+from trnsim.arch.catalogue import Accelerator
+from trnsim.estimate.cells import CELLS, Cell, Family, Kind, counted, family_of, kind_of
+from trnsim.estimate.choice import Hardware
+from trnsim.estimate.estimate import HOST, Estimate
+from trnsim.estimate.reach import list_extrapolations
+from trnsim.facts import Evidence, Rate, assumed, derived, measured
+from trnsim.workload.captured import CapturedModel, Workload
+from trnsim.workload.operators import Pass, Phase
+
+FEW: Final = "few constants"
+"""How the source of an error begins that is replaced."""
+_MEASURED: Final = "measured"
+_READ_PARTS: Final = ("weights", "KV")
+_SCORES_PART: Final = "scores"
+_AMONG: Final = 1.0
+"""Doublings beyond the rows of a cell up to which a question still lies among them."""
+_NO_SCORES: Final = assumed(0.0, "no time of scores apart")
+_FIT: Final = "fitted to errors of rows left out in seven ways (bench/system/intervals.py)"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The errors of a family without any distance.
+
+    Attributes:
+        own: one sigma.
+        factor: conformal quantile of the family's scores, of which a small family's is large.
+        scores: one sigma of the part of the time that scores of attention take.
+    """
+
+    own: Rate
+    factor: Rate
+    scores: Rate = _NO_SCORES
+
+
+def _scale(own: float, factor: float, scores: float = 0.0) -> Scale:
+    return Scale(derived(own, _FIT), derived(factor, _FIT), derived(scores, _FIT))
+
+
+SCALES: Final = {
+    Family.ENCODERS: _scale(0.029, 1.037),
+    Family.PAIRS: _scale(0.254, 1.098),
+    Family.DECODE: _scale(0.006, 1.0),
+    Family.PREFILL: _scale(0.164, 1.007, 0.847),
+    Family.NETWORKS: _scale(0.254, 1.0),
+    Family.DIFFUSION: _scale(0.254, 1.141),
+    Family.TRAINING: _scale(0.113, 1.013),
+    Family.GPU_TRAINING: _scale(0.017, 1.011),
+    Family.GPU_PASSES: Scale(
+        assumed(0.30, "passes other than training on GPUs have no rows here"), assumed(1.0, "")
+    ),
+}
+"""Scales by family."""
+RELEASES: Final = measured(
+    0.056,
+    "124 figures of releases of the SDK about the median of their configuration "
+    "(aws-neuron-sdk, about-neuron/benchmarks/trn1): four fifths within 7.2 %",
+)
+"""One sigma of a figure of one release: no question is nearer to the rows than they are to
+themselves."""
+CORE: Final = assumed(
+    0.30, "one sigma on a core or GPU without rows of the family; two GPUs with rows differ by 0.4"
+)
+HALVES: Final = derived(
+    0.17,
+    "prompts on Trn2: 79 halves of layers left out by size (docs/generated/accuracy-halves.md)",
+)
+"""The same for prompts where halves of layers are published."""
+KIND: Final = assumed(0.30, "one sigma of a kind of model without rows of the family: as of a core")
+CHIP: Final = derived(0.15, _FIT)
+"""One sigma on another chip of a core with rows, of the part not read from memory."""
+BATCH: Final = derived(0.073, _FIT)
+"""One sigma of a doubling of the batch beyond the rows."""
+LENGTH: Final = derived(0.052, _FIT)
+"""One sigma of a doubling of the length beyond the rows."""
+RANKS: Final = derived(0.062, _FIT)
+"""One sigma of a doubling of the tensor ranks beyond the rows."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A pass as a cell of published rows.
+
+    Attributes:
+        kind: kind of model.
+        phase: its phase.
+        chip: the chip's name in the catalogue.
+        family: rows that share its constants.
+        batch: sequences or images at once.
+        length: tokens that a query attends to; 0 for graphs.
+        ranks: tensor ranks.
+    """
+
+    kind: Kind
+    phase: Phase
+    chip: str
+    family: Family
+    batch: int
+    length: int
+    ranks: int
+
+
+def subject(model: Workload, model_pass: Pass, chip: Accelerator, ranks: int) -> Subject:
+    """The cell of a pass."""
+    kind = kind_of(model)
+    return Subject(
+        kind,
+        model_pass.phase,
+        chip.name,
+        family_of(kind, model_pass.phase, is_gpu=not chip.is_neuron),
+        model_pass.batch,
+        0 if isinstance(model, CapturedModel) else model_pass.tokens + model_pass.past,
+        ranks,
+    )
+
+
+@dataclass(frozen=True)
+class Support:
+    """Published rows behind an estimate, and the distance of its question from them.
+
+    Attributes:
+        cell: the question's own cell; None without rows.
+        family: all cells that share its constants.
+        beyond: the ways in which it differs from the rows, in words.
+    """
+
+    cell: Cell | None
+    family: tuple[Cell, ...]
+    beyond: tuple[str, ...]
+
+    @property
+    def is_validated(self) -> bool:
+        """True if its cell has rows, and the question lies among them."""
+        return self.cell is not None and not self.beyond
+
+    def __str__(self) -> str:
+        if self.cell is not None and not self.beyond:
+            return f"validated by {self.cell}"
+        rows = sum(cell.rows for cell in self.family)
+        if not rows:
+            return "no published rows"
+        unlike = ", ".join(self.beyond)
+        return f"carried over from {counted(rows)}, interval widened by distance: {unlike}"
+
+
+@lru_cache(maxsize=4096)
+def support(asked: Subject) -> Support:
+    """The rows behind an estimate."""
+    family = tuple(cell for cell in CELLS if cell.family is asked.family)
+    own = next(
+        (
+            cell
+            for cell in family
+            if (cell.kind, cell.phase, cell.chip) == (asked.kind, asked.phase, asked.chip)
+        ),
+        None,
+    )
+    return Support(own, family, tuple(_differences(asked, family, own)))
+
+
+def _differences(asked: Subject, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
+    found: list[str] = []
+    if not any(cell.chip == asked.chip for cell in family):
+        found.append(f"no row on {asked.chip}")
+    if not any(cell.kind is asked.kind for cell in family):
+        found.append(f"no row of {asked.kind}")
+    if own is None and not found:
+        found.append(f"no row of {asked.kind} on {asked.chip}")
+    near = (own,) if own else family
+    for name in ("batch", "length", "ranks"):
+        value, ranges = getattr(asked, name), [getattr(cell, name) for cell in near]
+        if near and _doublings(value, ranges) > _AMONG:
+            low, high = _span(ranges)
+            rows = f"{low:,} to {high:,}" if low < high else f"{low:,}"
+            found.append(f"{name} {value:,} where rows have {rows}")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def distance_variance(asked: Subject) -> tuple[float, float]:
+    """The variance of a question's distance from the rows: fixed, and of a chip's unread part."""
+    family = [cell for cell in CELLS if cell.family is asked.family]
+    if not family:
+        return 0.0, 0.0
+    same = [cell for cell in family if cell.chip == asked.chip]
+    core = core_of(asked.chip)
+    is_new_core = core not in {core_of(cell.chip) for cell in family}
+    near = same or family
+    variance = BATCH**2 * _doublings(asked.batch, [cell.batch for cell in near])
+    variance += LENGTH**2 * _doublings(asked.length, [cell.length for cell in near])
+    variance += RANKS**2 * _doublings(asked.ranks, [cell.ranks for cell in near])
+    if is_new_core:
+        variance += (HALVES if _has_halves(asked) else CORE) ** 2
+    if all(cell.kind is not asked.kind for cell in family):
+        variance += KIND**2
+    return variance, 0.0 if same or is_new_core else CHIP**2
+
+
+def _doublings(value: int, ranges: list[tuple[int, int]]) -> float:
+    """Doublings by which a size lies beyond all ranges; 0 for a size that a graph does not have."""
+    low, high = _span(ranges)
+    if not (value and low):
+        return 0.0
+    return max(0.0, math.log2(value / high), math.log2(low / value))
+
+
+def _span(ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def core_of(chip: str) -> str:
+    """The core of one of AWS's chips; a GPU's name without its memory."""
+    target = next((target for target in TARGETS.values() if target.chip == chip), None)
+    return target.core.name if target else chip.split("-", maxsplit=1)[0]
+
+
+def _has_halves(asked: Subject) -> bool:
+    """True for prompts on a chip of which halves of layers are published."""
+    target = next((target for target in TARGETS.values() if target.chip == asked.chip), None)
+    is_later = target is not None and target.validated and not target.is_fitted
+    return is_later and asked.family is Family.PREFILL
+
+
+def sigma_of(asked: Subject, *, scores: float = 0.0, read: float = 0.0, more: float = 0.0) -> float:
+    """One sigma of the logarithm of (true / estimate).
+
+    Args:
+        asked: the question's cell.
+        scores: part of the time that scores of attention take.
+        read: part that weights, keys and values take beyond products.
+        more: one sigma that is added in squares.
+    """
+    scale = SCALES[asked.family]
+    variance, of_chip = distance_variance(asked)
+    variance += scale.own**2 + RELEASES**2 + (scale.scores * scores) ** 2
+    variance += of_chip * (1 - read) ** 2 + more**2
+    return float(scale.factor) * math.sqrt(variance)
+
+
+def with_errors(estimate: Estimate, asked: Subject, more: float = 0.0) -> Estimate:
+    """The estimate of a pass with the errors of its cell.
+
+    Times that a user measured keep their own errors, and so does the host.
+
+    Args:
+        estimate: by few constants; any other is returned as it is.
+        asked: its cell.
+        more: one sigma that is added in squares.
+    """
+    source = next((name for name in estimate.errors_s if name.startswith(FEW)), None)
+    if source is None or not estimate.time_s:
+        return estimate
+    kept = {
+        name: error_s
+        for name, error_s in estimate.errors_s.items()
+        if name == HOST or name.startswith(_MEASURED)
+    }
+    measured_s = sum(
+        error_s / Evidence.MEASURED.spread
+        for name, error_s in kept.items()
+        if name.startswith(_MEASURED)
+    )
+    covered_s = max(estimate.time_s - measured_s - estimate.parts_s.get(HOST, 0.0), 0.0)
+    parts_s, total_s = estimate.parts_s, estimate.time_s
+    sigma = sigma_of(
+        asked,
+        scores=parts_s.get(_SCORES_PART, 0.0) / total_s,
+        read=sum(parts_s.get(name, 0.0) for name in _READ_PARTS) / total_s,
+        more=more,
+    )
+    return replace(estimate, errors_s={source: sigma * covered_s, **kept})
+
+
+def judged(
+    estimate: Estimate,
+    model: Workload,
+    model_pass: Pass,
+    machine: Hardware,
+    ranks: int,
+    more: float = 0.0,
+) -> Estimate:
+    """The estimate of a pass with the errors, and the words, of its distance from published rows.
+
+    Args:
+        estimate: of the pass.
+        model: the model.
+        model_pass: the pass.
+        machine: the machine.
+        ranks: tensor ranks.
+        more: one sigma that is added in squares.
+    """
+    asked = subject(model, model_pass, machine.chip, ranks)
+    rows = support(asked)
+    is_modelled = any(name.startswith(FEW) for name in estimate.errors_s)
+    return replace(
+        with_errors(estimate, asked, more),
+        extrapolations=list_extrapolations(model, model_pass, machine.lnc),
+        evidence=(str(rows),) if is_modelled else (),
+        is_validated=is_modelled and rows.is_validated,
+    )
