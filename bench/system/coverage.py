@@ -4,7 +4,8 @@ Each cut leaves rows out; constants *and* intervals are fitted to the others, an
 left out. The interval score is ``width + 2 / 0.2 x miss`` of logarithms (Gneiting and Raftery,
 2007). Two other intervals stand beside: the one factor of each family that the package had before,
 and one relative width for all. Writes coverage.json, from which page.py makes its tables, and
-prints what in `trnsim.estimate.certainty` and `.cells` is not as fitted.
+prints what in `trnsim.estimate.certainty` and `.cells` is not as fitted. With ``--loads`` servers
+alone are judged anew.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cuts
+import load_rows
 import numpy as np
 import refits
+import serving_rows
 from intervals import LEVEL, P90, SHARED, is_fitted, scales
 
 from trnsim.estimate import certainty
@@ -114,7 +117,7 @@ def unjudged_words(judged):
     found = {(one.cut, one.id) for one in judged}
     missing = Counter(cut for cut, name in asked if (cut, name) not in found)
     told = [f"{count} rows in the cut by {cut}" for cut, count in missing.items()]
-    return ", ".join([*told, "whose family then has no row; loads, whose rows are not read yet"])
+    return f"{', '.join(told)}, whose family then has no row"
 
 
 def line(name, judged):
@@ -131,12 +134,14 @@ def line(name, judged):
 
 def table(judged):
     """Lines by cut, by family, and of all."""
-    lines = [line(cut, [one for one in judged if one.cut == cut]) for cut in cuts.CUTS]
+    lines = [line(cut, [one for one in judged if one.cut == cut]) for cut in (*cuts.CUTS, "load")]
     families = sorted({one.family for one in judged})
     lines += [line(name, [one for one in judged if one.family == name]) for name in families]
     return [*lines, line("all", judged)]
 
 
+BEFORE_ON_GPUS, BEFORE_ON_PORTS = 0.30, 0.31
+"""One sigma of a step of GPUs, and of a step of decode on Trainium2, before."""
 TOLERANCE = 0.005
 """By which a weight of the package may differ from its fit."""
 CHIPS = {"trn1": "trainium1", "inf2": "inferentia2", "A100": "a100-80", "B200": "b200"}
@@ -198,22 +203,43 @@ def weights(found):
         yield name, fitted, float(package[name])
 
 
+def judge_loads(judged):
+    """The rows of more than eight users, whose constants are of rows with fewer."""
+    constant = float(np.median([one.constant for one in judged]))
+    for row, name, error, half in load_rows.loaded():
+        family = load_rows.family(row, load_rows.NAMES[name])
+        before = P90 * (BEFORE_ON_PORTS if row["state"] == serving_rows.PORTED else BEFORE_ON_GPUS)
+        ids = f"{row['id']}-{name[:4]}", str(family)
+        yield Judged(*ids, "load", "above 8 users", error, half, before, constant)
+
+
 def main():
     """Judge, keep and print; fails where the package is not as fitted."""
-    judged = judge()
-    residuals = cuts.residuals(refits.rows())
-    made = cells(residuals)
-    rows = ",\n".join(json.dumps(_rounded(vars(one))) for one in judged)
-    scaled = json.dumps(_rounded(vars(scales(residuals))))
-    told = json.dumps(sorted(repr(one) for one in made), indent=1)
-    text = f'{{"scales": {scaled},\n"cells": {told},\n"judged": [\n{rows}\n]}}\n'
-    FILE.write_text(text, encoding="utf-8")
+    if "--loads" in sys.argv:
+        kept_before = json.loads(FILE.read_text(encoding="utf-8"))
+        judged = [one for one in kept() if one.cut != "load"]
+        made = [one for one in kept_before["cells"] if one not in kept_before["served"]]
+        fitted = kept_before["scales"]
+    else:
+        residuals = cuts.residuals(refits.rows())
+        judged, made = judge(), list(map(repr, cells(residuals)))
+        fitted = vars(scales(residuals))
+    judged += judge_loads(judged)
+    served = sorted(map(repr, load_rows.cells()))
+    lines = {
+        "scales": json.dumps(_rounded(fitted)),
+        "served": json.dumps(served, indent=1),
+        "cells": json.dumps(sorted([*made, *served]), indent=1),
+        "judged": "[\n" + ",\n".join(json.dumps(_rounded(vars(one))) for one in judged) + "\n]",
+    }
+    text = ",\n".join(f'"{name}": {one}' for name, one in lines.items())
+    FILE.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
     print("\n".join(table(judged)))
     wrong = list(faults())
     for one in wrong:
         print(one, file=sys.stderr)
     if wrong:
-        print(*made, scaled, sep="\n", file=sys.stderr)
+        print(lines["scales"], *made, *served, sep="\n", file=sys.stderr)
     return 1 if wrong else 0
 
 

@@ -17,7 +17,7 @@ PEAK = 95e12
 """BF16 FLOP per second of a NeuronCore-v2: half of 190 TFLOPS."""
 LANES = 128
 """Of the Vector Engine; its clock on NeuronCore-v2 is 1.12 GHz."""
-STEPS = (0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.007, 0.0035)
+STEPS = (0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.007)
 """Logarithms by which a constant is changed in search of a better one."""
 SQUARES, SIZES = 2, 1
 """Powers of errors: of sizes, where some rows are off by a factor that the form cannot know."""
@@ -88,11 +88,13 @@ class Rows:
 def fit(rows, start, free, power=SQUARES):
     """The constants whose errors, as logarithms to a power, are least.
 
-    One constant is changed at a time, or two: errors by size have valleys that no single one
-    descends, and where a search stops in them depends on the machine.
+    One constant is changed at a time; of errors by size, also two: they have valleys that no single
+    one descends, and where a search stops in them depends on the machine.
     """
     best, least = start, np.mean(np.abs(rows.errors(start)) ** power)
-    moves = [*((name,) for name in free), *combinations(free, 2)]
+    moves = [(name,) for name in free]
+    if power == SIZES:
+        moves += combinations(free, 2)
     for step in STEPS:
         is_better = True
         while is_better:

@@ -53,7 +53,7 @@ def test_a_graph_is_a_network_or_a_denoiser():
 
 
 def test_no_cell_is_told_twice_and_each_has_rows():
-    names = [(cell.kind, cell.phase, cell.chip) for cell in CELLS]
+    names = [(cell.kind, cell.phase, cell.chip, cell.is_ported) for cell in CELLS]
     assert len(names) == len(set(names))
     assert all(cell.rows and cell.median <= cell.p90 for cell in CELLS)
 
@@ -63,7 +63,9 @@ def test_a_phase_has_its_family_and_a_gpu_its_own():
     assert family_of(Kind.PAIR, Phase.ENCODE, is_gpu=False) is Family.PAIRS
     assert family_of(Kind.VISION, Phase.ENCODE, is_gpu=False) is Family.ENCODERS
     assert family_of(Kind.DENSE, Phase.TRAIN, is_gpu=True) is Family.GPU_TRAINING
-    assert family_of(Kind.DENSE, Phase.DECODE, is_gpu=True) is Family.GPU_PASSES
+    ported = family_of(Kind.EXPERTS, Phase.DECODE, is_gpu=False, is_ported=True)
+    assert ported is Family.PORTS
+    assert family_of(Kind.DENSE, Phase.DECODE, is_gpu=True) is Family.GPU_DECODE
 
 
 def test_a_cell_is_told_with_its_rows_and_errors():

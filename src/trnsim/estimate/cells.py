@@ -42,7 +42,11 @@ class Family(StrEnum):
     DIFFUSION = "diffusion"
     TRAINING = "training"
     GPU_TRAINING = "GPU training"
-    GPU_PASSES = "GPU passes"
+    PORTS = "ports, TPOT"
+    PORT_PROMPTS = "ports, TTFT"
+    GPU_DECODE = "servers on GPUs, TPOT"
+    GPU_PREFILL = "servers on GPUs, TTFT"
+    GPU_ENCODE = "encoders on GPUs"
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Cell:
         batch: least and most sequences or images at once; in training, those of a micro batch.
         length: least and most tokens that a query attends to; 0 for graphs.
         ranks: least and most tensor ranks.
+        is_ported: True for a port whose authors call it not tuned.
     """
 
     kind: Kind
@@ -70,15 +75,18 @@ class Cell:
     batch: tuple[int, int]
     length: tuple[int, int]
     ranks: tuple[int, int]
+    is_ported: bool = False
 
     @property
     def family(self) -> Family:
         """The constants that its estimates share with other cells."""
-        return family_of(self.kind, self.phase, is_gpu=self.chip in SMS)
+        is_gpu = self.chip in SMS
+        return family_of(self.kind, self.phase, is_gpu=is_gpu, is_ported=self.is_ported)
 
     def __str__(self) -> str:
         return (
-            f"{counted(self.rows)} of {self.kind} {self.phase} on {self.chip} "
+            f"{counted(self.rows)} of {self.kind} {self.phase} on {self.chip}"
+            f"{', as ported' if self.is_ported else ''} "
             f"(errors {self.median:.1%} in the median, {self.p90:.1%} at P90)"
         )
 
@@ -89,22 +97,63 @@ def counted(rows: int) -> str:
 
 
 CELLS: Final = (
-    Cell(Kind.ENCODER, Phase.ENCODE, "trainium1", 11, 0.017, 0.094, (1, 16), (128, 128), (1, 1)),
-    Cell(Kind.ENCODER, Phase.ENCODE, "inferentia2", 13, 0.066, 0.091, (1, 16), (128, 128), (1, 1)),
-    Cell(Kind.VISION, Phase.ENCODE, "inferentia2", 1, 0.181, 0.181, (1, 1), (197, 197), (1, 1)),
-    Cell(Kind.PAIR, Phase.ENCODE, "inferentia2", 4, 0.181, 0.306, (1, 64), (9, 9), (1, 1)),
-    Cell(Kind.NETWORK, Phase.ENCODE, "inferentia2", 12, 0.156, 0.241, (1, 64), (0, 0), (1, 1)),
+    Cell(Kind.ENCODER, Phase.ENCODE, "trainium1", 11, 0.014, 0.093, (1, 16), (128, 128), (1, 1)),
     Cell(Kind.DIFFUSION, Phase.ENCODE, "inferentia2", 8, 0.228, 0.423, (1, 1), (0, 0), (1, 1)),
+    Cell(Kind.ENCODER, Phase.ENCODE, "inferentia2", 13, 0.066, 0.091, (1, 16), (128, 128), (1, 1)),
+    Cell(Kind.NETWORK, Phase.ENCODE, "inferentia2", 12, 0.156, 0.241, (1, 64), (0, 0), (1, 1)),
+    Cell(Kind.PAIR, Phase.ENCODE, "inferentia2", 4, 0.181, 0.306, (1, 64), (9, 9), (1, 1)),
+    Cell(Kind.VISION, Phase.ENCODE, "inferentia2", 1, 0.181, 0.181, (1, 1), (197, 197), (1, 1)),
     Cell(Kind.DENSE, Phase.DECODE, "trainium1", 24, 0.059, 0.139, (1, 8), (256, 16384), (32, 32)),
-    Cell(Kind.DENSE, Phase.DECODE, "inferentia2", 33, 0.020, 0.086, (1, 8), (256, 16384), (24, 24)),
-    Cell(Kind.DENSE, Phase.PREFILL, "trainium1", 24, 0.250, 0.437, (1, 8), (128, 8192), (32, 32)),
-    Cell(Kind.DENSE, Phase.PREFILL, "inferentia2", 33, 0.160, 0.549, (1, 8), (128, 8192), (24, 24)),
+    Cell(Kind.DENSE, Phase.DECODE, "inferentia2", 33, 0.021, 0.087, (1, 8), (256, 16384), (24, 24)),
+    Cell(Kind.DENSE, Phase.DECODE, "h100", 4, 0.094, 0.144, (1, 100), (1152, 5500), (2, 2)),
+    Cell(Kind.EXPERTS, Phase.DECODE, "h100", 1, 0.036, 0.036, (32, 32), (1152, 1152), (4, 4)),
+    Cell(Kind.LATENT, Phase.DECODE, "h200", 1, 0.132, 0.132, (16, 16), (2048, 2048), (8, 8)),
+    Cell(Kind.LATENT, Phase.DECODE, "b200", 1, 0.414, 0.414, (32, 32), (9216, 9216), (8, 8)),
+    Cell(Kind.DENSE, Phase.PREFILL, "trainium1", 24, 0.252, 0.437, (1, 8), (128, 8192), (32, 32)),
+    Cell(Kind.DENSE, Phase.PREFILL, "inferentia2", 33, 0.134, 0.551, (1, 8), (128, 8192), (24, 24)),
+    Cell(Kind.DENSE, Phase.PREFILL, "h100", 1, 0.021, 0.021, (1, 1), (5000, 5000), (2, 2)),
     Cell(Kind.DENSE, Phase.TRAIN, "trainium1", 11, 0.053, 0.104, (1, 1), (2048, 8192), (8, 32)),
-    Cell(Kind.ENCODER, Phase.TRAIN, "trainium1", 13, 0.067, 0.192, (2, 16), (128, 512), (1, 1)),
-    Cell(Kind.VISION, Phase.TRAIN, "trainium1", 3, 0.074, 0.220, (56, 64), (197, 197), (1, 1)),
+    Cell(Kind.ENCODER, Phase.TRAIN, "trainium1", 13, 0.063, 0.198, (2, 16), (128, 512), (1, 1)),
     Cell(Kind.PAIR, Phase.TRAIN, "trainium1", 1, 0.627, 0.627, (80, 80), (77, 77), (1, 1)),
+    Cell(Kind.VISION, Phase.TRAIN, "trainium1", 3, 0.083, 0.211, (56, 64), (197, 197), (1, 1)),
     Cell(Kind.DENSE, Phase.TRAIN, "a100-80", 8, 0.059, 0.085, (1, 4), (2048, 2048), (8, 8)),
     Cell(Kind.DENSE, Phase.TRAIN, "b200", 12, 0.025, 0.105, (1, 1), (4096, 4096), (1, 8)),
+    Cell(
+        Kind.EXPERTS,
+        Phase.DECODE,
+        "trainium2",
+        4,
+        0.162,
+        0.184,
+        (1, 32),
+        (1750, 1750),
+        (4, 64),
+        is_ported=True,
+    ),
+    Cell(
+        Kind.LATENT,
+        Phase.DECODE,
+        "trainium2",
+        5,
+        0.105,
+        0.4,
+        (1, 8),
+        (400, 512),
+        (64, 64),
+        is_ported=True,
+    ),
+    Cell(
+        Kind.EXPERTS,
+        Phase.PREFILL,
+        "trainium2",
+        2,
+        0.063,
+        0.091,
+        (1, 1),
+        (1500, 1500),
+        (4, 64),
+        is_ported=True,
+    ),
 )
 """All cells with rows."""
 
@@ -138,15 +187,24 @@ _FAMILIES: Final = {
     Phase.PREFILL: Family.PREFILL,
     Phase.TRAIN: Family.TRAINING,
 }
-_OF_GRAPHS: Final = {
+_PORTS: Final = {Phase.DECODE: Family.PORTS, Phase.PREFILL: Family.PORT_PROMPTS}
+_OF_GPUS: Final = {
+    Phase.ENCODE: Family.GPU_ENCODE,
+    Phase.PREFILL: Family.GPU_PREFILL,
+    Phase.DECODE: Family.GPU_DECODE,
+    Phase.TRAIN: Family.GPU_TRAINING,
+}
+_OF_KINDS: Final = {
     Kind.PAIR: Family.PAIRS,
     Kind.NETWORK: Family.NETWORKS,
     Kind.DIFFUSION: Family.DIFFUSION,
 }
 
 
-def family_of(kind: Kind, phase: Phase, *, is_gpu: bool) -> Family:
+def family_of(kind: Kind, phase: Phase, *, is_gpu: bool, is_ported: bool = False) -> Family:
     """The rows whose constants a pass is estimated by."""
     if is_gpu:
-        return Family.GPU_TRAINING if phase is Phase.TRAIN else Family.GPU_PASSES
-    return _FAMILIES.get(phase) or _OF_GRAPHS.get(kind, Family.ENCODERS)
+        return _OF_GPUS[phase]
+    if is_ported and phase in _PORTS:
+        return _PORTS[phase]
+    return _FAMILIES.get(phase) or _OF_KINDS.get(kind, Family.ENCODERS)

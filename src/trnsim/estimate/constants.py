@@ -93,9 +93,9 @@ NEURON: Final = {
         rows="57 TPOT rows of 4 architectures",
     ),
     Phase.PREFILL: FamilyConstants(
-        half_s=derived(50.8e-6, _PROMPTS_FIT),
-        inf2_half_s=derived(168e-6, _PROMPTS_FIT),
-        sequence_s=derived(44e-6, _PROMPTS_FIT),
+        half_s=derived(51.9e-6, _PROMPTS_FIT),
+        inf2_half_s=derived(169e-6, _PROMPTS_FIT),
+        sequence_s=derived(43.0e-6, _PROMPTS_FIT),
         score_s=derived(164e-12, _PROMPTS_FIT),
         spread=0.37,
         rows="57 TTFT rows of 4 architectures",

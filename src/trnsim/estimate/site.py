@@ -80,6 +80,12 @@ def site_times(modelled: LayerTimes, chip: Accelerator, kind: str = "") -> Layer
     return SiteTimes(modelled, chip, kind, current())
 
 
+def site_correction(chip: Accelerator, name: str) -> Correction | None:
+    """The correction of a family of times by the current site; None without a site."""
+    site = current()
+    return None if site is None else site.correction(chip.name, family_of(chip, name))
+
+
 def exchange_factor(chip: Accelerator) -> float:
     """The factor on seconds of exchanges within a pass."""
     site = current()

@@ -42,9 +42,14 @@ def test_a_start_loads_weights_and_compiles_a_program_for_each_shape():
     assert neuron["compile"].p50 == pytest.approx(32 * 3 * 2 * 17.5 * 60 / 2 / 80)
 
 
-def test_only_chips_with_published_decodes_are_validated():
-    assert report.is_validated(found("trn1").deployment)
-    assert not report.is_validated(found("trn3").deployment)
+def test_only_steps_like_published_ones_are_validated():
+    evidence = report.evidence(found("trn1").deployment)
+    assert str(evidence["steps"]) == (
+        "carried over from 57 published rows, interval widened by distance: "
+        "ranks 8 where rows have 32"
+    )
+    assert "no row on trainium3" in str(report.evidence(found("trn3").deployment)["prompts"])
+    assert not report.is_validated(found("trn1").deployment)
     assert report.times_source(found("trn1").deployment).startswith("few constants")
 
 

@@ -138,16 +138,22 @@ def test_links_move_exchanges_alone(monkeypatch):
 
 def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
     class Apart:
-        """Layers whose spread is their own."""
+        """Layers that a user measured, without exchanges."""
 
         def forward(self, block, given):
-            return replace(few(machine("trn2")).forward(block, given), has_exchanges=False)
+            layer = few(machine("trn2")).forward(block, given)
+            return replace(layer, has_exchanges=False, source="measured: a.csv")
 
     together, apart = steps().decode(8, 1024), steps(times=Apart()).decode(8, 1024)
-    assert together.sigma == pytest.approx(0.1)
+    assert "exchanges" not in together.errors_s
     part = apart.parts_s["exchanges"] / apart.time_s
     expected = ((0.1 * (1 - part)) ** 2 + (0.15 * part) ** 2) ** 0.5
     assert apart.sigma == pytest.approx(expected)
+
+
+def test_a_step_is_as_sure_as_published_rows_are_near():
+    assert steps("trn1").decode(8, 1024).sigma < steps("trn2").decode(8, 1024).sigma
+    assert steps("trn1").decode(8, 1024).sigma < steps("trn1").decode(64, 1024).sigma
 
 
 def test_the_host_is_a_part_of_its_own():

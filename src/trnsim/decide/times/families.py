@@ -44,7 +44,7 @@ class Family:
 ENCODERS: Final = Family("encoders and ViT", 0.051, 0.094)
 CLIP: Final = Family("CLIP", 0.180, 0.306)
 TPOT: Final = Family("TPOT", 0.039, 0.115)
-TTFT: Final = Family("TTFT", 0.204, 0.464)
+TTFT: Final = Family("TTFT", 0.199, 0.464)
 NETWORKS: Final = Family("CNN and Perceiver", 0.156, 0.241)
 DIFFUSION: Final = Family("diffusion", 0.228, 0.423)
 TRAINING: Final = Family("training", 0.067, 0.219)

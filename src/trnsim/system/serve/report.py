@@ -218,7 +218,8 @@ def evidence(deployment: Deployment) -> dict[str, Support]:
         "prompts": Pass(Phase.PREFILL, 1, longest),
         "steps": Pass(Phase.DECODE, engine.max_num_seqs, 1, longest - 1),
     }
+    tensor, is_ported = deployment.steps.split.tensor, options.is_ported
     return {
-        name: support(subject(deployment.model, step, chip, options.tensor))
+        name: support(subject(deployment.model, step, chip, tensor, is_ported=is_ported))
         for name, step in full.items()
     }

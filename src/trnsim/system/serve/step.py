@@ -17,6 +17,7 @@ from typing import Final
 
 from trnsim.estimate.certainty import judged
 from trnsim.estimate.estimate import HOST, QUANTILES, Estimate
+from trnsim.estimate.ported import PortedTimes
 from trnsim.estimate.rank import Rank
 from trnsim.estimate.times import LayerTimes
 from trnsim.place.links import Spread
@@ -162,7 +163,9 @@ class ReplicaSteps:
         A draft has the relative error of the model.
         """
         hops_s = self._hops_s(model_pass)
-        estimate = judged(estimate, self.model, model_pass, self.machine, self.split.tensor)
+        is_ported = isinstance(self.times, PortedTimes)
+        place = self.machine, self.split.tensor
+        estimate = judged(estimate, self.model, model_pass, *place, is_ported=is_ported)
         estimate = estimate.times(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             factor = 1 + draft_s / estimate.time_s
