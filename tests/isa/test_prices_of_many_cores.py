@@ -14,7 +14,7 @@ from trnsim.memory import Memory, Tile
 
 KINDS = Instruction.registry
 DTYPES = (FLOAT32, BFLOAT16, FLOAT8_E4M3)
-TIMES = ("interval_s", "latency_s", "issue_s", "table_load_s")
+TIMES = ("interval_s", "latency_s", "issue_s", "held_load_s")
 CORES = ("core_v2", "core_v3", "core_v4")
 
 by_core = pytest.mark.parametrize("name", CORES)

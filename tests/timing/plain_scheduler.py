@@ -14,7 +14,8 @@ kernel first uses them. A free engine starts the earliest instruction of its win
 - An engine that has chosen an instruction waits with it until the ports that it needs are free.
 - The DMA engines take a transfer when one of their queues is free, which then issues it; among free
   queues, the one that was free first. They move the data of one transfer after the other.
-- An engine that needs another table of functions than it has loads it before.
+- An engine that needs another table of functions, or another stationary tile, than it holds loads
+  it before.
 """
 
 from trnsim.isa import Engine
@@ -37,7 +38,7 @@ class PlainCore:
         self.free_s = dict.fromkeys(self.engine, 0.0)  # of DMA, when a queue is free
         self.queues_s = [0.0] * core.dma_queues
         self.moved_s = 0.0
-        self.table = {}
+        self.held = {}
         self.port_free_s = {}
         self.came = {}  # the meeting that it waits at: instruction -> meeting
 
@@ -74,9 +75,10 @@ class PlainCore:
         taken_s = cost.interval_s
         if engine is Engine.tensor and taken_s:
             taken_s = self.limit.work(start_s, taken_s)
-        if cost.table not in ("", self.table.get(engine)):
-            self.table[engine] = cost.table
-            taken_s += cost.table_load_s
+        needed = self.needed(index)
+        if needed not in ("", self.held.get(engine)):
+            self.held[engine] = needed
+            taken_s += cost.held_load_s
         if engine is Engine.dma:
             start_s = self.issue(start_s, cost.issue_s)
         self.start_s[index] = start_s
@@ -86,6 +88,15 @@ class PlainCore:
         self.end_s[index] = self.busy_until_s[index] + cost.latency_s
         for port in cost.ports:
             self.port_free_s[port] = self.busy_until_s[index]
+
+    def needed(self, index):
+        """The table or the tile that its engine must hold for an instruction, or ""."""
+        cost, touches = self.cost[index], self.program.touches
+        if cost.held_read is None:
+            return cost.table
+        reads = [(serial, where.pattern) for serial, where, is_out in touches.of(index) if not is_out]
+        every = self.program.instruction(index).instruction.accesses()[0]
+        return reads[cost.held_read] if len(reads) == len(every) else index
 
     def issue(self, ready_s, issue_s):
         """When the engines take up a transfer that the first free queue issues."""

@@ -56,7 +56,7 @@ class Work:
             ports=ports,
             issue_s=self.issue * core.dma_issue_s / 10,
             table=self.table,
-            table_load_s=core.activation_table_load_s / 10 if self.table else 0.0,
+            held_load_s=core.activation_table_load_s / 10 if self.table else 0.0,
         )
 
     def meeting(self, rank):

@@ -1,12 +1,17 @@
-"""What an instruction needs besides its engine: a transfer a queue, a function its table."""
+"""What an instruction needs besides its engine: a queue, a table of functions, a held tile."""
 
 from dataclasses import replace
 
+import ml_dtypes
+import nki
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 import pytest
 from plain_scheduler import plain_schedules
 from random_programs import COMPILER, DMA, ISSUED, Launch, Work, launched, program_of
 
+import trnsim
 from trnsim import facts
 from trnsim.isa import Engine
 from trnsim.timing import timelines
@@ -28,6 +33,44 @@ def test_an_engine_loads_another_table_of_functions_first(core_v3, engines, tabl
     once_s = [Work(engine, 1, 0).price(core_v3, {}).interval_s for engine in engines]
     load_s = core_v3.activation_table_load_s / 10
     assert busy_s == pytest.approx(once_s + load_s * np.array(loads))
+
+
+@nki.jit
+def products(a, turns, address=None):
+    """Products with stationary tiles of `a`, by number; then the result."""
+    moving = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.sbuf, address=address)
+    stationary = nl.ndarray((128, 256), dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=moving, src=a)
+    nisa.dma_copy(dst=stationary, src=a[:, 0:256])
+    bank = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    for turn in turns:
+        nisa.nc_matmul(bank, stationary[:, 128 * turn : 128 * turn + 128], moving)
+    tile = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.sbuf)
+    out = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.tensor_copy(tile, bank)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def loads_before(turns, address=None):
+    """For each product of a kernel, whether its stationary tile is loaded."""
+    a = np.zeros((128, 512), ml_dtypes.bfloat16)
+    timeline = trnsim.run(products, a, turns, address, target="trn1", numerics=False).timeline
+    cycles = [
+        (span.busy_until_s - span.start_s) * 2.8e9
+        for span in timeline.spans()
+        if span.engine is Engine.tensor
+    ]
+    assert set(np.round(cycles)) <= {512, 512 + 64}
+    return [round(number) > 512 for number in cycles]
+
+
+def test_the_array_loads_a_stationary_tile_that_it_does_not_hold():
+    assert loads_before((0, 0, 1, 1, 0)) == [True, False, True, False, True]
+
+
+def test_a_tile_whose_bytes_are_not_recorded_is_loaded_each_time():
+    assert loads_before((0, 0), address=(0, 4096)) == [True, True]
 
 
 def transfer(core, queues, interval, issue):

@@ -140,7 +140,7 @@ def test_nothing_starts_before_its_causes_or_on_a_busy_engine(launch):
             took_s = placed.busy_until_s[index] - start_s
             slowest = 2 if here.engine is T else 1  # the Tensor Engine after a pause
             assert took_s >= here.cost.interval_s * (1 - 1e-6)
-            assert took_s <= (slowest * here.cost.interval_s + here.cost.table_load_s) * (1 + 1e-6)
+            assert took_s <= (slowest * here.cost.interval_s + here.cost.held_load_s) * (1 + 1e-6)
             assert placed.end_s[index] == placed.busy_until_s[index] + here.cost.latency_s
             busy.setdefault(here.engine, []).append((start_s, placed.busy_until_s[index]))
         for intervals in busy.values():

@@ -53,6 +53,7 @@ class NeuronCore:
     activation_table_load_s: Rate
     scalar_dependent_s: Rate
     tensor_dependent_s: Rate
+    stationary_load_columns_per_cycle: Rate
     gpsimd_overhead_cycles: Rate
     gpsimd_gather_step_cycles: Rate
     gpsimd_gather_overhead_cycles: Rate

@@ -184,6 +184,7 @@ NEURONCORE_V2: Final = NeuronCore(
     activation_table_load_s=assumed(1.29e-6, "measured on Trn2, taken over"),
     scalar_dependent_s=derived(100e-9, "nki_perf_guide fig16: 189 ns an ACTIVATE of one element"),
     tensor_dependent_s=derived(90e-9, "nki_perf_guide fig18 and fig20: 219 and 188 ns a MATMUL"),
+    stationary_load_columns_per_cycle=assumed(2, "fitted to Trn2's kernels, taken over"),
     gpsimd_overhead_cycles=documented(150, f"{_COSTS_PAGE}: iota, affine_select 150 + N"),
     gpsimd_gather_step_cycles=documented(4, f"{_COSTS_PAGE}: local_gather, t is 4"),
     gpsimd_gather_overhead_cycles=documented(28, f"{_COSTS_PAGE}: local_gather, 28 + t * elements"),
@@ -246,6 +247,9 @@ NEURONCORE_V3: Final = replace(
         100e-9, f"{_FITTED_TIMES}; as on v2. nki-dma-intro-5.png has 248 ns more for one ACTIVATE"
     ),
     tensor_dependent_s=assumed(90e-9, "measured on Trn1, taken over"),
+    stationary_load_columns_per_cycle=derived(
+        2, f"{_FITTED_TIMES}; {_V2_GUIDE}, Fast LoadStationary: up to 4"
+    ),
     scalar_clock_hz=documented(1.2e9, f"{_V3_GUIDE}: 1.2 GHz"),
     gpsimd_clock_hz=documented(1.2e9, f"{_V3_GUIDE}: 1.2 GHz"),
     minimum_interval_cycles=assumed(64, "given for v2, taken over"),
@@ -305,6 +309,7 @@ NEURONCORE_V4: Final = replace(
     vector_clock_hz=documented(1.2e9, f"{_V4_GUIDE}: 1.2 GHz"),
     activation_table_load_s=assumed(1.29e-6, "measured on Trn2, taken over"),
     scalar_dependent_s=assumed(100e-9, "as on Trn2"),
+    stationary_load_columns_per_cycle=assumed(2, "as on Trn2"),
     vector_8bit_copy_speedup=documented(4, f"{_V4_GUIDE}: 512 elements a cycle, BF16/FP16/FP8"),
     scalar_16bit_copy_speedup=documented(2, f"{_V4_GUIDE}: Scalar Engine, Performance mode, 2x"),
     vector_random_values_per_cycle=documented(

@@ -45,6 +45,9 @@ class Touches:
         self._serials = array("q")  # of the storage; its complement for a write
         self._start = array("q", [0])
 
+    def __len__(self) -> int:
+        return len(self._start) - 1
+
     def note(self, reads: Iterable[Tile], writes: Iterable[Tile], uses: Container[int]) -> None:
         """Append an instruction's tiles of the storages whose serials are in `uses`."""
         for sign, tiles in ((0, reads), (-1, writes)):
@@ -67,6 +70,19 @@ class Touches:
         for place in range(self._start[index], self._start[index + 1]):
             serial = self._serials[place]
             yield max(serial, ~serial), self._layouts[place], serial < 0
+
+    def read(self, index: int, place: int, count: int) -> tuple[int, object] | None:
+        """Read tile `place` of the `count` of instruction `index`: its storage and its bytes.
+
+        None if one of them has a fixed address, or if accesses were not recorded.
+        """
+        if index >= len(self):
+            return None
+        start = self._start[index]
+        serials = self._serials[start : self._start[index + 1]]
+        if sum(serial >= 0 for serial in serials) != count:
+            return None
+        return serials[place], self._layouts[start + place].pattern
 
     def serials(self, index: int) -> list[int]:
         """The storages of the tiles of instruction `index`."""

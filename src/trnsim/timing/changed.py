@@ -36,7 +36,7 @@ def _with_placements(
 
     An instruction waits for those that it followed on its engine, if either has been moved.
     """
-    variant = Program(program.core)
+    variant = Program(program.core, touches=program.touches)
     placements: list[EnginePlacement] = []
     numbers: dict[tuple[int, int], int] = {}
     for index, which in enumerate(program.which):
@@ -80,6 +80,8 @@ def halves_at_once(program: Program, policy: Policy) -> Schedule:
             for before in (program.waits_for(index), program.follows(index))
         )
         interleaved.append(program.which[index], Before(waits_for, follows), None)
+        if len(program.touches) == count:
+            interleaved.touches.append(program.touches.of(index))
     placements = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
     return _reordered(interleaved, placements, policy)
 

@@ -12,7 +12,7 @@ hypothetical changes): a schedule in a kept order never becomes longer by faster
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
@@ -41,7 +41,7 @@ class Order:
         stretches: for each core and instruction, the factor on its interval: for matmuls by the
             Tensor Engine's utilization limit, for transfers by collectives (`timing.contention`).
         limits: for each core, that limit over time.
-        loads: for each core, the instructions before which the engine loads a table.
+        loads: for each core, the instructions before which the engine loads a table or a tile.
         queues: for each core, transfer -> the DMA queue that issues it.
     """
 
@@ -166,7 +166,11 @@ class _Core:
         self.port_s: dict[object, float] = {}
         self.loads: set[int] = set()
         self.queue_of: dict[int, int] = {}
-        self._table: dict[Engine, str] = {}
+        self._held: dict[Engine, Hashable] = {}
+        self._reads = [
+            0 if cost.held_read is None else len(checked.instruction.accesses()[0])
+            for cost, checked in zip(self.costs, program.checked, strict=True)
+        ]
         self._issued_s = [0.0] * int(core.dma_queues)
         self._moved_s = 0.0
         # An instruction is ready once it is in its engine's window and its last predecessor starts.
@@ -250,13 +254,25 @@ class _Core:
             limited_s = self.limit.work(start_s, taken_s)
             self.stretch[index] = limited_s / taken_s
             taken_s = limited_s
-        if cost.table and self._table.get(engine) != cost.table:
-            self._table[engine] = cost.table
+        held = cost.table or self._held_tile(index)
+        if held is not None and self._held.get(engine) != held:
+            self._held[engine] = held
             self.loads.add(index)
-            taken_s += cost.table_load_s
+            taken_s += cost.held_load_s
         for port in cost.ports:
             self.port_s[port] = start_s + taken_s
         return start_s, start_s + taken_s
+
+    def _held_tile(self, index: int) -> Hashable:
+        """The tile that its engine must hold for instruction `index`, None if there is none.
+
+        If it is not known which one, the instruction itself: nothing else holds it.
+        """
+        which = self.program.which[index]
+        place = self.costs[which].held_read
+        if place is None:
+            return None
+        return self.program.touches.read(index, place, self._reads[which]) or index
 
     def _release(self, later: int, ready_s: float) -> None:
         """Resolve a dependence of `later`, which permits its start at `ready_s`."""

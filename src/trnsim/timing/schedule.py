@@ -6,7 +6,7 @@ for the initiation interval; the result can be read a latency later.
 
 A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
 its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
-that needs another. Cores that run a kernel together are synchronized at meetings: core_barrier and
+that needs another, and the Tensor Engine a stationary tile before a matmul with another. Cores that run a kernel together are synchronized at meetings: core_barrier and
 sendrecv start on all cores of a group when the last of them is ready, and a transfer is issued only
 then. So do collectives, on the cores of all ranks of a group. A core takes part in a single meeting
 of each of the two kinds at a time: the next starts no earlier. Before v3 two engines that share a
@@ -117,7 +117,7 @@ class Schedule:
         engine, cost = placement
         taken_s = cost.interval_s * self._stretch[index]
         if index in self._loads:
-            taken_s += cost.table_load_s
+            taken_s += cost.held_load_s
         busy_until_s = start_s + taken_s
         self.start_s[index] = start_s
         self.busy_until_s[index] = busy_until_s
@@ -250,7 +250,7 @@ class _Sampled:
         self._intervals = [cost.interval_s for cost in costs]
         self._latencies = [cost.latency_s for cost in costs]
         self._issues = [cost.issue_s for cost in costs]
-        self._table_loads = [cost.table_load_s for cost in costs]
+        self._held_loads = [cost.held_load_s for cost in costs]
         self._semaphore_s = cores.engine_semaphore_s
         self._program = program
         self._stretch = order.stretches[rank]
@@ -295,7 +295,7 @@ class _Sampled:
         if stretch != 1.0:
             taken_s = taken_s * stretch
         if index in self._loads:
-            taken_s = taken_s + self._table_loads[kind]
+            taken_s = taken_s + self._held_loads[kind]
         busy_until_s = start_s + taken_s
         end_s = self._end_s[index] = busy_until_s + self._latencies[kind]
         self._free_s[engine] = busy_until_s

@@ -269,7 +269,7 @@ def test_a_function_needs_its_table(bench, core, op, table):
     for instruction in (alone, summed):
         cost = work.cost(instruction)
         assert cost.table == table
-        assert cost.table_load_s == pytest.approx(1.29e-6 if table else 0)
+        assert cost.held_load_s == pytest.approx(1.29e-6 if table else 0)
 
 
 # The accumulator

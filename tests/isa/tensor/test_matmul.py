@@ -182,6 +182,19 @@ def test_a_full_bfloat16_matmul_runs_at_the_peak_of_the_core(bench, core):
     assert cost.flops / cost.interval_s == pytest.approx(peak, rel=1e-3)
 
 
+@pytest.mark.parametrize(("dtype", "exposed"), [(BFLOAT16, 64), (TFLOAT32, 64), (FLOAT32, 0)])
+def test_two_stationary_columns_a_cycle_are_loaded_before_but_for_float32(
+    bench, core, dtype, exposed
+):
+    """Float32 has 431.8 ns for 512 columns of two cycles (kernel-optimization.rst, v5)."""
+    work = bench(core, has_values=False)
+    cost = work.cost(shapes(work, 128, 128, 512, (dtype, dtype, FLOAT32)))
+    assert cost.held_load_s * core.tensor_clock_hz == pytest.approx(exposed)
+    assert cost.held_read == 0
+    few = work.cost(shapes(work, 128, 32, 512, (dtype, dtype, FLOAT32)))
+    assert few.held_load_s == pytest.approx(cost.held_load_s / 4)
+
+
 # double_row
 
 

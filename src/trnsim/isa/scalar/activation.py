@@ -271,7 +271,7 @@ def activation_cost(core: NeuronCore, n: Dims, op: str, reduce_res: Tile | None)
     table = ACTIVATIONS[op].table
     if not table:
         return cost
-    return replace(cost, table=table, table_load_s=core.activation_table_load_s)
+    return replace(cost, table=table, held_load_s=core.activation_table_load_s)
 
 
 def reduced_along_free_axes(name: str, values: Float32Array) -> Float32Array:

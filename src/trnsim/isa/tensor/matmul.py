@@ -135,7 +135,9 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         if self.is_transpose:
             passes = passes / core.background_transpose_speedup
         cycles = passes * streaming_cycles(core, n.N, n.M)
-        return array_cost(core, cycles, 2.0 * n.K * self._pairs * n.M * n.N, self.tile_size)
+        flops = 2.0 * n.K * self._pairs * n.M * n.N
+        columns = 0 if self.moving.dtype == FLOAT32 else n.M
+        return array_cost(core, cycles, flops, self.tile_size, loaded_columns=columns)
 
     def movement(self) -> Movement | None:
         """In transpose mode: the transpose of the stationary tile."""

@@ -304,7 +304,8 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)): the time of bfloat16 for four times its contraction length."""
         cycles = streaming_cycles(core, n.N, n.M)
-        return array_cost(core, cycles, 2.0 * PACKED_ELEMENTS * n.K * n.M * n.N, self.tile_size)
+        flops = 2.0 * PACKED_ELEMENTS * n.K * n.M * n.N
+        return array_cost(core, cycles, flops, self.tile_size, loaded_columns=n.M)
 
     def _scaled(self) -> dict[str, Tile]:
         return {"stationary_scale": self.stationary, "moving_scale": self.moving}

@@ -105,7 +105,8 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_i
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros take no time."""
         cycles = streaming_cycles(core, n.N, n.M)
-        return array_cost(core, cycles, 2.0 * n.K * n.M * n.N)
+        flops = 2.0 * n.K * n.M * n.N
+        return array_cost(core, cycles, flops, loaded_columns=n.M, held_read=1)
 
     @property
     def _pattern(self) -> str:

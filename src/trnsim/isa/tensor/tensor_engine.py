@@ -181,15 +181,26 @@ def mark_started(dst: Tile) -> None:
 
 
 def array_cost(
-    core: NeuronCore, cycles: float, flops: float = 0.0, size: tuple[int, ...] | None = None
+    core: NeuronCore,
+    cycles: float,
+    flops: float = 0.0,
+    size: tuple[int, ...] | None = None,
+    *,
+    loaded_columns: float = 0.0,
+    held_read: int = 0,
 ) -> Cost:
     """Interval: `cycles`; latency: the time in which the last column crosses the array's rows.
 
     Published profiles show a longer latency: `tensor_dependent_s` on top.
 
     A matmul on a tile of the array leaves the other tiles to others: its interval is its share of
-    the cycles, and the rest is latency. LoadStationary is up to four times as fast as a matmul and
-    overlaps the previous one, so it never bounds the interval.
+    the cycles, and the rest is latency.
+
+    LoadStationary comes before, unless the array holds the tile already: read tile `held_read`, of
+    which `loaded_columns` are not loaded in the background. AWS documents loads in the background,
+    up to four times as fast as a matmul. Published times agree for float32 alone, whose rows enter
+    the array every second cycle (1,036 cycles for 512 on Trn2); those of other formats enter in
+    each cycle, and all columns of theirs show.
 
     Source: nki.isa.nc_matmul, Tiling mode; trainium_inferentia2_arch.rst, Background and Fast
     LoadStationary.
@@ -201,6 +212,11 @@ def array_cost(
         interval_s=cycles * share / core.tensor_clock_hz,
         latency_s=drain_cycles / core.tensor_clock_hz + core.tensor_dependent_s,
         flops=flops,
+        held_read=held_read,
+        held_load_s=share
+        * loaded_columns
+        / core.stationary_load_columns_per_cycle
+        / core.tensor_clock_hz,
     )
 
 

@@ -112,7 +112,9 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         if self.data.dtype.itemsize == FLOAT32.itemsize:
             passes = core.fp32_passes / core.fp32_transpose_speedup
         passes = passes / core.background_transpose_speedup
-        return array_cost(core, passes * streaming_cycles(core, n.P, n.F), 2.0 * n.P * n.F * n.P)
+        cycles = passes * streaming_cycles(core, n.P, n.F)
+        columns = 0 if self.data.dtype.itemsize == FLOAT32.itemsize else n.F
+        return array_cost(core, cycles, 2.0 * n.P * n.F * n.P, loaded_columns=columns)
 
 
 def _has_non_finite(bits: Array, dtype: Dtype) -> bool:

@@ -58,7 +58,7 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     free = [
         EnginePlacement(
             engine,
-            replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0, table_load_s=0.0),
+            replace(cost, interval_s=0.0, latency_s=0.0, issue_s=0.0, held_load_s=0.0),
         )
         for engine, cost in placed
     ]
