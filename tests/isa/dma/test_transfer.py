@@ -57,6 +57,14 @@ def test_short_rows_are_slow_on_v2(bench, core_v2, row_elements, published_us):
     assert cost.interval_s == pytest.approx(published_us * US, rel=0.1)
 
 
+def test_between_1_and_4_kib_the_rate_of_v2_grows_with_the_length(bench, core_v2):
+    """What is published allows 1 to 2 times the time of 1 KiB for a row of 2 KiB."""
+    work = bench(core_v2, has_values=False)
+    costs = [load(work, (128, nbytes), UINT8) for nbytes in (1024, 2048, 4096)]
+    assert costs[1].interval_s / costs[0].interval_s == pytest.approx(1.31, abs=0.01)
+    assert costs[2].interval_s * core_v2.dma_bytes_per_s == pytest.approx(128 * 4096)
+
+
 def test_rows_of_4_kib_are_not(bench, core_v2):
     cost = load(bench(core_v2, has_values=False), (128, 1024), FLOAT32)
     assert cost.interval_s == pytest.approx(1.81 * US, rel=0.1)

@@ -94,13 +94,17 @@ def count_runs(tile: Tile) -> int:
 def _run_s(core: NeuronCore, run_bytes: float) -> float:
     """The least time of a contiguous run on its engine.
 
-    On v2 an engine moves runs of up to 1 KiB at two fifths of its bandwidth, and longer ones in the
-    time of 1 KiB or at full bandwidth, whichever takes longer. Published are runs of 256 B and
-    1 KiB (three tutorial matmuls) and of 4 KiB and more.
+    On v2 an engine moves runs of up to 1 KiB at two fifths of its bandwidth, and runs of a packet,
+    4 KiB, at all of it. Published are runs of 256 B and 1 KiB (three tutorial matmuls) and of 4 KiB
+    and more. Between them the rate is assumed to grow with the length: at 2 KiB a run takes 1.3
+    times as long as one of 1 KiB, where 1 to 2 times would agree with what is published.
 
-    Source: matrix_multiplication.rst of SDK 2.26, latencies; nki_perf_guide.rst, Opt #9.
+    Source: matrix_multiplication.rst of SDK 2.26, latencies; nki_perf_guide.rst, Opt #9;
+        nki-dma-bandwidth-guide.rst, Bandwidth vs. Payload Size.
     """
-    short_bytes = min(run_bytes, core.dma_short_run_bytes)
-    return larger(
-        core.dma_descriptor_s, short_bytes * core.dma_engines / core.dma_short_run_bytes_per_s
-    )
+    short_bytes, packet_bytes = core.dma_short_run_bytes, core.dma_packet_bytes
+    moved_bytes, rate = min(run_bytes, short_bytes), core.dma_short_run_bytes_per_s
+    if 1 < short_bytes < run_bytes < packet_bytes:
+        part = (run_bytes - short_bytes) / (packet_bytes - short_bytes)
+        moved_bytes, rate = run_bytes, rate + part * (core.dma_bytes_per_s - rate)
+    return larger(core.dma_descriptor_s, moved_bytes * core.dma_engines / rate)
