@@ -5,6 +5,11 @@ setting has an option of each switch. Method: coordinate descent from the first 
 setting has the least mean of |log(estimate / published)| over rows of kernels. Leaving a kernel out
 means choosing on the others' rows and judging on its own. Choices are made on rows whose program is
 short (`Case.is_quick`), and judged on all.
+
+The launch is a property of how a kernel was measured, not of the chip alone: the same chip has 0 to
+45 us of it. So each kernel has its own while switches are chosen, and the launch of a kernel that
+nobody has seen is the mean of the others', in which each kernel weighs the same. Otherwise kernels
+that were measured with a long launch would choose slow engines.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from trnsim.timing import policy_of
 if TYPE_CHECKING:
     from trnsim.timing import Policy
 
-V3 = 3
+V2, V3 = 2, 3
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,12 @@ class Switch:
     options: tuple[Option, ...]
 
 
-def constant(name, values, words, generation=V3):
-    """Options that set a constant of the cores of one generation; `words` is a format."""
+def constant(name, values, words, generations=(V3,)):
+    """Options that set a constant of the cores of some generations; `words` is a format."""
 
     def option(value):
         def change(core):
-            if core.generation != generation:
+            if core.generation not in generations:
                 return core
             return replace(core, **{name: assumed(value, "an option")})
 
@@ -67,37 +72,30 @@ def microseconds(*values):
     return tuple(value * 1e-6 for value in values)
 
 
-def second_core(value):
-    """The option that the launch of two cores takes so many seconds longer than that of one."""
-
-    def change(core):
-        if core.generation != V3:
-            return core
-        return replace(core, paired_launch_s=assumed(core.launch_s + value, "an option"))
-
-    return Option(f"{value:.2g}", change)
-
+HIDDEN = 1e6
+"""Columns of a stationary tile a cycle, with which its load takes no time."""
 
 SWITCHES = (
-    Switch(
-        "order",
-        (
-            Option("compiler", order=policy_of("compiler")),
-            Option("issued", order=policy_of("issued")),
-        ),
-    ),
     Switch("paired DMA rate (B/s)", constant("dma_paired_bytes_per_s", (350e9, 329e9), "{:.3g}")),
     Switch(
         "wait for an activation (s)",
         constant("scalar_dependent_s", (100e-9, 248e-9), "{:.2g}"),
     ),
-    Switch("launch (s)", constant("launch_s", microseconds(26, *range(41)), "{:.2g}")),
     Switch(
-        "the second core's launch (s)",
-        tuple(map(second_core, microseconds(4, *range(31)))),
+        "stationary columns a cycle",
+        constant("stationary_load_columns_per_cycle", (2.0, 4.0, HIDDEN), "{:.2g}", (V2, V3)),
     ),
 )
 """The choices, applied in this order. The list was made with all rows in sight."""
+
+LAUNCHES_S = microseconds(*range(71))
+"""What the launch of a kernel may be."""
+
+LAUNCH_ROWS_S = 300e-6
+"""The longest published time from which a launch is read: ten launches."""
+
+LAUNCHES = {1: ("launch (s)", "launch_s"), 2: ("launch of two cores (s)", "paired_launch_s")}
+"""Cores -> the name of their launch in a setting, and of the constant."""
 
 
 def both(*options):
@@ -111,9 +109,9 @@ def both(*options):
     return Option(", ".join(option.words for option in options), change)
 
 
-def one(name, value, words="", generation=V3):
+def one(name, value, words="", generations=(V3,)):
     """The option of one constant."""
-    return constant(name, (value,), words, generation)[0]
+    return constant(name, (value,), words, generations)[0]
 
 
 NEVER_S = 1e-12
@@ -122,13 +120,14 @@ WITHOUT = (
     Option("order of issue", order=policy_of("issued")),
     Option("broadcasts by four shuffles", variant="shuffles"),
     both(
-        one("dma_short_run_bytes_per_s", 272e9, "short rows at the full DMA rate", generation=2),
-        one("dma_static_issue_s", 0.6e-6, "600 ns an issue on v2", generation=2),
+        one("dma_short_run_bytes_per_s", 272e9, "short rows at the full DMA rate", (V2,)),
+        one("dma_static_issue_s", 0.6e-6, "600 ns an issue on v2", (V2,)),
     ),
     both(
         one("dma_packet_bytes", 2**40, "a contiguous run is one packet"),
         one("dma_stagger_s", NEVER_S, "all DMA engines start at once"),
     ),
+    one("stationary_load_columns_per_cycle", HIDDEN, "stationary loads hidden", (V2, V3)),
     both(one("launch_s", 1e-6, "launch of 1 us"), one("paired_launch_s", 24e-6, "24 us at LNC=2")),
     one("vector_8bit_copy_speedup", 1.0, "no fast mode for FP8"),
     one("activation_table_load_s", NEVER_S, "no table loads"),
@@ -143,11 +142,52 @@ SHIPPED: dict[str, Option] = {}
 """The setting that changes nothing."""
 
 
+def own_launches(cases, setting, prices):
+    """(kernel, cores) -> the launch with the least loss on the kernel's own short rows of Trn2."""
+    groups = {}
+    for case in cases:
+        is_short = case.published_s < LAUNCH_ROWS_S
+        if is_short and case.has_fitted_launch and not case.is_single:
+            groups.setdefault((case.kernel, case.cores), []).append(case)
+
+    def lost(own, launch_s):
+        return sum(
+            abs(log((launch_s + prices.work_s(case, setting)) / case.published_s)) for case in own
+        )
+
+    return {
+        key: min(LAUNCHES_S, key=lambda launch_s: lost(own, launch_s))
+        for key, own in groups.items()
+    }
+
+
+def launches(own):
+    """Options with the mean of kernels' launches, for each number of cores that has any."""
+    found = {}
+    for cores, (words, name) in LAUNCHES.items():
+        values = [launch_s for (_, of), launch_s in own.items() if of == cores]
+        if values:
+            value = round(sum(values) / len(values), 6)
+            found[words] = one(name, value, f"{value:.2g}")
+    return found
+
+
 def loss(cases, setting, prices):
-    """Mean of |log(estimate / published)| over the rows of kernels; each row weighs the same."""
-    ratios = [
-        prices.seconds(case, setting) / case.published_s for case in cases if not case.is_single
-    ]
+    """Mean of |log(estimate / published)| over the rows of kernels, each with its own launch.
+
+    A kernel without rows from which a launch can be read has the mean of the others. Each row
+    weighs the same.
+    """
+    own = own_launches(cases, setting, prices)
+    setting = {**setting, **launches(own)}
+
+    def seconds(case):
+        launch_s = own.get((case.kernel, case.cores))
+        if launch_s is None or not case.has_fitted_launch:
+            return prices.seconds(case, setting)
+        return launch_s + prices.work_s(case, setting)
+
+    ratios = [seconds(case) / case.published_s for case in cases if not case.is_single]
     return sum(abs(log(ratio)) for ratio in ratios) / len(ratios)
 
 
@@ -165,7 +205,7 @@ def choose(cases, prices, switches=SWITCHES):
                 found = loss(cases, candidate, prices)
                 if found < best:
                     setting, best, is_better = candidate, found, True
-    return setting
+    return setting | launches(own_launches(cases, setting, prices))
 
 
 def leave_one_out(cases, prices, switches=SWITCHES):

@@ -74,6 +74,11 @@ class Case:
         return is_single(self.row)
 
     @property
+    def has_fitted_launch(self):
+        """Whether its chip is one whose launch is fitted."""
+        return self.target == "trn2"
+
+    @property
     def published_s(self):
         """The published time."""
         return published_s(self.row)
@@ -127,11 +132,16 @@ class Prices:
 
     def seconds(self, case, setting):
         """The estimate for a case in a setting: a kernel's with its launch."""
-        core, name = self._condition(case, setting)
+        core, _ = self._condition(case, setting)
+        launch_s = 0.0 if is_single(case.row) else float(core.launch_s)
+        return launch_s + self.work_s(case, setting)
+
+    def work_s(self, case, setting):
+        """The same without the launch."""
+        _, name = self._condition(case, setting)
         if name not in self._prices(case):
             self.prepare([case], [setting])
-        launch_s = 0.0 if is_single(case.row) else float(core.launch_s)
-        return launch_s + self._prices(case)[name]
+        return self._prices(case)[name]
 
     def shipped(self, case):
         """The estimate with the shipped constants, and counters."""

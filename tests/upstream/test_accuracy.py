@@ -153,17 +153,23 @@ def test_the_kernels_inside_a_page_are_compiled_with_their_lines(tmp_path, monke
 
 
 class Table:
-    """Prices that are a product of the options' numbers."""
+    """Prices that are a product of the options' numbers; a launch is given in seconds."""
 
     def prepare(self, cases, settings):
         """Nothing is kept."""
 
     def seconds(self, case, setting):
-        numbers = [float(option.words) for option in setting.values()]
-        return case.work * numbers[0] + numbers[1]
+        launch = setting.get(fit.LAUNCHES[case.cores][0])
+        launch_s = float(launch.words) if launch and case.has_fitted_launch else 0.0
+        return launch_s + self.work_s(case, setting)
+
+    def work_s(self, case, setting):
+        numbers = [float(setting[name].words) for name in ("rate", "more") if name in setting]
+        return case.work * numbers[0] + sum(numbers[1:])
 
 
-def case(kernel, work, published_s):
+def case(kernel, work, published_s, cores=0):
+    """A row; with `cores`, of a chip whose launch is fitted."""
     row = {"id": f"{kernel}-{work}"}
     return SimpleNamespace(
         kernel=kernel,
@@ -172,6 +178,8 @@ def case(kernel, work, published_s):
         row=row,
         is_quick=True,
         is_single=kernel == "instr",
+        cores=cores or 1,
+        has_fitted_launch=cores > 0,
     )
 
 
@@ -185,25 +193,44 @@ def switch(name, *numbers):
     works=st.lists(st.floats(1, 100), min_size=3, max_size=6, unique=True),
 )
 def test_what_made_the_times_is_chosen(rate, launch, works):
-    switches = (switch("rate", 1.0, 2.0, 3.0), switch("launch", 0.5, 5.0, 50.0))
+    switches = (switch("rate", 1.0, 2.0, 3.0), switch("more", 0.5, 5.0, 50.0))
     cases = [case(str(i % 2), work, rate * work + launch) for i, work in enumerate(works)]
     setting = fit.choose(cases, Table(), switches)
     first = {s.name: s.options[0] for s in switches}
     assert fit.loss(cases, setting, Table()) <= fit.loss(cases, first, Table())
-    true = {"rate": fit.Option(str(rate)), "launch": fit.Option(str(launch))}
+    true = {"rate": fit.Option(str(rate)), "more": fit.Option(str(launch))}
     assert fit.loss(cases, true, Table()) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_fold_does_not_see_its_own_kernel():
-    switches = (switch("rate", 1.0, 2.0), switch("launch", 0.0))
+    switches = (switch("rate", 1.0, 2.0), switch("more", 0.0))
     cases = [case("a", 1.0, 1.0), case("b", 1.0, 2.0), case("b", 3.0, 6.0)]
     chosen = fit.leave_one_out(cases, Table(), switches)
     assert chosen["a"][1] == {"a-1.0": 2.0}
     assert chosen["b"][1] == {"b-1.0": 1.0, "b-3.0": 3.0}
 
 
+def test_a_launch_is_the_mean_of_kernels_and_hides_no_rate():
+    """Kernels with launches of 5 and 25 us at the rate 2; a third has none of its own."""
+    switches = (switch("rate", 1.0, 2.0, 4.0),)
+    cases = [
+        case(kernel, work, 2 * work + launch_s, cores=2)
+        for kernel, launch_s in (("a", 5e-6), ("b", 25e-6))
+        for work in (5e-6, 20e-6, 50e-6)
+    ]
+    cases += [case("b", work, 2 * work + 1e-6, cores=1) for work in (5e-6, 20e-6)]
+    cases += [case("long", 1e-3, 2e-3 + 9e-6, cores=2)]
+    chosen = fit.leave_one_out([*cases, case("c", 10e-6, 1.0, cores=2)], Table(), switches)
+    setting, seconds = chosen["c"]
+    assert setting["rate"].words == "2.0"
+    assert setting["launch of two cores (s)"].words == "1.5e-05"
+    assert setting["launch (s)"].words == "1e-06"
+    assert seconds["c-1e-05"] == pytest.approx(35e-6)
+    assert chosen["a"][0]["launch of two cores (s)"].words == "2.5e-05"
+
+
 def test_every_row_of_a_kernel_weighs_the_same():
-    switches = (switch("rate", 1.0, 2.0), switch("launch", 0.0))
+    switches = (switch("rate", 1.0, 2.0), switch("more", 0.0))
     many = [case("many", 1.0, 1.9) for _ in range(3)]
     few = [case("few", 1.0, 0.9), case("other", 1.0, 0.9)]
     assert fit.choose([*many, *few], Table(), switches)["rate"].words == "2.0"
@@ -212,7 +239,7 @@ def test_every_row_of_a_kernel_weighs_the_same():
 
 
 def test_rows_with_long_programs_judge_but_do_not_choose():
-    switches = (switch("rate", 1.0, 2.0), switch("launch", 0.0))
+    switches = (switch("rate", 1.0, 2.0), switch("more", 0.0))
     slow = case("slow", 1.0, 2.0)
     slow.is_quick = False
     assert fit.choose([case("a", 1.0, 1.0), slow, slow], Table(), switches)["rate"].words == "1.0"

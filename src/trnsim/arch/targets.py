@@ -290,9 +290,9 @@ NEURONCORE_V3: Final = replace(
     dma_transpose_efficiency=documented(0.9, f"{_V3_GUIDE}: DMA transpose up to 90 % of copy"),
     dma_transpose_on_chip_efficiency=documented(0.5, f"{_V3_GUIDE}: SBUF2SBUF DMA transpose, 50 %"),
     logical_core_max=count(_PAIR, f"{_LNC_PAGE}: 1 or 2"),
-    # At LNC=2, 18, 26, 36 and 42 us fit four kernels best: a spread of 0.33 around 30 us.
-    launch_s=derived(26e-6, _FITTED_TIMES, spread=0.33),
-    paired_launch_s=derived(30e-6, _FITTED_TIMES, spread=0.33),
+    # The launches that fit each kernel best; their mean.
+    launch_s=derived(13e-6, f"{_FITTED_TIMES}: 0, 17, 23 us", spread=0.7),
+    paired_launch_s=derived(32e-6, f"{_FITTED_TIMES}: 22 to 44 us", spread=0.33),
 )
 
 NEURONCORE_V4: Final = replace(
@@ -332,8 +332,8 @@ NEURONCORE_V4: Final = replace(
     dma_transpose_on_chip_efficiency=assumed(0.5, "given for v3, taken over"),
     dma_compute_efficiency=assumed(0.5, "given for generations before v4, taken over"),
     dma_read_add_write_efficiency=documented(1, f"{_V4_GUIDE}: SBUF Read-Add-Write, as a copy"),
-    launch_s=assumed(26e-6, "as on Trn2"),
-    paired_launch_s=assumed(30e-6, "as on Trn2"),
+    launch_s=assumed(13e-6, "as on Trn2"),
+    paired_launch_s=assumed(32e-6, "as on Trn2"),
     tensor_ramp_s=documented(3e-6, f"{_THROTTLING_PAGE}: Trn2 and Trn3"),
 )
 

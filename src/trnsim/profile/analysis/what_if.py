@@ -97,9 +97,8 @@ def place_in_groups(
     its own. Else the last one bears it: a product, an eviction or a store is done after the last.
     """
     engine, cost = merged
-    free_placement = EnginePlacement(
-        engine, replace(scale(cost, 0.0), latency_s=cost.latency_s if first else 0.0)
-    )
+    latency_s = cost.latency_s if first else 0.0
+    free_placement = EnginePlacement(engine, Cost(interval_s=0.0, latency_s=latency_s))
     placements: dict[int, EnginePlacement] = {}
     for start in range(0, len(indices), factor):
         group = indices[start : start + factor]
