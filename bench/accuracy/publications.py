@@ -36,8 +36,10 @@ FITTED: dict[str, Option] = {
 
 PARTS: dict[str, Option] = {
     "matmul tutorial (Trn1)": both(
-        one("dma_short_run_bytes_per_s", 272e9, "short rows at the full DMA rate", generation=2),
-        one("dma_static_issue_s", 0.6e-6, "600 ns an issue on v2", generation=2),
+        one(
+            "dma_short_run_bytes_per_s", 272e9, "short rows at the full DMA rate", generations=(2,)
+        ),
+        one("dma_static_issue_s", 0.6e-6, "600 ns an issue on v2", generations=(2,)),
     ),
     "mamba tutorial": Option("broadcasts by four shuffles", variant="shuffles"),
 }

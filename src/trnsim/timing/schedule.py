@@ -6,11 +6,11 @@ for the initiation interval; the result can be read a latency later.
 
 A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
 its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
-that needs another, and the Tensor Engine a stationary tile before a matmul with another. Cores that run a kernel together are synchronized at meetings: core_barrier and
-sendrecv start on all cores of a group when the last of them is ready, and a transfer is issued only
-then. So do collectives, on the cores of all ranks of a group. A core takes part in a single meeting
-of each of the two kinds at a time: the next starts no earlier. Before v3 two engines that share a
-port to a memory take turns.
+that needs another, and the Tensor Engine a stationary tile before a matmul with another. Cores that
+run a kernel together are synchronized at meetings: core_barrier and sendrecv start on all cores of
+a group when the last of them is ready, and a transfer is issued only then. So do collectives, on
+the cores of all ranks of a group. A core takes part in a single meeting of each of the two kinds at
+a time: the next starts no earlier. Before v3 two engines that share a port to a memory take turns.
 
 Every time is a maximum of sums of costs, as the order is kept (`timing.order`), so no time grows
 when a cost shrinks.

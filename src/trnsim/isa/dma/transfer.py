@@ -103,7 +103,8 @@ def _run_s(core: NeuronCore, run_bytes: float) -> float:
         nki-dma-bandwidth-guide.rst, Bandwidth vs. Payload Size.
     """
     short_bytes, packet_bytes = core.dma_short_run_bytes, core.dma_packet_bytes
-    moved_bytes, rate = min(run_bytes, short_bytes), core.dma_short_run_bytes_per_s
+    moved_bytes: float = min(run_bytes, short_bytes)
+    rate: float = core.dma_short_run_bytes_per_s
     if 1 < short_bytes < run_bytes < packet_bytes:
         part = (run_bytes - short_bytes) / (packet_bytes - short_bytes)
         moved_bytes, rate = run_bytes, rate + part * (core.dma_bytes_per_s - rate)
