@@ -129,9 +129,9 @@ def counters(rows, results):
 def ablation(cases, prices):
     """(words, cases, errors of some kernels) with each part of the model left out."""
     some = [case for case in cases if not case.is_single and (case.is_quick or case.kernel in LONG)]
-    for option in fit.WITHOUT:
-        setting = {"without": option}
-        prices.prepare(some, [setting])
+    settings = [{"without": option} for option in fit.WITHOUT]
+    prices.prepare(some, settings)
+    for option, setting in zip(fit.WITHOUT, settings, strict=True):
         errors = [prices.seconds(case, setting) / case.published_s - 1 for case in some]
         yield option.words, some, errors
 

@@ -302,7 +302,10 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
         multiply_onto(self, machine.core, self.dst, stationary.T, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(N, min(64, M)): the time of bfloat16 for four times its contraction length."""
+        """max(N, min(64, M)): the time of bfloat16 for four times its contraction length.
+
+        Before it M / 2 cycles for a stationary tile that the array does not hold.
+        """
         cycles = streaming_cycles(core, n.N, n.M)
         flops = 2.0 * PACKED_ELEMENTS * n.K * n.M * n.N
         return array_cost(core, cycles, flops, self.tile_size, loaded_columns=n.M)

@@ -103,7 +103,10 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_i
         multiply_onto(self, machine.core, self.dst, dense, moving, self.accumulate)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros take no time."""
+        """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros take no time.
+
+        Before it M / 2 cycles for a stationary tile that the array does not hold.
+        """
         cycles = streaming_cycles(core, n.N, n.M)
         flops = 2.0 * n.K * n.M * n.N
         return array_cost(core, cycles, flops, loaded_columns=n.M, held_read=1)
