@@ -19,7 +19,7 @@ import numpy as np
 
 from trnsim.arch import NeuronCore, target
 from trnsim.timing.interval import DEVIATES, Errors, UnseenError, launch_share, novelty
-from trnsim.timing.work import by_engine
+from trnsim.timing.work import LAUNCH, by_engine
 
 COVERAGE = 0.8
 """The share of published times that P10 to P90 shall hold."""
@@ -62,8 +62,9 @@ class ErrorRow:
 
     @property
     def core(self) -> NeuronCore:
-        """The core that it was timed on."""
-        return target(self.target).core
+        """The core that it was timed on, or one of the two."""
+        core = target(self.target).core
+        return core.paired() if f"{LAUNCH} LNC=2" in self.shares else core
 
     @property
     def fixed(self) -> float:

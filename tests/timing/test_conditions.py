@@ -24,9 +24,9 @@ def test_a_kernel_that_names_no_mode_is_timed_with_a_hardware_dge(bench):
     assert found.text() == (
         "hardware DGE for 2 transfers (assumed: the kernel leaves dge_mode to the compiler); "
         "the compiler's order: an engine takes the first of its next instructions that is ready; "
-        "LNC=1; a launch of 26 us (P10 to P90: 17 to 39.7; none in a device profile)"
+        "LNC=1; a launch of 13 us (P10 to P90: 5.3 to 31.9; none in a device profile)"
     )
-    assert found.brief() == "launch 26 us, hardware DGE, LNC=1"
+    assert found.brief() == "launch 13 us, hardware DGE, LNC=1"
 
 
 def test_named_modes_are_counted_each(bench):
@@ -34,7 +34,7 @@ def test_named_modes_are_counted_each(bench):
     found = conditions(loaded(bench(), *modes))
     assert found.transfers == {"none": 2, "hardware": 1, "software": 1}
     assert not found.is_dge_assumed
-    assert found.brief() == ("launch 26 us, no DGE and hardware DGE and software DGE, LNC=1")
+    assert found.brief() == ("launch 13 us, no DGE and hardware DGE and software DGE, LNC=1")
 
 
 def test_before_v3_there_is_no_dge_to_assume(bench, core_v2):
