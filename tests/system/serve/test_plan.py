@@ -184,7 +184,9 @@ PUBLISHED = [(1, 4096, 4096, 153.0, 7.04), (8, 128, 8064, 55.2, 9.95), (8, 128, 
 def test_published_latencies_of_a_static_batch_are_met(batch, inputs, outputs, ttft_ms, tpot_ms):
     lengths = Lengths("fixed", inputs), Lengths("fixed", outputs)
     asked = Demand(None, Synthetic(*lengths, 2 * batch, concurrency=batch))
-    options = ServerOptions(tensor=32, max_num_seqs=batch, quantization="int8")
+    options = ServerOptions(
+        tensor=32, max_num_seqs=batch, prompts_at_once=batch, quantization="int8"
+    )
     shown = figures(plan(LLAMA, machine("trn1"), options, asked))
     assert 1e3 * shown["tpot_p50_s"] == pytest.approx(tpot_ms, rel=0.2)
     assert 0.5 < 1e3 * shown["ttft_p50_s"] / ttft_ms < 2

@@ -277,3 +277,17 @@ def test_costs_at_a_quantile_are_those_of_steps():
 
 def test_a_step_is_of_the_decoder_of_its_model():
     assert steps().source.startswith("few constants")
+
+
+def test_summaries_of_a_pass_are_read_once_for_a_model_and_a_split(monkeypatch):
+    read_passes = []
+
+    def counted(model, model_pass, split):
+        read_passes.append(model_pass)
+        return summaries(model, model_pass, split)
+
+    monkeypatch.setattr("trnsim.system.serve.step.summaries", counted)
+    model = replace(LLAMA, name="read once")
+    for tensor in (8, 8, 4):
+        steps(model=model, tensor=tensor).decode(8, 1024)
+    assert len(read_passes) == 2  # one for each split

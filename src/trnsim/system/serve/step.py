@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from trnsim.estimate.certainty import judged
@@ -30,6 +30,8 @@ from trnsim.workload.summary import PartSummary
 
 _DRAFT_PART: Final = "draft"
 _EXCHANGES_PART: Final = "exchanges"
+_MOST_KNOWN_MODELS: Final = 8
+"""Models and splits whose summaries are kept; of each a few MB."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class ReplicaSteps:
         return estimate.plus(HOST, host_s, source=HOST, spread=spread)
 
     def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
-        parts = summaries(model, model_pass, self.split)
+        parts = _known_summaries(model, self.split).of(model_pass)
         return [self._busiest_part(part, model_pass) for part in parts]
 
     def _busiest_part(self, summary: PartSummary, model_pass: Pass) -> PartSummary:
@@ -205,6 +207,28 @@ class ReplicaSteps:
         spread = Spread(2, self.machine.ranks if is_apart else stage)
         hop_s = self.rank.exchange_s("send", nbytes / self.split.tensor, spread)
         return (self.pipeline - 1) * hop_s
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownSummaries:
+    """Summaries of passes that were read before, which takes longer than to time them.
+
+    A mixed step reads two passes, and layouts of a search that differ in sequences read the same.
+    """
+
+    model: Architecture
+    split: Split
+    known: dict[Pass, tuple[PartSummary, ...]] = field(default_factory=dict)
+
+    def of(self, model_pass: Pass) -> tuple[PartSummary, ...]:
+        """The summaries of a pass."""
+        found = self.known.get(model_pass)
+        if found is None:
+            found = self.known[model_pass] = summaries(self.model, model_pass, self.split)
+        return found
+
+
+_known_summaries = lru_cache(_MOST_KNOWN_MODELS)(_KnownSummaries)
 
 
 def even_imbalance(tokens: int, ranks: int) -> float:
