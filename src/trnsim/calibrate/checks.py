@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-import numpy as np
-
 from trnsim.calibrate.answers import TIME, TPOT, TTFT
 from trnsim.calibrate.fit import Fit, fit
+from trnsim.calibrate.machines import check_machines
 from trnsim.calibrate.row import Row
 from trnsim.errors import BadInput
 from trnsim.facts import assumed
@@ -27,6 +26,9 @@ from trnsim.reader import fault
 
 FAR: Final = assumed(20.0, "factor beyond which a unit is in doubt, not the model; no source")
 MOST_OUTLIERS: Final = assumed(0.25, "part of the rows that may be left out; no source")
+MOST_APART: Final = assumed(0.15, "part of the rows up to which they are outliers; no source")
+"""More rows that lie apart may be those of another chip."""
+SCATTER: Final = assumed(0.18, "one sigma of rows beyond which they may be of two chips; no source")
 APART_SIGMAS: Final = 4.0
 """Sigmas beyond which a row is left out; of normal errors one in 16,000 lies there."""
 LEAST_APART: Final = math.log(1.3)
@@ -40,11 +42,6 @@ _UNITS: Final = {
 }
 """Units in which a number is so many times that in seconds."""
 _NEAR_UNIT: Final = math.log(4.0)
-_LEAST_CLUSTER: Final = 3
-_CLUSTER_SHARE: Final = 0.2
-_LEAST_GAP: Final = math.log(1.4)
-_GAP_SIGMAS: Final = 4.0
-_MOST_NAMED: Final = 6
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,11 @@ def usable(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     if not possible:
         raise _too_many(rows, left_out)
     robust = fit(possible, is_robust=True)
-    _check_machines(possible, robust)
     apart = {id(row): reason for row, reason in _apart(possible, robust)}
+    others = [row for row in possible if id(row) not in apart]
+    check_machines(others)
+    if len(apart) > float(MOST_APART) * len(possible) or fit(others).error > float(SCATTER):
+        check_machines(possible)
     left_out += [LeftOut(row, apart[id(row)]) for row in possible if id(row) in apart]
     if len(left_out) > max(float(MOST_OUTLIERS) * len(rows), 1):
         raise _too_many(rows, left_out)
@@ -156,52 +156,6 @@ def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
         else:
             possible.append(row)
     return possible, left_out
-
-
-def _check_machines(rows: Sequence[Row], fitted: Fit) -> None:
-    """Refuse a log whose rows of one chip fall into two sets.
-
-    Raises:
-        BadInput: naming the lines of the smaller set, and how far it is from the other.
-    """
-    by_log: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        by_log[row.measurement.line.file, row.chip].append(row)
-    for (file, chip), own in by_log.items():
-        residuals = np.array([_residual(row, fitted) for row in own])
-        split = _gap(residuals)
-        if split is None:
-            continue
-        high, low = residuals > split, residuals <= split
-        fewer = high if high.sum() <= low.sum() else low
-        few = sorted(row.measurement.line.line for row, one in zip(own, fewer, strict=True) if one)
-        factor = math.exp(abs(residuals[high].mean() - residuals[low].mean()))
-        side = "slower" if fewer is high else "faster"
-        shown = ", ".join(map(str, few[:_MOST_NAMED])) + (", ..." if len(few) > _MOST_NAMED else "")
-        raise fault(
-            file,
-            f"rows of {chip} fall into two sets: {len(few)} of {len(own)} (lines {shown}) are "
-            f"{factor:.2g} times {side} than the others, as if two chips were mixed",
-            fix="state the chip of each row in its question (--on), or leave one set out",
-            line=few[0],
-        )
-
-
-def _gap(values: np.ndarray) -> float | None:
-    """The value between two sets of values that lie apart; None for a single set."""
-    ordered = np.sort(values)
-    least = max(_LEAST_CLUSTER, math.ceil(_CLUSTER_SHARE * len(ordered)))
-    if len(ordered) < 2 * least:
-        return None
-    places = range(least, len(ordered) - least + 1)
-    at = max(places, key=lambda place: ordered[place] - ordered[place - 1])
-    low, high = ordered[:at], ordered[at:]
-    between = high.mean() - low.mean()
-    within = math.sqrt((low.var() * len(low) + high.var() * len(high)) / len(ordered))
-    is_apart = ordered[at] - ordered[at - 1] > max(within, _LEAST_GAP / 2)
-    if between > max(_LEAST_GAP, _GAP_SIGMAS * within) and is_apart:
-        return float(ordered[at] + ordered[at - 1]) / 2
-    return None
 
 
 def _apart(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:

@@ -10,6 +10,7 @@ import typer
 
 from trnsim.calibrate.asking import rows_of
 from trnsim.calibrate.calibration import Calibration, Group, LogFile, calibrate
+from trnsim.calibrate.checks import SCATTER
 from trnsim.calibrate.logs import measurements
 from trnsim.calibrate.suggestion import Suggestion, suggest
 from trnsim.cli.options import parser
@@ -120,6 +121,14 @@ def _document(calibration: Calibration) -> Document:
             indent=2,
         ),
     ]
+    if calibration.fitted.error > SCATTER:
+        blocks.append(
+            Note(
+                f"rows of one kind differ by {calibration.fitted.error:.0%}, more than runs do: "
+                "perhaps models, settings or machines differ that their questions do not state",
+                indent=2,
+            )
+        )
     sections = [Section("", blocks)]
     if calibration.left_out:
         shown = [

@@ -1,0 +1,135 @@
+"""Logs whose rows of one chip are of two: noticed where two sets explain them far better than one.
+
+Each row of a chip belongs to the set whose factors fit it better, and the sets' factors to their
+rows, in turn until no row changes (Bishop 2006, section 9.1: k-means, here of a regression). Rows
+of one chip that are halved so keep six tenths of their scatter, if that is normal; those of two
+chips keep what runs differ by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from trnsim.calibrate.fit import Fit, fit
+from trnsim.calibrate.row import Row
+from trnsim.facts import assumed
+from trnsim.reader import fault
+
+LEAST_SCATTER: Final = assumed(
+    0.12, "one sigma of rows of one chip about their factors, beyond which two are looked for"
+)
+MOST_SHARE: Final = assumed(
+    0.45, "most of the scatter that two sets may leave; a halved normal distribution keeps 0.60"
+)
+_LEAST_ROWS: Final = 3
+_LEAST_SHARE: Final = 0.15
+"""Least rows of a set, and part of the rows: fewer are outliers."""
+_LEAST_FACTOR: Final = math.log(1.6)
+"""Least factor between two sets; two halves of a dozen rows with 20 % of noise are 1.3 apart."""
+_ROUNDS: Final = 8
+_MOST_ROWS: Final = 300
+"""Most rows of a chip that are looked at, at equal distances."""
+_MOST_NAMED: Final = 6
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Two sets of rows: those of the second, the scatter about both, and the factor between."""
+
+    second: tuple[bool, ...]
+    scatter: float
+    log_factor: float
+
+
+def check_machines(rows: Sequence[Row]) -> None:
+    """Refuse a log whose rows of one chip fall into two sets.
+
+    Raises:
+        BadInput: naming the lines of the smaller set, and how far it is from the other.
+    """
+    by_log: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_log[row.measurement.line.file, row.chip].append(row)
+    robust = fit(rows, is_robust=True)
+    for (file, chip), own in by_log.items():
+        step = max(len(own) / _MOST_ROWS, 1.0)
+        some = [own[int(at * step)] for at in range(min(len(own), _MOST_ROWS))]
+        scatter = _scatter([_residual(row, robust) for row in some])
+        if scatter < LEAST_SCATTER or len(some) < 2 * _LEAST_ROWS:
+            continue
+        single = fit(some)
+        alone = _scatter([_residual(row, single) for row in some])
+        split = min(
+            (_split(some, start) for start in _starts(some, robust)), key=lambda each: each.scatter
+        )
+        count = sum(split.second)
+        least = max(_LEAST_ROWS, math.ceil(_LEAST_SHARE * len(some)))
+        is_apart = split.scatter < MOST_SHARE * alone and abs(split.log_factor) > _LEAST_FACTOR
+        if not is_apart or not least <= count <= len(some) - least:
+            continue
+        is_fewer = count <= len(some) / 2
+        fewer = [row for row, second in zip(some, split.second, strict=True) if second == is_fewer]
+        few = sorted(row.measurement.line.line for row in fewer)
+        is_slower = (split.log_factor > 0) == is_fewer
+        shown = ", ".join(map(str, few[:_MOST_NAMED])) + (", ..." if len(few) > _MOST_NAMED else "")
+        raise fault(
+            file,
+            f"rows of {chip} fall into two sets: {len(few)} of {len(some)} (lines {shown}) are "
+            f"{math.exp(abs(split.log_factor)):.2g} times "
+            f"{'slower' if is_slower else 'faster'} than the others, as if two chips were mixed",
+            fix="state the chip of each row in its question (--on), or leave one set out",
+            line=few[0],
+        )
+
+
+def _starts(rows: Sequence[Row], robust: Fit) -> list[list[bool]]:
+    """First guesses of the second set: slower rows, by all factors and by those of groups alone."""
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        ratios[row.group].append(row.log_ratio)
+    middles = {group: (max(own) + min(own)) / 2 for group, own in ratios.items()}
+    residuals = [_residual(row, robust) for row in rows]
+    middle = (max(residuals) + min(residuals)) / 2
+    return [
+        [row.log_ratio > middles[row.group] for row in rows],
+        [residual > middle for residual in residuals],
+        [residual > median(residuals) for residual in residuals],
+    ]
+
+
+def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
+    """The sets to which a guess leads."""
+    second = list(start)
+    residuals = [0.0] * len(rows)
+    for _ in range(_ROUNDS):
+        fitted = fit(
+            [_labelled(row) if one else row for row, one in zip(rows, second, strict=True)]
+        )
+        both = [(_residual(row, fitted), _residual(_labelled(row), fitted)) for row in rows]
+        changed = [abs(other) < abs(own) for own, other in both]
+        residuals = [other if one else own for (own, other), one in zip(both, changed, strict=True)]
+        if changed == second:
+            break
+        second = changed
+    between = [own - other for own, other in both]
+    return _Split(tuple(second), _scatter(residuals), float(np.mean(between)))
+
+
+def _labelled(row: Row) -> Row:
+    """The row as of a second chip."""
+    return replace(row, estimated=replace(row.estimated, chip=f"{row.chip}, second"))
+
+
+def _residual(row: Row, fitted: Fit) -> float:
+    return math.log(row.measured_s / fitted.predicted_s(row))
+
+
+def _scatter(residuals: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(residuals))))
