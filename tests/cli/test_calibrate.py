@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,51 @@ def test_a_broken_site_is_told_by_every_estimate(tmp_path, monkeypatch):
     site.write_text(text.replace('"sigma": 0.', '"sigma": 1.', 1))
     monkeypatch.setenv("TRNSIM_SITE", str(site))
     assert "corrections[0] was changed since trnsim calibrate wrote it" in refused(*LAYER.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.json", '{"neuron_runtime_data": [{"pid": 1,', r"a\.json:1: not JSON"),
+        ("a.json", '{"some": "other tool"}', r"a\.json:1: no log of a known kind; legal: vllm, "),
+        ("a.txt", "nvidia-smi says hello\n", r"a\.txt:1: no log of a known kind"),
+        ("a.csv", "question,seconds\n", r"a\.csv:1: no rows"),
+        ("a.csv", "question,seconds\n0.1,plan layer x\n", r"a\.csv:2: .*the columns are swapped"),
+        ("a.csv", f"question,seconds\n{LAYER},-3\n", r"a\.csv:2: seconds is -3"),
+        (
+            "a.csv",
+            "question,seconds\nplan layer examples/llama-3.1-8b.json --on trn9,0.1\n",
+            r"a\.csv:2: question .*trn9",
+        ),
+        (
+            "a.csv",
+            f"question,seconds,instance\n{LAYER},0.001,trn2.48xlarge\n",
+            r"a\.csv:2: of trn2\.48xlarge, whose chip is trainium2; the question is of trainium1",
+        ),
+        (
+            "a.csv",
+            f"question,seconds,instance\n{LAYER},0.001,trn9.large\n",
+            r"a\.csv:2: .*trn9\.large",
+        ),
+        ("a.csv", f"question,seconds\n{LAYER},0.9\n", r"a\.csv:2: .*as if they were in millisec"),
+    ],
+)
+def test_bad_input_is_named_with_its_line_and_writes_nothing(name, content, said, tmp_path):
+    log, site = tmp_path / name, tmp_path / "site.json"
+    log.write_text(content)
+    told = refused("calibrate", str(log), "--output", str(site))
+    assert re.search(said, told), told
+    assert not site.exists()
+
+
+def test_secrets_of_a_log_are_in_no_output(tmp_path):
+    secret = "hunter2"  # noqa: S105  it must appear nowhere
+    latency = {"latency_stats": {"device_latency": {"p50": 0.001}}}
+    runtime = {"environment": {"TOKEN": secret}, "report": {"execution_stats": latency}}
+    log, site = tmp_path / "monitor.jsonl", tmp_path / "site.json"
+    log.write_text(json.dumps({"neuron_runtime_data": [runtime]}))
+    told = printed("calibrate", str(log), "--question", LAYER, "--output", str(site))
+    assert secret not in told + site.read_text()
+    latency["latency_stats"]["device_latency"]["p50"] = {"env": secret}
+    log.write_text(json.dumps({"neuron_runtime_data": [runtime]}))
+    assert secret not in refused("calibrate", str(log), "--question", LAYER)

@@ -138,8 +138,10 @@ def _serve(values: Values, _asked: Asked) -> dict[str, Estimated]:
     if filling is not None and "ttft_p50_s" in values:
         parts, fixed_s = _split(where, filling["parts_s"], prefill, is_served=True)
         ttft = values["ttft_p50_s"]
-        waited_s = max(ttft["p50"] - fixed_s - sum(part.time_s for part in parts), 0.0)
-        parts = (*parts, CauseTime(prefill, "", waited_s))
+        queue_s = values["ttft_queue_p50_s"]["p50"]
+        step_s = fixed_s + sum(part.time_s for part in parts)
+        fixed_s += max(ttft["p50"] - step_s - queue_s, 0.0)  # the host, around all steps
+        parts = (*parts, CauseTime(prefill, "", queue_s))
         one_s = _pass_bound(where, Phase.PREFILL, filling["parts_s"]) / filling["batch"]
         figures[TTFT] = _scaled(where, prefill, ttft, parts, fixed_s, one_s)
     return figures

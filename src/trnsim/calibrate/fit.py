@@ -167,8 +167,8 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
         is_robust: whether rows that lie apart count for less.
     """
     design = _Design(rows)
-    levels = [effect[0] for effect in design.effects]
-    sigmas = {level: float(sigma) for level, sigma in PRIOR_SIGMAS.items()}
+    levels: list[Level] = [effect[0] for effect in design.effects]
+    sigmas: dict[Level, float] = {level: float(sigma) for level, sigma in PRIOR_SIGMAS.items()}
     error = float(PRIOR_ERROR)
     theta = np.zeros(len(design.effects))
     weights = np.ones(len(rows))

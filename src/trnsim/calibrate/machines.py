@@ -108,6 +108,7 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
     """The sets to which a guess leads."""
     second = list(start)
     residuals = [0.0] * len(rows)
+    both = [(0.0, 0.0)] * len(rows)
     for _ in range(_ROUNDS):
         fitted = fit(
             [_labelled(row) if one else row for row, one in zip(rows, second, strict=True)]

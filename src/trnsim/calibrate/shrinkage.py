@@ -39,12 +39,13 @@ def shrink(design: Array, values: Array, error_variances: Array, priors: Array) 
     """
     if len(values) <= len(priors):
         crossed = priors[:, None] * design.T
-        gain = crossed @ np.linalg.pinv(design @ crossed + np.diag(error_variances))
+        inverted = np.linalg.pinv(design @ crossed + np.diag(error_variances))
+        gain: Array = np.asarray(crossed @ inverted, np.float64)
         return Posterior(gain @ values, np.diag(priors) - gain @ crossed.T)
     # In units of each prior's sigma, so that small priors do not spoil the condition.
     scale = np.sqrt(priors)
     scaled = design * scale
     weights = 1 / np.maximum(error_variances, _LEAST_VARIANCE)
-    inverse = np.linalg.inv((scaled.T * weights) @ scaled + np.eye(len(priors)))
+    inverse: Array = np.linalg.inv((scaled.T * weights) @ scaled + np.eye(len(priors)))
     mean = scale * (inverse @ (scaled.T @ (weights * values)))
     return Posterior(mean, scale[:, None] * inverse * scale)

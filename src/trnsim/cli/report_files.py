@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
@@ -58,7 +58,7 @@ _collections: Final[list[list[Document]]] = []
 
 
 @contextmanager
-def collected() -> Iterator[list[Document]]:
+def collected() -> Generator[list[Document]]:
     """The answers of commands that run in the block, which are not printed."""
     answers: list[Document] = []
     _collections.append(answers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -73,7 +73,7 @@ def _read(path: Path, _absolute: str, _changed_ns: int, _bytes: int) -> Site:
 
 
 @contextmanager
-def without() -> Iterator[None]:
+def without() -> Generator[None]:
     """Estimates without a site, in child processes too."""
     before = os.environ.get(ENVIRONMENT)
     os.environ[ENVIRONMENT] = ""
@@ -87,7 +87,7 @@ def without() -> Iterator[None]:
 
 
 @contextmanager
-def recorded() -> Iterator[set[tuple[str, str]]]:
+def recorded() -> Generator[set[tuple[str, str]]]:
     """The chips and families whose times are asked for in the block."""
     asked: set[tuple[str, str]] = set()
     _recorded.append(asked)

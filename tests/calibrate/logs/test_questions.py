@@ -20,8 +20,13 @@ def test_rows_have_questions_figures_and_lines():
 
 
 def test_rows_of_another_table_are_no_questions():
-    assert not is_questions(document("step,loss\n1,2\n").parsed.content)
-    assert not is_questions([])
+    assert not is_questions(document("step,loss\n1,2\n"))
+    assert not is_questions(document("[]", "a.json"))
+
+
+def test_a_table_without_rows_is_refused():
+    with pytest.raises(BadInput, match=r"log\.csv:1: no rows"):
+        questions(document("question,seconds\n"))
 
 
 def test_swapped_columns_are_named():

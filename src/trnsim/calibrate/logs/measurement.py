@@ -76,7 +76,7 @@ def _table(path: Path) -> FileContent | None:
         return None
     is_json = suffix in (".json", ".jsonl")
     document = json_content(path) if is_json else load(path, is_table=True)
-    return document if is_questions(document.parsed.content) else None
+    return document if is_questions(document) else None
 
 
 def _of_tool(log: TimedLog, question: str) -> tuple[Measurement, ...]:

@@ -33,8 +33,11 @@ class QuestionRow(FileRecord):
     instance: str = declared("", help="the instance type that ran it, to be compared with --on")
 
 
-def is_questions(content: Any) -> bool:
+def is_questions(document: FileContent) -> bool:
     """True if rows have questions."""
+    content = document.parsed.content
+    if QUESTION in (document.parsed.columns or ()):
+        return True
     return isinstance(content, list) and bool(content) and QUESTION in content[0]
 
 
@@ -44,6 +47,8 @@ def questions(document: FileContent) -> list[Measurement]:
     Raises:
         BadInput: a row is not legal, or its two columns are swapped.
     """
+    if not document.parsed.content:
+        raise fault(document.file, "no rows", "give one question and its seconds a line")
     _check_order(document)
     return [
         Measurement(_plain(row.question), row.figure, row.seconds, row.line, instance=row.instance)
