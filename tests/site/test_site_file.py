@@ -37,7 +37,12 @@ def test_a_group_has_its_factors_and_others_have_those_of_others(tmp_path):
         ('"weights": 2.0', '"weights": 1.0', "corrections[0] was changed since", '"chip"'),
         ('"sigma": 0.05', '"sigma": 0.01', "corrections[0] was changed since", '"chip"'),
         ('"rows": 14', '"rows": 99', "a field outside corrections was changed since", "{"),
-        ('"sigma": 0.05', '"sigma": "low"', "corrections[0].sigma is 'low': no number", '"sigma"'),
+        (
+            '"sigma": 0.05',
+            '"sigma": "low"',
+            "corrections[0].sigma is 'low'; legal: a number",
+            '"sigma"',
+        ),
         ('"weights": 2.0', '"weights": true', "parts.weights is True", '"weights"'),
         ('"written": "2026-11-20"', '"written": "today"', "written is 'today'", '"written"'),
     ],

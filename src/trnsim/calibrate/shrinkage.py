@@ -40,7 +40,7 @@ def shrink(design: Array, values: Array, error_variances: Array, priors: Array) 
     if len(values) <= len(priors):
         crossed = priors[:, None] * design.T
         inverted = np.linalg.pinv(design @ crossed + np.diag(error_variances))
-        gain: Array = np.asarray(crossed @ inverted, np.float64)
+        gain: Array = (crossed @ inverted).astype(np.float64)
         return Posterior(gain @ values, np.diag(priors) - gain @ crossed.T)
     # In units of each prior's sigma, so that small priors do not spoil the condition.
     scale = np.sqrt(priors)
