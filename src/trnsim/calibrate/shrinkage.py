@@ -10,7 +10,7 @@ Source: Bishop, Pattern Recognition and Machine Learning, 2006, equations 2.113-
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,8 @@ def shrink(design: Array, values: Array, error_variances: Array, priors: Array) 
     """
     if len(values) <= len(priors):
         crossed = priors[:, None] * design.T
-        inverted = np.linalg.pinv(design @ crossed + np.diag(error_variances))
-        gain: Array = (crossed @ inverted).astype(np.float64)
+        inverted: Any = np.linalg.pinv(design @ crossed + np.diag(error_variances))
+        gain: Array = crossed @ inverted
         return Posterior(gain @ values, np.diag(priors) - gain @ crossed.T)
     # In units of each prior's sigma, so that small priors do not spoil the condition.
     scale = np.sqrt(priors)
