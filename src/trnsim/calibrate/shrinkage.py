@@ -40,12 +40,12 @@ def shrink(design: Array, values: Array, error_variances: Array, priors: Array) 
     if len(values) <= len(priors):
         crossed = priors[:, None] * design.T
         inverted: Any = np.linalg.pinv(design @ crossed + np.diag(error_variances))
-        gain: Array = crossed @ inverted
+        gain = crossed @ inverted
         return Posterior(gain @ values, np.diag(priors) - gain @ crossed.T)
     # In units of each prior's sigma, so that small priors do not spoil the condition.
     scale = np.sqrt(priors)
     scaled = design * scale
     weights = 1 / np.maximum(error_variances, _LEAST_VARIANCE)
-    inverse: Array = np.linalg.inv((scaled.T * weights) @ scaled + np.eye(len(priors)))
+    inverse: Any = np.linalg.inv((scaled.T * weights) @ scaled + np.eye(len(priors)))
     mean = scale * (inverse @ (scaled.T @ (weights * values)))
     return Posterior(mean, scale[:, None] * inverse * scale)
