@@ -166,7 +166,7 @@ ranks run, it takes at least as long as the host needs to start it; the host sta
 while one runs, so the longer of the two counts. Nothing says which table has which. A table is
 taken to have the host's start if its least time is above any latency inside a program: the 6.16 us
 are inside a program, the other six tables are not. A later version of AWS's page says that the tool
-puts several collectives into a program, which would share one start; its examples are the same.
+puts several collectives into a program, which would share one start; its first example is the same.
 
 | constant | value | from |
 |---|---|---|

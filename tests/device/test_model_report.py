@@ -207,6 +207,22 @@ def test_exchanges_are_summed_by_kind_and_ranks_in_json():
     ]
 
 
+def test_exchanges_say_the_time_of_the_answer_and_their_floor():
+    one = GraphExchange("all_reduce", 1 << 20, ((0, 1),))
+    each_s = exchange_time(one, "trn1", 1).time_s
+    alone = replace(
+        report_model(Subject("it", product(16, 32)), "trn1", lnc=1), exchanges=((one, each_s),)
+    )
+    line = next(line for line in alone.text(400).splitlines() if "exchanges  " in line)
+    assert "1 all-reduce over 2 ranks inside a program, " in line
+    told = replace(
+        report_model(planned(1e-3), "trn1", lnc=1),
+        exchanges=((one, each_s),),
+        planned=Estimate({"products": 1e-3, "exchanges": 3e-4}, {}),
+    )
+    assert "1 all-reduce over 2 ranks inside a program, 300 us" in told.text(400)
+
+
 def test_a_pass_that_plans_refuse_takes_its_programs_time_and_says_why():
     def refuse(*_):
         raise BadInput("a group of ranks lies on several inf2.48xlarge, which have no EFA")

@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
+from trnsim.cli.plan.shared import floor_notes
 from trnsim.errors import BadInput
 
 CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
@@ -18,6 +19,28 @@ def run(*arguments):
 def test_an_unknown_platform_lists_the_legal_ones(command):
     with pytest.raises(BadInput, match=r"^'foo' is no chip, family or instance type; legal: trn1"):
         run(command, CONFIG, "--on", "foo")
+
+
+def test_exchanges_of_a_plan_say_their_floor():
+    assert floor_notes(8) == ["exchanges are inside a program: no start of the host is paid"]
+    assert floor_notes(1) == []
+    assert floor_notes(8, lnc=0) == []  # GPUs
+
+
+@pytest.mark.parametrize(
+    ("command", "has_exchanges"),
+    [
+        (["serve", CONFIG, "--on", "trn1", "--concurrency", "1", "--output-len", "4",
+          "--tensor-parallel-size", "8"], True),
+        (["train", CONFIG, "--on", "trn1", "--instances", "1", "--tp", "8", "--pp", "1"], True),
+        (["infer", CONFIG.replace("llama-3.1-8b", "bert-large"), "--on", "inf2.xlarge"], False),
+    ],
+    ids=["serve", "train", "infer"],
+)  # fmt: skip
+def test_a_plan_with_exchanges_says_their_floor(command, has_exchanges):
+    result = CliRunner().invoke(app, ["plan", *command])
+    assert result.exit_code == 0, result.output
+    assert ("exchanges are inside a program" in result.stdout) == has_exchanges
 
 
 def test_no_platform_at_all_is_refused():

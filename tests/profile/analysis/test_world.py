@@ -48,6 +48,7 @@ def test_text_says_who_waited_and_what_was_exposed(ran):
     assert text[0].startswith("beside: 4 ranks of LNC=1 on ")
     assert text[1].endswith("by rank 2, the most")
     assert text[2].startswith("  exposed  ")
+    assert " in collectives (inside a program) on rank " in text[2]
     assert text[3].startswith("           1 x all_reduce of 256 KiB (")
     assert "made_world.py:" in text[4]
     assert text[5].startswith("  link     ")
@@ -55,6 +56,7 @@ def test_text_says_who_waited_and_what_was_exposed(ran):
 
 def test_json_has_every_rank_collective_and_link(ran):
     stored = json.loads(json_text(with_schema(ran.summary.as_dict(), "run-ranks/1")))
+    assert [row["floor"] for row in stored["collectives"]] == ["inside a program"]
     nowhere = world(ranks=1).summary
     without = replace(nowhere.collectives[0], line=None)
     alone = with_schema(replace(nowhere, collectives=(without,)).as_dict(), "run-ranks/1")

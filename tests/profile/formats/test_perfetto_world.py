@@ -101,6 +101,7 @@ def test_a_collective_says_its_algorithm_bytes_and_who_was_late(ran, trace):
         assert told["groups"] == "[[0, 1], [2, 3]]"
         assert told["bytes"] == 128 * 512 * 4
         assert told["algorithm"]
+        assert told["floor"] == "inside a program"
         assert told["waited ns"] == round(one.waited_s * 1e9)
         assert told["exposed ns"] + told["hidden ns"] == pytest.approx(
             (one.end_s - one.start_s) * 1e9, abs=2
