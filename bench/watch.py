@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from torch_steps import training_step
 
 from trnsim.device import watch
-from trnsim.instance.state.folder import LONGEST_S, listen, opened
+from trnsim.instance.state.folder import LONGEST_S, listen, state_folder
 from trnsim.instance.state.writer import PERIOD_S
 
 PAIRS, STEPS, READ_STEPS = 50, 40, 20
@@ -97,7 +97,7 @@ def main():
     print(f"the thread, unread {share:.6f} of a second")
     show("nobody reads", unread, f"   (at most {AT_MOST})")
     os.environ["TRNSIM_STATE"] = place
-    listen(opened(), LONGEST_S)
+    listen(state_folder(), LONGEST_S)
     os.environ["TRNSIM_STATE"] = "off"
     show("a reader listens", sorted(ratio(step, 1, READ_STEPS) for _ in range(PAIRS)), "")
     return int(statistics.median(unread) > AT_MOST)

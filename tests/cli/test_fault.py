@@ -27,7 +27,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
     monkeypatch.delenv("NEURON_LOGICAL_NC_CONFIG", raising=False)
-    return folder.opened()
+    return folder.state_folder()
 
 
 def call(*words):

@@ -138,7 +138,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     device_core.visible_cores.cache_clear()
     watch._watching.clear()
-    yield folder.opened()
+    yield folder.state_folder()
     watch.end()
     device_core.visible_cores.cache_clear()
 

@@ -61,7 +61,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     device_core.visible_cores.cache_clear()
     watch._watching.clear()
-    yield folder.opened()
+    yield folder.state_folder()
     watch.end()
     device_core.visible_cores.cache_clear()
 
@@ -303,11 +303,11 @@ PROGRAM = """
     import json, os, sys, time
     from pathlib import Path
     import torch
-    from trnsim.instance.state.folder import listen, opened
+    from trnsim.instance.state.folder import listen, state_folder
     from trnsim.instance.state.reader import read_all
 
     kept = torch.ones(1024, 1024, device="neuron")
-    place = opened()
+    place = state_folder()
     listen(place, 30)
     from trnsim.device import watch
     watch.current_watch().writer.look()

@@ -12,18 +12,18 @@ import jax, jax.numpy as jnp
 import numpy as np
 from trnsim.device import watch
 from trnsim.device.hbm import device_memory
-from trnsim.instance.state.folder import listen, opened
+from trnsim.instance.state.folder import listen, state_folder
 from trnsim.instance.state.reader import read_all
 
 device = jax.devices("neuron")[1]
 kept = jax.device_put(jnp.ones((256, 256), jnp.float32), device)
-listen(opened(), 30)
+listen(state_folder(), 30)
 watch.current_watch().writer.look()
 product = jax.jit(lambda x: jnp.tanh(x @ x + np.arange(256, dtype=np.float32)) @ x)
 for _ in range(3):
     made = product(kept).block_until_ready()
 watch.current_watch().writer.look()
-(record,) = read_all(opened())
+(record,) = read_all(state_folder())
 print(json.dumps({
     "tool": record.tool, "cores": record.cores, "instance": record.instance, "lnc": record.lnc,
     "completed": record.executions["completed"], "flop": record.flop[5],
@@ -62,13 +62,13 @@ import jax, jax.numpy as jnp
 import numpy as np
 from trnsim.device import watch
 from trnsim.instance.state import hardware
-from trnsim.instance.state.folder import opened
+from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import read_all
 
 device = jax.devices("neuron")[1]
 product = jax.jit(lambda x: x @ x)
 kept = product(jax.device_put(np.ones((4, 4), np.float32), device)).block_until_ready()
-hardware.inject(opened(), hardware.FaultRequest("hbm-ecc", 1, 1, time.time(), None))
+hardware.inject(state_folder(), hardware.FaultRequest("hbm-ecc", 1, 1, time.time(), None))
 watch.current_watch().writer.look()
 met = []
 for use in (
@@ -80,10 +80,10 @@ for use in (
         use()
     except (RuntimeError, ValueError) as error:  # ValueError is what a copy to a device raises
         met.append("NRT_EXEC_HW_ERR_HBM_UE (1201) on device 1, core 1 (neuron:1)" in str(error))
-(record,) = read_all(opened())
+(record,) = read_all(state_folder())
 print(met, record.executions["completed_with_err"], record.errors["hardware"])
 jax.device_put(np.ones(2, np.float32), jax.devices("neuron")[0])  # another core of the device
-hardware.clear(opened())
+hardware.clear(state_folder())
 time.sleep(0.01)
 watch.current_watch().writer.look()
 print(np.asarray(product(kept))[0, 0])

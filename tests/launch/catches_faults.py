@@ -6,7 +6,7 @@ import os
 import torch
 
 from trnsim.device.faults import HardwareFault
-from trnsim.instance.state.folder import opened
+from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import read_all
 
 kept = torch.ones(2, device="neuron")
@@ -16,6 +16,6 @@ for _ in range(3):
         torch.neuron.synchronize()
     except HardwareFault as error:
         met.append(str(error).partition(" (")[0])
-(own,) = (one for one in read_all(opened()) if one.pid == os.getpid())
+(own,) = (one for one in read_all(state_folder()) if one.pid == os.getpid())
 counted = {name: count for name, count in {**own.executions, **own.errors}.items() if count}
 print(json.dumps([met, own.instance, own.cores, counted]))

@@ -7,7 +7,7 @@ from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.nki.arguments import boolean, integers, lengths, tensor
+from trnsim.nki.arguments import boolean, check_tensor, integers, lengths
 
 pytestmark = pytest.mark.usefixtures("on_core")
 
@@ -35,9 +35,9 @@ def test_a_shape_is_a_sequence(wrong):
 @pytest.mark.parametrize("wrong", [None, 7, "x", np.zeros(3)])
 def test_a_tensor_is_one_of_the_kernels(wrong):
     made = nl.ndarray((4, 4), nl.float32)
-    assert tensor("nl.load", made) is made
+    assert check_tensor("nl.load", made) is made
     with pytest.raises(IllegalInstruction, match=r"nl\.load of .*; legal: a tensor"):
-        tensor("nl.load", wrong)
+        check_tensor("nl.load", wrong)
 
 
 TILE = {

@@ -43,7 +43,7 @@ import nki, nki.language as nl, nki.isa as nisa
 from trnsim.device import watch
 from trnsim.device.faults import HardwareFault
 from trnsim.instance.state import hardware
-from trnsim.instance.state.folder import opened
+from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import read_all
 
 @nki.jit
@@ -68,7 +68,7 @@ def meeting(core):
             met.append(name)
     return met
 
-place, found = opened(), {}
+place, found = state_folder(), {}
 for core in (1, 0):
     hardware.inject(place, hardware.FaultRequest("hbm-ecc", 0, core, time.time(), None))
     watch.current_watch().writer.look()

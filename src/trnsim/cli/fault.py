@@ -13,7 +13,7 @@ from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.instance.state import hardware
-from trnsim.instance.state.folder import opened
+from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import instance_of, read_all
 
 app = parser()
@@ -61,7 +61,7 @@ def fault(
 
     Example: trnsim fault hbm-ecc --device 3 --core 1 --for 30s
     """
-    folder = opened()
+    folder = state_folder()
     model = instance_of(read_all(folder, listen_s=0))
     if device is not None:
         model.device(device)

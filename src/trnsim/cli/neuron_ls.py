@@ -41,7 +41,7 @@ def neuron_ls(
 
     Example: trnsim neuron-ls --wide
     """
-    state = folder.opened()
+    state = folder.state_folder()
     records = read_all(state)
     model = instance_of(records)
     programs = tool.processes(records, model, VERSION)

@@ -1,4 +1,4 @@
-"""Printing for people: lines as wide as their terminal, and text of others that cannot command it.
+"""Printing for people: lines as wide as their terminal, control characters of others spelled out.
 
 Colour is for terminals: there is none where the output is a file or a pipe, where NO_COLOR is set
 (no-color.org), or where TERM is dumb.
@@ -31,7 +31,7 @@ def echo(
 ) -> None:
     """Print lines on stdout, or on stderr, with control characters spelled out.
 
-    Those of a text that `is_safe`, as a document's is, stay: they are its colours.
+    Control characters of an `is_safe` text, such as a document's, stay: they are its colours.
     A reader that leaves, as `head` does, ends the printing and not the command: its files are
     written all the same.
     """

@@ -30,7 +30,7 @@ from trnsim.fabric.fabric import Fabric
 from trnsim.instance.cores import COUNT, VISIBLE, is_chosen, process_instance
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
-from trnsim.instance.state.folder import OFF, STATE_VARIABLE, opened
+from trnsim.instance.state.folder import OFF, STATE_VARIABLE, state_folder
 from trnsim.instance.state.free_cores import choosing, free_cores
 from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import ProcessRecord, percentiles
@@ -152,7 +152,7 @@ class _Watch:
         needed = max(max(self.cores) + 1, _number(_LOCAL_WORLD))
         self.instance = process_instance(target(), logical_config(), needed)
         if _counts_cores():
-            running = read_all(opened(), listen_s=0)
+            running = read_all(state_folder(), listen_s=0)
             free = free_cores(running, len(self.cores), self.instance)
             self.cores = free or self.cores
         self._is_spread = False
@@ -311,7 +311,7 @@ def begin(tool: str = "") -> None:
         recording for recording in call_log.recordings if not isinstance(recording, WorkRecording)
     ]
     try:
-        with choosing(opened()) if _counts_cores() else nullcontext():
+        with choosing(state_folder()) if _counts_cores() else nullcontext():
             watch = _Watch(tool or _tool())
             _watching.clear()
             _watching[pid] = watch

@@ -4,6 +4,9 @@ product  = max(2 m k n / (peak base part), bytes / (HBM reach)) + fixed
 part     = results / (waves SMs tile) x (reuse of the tile / reuse of the largest)^1/2
 operator = bytes / (HBM reach) + fixed
 
+base: fraction of the peak that a large product reaches (`BASES`); reach: that of the bandwidth
+(`GPU_MEMORY`); fixed: seconds of a kernel (`LAUNCH_S`, or `EAGER_S` in training); tile: results.
+
 A product's results are tiles, of which each multiprocessor (SM) computes one at a time: tiles that
 the results do not fill and a last wave that the tiles do not fill are lost. Small tiles lose less
 so, but read more for each result. The library is taken to choose the best tile, and to cut sums in
@@ -121,7 +124,7 @@ _TURING_FP32_TIME_RATIO: Final = 8
 
 @dataclass(frozen=True)
 class GpuTimes:
-    """Times of parts on one GPU.
+    """Times of a model's layers, embedding and head on one GPU.
 
     Attributes:
         flop_per_s: published dense FLOP per second, by bits of the factors.
@@ -246,7 +249,7 @@ def _tile_efficiency(
 
 
 def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) -> GpuTimes:
-    """Times of parts on a GPU.
+    """Times of a model's layers, embedding and head on a GPU.
 
     Args:
         chip: the GPU.

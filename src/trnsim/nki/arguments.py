@@ -60,7 +60,7 @@ def boolean(label: str, value: Any, source: str = SOURCE) -> bool:
     return bool(value)
 
 
-def tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
+def check_tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
     """`value`, checked to be a tensor.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
-from trnsim.nki.arguments import SOURCE, integers, tensor
+from trnsim.nki.arguments import SOURCE, check_tensor, integers
 
 
 class MemoryRegion(Enum):
@@ -189,7 +189,7 @@ def limit_index(
 
 def _offsets(label: str, index: Tile) -> Tile:
     """`index`, checked to be a tensor of integers."""
-    offsets = tensor(label, index, f"{SOURCE}.ap")
+    offsets = check_tensor(label, index, f"{SOURCE}.ap")
     if not offsets.dtype.is_integer:
         raise IllegalInstruction(
             f"{label} is {offsets}; legal: a tensor of integers",
@@ -211,7 +211,7 @@ def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
         IllegalInstruction: for an index of another length, or a tile of another rank.
     """
     source = f"{SOURCE}.indirect"
-    offsets = tensor("indirect", index, source)
+    offsets = check_tensor("indirect", index, source)
     columns = offsets.pattern.elements if count is None else count
     (number,) = integers("indirect", columns, source=source)
     if tile.memory is Memory.HBM or len(tile.shape) != _SNAKE_RANK or number < 1:

@@ -64,7 +64,7 @@ class Timeline:
     def __init__(
         self, programs: Sequence[Program], rank: int, schedule: Schedule, order: Order
     ) -> None:
-        """The timeline of core `rank` of those that ran `programs` together."""
+        """The timeline of the core with index `rank` among those that ran `programs` together."""
         self.program = programs[rank]
         self.order = order
         self._programs = programs
@@ -118,7 +118,7 @@ class Timeline:
         return (self.span(index) for index in range(len(self)))
 
     def met_s(self, index: int) -> float:
-        """The time that instruction `index`, a meeting with other cores, waited for them."""
+        """The time for which instruction `index`, a meeting with other cores, waited for them."""
         return self._schedule.met_s.get(index, 0.0)
 
     def busy_s(self) -> dict[Engine, float]:
@@ -176,13 +176,17 @@ class Timeline:
     ) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
 
-        If tensors change, the kernel does not keep the memory that they reuse (`program.rooms`).
+        With `keeps_rooms` False tensors change, and waits for reused memory (`program.rooms`) and
+        spills are left out.
         """
         program = self.program if keeps_rooms else self.program.issued
         return changed(program, self.order.policy, placement).device_time_s
 
     def two_in_flight_s(self) -> float:
-        """`undisturbed_s` if the program's second half ran beside its first, independent of it."""
+        """`undisturbed_s` if the program's second half ran beside its first.
+
+        Dependences between the halves over long distances stay.
+        """
         return halves_at_once(self.program, self.order.policy).device_time_s
 
     @cached_property

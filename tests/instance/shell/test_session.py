@@ -178,7 +178,7 @@ def test_closed_streams_are_the_program_s_own(closed):
 FOLLOWS = """
 import time
 from trnsim.instance.state import hardware
-from trnsim.instance.state.folder import opened
+from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
@@ -186,7 +186,7 @@ from trnsim.instance.state.writer import Writer
 pid, started = own()
 fields = dict(tool="kernel", tag="1", instance="trn1.2xlarge", lnc=1, cores=(1,), updated_at=0.0)
 Writer(lambda: ProcessRecord(pid, started, "x", **fields, executions={"completed": 4})).write()
-hardware.inject(opened(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
+hardware.inject(state_folder(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
 top = "/sys/class/neuron_device/neuron0"
 path = top + "/neuron_core1/stats/status/success/total"
 

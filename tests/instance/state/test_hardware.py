@@ -16,7 +16,7 @@ PATTERN = r".* NEURON_HW_ERR={} .*"
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
-    return folder.opened()
+    return folder.state_folder()
 
 
 def fault(kind="hbm-ecc", device=3, core=1, for_s=None, ago_s=0.0):

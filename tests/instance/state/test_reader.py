@@ -19,7 +19,7 @@ SWARM = Path(__file__).with_name("swarm.py")
 def place(tmp_path, monkeypatch):
     path = tmp_path / "state"
     monkeypatch.setenv("TRNSIM_STATE", str(path))
-    return folder.opened()
+    return folder.state_folder()
 
 
 def record(**fields):

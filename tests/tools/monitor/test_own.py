@@ -13,7 +13,7 @@ from trnsim.tools.monitor.own import own_monitor, own_reports
 def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
-    hardware.inject(folder.opened(), hardware.FaultRequest("hbm-ecc", 3, 0, time.time(), 0.0))
+    hardware.inject(folder.state_folder(), hardware.FaultRequest("hbm-ecc", 3, 0, time.time(), 0.0))
     (report,) = islice(own_reports(), 1)
     counters = report["system_data"]["neuron_hw_counters"]
     assert counters["period"] == 1.0
@@ -25,7 +25,7 @@ def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monke
 
 def test_a_tool_that_cannot_be_listed_measures_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
-    (folder.opened() / observers.FOLDER).write_text("no folder")
+    (folder.state_folder() / observers.FOLDER).write_text("no folder")
     assert own_monitor(ALL_GROUPS).report()["neuron_runtime_data"] == []
 
 

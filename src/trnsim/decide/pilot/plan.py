@@ -34,7 +34,7 @@ class Pilot:
         inventory: its path, relative to the pilot's folder if possible.
         prices: likewise the path of the user's own prices; None without them.
         digests: SHA-256 of every file that the decision rests on, by its path.
-        is_mixed: True if another public kind of price may stand in.
+        is_mixed: True if another public kind of price may stand in for one that is not on sale.
         workload: name of the workload that runs.
         why: reason for the choice of this workload.
         told: value of a pilot of each workload, the most valuable first.
@@ -120,16 +120,16 @@ def rests_on(workload: Workload, inventory: Path, prices: Path | None) -> list[P
     return [inventory, Path(workload.line.file), workload.model_path, *more]
 
 
-def check_unchanged(pilot: Pilot, folder: Path, now: str) -> None:
+def check_unchanged(pilot: Pilot, folder: Path, running: str) -> None:
     """Refuse a pilot whose files have changed, or whose predictions are of another version.
 
     Raises:
-        BadInput: a file has changed or is missing, or `now` is not the version that wrote it.
+        BadInput: a file has changed or is missing, or version `running` did not write it.
     """
-    if pilot.version != now:
+    if pilot.version != running:
         raise BadInput(
-            f"{folder / NAME} is of trnsim {pilot.version}, and this is {now}, which may predict "
-            "other times",
+            f"{folder / NAME} is of trnsim {pilot.version}, and this is {running}, which may "
+            "predict other times",
             fix=f"read it with trnsim {pilot.version}",
         )
     for name, stated in pilot.digests.items():

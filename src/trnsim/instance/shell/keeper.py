@@ -69,7 +69,7 @@ class Keeper:
         with suppress(BadInput, OSError):  # an unusable folder, which every process reports too
             if not state.folder().is_dir():  # nothing has run yet
                 return
-            folder = state.opened()
+            folder = state.state_folder()
             for counter in self._counters.update(read_all(folder), hardware.injected(folder)):
                 self._show(counter)
 

@@ -60,7 +60,7 @@ def _unusable(path: Path | str, error: OSError) -> BadInput:
     return BadInput(f"cannot use the state folder {path}: {error.strerror}", fix=_FIX)
 
 
-def opened() -> Path:
+def state_folder() -> Path:
     """The folder of the state, made if it is missing.
 
     Raises:

@@ -30,7 +30,7 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
     """The records of all live processes, by pid; they are requested to go on writing.
 
     Args:
-        folder: the folder of the state, from `folder.opened`.
+        folder: the folder of the state, from `folder.state_folder`.
         listen_s: time for which they are to write; 0 for no request.
 
     Raises:

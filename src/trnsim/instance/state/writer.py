@@ -17,7 +17,7 @@ from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.files import write
-from trnsim.instance.state.folder import is_listening, opened
+from trnsim.instance.state.folder import is_listening, state_folder
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.record import ProcessRecord, to_json
 
@@ -56,7 +56,7 @@ class Writer:
         self._on_listening = on_listening
         self._each_period = each_period
         self._period_s = period_s
-        self._folder = opened()
+        self._folder = state_folder()
         self._pid, started = own()
         self.path: Path = self._folder / f"{self._pid}-{started}.json"
         self.problem = ""

@@ -15,7 +15,7 @@ from trnsim import files
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction
 from trnsim.memory import Memory
-from trnsim.nki.arguments import integers, lengths, tensor
+from trnsim.nki.arguments import check_tensor, integers, lengths
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.sentinels import with_sentinels
@@ -153,7 +153,7 @@ def zeros_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
     """A new tensor of zeros with the shape of `x`, and by default its dtype and buffer."""
-    tensor("nl.zeros_like", x, "nki.language.zeros_like")
+    check_tensor("nl.zeros_like", x, "nki.language.zeros_like")
     return zeros(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
@@ -161,7 +161,7 @@ def empty_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
     """A new uninitialised tensor with the shape of `x`, and by default its dtype and buffer."""
-    tensor("nl.empty_like", x, "nki.language.empty_like")
+    check_tensor("nl.empty_like", x, "nki.language.empty_like")
     return ndarray(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
@@ -177,7 +177,7 @@ def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = N
     source = "nki.language.shared_identity_matrix"
     (side,) = integers("nl.shared_identity_matrix", n, source=source)
     if dst is not None:
-        tensor("nl.shared_identity_matrix: dst", dst, source)
+        check_tensor("nl.shared_identity_matrix: dst", dst, source)
     tile = new_tile((side, side), dtype) if dst is None else dst
     issue("dma_copy", tile, _constant(np.eye(side, dtype=tile.dtype.dtype)))
     return tile

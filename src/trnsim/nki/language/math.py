@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trnsim.dtypes import FLOAT32, INT32, UINT8
-from trnsim.nki.arguments import tensor
+from trnsim.nki.arguments import check_tensor
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.tensor import NkiTensor
@@ -222,7 +222,7 @@ def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """Elements of x where `condition` is not zero, else of y; either may be a number."""
-    tensor("nl.where: condition", condition, "nki.language.where")
+    check_tensor("nl.where: condition", condition, "nki.language.where")
     kind = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
     chosen = new_tile(mask.shape, kind)

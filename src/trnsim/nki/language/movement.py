@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import boolean, lengths, tensor
+from trnsim.nki.arguments import boolean, check_tensor, lengths
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
@@ -21,7 +21,7 @@ _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the values of an HBM tensor."""
-    tensor("nl.load", src, "nki.language.load")
+    check_tensor("nl.load", src, "nki.language.load")
     tile = new_tile(src.shape, src.dtype if dtype is None else dtype)
     issue("dma_copy", tile, src)
     return tile
@@ -101,7 +101,7 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
 
 def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
     """A view of `x` with a new dimension of length 1 at `axis`."""
-    tensor("nl.expand_dims", x, "nki.language.expand_dims")
+    check_tensor("nl.expand_dims", x, "nki.language.expand_dims")
     return x.expand_dim(axis)
 
 
@@ -120,7 +120,7 @@ def gather_flattened(
             source="nki.language.gather_flattened",
         )
     for operand in (data, indices):
-        tensor("nl.gather_flattened", operand, "nki.language.gather_flattened")
+        check_tensor("nl.gather_flattened", operand, "nki.language.gather_flattened")
     gathered = new_tile(indices.shape, data.dtype)
     issue("nc_n_gather", gathered, data, indices)
     return gathered if dtype is None else cast(gathered, dtype)
@@ -129,7 +129,7 @@ def gather_flattened(
 def _as_matrix(label: str, tile: NkiTensor) -> NkiTensor:
     """The tensor with all dimensions but the first merged."""
     source = f"nki.language.{label.removeprefix('nl.')}"
-    tensor(label, tile, source)
+    check_tensor(label, tile, source)
     if tile.ndim < _MATRIX_RANK:
         raise IllegalInstruction(
             f"{label} of {tile}; legal: two dimensions or more",

@@ -21,10 +21,11 @@ class Sequence:
     Attributes:
         place: its place in the load.
         request: the request.
-        prompt: tokens that a prefill computes.
-        steps: decode steps that it still needs.
-        base: its tokens, less the growth of every running sequence (growth times the replica's
-            steps).
+        prompt: count of its prompt's tokens, cached ones too; after a preemption with its answer so
+            far.
+        steps: decode steps that it needs from when it joins; while it runs, `ends` holds.
+        base: number such that its tokens are `base` + growth times the replica's steps: a step ages
+            all running sequences at once.
         shared: tokens of its prefix that lie in the cache.
         filled: tokens of `prompt` that are computed.
         ends: the step of the replica at which it ends.
@@ -123,7 +124,8 @@ class Replica:
         waiting: sequences that have not begun.
         busy_s: seconds of steps.
         outstanding: tokens of its requests that have not ended, by which a router weighs it.
-        decodes: decode steps by (compiled batch, length).
+        decodes: decode steps by (batch, length), as priced: compiled sizes, or a dynamic engine's
+            live batch.
         sequence_steps: decode steps times the live sequences of each.
         prefills: prefill steps by (prompts, tokens, past).
         preempted: number of preemptions.
@@ -315,7 +317,10 @@ class Replica:
         return self._costs.mixed(count, tokens, past, rounded_count(batch), rounded_count(length))
 
     def _finish_prompts(self, ended: list[Sequence]) -> list[Sequence]:
-        """Mark the chunks of a step as computed; return the finished prompts."""
+        """Mark the chunks of a step as computed; return the finished prompts.
+
+        Prompts that need no decode step here are added to `ended`.
+        """
         first: list[Sequence] = []
         for sequence, tokens in self._chunks:
             sequence.filled += tokens

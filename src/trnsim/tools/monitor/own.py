@@ -20,12 +20,12 @@ def own_monitor(config: Config) -> Monitor:
     Raises:
         BadInput: the state folder cannot be used.
     """
-    state, listen_s = folder.opened(), config.longest_s + LISTEN_S
+    state, listen_s = folder.state_folder(), config.longest_s + LISTEN_S
     with suppress(BadInput):  # on a full disk it reports all the same
         announce(state)
     return Monitor(
         config,
-        lambda: read_all(folder.opened(), listen_s),  # made again where it was removed
+        lambda: read_all(folder.state_folder(), listen_s),  # made again where it was removed
         instance_of,
         lambda devices: hardware.counters(hardware.injected(state), devices),
     )
