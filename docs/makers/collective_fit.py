@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import combinations
@@ -312,7 +312,7 @@ def _rate_of(table: str) -> float:
         with _rates(middle):
             is_slower = floors_of(row, place).time_s(Floor.PROGRAM) > row.time_s
         low, high = (middle, high) if is_slower else (low, middle)
-    return middle
+    return low
 
 
 _HALVINGS: Final = 30
@@ -326,7 +326,7 @@ def floors_of(row: Row, place: Place) -> FloorTimes:
 
 
 @contextmanager
-def _rates(bytes_per_s: float) -> Iterator[None]:
+def _rates(bytes_per_s: float) -> Generator[None]:
     """The first generation's ranks pass on `bytes_per_s`."""
     named = published_constants.rank_bytes_per_s
 
@@ -340,7 +340,7 @@ def _rates(bytes_per_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def in_force(given: Constants) -> Iterator[None]:
+def in_force(given: Constants) -> Generator[None]:
     """The fabric's constants replaced by these."""
     starts = published_constants.start_s
 
