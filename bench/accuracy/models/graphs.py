@@ -50,7 +50,7 @@ def built(values, shape, dtype):
         path = Path(folder, "config.json")
         path.write_text(json.dumps(values), encoding="utf-8")
         subject = configured.model_of_config(path, shape, dtype)
-    return subject and subject.made
+    return subject and subject.model_graph
 
 
 def captured(name, values, shape, dtype, weights):
