@@ -253,6 +253,9 @@ plan serve llama-3.1-8b --on trn2 --concurrency 4 --request-rate 3
 plan serve llama-3.1-8b --on trn2 --speculative-model no-such
 plan serve llama-3.1-8b --on trn2 --speculative-acceptance 2
 plan serve llama-3.1-8b --on trn2 --lnc 3
+plan serve llama-3.1-8b --on trn2 --port-state slow
+plan serve llama-3.1-8b --on trn2 --port-state as-ported
+plan serve qwen3-30b-a3b --on p5en --port-state as-ported
 plan serve bert-large.json --on trn2
 plan serve deepseek-v3 --on inf2.xlarge
 plan serve llama-3.1-8b --on trn9
