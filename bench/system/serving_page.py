@@ -9,7 +9,7 @@ import numpy as np
 from page_methods import line
 from serving_rows import LIMITS, PORTED, TUNED, load_of, publication, ratios
 
-from trnsim.estimate.ported import ROUTED_S, SPREAD
+from trnsim.estimate.ported import ROUTED_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "generated" / "accuracy-serving.md"
 TOLERANCE = 0.03
@@ -19,7 +19,7 @@ HEAD = """# How far servers under load are from published ones
 Written by `bench/system/serving_rows.py`, which runs each row of `bench/system/serving.json`
 through the server step by step. Medians; errors are (estimate - published) / published. **Every row
 is judged by constants that saw no row of its publication**, which is a repository or a page. P10
-and P90 are the planner's own.
+and P90 are the planner's own, whose width has seen these rows.
 
 "tuned" is a maker's own server. "as ported" (`--port-state as-ported`) is a mixture of experts on
 AWS's chips whose authors call its port not optimised.
@@ -178,8 +178,7 @@ def told(misses, judged):
     sigma = float(np.sqrt(np.mean(np.log1p(errors) ** 2)))
     return textwrap.fill(
         f"**Missed:** {'; '.join(misses) or 'none'}. TPOT lies between P10 and P90 in "
-        f"{sum(inside)} of {len(inside)} rows. One sigma of ports left out is {sigma:.2f}; the "
-        f"package has {SPREAD:.2f}.",
+        f"{sum(inside)} of {len(inside)} rows. One sigma of ports left out is {sigma:.2f}.",
         100,
     )
 

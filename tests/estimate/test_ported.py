@@ -122,10 +122,9 @@ def test_every_layer_with_experts_takes_its_fixed_time_and_no_other_part_does():
         assert (ROUTING in usual.parts_s) == (summary.name == "layer")
 
 
-def test_parts_add_up_and_the_rows_of_ports_widen_the_spread():
+def test_parts_add_up_and_the_source_says_whose_rows_they_rest_on():
     found = times().forward(layer(decode(2)), decode(2))
     assert sum(found.parts_s.values()) == pytest.approx(found.time_s)
-    assert found.spread == pytest.approx(math.hypot(0.3, PortedConstants().spread))
     assert found.source.startswith("a test; as ported: ")
 
 

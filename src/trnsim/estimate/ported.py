@@ -60,9 +60,6 @@ SUM_PASSES: Final = assumed(
     "new tensor, as XLA's operations have no side effects: three reads and three writes",
 )
 """Passes over HBM of the sum over all tokens for each block that is added to it."""
-SPREAD: Final = derived(
-    0.19, "one sigma of 9 TPOT rows of ports, each publication left out (accuracy-serving.md)"
-)
 
 
 @dataclass(frozen=True)
@@ -72,12 +69,10 @@ class PortedConstants:
     Attributes:
         routed_s: fixed seconds of a layer with experts.
         sum_passes: passes of the sum over all tokens for each block.
-        spread: one sigma of the logarithm of (true / estimate).
     """
 
     routed_s: float = ROUTED_S
     sum_passes: float = SUM_PASSES
-    spread: float = SPREAD
 
 
 FITTED: Final = PortedConstants()
@@ -126,7 +121,6 @@ class PortedTimes:
             tuned,
             time_s=sum(parts.values()),
             parts_s=parts,
-            spread=math.hypot(tuned.spread, self.constants.spread),
             source=f"{tuned.source}; as ported: {_ROWS}",
         )
 
@@ -180,7 +174,6 @@ def facts() -> dict[str, Rate]:
     return {
         "a port's layer with experts s": ROUTED_S,
         "passes of a port's sum for each block": SUM_PASSES,
-        "one sigma of ports": SPREAD,
     }
 
 
