@@ -1,5 +1,6 @@
 import json
 import math
+import time
 from datetime import date
 from statistics import fmean, median
 
@@ -62,6 +63,13 @@ def test_a_single_row_has_no_rows_left_out():
 
 def test_the_same_rows_give_the_same_file():
     assert json.dumps(values(drawn_rows(30))) == json.dumps(values(drawn_rows(30)))
+
+
+@pytest.mark.slow
+def test_ten_thousand_rows_take_less_than_a_minute():
+    started_s = time.process_time()
+    calibrate(drawn_rows(10_000), [], DAY)
+    assert time.process_time() - started_s < 40
 
 
 @pytest.mark.slow

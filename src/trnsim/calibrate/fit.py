@@ -220,7 +220,7 @@ def _sigmas(levels: Sequence[Level], theta: Array, posterior: Posterior) -> dict
 
 def _error(residuals: Array, gradient: Array, posterior: Posterior, weights: Array) -> float:
     """One sigma of a row's error, from residuals, what the effects leave open, and its prior."""
-    open_ = np.einsum("ij,jk,ik->i", gradient, posterior.covariance, gradient)
+    open_ = ((gradient @ posterior.covariance) * gradient).sum(axis=1)
     total = float(PRIOR_ERROR) ** 2 + float((weights * residuals**2 + open_).sum())
     return math.sqrt(total / (1 + len(residuals)))
 
