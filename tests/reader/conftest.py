@@ -7,7 +7,7 @@ import pytest
 
 DECIDE = Path(__file__).parents[1] / "decide"
 ROOMS = (DECIDE, DECIDE / "pilot", DECIDE / "guard", DECIDE / "inventory")
-sys.path += map(str, (Path(__file__).parent, *ROOMS))
+sys.path += map(str, (Path(__file__).parent, DECIDE.parent / "site", *ROOMS))
 
 
 @pytest.fixture

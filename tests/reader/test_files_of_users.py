@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import tempfile
 import zlib
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ import yaml
 from bills import HOUR, text
 from mutations import mutated, written
 from pilot_cases import pilot_of
+from site_cases import write_site
 
 from trnsim.calibrate import logs
 from trnsim.decide import decision, inventory
@@ -28,6 +30,7 @@ from trnsim.decide.pilot import plan
 from trnsim.errors import EmulatorError
 from trnsim.estimate import measured
 from trnsim.price import with_own_prices
+from trnsim.site import site_file
 from trnsim.system.fleet import demand_file, reading
 from trnsim.system.serve import trace
 from trnsim.tools.monitor import config as monitor
@@ -125,6 +128,31 @@ LAYERS = [
 ]
 MONTHS = [{"month": f"2026-0{n}", "workload": "chat", "usd": 5, "volume": 9} for n in (1, 2)]
 
+QUESTION = "plan layer llama-3.1-8b --on trn1"
+QUESTIONS = [
+    {"question": QUESTION, "seconds": 0.001, "figure": "time", "instance": "trn1.32xlarge"},
+    {"question": QUESTION, "seconds": "2ms"},
+]
+RATES = [{"line_item_usage_amount": 3.5, "product_instance_type": "trn1.32xlarge", "rate": 900.5}]
+TRAINER = {
+    "log_history": [
+        *({"step": step, "loss": 3.5 - step / 50} for step in range(10, 41, 10)),
+        {"step": 40, "train_runtime": 20.0, "train_steps_per_second": 2.0},
+    ]
+}
+REPORTED = {
+    "neuron_runtime_data": [
+        {"report": {"execution_stats": {"latency_stats": {"device_latency": {"p50": 0.001}}}}}
+    ],
+    "timestamp": 5,
+}
+SITE = write_site(Path(tempfile.mkdtemp()) / "site.json")
+
+
+def tool_log(path):
+    return logs.measurements(path, QUESTION)
+
+
 KINDS = {
     "own prices": (PRICES, TABLE, with_own_prices),
     "inventory": ([ROW], TABLE, inventory.read),
@@ -135,6 +163,13 @@ KINDS = {
     "log of requests": (REQUESTS, ("csv",), logs.read),
     "vllm": (VLLM, JSON, logs.read),
     "guidellm": (GUIDELLM, JSON, logs.read),
+    "questions": (QUESTIONS, TABLE, logs.measurements),
+    "bill with rates": (RATES, ("csv",), tool_log),
+    "trainer": (TRAINER, JSON, logs.read),
+    "profile": ({"nc0": {"summary": [{"total_time": 0.002}]}}, JSON, tool_log),
+    "nccom-test": ([{"size(B)": 1024, "time:avg(us)": 58.5}] * 2, JSON, tool_log),
+    "neuron-monitor reports": ([REPORTED] * 2, ("json", "jsonl"), tool_log),
+    "site": (json.loads(SITE.read_text()), JSON, site_file.read),
     "measured times": (LAYERS, TABLE, measured.read),
     "trace": (TRACE, TABLE, trace.read),
     "demand": (HOURS, TABLE, lambda path: demand_file.read(path, ZoneInfo("UTC"), START, 288)),

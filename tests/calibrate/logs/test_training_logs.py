@@ -104,6 +104,7 @@ def test_the_trainers_lines_are_a_run_too(tmp_path):
             "step is 10: less than 20",
         ),
         ([{"train_runtime": 1.0, "train_steps_per_second": 0}], "train_steps_per_second is 0"),
+        ([{"train_runtime": 1e9, "train_steps_per_second": 1e9}], "up to 1,000,000 steps"),
     ],
 )
 def test_a_trainers_state_that_cannot_be_is_refused(history, said, tmp_path):

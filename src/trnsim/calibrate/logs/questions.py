@@ -8,7 +8,6 @@ A question of `plan serve` has two figures: ``figure`` says which one the second
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -35,10 +34,14 @@ class QuestionRow(FileRecord):
 
 def is_questions(document: FileContent) -> bool:
     """True if rows have questions."""
-    content = document.parsed.content
     if QUESTION in (document.parsed.columns or ()):
         return True
-    return isinstance(content, list) and bool(content) and QUESTION in content[0]
+    content = document.parsed.content
+    if isinstance(content, dict) and len(content) == 1:  # TOML has lists below names alone
+        content = next(iter(content.values()))
+    return isinstance(content, list) and any(
+        isinstance(row, dict) and QUESTION in row for row in content
+    )
 
 
 def questions(document: FileContent) -> list[Measurement]:
@@ -67,8 +70,12 @@ def _check_order(document: FileContent) -> None:
     Raises:
         BadInput: naming both columns.
     """
-    content: Sequence[Any] = document.parsed.content
+    content: Any = document.parsed.content
+    if not isinstance(content, list):
+        return
     for at, row in enumerate(content):
+        if not isinstance(row, dict):
+            continue
         said, other = str(row.get(QUESTION, "")), str(row.get(_SECONDS, ""))
         if _is_number(said) and other and not _is_number(other):
             line = document.root.inner(at).line.line

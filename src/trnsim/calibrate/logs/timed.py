@@ -261,6 +261,8 @@ def _latencies(place: SourcePlace) -> tuple[TimedValue, ...]:
     found: list[float] = []
     for at, report in enumerate(place.value):
         runtimes = place.inner(at).inner(_RUNTIMES)
+        if not isinstance(runtimes.value, list | None):
+            raise runtimes.refused("legal: a list of programs")
         for index in range(len(report[_RUNTIMES] or ())):
             inner: SourcePlace | None = runtimes.inner(index)
             for name in _LATENCY:

@@ -31,6 +31,7 @@ _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _NEMO_STEP: Final = re.compile(r"global_step:\s*(\d+)")
 _NEMO_TIME: Final = re.compile(r"train_step_timing in (s|ms):\s*" + _NUMBER_PATTERN)
 _NEMO_LOSS: Final = re.compile(r"reduced_train_loss:\s*" + _NUMBER_PATTERN)
+_MOST_STEPS: Final = 1_000_000
 _HISTORY: Final = "log_history"
 _RUNTIME: Final = "train_runtime"
 _QUOTED: Final = r"['\"]?\s*:\s*['\"]?"
@@ -183,9 +184,14 @@ def _of_trainer(
     path: str, losses: Mapping[int, float], runtime_s: float, steps_per_s: float
 ) -> RunLog:
     """A run of equal steps: the Trainer says the mean of all."""
-    if not (steps_per_s > 0 and runtime_s > 0):
-        raise fault(path, f"train_steps_per_second is {steps_per_s}; legal: a number above 0")
-    count = max(round(runtime_s * steps_per_s), 1)
+    total = runtime_s * steps_per_s
+    if not 0 < total <= _MOST_STEPS:
+        raise fault(
+            path,
+            f"{runtime_s:g} s at {steps_per_s:g} steps a second; legal: above 0, and up to "
+            f"{_MOST_STEPS:,} steps",
+        )
+    count = max(round(total), 1)
     loss = math.nan
     steps: list[LoggedStep] = []
     for number in range(1, count + 1):
