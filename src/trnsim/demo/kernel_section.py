@@ -31,7 +31,7 @@ class KernelShow:
     advice: Advice | None
 
     def blocks(self) -> list[Block]:
-        """Size and error of the kernel; its time, bottleneck and advice; how far off times were."""
+        """Size and error of the kernel; its time, bottleneck, advice, conditions; expected error."""
         rows, columns = self.run.outputs.shape
         interval = self.run.timeline.interval()
         tries = ""
@@ -43,10 +43,12 @@ class KernelShow:
         time = f"{self.run.total_time_s * _US:.1f} us"
         spread = f"[{interval.p10 * _US:.1f} to {interval.p90 * _US:.1f}]"
         error = f"error against float64 {self.largest_error:.1e}"
+        summary = self.run.summary
         return [
             Note(f"1 Kernel    {shape}     {error}", hanging=12),
-            Note(f"{time} {spread}, bound by {self.run.summary.bound_by}{tries}", 12, 0),
-            Note(f"{self.run.summary.unseen_error} (docs/generated/accuracy.md)", 12, 0),
+            Note(f"{time} {spread}, bound by {summary.bound_by}{tries}", 12, 0),
+            Note(f"assumes {summary.conditions.brief()}", 12, 0),
+            Note(f"{summary.unseen_error} (docs/generated/accuracy.md)", 12, 0),
         ]
 
 
