@@ -31,7 +31,7 @@ class KernelShow:
     advice: Advice | None
 
     def blocks(self) -> list[Block]:
-        """Size and error of the kernel; its time, bottleneck, advice, conditions; expected error."""
+        """Size and error of the kernel; its time, bottleneck, advice, conditions, usual error."""
         rows, columns = self.run.outputs.shape
         interval = self.run.timeline.interval()
         tries = ""
