@@ -67,13 +67,13 @@ _GPU_STEPS: Final = derived(
     0.19, "the conformal quantile of 7 TPOT rows of servers on GPUs, to which nothing is fitted"
 )
 SCALES: Final = {
-    Family.ENCODERS: _scale(0.029, 1.030),
-    Family.PAIRS: _scale(0.254, 1.105),
-    Family.DECODE: _scale(0.006, 1.0),
-    Family.PREFILL: _scale(0.164, 1.010, 0.847),
-    Family.NETWORKS: _scale(0.254, 1.0),
+    Family.ENCODERS: _scale(0.029, 1.018),
+    Family.PAIRS: _scale(0.254, 1.099),
+    Family.DECODE: _scale(0.006, 1.000),
+    Family.PREFILL: _scale(0.164, 1.008, 0.847),
+    Family.NETWORKS: _scale(0.254, 1.000),
     Family.DIFFUSION: _scale(0.254, 1.141),
-    Family.TRAINING: _scale(0.113, 1.039),
+    Family.TRAINING: _scale(0.113, 1.013),
     Family.GPU_TRAINING: _scale(0.017, 1.011),
     Family.PORTS: Scale(_PORT_ERRORS, _NO_FACTOR),
     Family.PORT_PROMPTS: Scale(_SERVED, _NO_FACTOR),
@@ -100,7 +100,7 @@ HALVES: Final = derived(
 KIND: Final = assumed(0.30, "one sigma of a kind of model without rows of the family: as of a core")
 CHIP: Final = derived(0.159, _FIT)
 """One sigma on another chip of a core with rows, of the part not read from memory."""
-BATCH: Final = derived(0.069, _FIT)
+BATCH: Final = derived(0.073, _FIT)
 """One sigma of a doubling of the batch beyond the rows."""
 LENGTH: Final = derived(0.052, _FIT)
 """One sigma of a doubling of the length beyond the rows."""
@@ -204,8 +204,10 @@ def _differences(asked: Subject, family: tuple[Cell, ...], own: Cell | None) -> 
     if own is None and not found:
         found.append(f"no row of {asked.kind} on {asked.chip}")
     near = (own,) if own else family
+    beside = tuple(cell for cell in family if cell.chip == asked.chip) or family
     for name in ("batch", "length", "ranks"):
-        value, ranges = getattr(asked, name), [getattr(cell, name) for cell in near]
+        compared = beside if name == "ranks" else near
+        value, ranges = getattr(asked, name), [getattr(cell, name) for cell in compared]
         if near and _doublings(value, ranges) > _AMONG:
             low, high = _span(ranges)
             rows = f"{low:,} to {high:,}" if low < high else f"{low:,}"
