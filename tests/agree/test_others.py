@@ -11,6 +11,7 @@ from workload_rates import WORKLOADS, done
 
 from trnsim.cli import app
 from trnsim.system.claims.rates import stored_rates
+from trnsim.system.serve import capacity
 
 CHIPS = 16
 """Of a trn1.32xlarge and of a trn2.48xlarge."""
@@ -98,6 +99,41 @@ def test_a_replica_of_a_fleet_has_the_requests_of_a_serving_plan(tmp_path, reque
     most = plan["max_requests_per_s_within_slo"]
     assert fleet["services"][0]["replica_chips"] == CHIPS * plan["instances"]
     assert fleet["services"][0]["requests_per_s"] == pytest.approx(most)
+
+
+def test_a_decision_about_a_promise_is_the_answer_of_a_serving_plan(config, tmp_path, monkeypatch):
+    """Of today's and of the best place; a decision has no spare on either side."""
+    for name in ("BRIEF_RUN", "LONG_RUN", "LONGEST_RUN"):
+        monkeypatch.setattr(capacity, name, 512)
+    inventory, rate_per_s = tmp_path / "inventory.csv", 60.0
+    hours, outputs = 730, 32
+    row = {
+        "workload": "chat", "model_config": config.name, "kind": "serve",
+        "tokens_per_month": rate_per_s * outputs * 3600 * hours, "input_len": 128,
+        "output_len": outputs, "ttft_s": 0.05, "tpot_s": 0.05, "current_instance": "inf2.24xlarge",
+        "purchase_kind": "on_demand", "usd_per_month": 9000,
+    }  # fmt: skip
+    with inventory.open("w") as file:
+        table = csv.DictWriter(file, row)
+        table.writeheader()
+        table.writerow(row)
+    decision = said("assess", inventory, "--on", "inf2.xlarge,inf2.24xlarge")
+    (workload,) = decision["workloads"]
+    words = ("--input-len", 128, "--output-len", outputs, "--slo-ttft", 0.05, "--slo-tpot", 0.05)
+    assert workload["best"] == "inf2.xlarge"
+    for candidate in workload["candidates"]:
+        on = ("--on", f"{candidate['instance']}:on_demand", "--spare", "none")
+        plan = said("plan", "serve", config, *on, "--request-rate", rate_per_s, *words)
+        assert plan["is_slo_met"]
+        assert plan["instances"] == candidate["instances"]
+        replicas = plan["data_parallel_size"] // plan["instances"]
+        ranks, sequences = plan["tensor_parallel_size"], plan["max_num_seqs"]
+        layout = f"{replicas} replicas of {ranks} ranks, {sequences} sequences"
+        assert candidate["layout"] == layout
+        assert candidate["paid_hours"] == plan["instances"] * hours
+        usd = plan["usd_per_hour"] * hours
+        listed = candidate["price"]["usd_per_hour"] * candidate["paid_hours"]
+        assert listed == pytest.approx(usd)
 
 
 DAILY = {("infer BERT base", "trn1.32xlarge"), ("infer ViT base", "g6.xlarge")}

@@ -129,9 +129,10 @@ def decide(
     pairs: list[Pair] = []
     for name in instances:
         if name != workload.current.instance:
-            there = places.there(workload, name, here)
+            there = places.there(workload, name, here, is_brief=True)
             cost = migration(here.is_neuron, there.is_neuron)
             pairs.append((there, comparison.candidate(there, cost)))
+    pairs = _with_best_measured(workload, pairs, places, comparison)
     neuron_move = migration(here.is_neuron, is_neuron_there=True)
     evidence = _evidence(workload, pairs, neuron_move, findings)
     outcomes = rules(evidence)
@@ -169,6 +170,25 @@ def decide(
             *payment(places.kind(workload), is_steady=here.is_steady),
         ),
     )
+
+
+def _with_best_measured(
+    workload: Workload,
+    pairs: Sequence[Pair],
+    places: WorkloadPlacements,
+    comparison: WorkloadComparison,
+) -> list[Pair]:
+    """The pairs, of which the best has the answer of a plan: of serving, from long runs."""
+    measured: dict[str, Pair] = {}
+    while True:
+        current = [measured.get(move.instance, (place, move)) for place, move in pairs]
+        best = verdict.best(current) or verdict.quotable(current)
+        if best is None or best[1].instance in measured:
+            return current
+        here, name = comparison.here, best[1].instance
+        there = places.there(workload, name, here)
+        cost = migration(here.is_neuron, there.is_neuron)
+        measured[name] = (there, comparison.candidate(there, cost))
 
 
 def lengths(workload: Workload) -> tuple[str, ...]:

@@ -131,8 +131,15 @@ class WorkloadPlacements:
         units = None if speed is None else units_per_month(workload, speed, self._chip_count(name))
         return self._placement(workload, name, units, count)
 
-    def there(self, workload: Workload, name: str, here: WorkloadPlacement) -> WorkloadPlacement:
-        """The same work on instances of the type `name`."""
+    def there(
+        self,
+        workload: Workload,
+        name: str,
+        here: WorkloadPlacement,
+        *,
+        is_brief: bool = False,
+    ) -> WorkloadPlacement:
+        """The same work on instances of the type `name`; a brief answer is from shorter runs."""
         if name == here.instance.name:
             return here
         units = None
@@ -140,20 +147,28 @@ class WorkloadPlacements:
             units = units_per_month(workload, here.speed, here.instance.count)
         elif workload.volume_unit != "gpu_hours":
             units = workload.volume
-        return self._placement(workload, name, units, None)
+        return self._placement(workload, name, units, None, is_brief=is_brief)
 
     def _chip_count(self, name: str) -> int:
         return self._rows.instances[name].count
 
     def _placement(
-        self, workload: Workload, name: str, units: float | None, count: int | None
+        self,
+        workload: Workload,
+        name: str,
+        units: float | None,
+        count: int | None,
+        *,
+        is_brief: bool = False,
     ) -> WorkloadPlacement:
         instance = self._rows.instances[name]
         chip = self._rows.accelerator(instance.accelerator)
         target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
         is_steady = _is_steady(workload)
-        speed, refused, instances, hours, load = self._speed_and_size(workload, name, units, count)
+        speed, refused, instances, hours, load = self._speed_and_size(
+            workload, name, units, count, is_brief=is_brief
+        )
         price, no_price, reference = None, None, None
         if speed is not None:
             is_all_year = is_steady or self.kind(workload) in COMMITTED
@@ -181,12 +196,19 @@ class WorkloadPlacements:
         )
 
     def _speed_and_size(
-        self, workload: Workload, name: str, units: float | None, count: int | None
+        self,
+        workload: Workload,
+        name: str,
+        units: float | None,
+        count: int | None,
+        *,
+        is_brief: bool,
     ) -> tuple[Speed | None, str | None, int, float, float]:
         """Speed, reason for its lack, instances, instance-hours a month, and groups in use."""
         requested, rounds = count or 1, 0
         while True:
-            answer, rounds = self._predictor.speed(workload, name, requested), rounds + 1
+            answer = self._predictor.speed(workload, name, requested, is_brief=is_brief)
+            rounds += 1
             speed = answer.speed
             if speed is None or units is None:
                 why = answer.refused or "its volume is in hours of an instance that is refused"

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from workload_cases import shaped, workload
 
+from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.times import Predictor
+from trnsim.decide.times.predict import has_promise
 
 SHAPED = shaped("infer", sequence=128, batch=8)
 
@@ -38,3 +40,13 @@ def test_what_cannot_run_says_why():
     found = Predictor().speed(workload(), "g5.xlarge")
     assert found.speed is None
     assert "a GPU of g5.xlarge has" in found.refused
+
+
+def test_a_brief_answer_is_another_question_only_for_a_promise_of_serving():
+    told = []
+    predictor = Predictor(tell=told.append)
+    first = predictor.speed(SHAPED, "inf2.xlarge", is_brief=True)
+    assert predictor.speed(SHAPED, "inf2.xlarge") is first
+    assert len(told) == 1
+    assert not has_promise(SHAPED)
+    assert has_promise(replace(SHAPED, slo=WorkloadSlo(ttft_s=1.0)))

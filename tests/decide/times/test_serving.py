@@ -44,7 +44,8 @@ def test_a_promise_that_nothing_keeps_is_missed(slo):
 
 def test_a_looser_percentile_serves_at_least_as_much():
     tight, loose = (
-        speed(small(ttft_s=0.2, percentile=at), "g5.xlarge").units_per_s for at in (99, 50)
+        speed(small(ttft_s=0.5, percentile=at), "inf2.xlarge", is_brief=True).units_per_s
+        for at in (99, 50)
     )
     assert loose >= tight
 
@@ -71,3 +72,11 @@ def test_a_port_that_is_not_tuned_is_slower_where_it_is_one():
 def test_a_model_without_room_is_refused():
     with pytest.raises(EmulatorError):
         speed(shaped("serve", **LENGTHS), "inf1.xlarge")
+
+
+def test_a_brief_answer_is_near_the_one_of_long_runs():
+    brief, long = (
+        speed(small(ttft_s=2), "inf2.xlarge", is_brief=is_brief).units_per_s
+        for is_brief in (True, False)
+    )
+    assert brief == pytest.approx(long, rel=0.1)

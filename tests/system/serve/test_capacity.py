@@ -111,3 +111,11 @@ def test_a_saturated_deployment_serves_its_closed_form():
     assert served == pytest.approx(bound, rel=0.1)
     apart = deployed(prefill_replicas=1)
     assert 0 < saturated_per_s(apart, PATTERN) < bound
+
+
+def test_runs_are_long_enough_to_show_a_queue_that_grows():
+    test = load_test()
+    assert test.requests(Slo(0.5), 40.0, 512) == 512
+    assert test.requests(Slo(0.5), 4000.0, 512) == 0.5 * 4000 / 4 / 0.05
+    assert test.requests(Slo(latency_s=2.0), 400.0, 512) == 2.0 * 400 / 4 / 0.05
+    assert test.requests(Slo(0.5), 1e9, 512) == 65536

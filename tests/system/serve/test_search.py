@@ -54,3 +54,13 @@ def test_layouts_that_keep_the_promise_come_first():
 def test_what_is_refused_first_is_told_where_nothing_fits():
     with pytest.raises(OutOfMemory, match=r"keys and values of 1 x 288 tokens"):
         search("inf1.xlarge")
+
+
+def test_layouts_of_one_split_share_the_times_of_their_steps():
+    options = ServerOptions(max_model_len=288)
+    looking = Search(LLAMA, machine("trn1"), options, busy_demand(256, 32), None, Slo(), None)
+    shared = {}
+    for deployment in looking.deployments():
+        shared.setdefault(deployment.options.tensor, set()).add(id(deployment.steps))
+    assert set(map(len, shared.values())) == {1}
+    assert len(shared) == 5

@@ -63,9 +63,11 @@ class PilotPredictor(Predictor):
         self._factors = factors
         self._update: _Update | None = None
 
-    def speed(self, workload: Workload, name: str, instances: int = 1) -> SpeedAnswer:
+    def speed(
+        self, workload: Workload, name: str, instances: int = 1, *, is_brief: bool = False
+    ) -> SpeedAnswer:
         """The speed of `workload` on the type `name`, with at least `instances` of it."""
-        answer = self._base.speed(workload, name, instances)
+        answer = self._base.speed(workload, name, instances, is_brief=is_brief)
         if workload.name != self._name or answer.speed is None:
             return answer
         if name in self._factors:

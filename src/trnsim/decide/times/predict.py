@@ -41,25 +41,32 @@ class Predictor:
         self._tell = tell
         self._answers: dict[tuple[object, ...], SpeedAnswer] = {}
 
-    def speed(self, workload: Workload, name: str, instances: int = 1) -> SpeedAnswer:
+    def speed(
+        self, workload: Workload, name: str, instances: int = 1, *, is_brief: bool = False
+    ) -> SpeedAnswer:
         """The speed of `workload` on the type `name`, with at least `instances` of it.
 
-        Volume, bill and deadline have no influence on it.
+        Volume, bill and deadline have no influence on it. A brief answer about serving is from
+        shorter runs.
         """
         count = instances if workload.kind == "train" else 1
-        key = (*self._question(workload), *self._hardware(name), count)
+        is_brief = is_brief and workload.kind == "serve" and has_promise(workload)
+        key = (*self._question(workload), *self._hardware(name), count, is_brief)
         if key not in self._answers:
             if self._tell is not None:
                 self._tell(f"{workload.name}: {name}")
-            self._answers[key] = self._answer(workload, name, count)
+            self._answers[key] = self._answer(workload, name, count, is_brief=is_brief)
         return self._answers[key]
 
-    def _answer(self, workload: Workload, name: str, instances: int) -> SpeedAnswer:
+    def _answer(
+        self, workload: Workload, name: str, instances: int, *, is_brief: bool
+    ) -> SpeedAnswer:
         try:
             if workload.kind == "train":
                 return SpeedAnswer(training.speed(workload, name, instances, self._rows))
-            predict = serving.speed if workload.kind == "serve" else passing.speed
-            return SpeedAnswer(predict(workload, name, self._rows))
+            if workload.kind == "serve":
+                return SpeedAnswer(serving.speed(workload, name, self._rows, is_brief=is_brief))
+            return SpeedAnswer(passing.speed(workload, name, self._rows))
         except EmulatorError as error:
             return SpeedAnswer(None, error.reason)
 
@@ -72,3 +79,9 @@ class Predictor:
         fleet = machine(name, rows=self._rows)
         chip, host = fleet.chip, fleet.instance
         return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)
+
+
+def has_promise(workload: Workload) -> bool:
+    """True if some latency of a workload is limited."""
+    slo = workload.slo
+    return any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s))

@@ -1,26 +1,26 @@
-"""Speed of serving: the cheapest deployment of an instance within the promised latency.
+"""Speed of serving: the layout of an instance that keeps the most load within the promise.
+
+With a promise it is the capacity answer of `trnsim plan serve`, from runs of the server. Without
+one a closed form at full load ranks the layouts:
 
     cycle  = sequences x prefill + output tokens x decode(sequences)
     tokens = sequences x output tokens / cycle
-
-A closed form ranks deployments at full load; a short run of the server with random arrivals then
-lowers the rate of the best ones until their latencies are within the promise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.decide.inventory.workload import Workload, WorkloadSlo
+from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import TPOT, TTFT
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.estimate.ported import Port
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, busy_demand, request_s
+from trnsim.system.serve.answer import capacity_answer
+from trnsim.system.serve.demand import Demand, busy_demand, free_demand, request_s
 from trnsim.system.serve.demand import Slo as Limits
-from trnsim.system.serve.figures import PERCENTILES, run_once
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
 from trnsim.system.serve.server import Deployment
@@ -29,31 +29,27 @@ from trnsim.workload.operators import Phase
 INPUT_TOKENS: Final = 2048
 OUTPUT_TOKENS: Final = 256
 """Lengths of a request if none are stated, as in `trnsim plan serve`."""
-_LATENCY_RUN_REQUESTS: Final = 256
-"""Requests of a run that measures latencies."""
-_LEAST_BUSY_SHARE: Final = 0.9
-"""Share of the rate at full load with which a run with random arrivals begins."""
-_RATE_FACTOR: Final = 0.8
-_MOST_LOWERINGS: Final = 6
-_MOST_TRIED_DEPLOYMENTS: Final = 12
-"""Most deployments that are run."""
 
 
-def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
+def speed(
+    workload: Workload, name: str, rows: Catalogue | None = None, *, is_brief: bool = False
+) -> Speed:
     """Speed in output tokens a second on the type `name`, prompts included.
 
     Raises:
         BadInput: nothing can be deployed.
         OutOfMemory: the model does not fit.
     """
-    best, rate, is_met = best_deployment(workload, name, rows)
+    best, rate, is_met = best_deployment(workload, name, rows, is_brief=is_brief)
     return best.speed(rate, is_met)
 
 
 def best_deployment(
-    workload: Workload, name: str, rows: Catalogue | None = None
+    workload: Workload, name: str, rows: Catalogue | None = None, *, is_brief: bool = False
 ) -> tuple[Busy, float, bool | None]:
     """Best deployment, its output tokens a second, and whether it keeps the promised latencies.
+
+    A brief answer is from shorter runs.
 
     Raises:
         BadInput: nothing can be deployed.
@@ -67,24 +63,15 @@ def best_deployment(
     options = ServerOptions(max_model_len=sum(lengths), port=port)
     model = workload.model
     deployments = Search(model, fleet, options, demand, None, Limits(), None).deployments()
-    busy = [Busy(deployment, demand) for deployment in deployments]
-    busy.sort(key=lambda option: option.cost)
-    if not _has_limits(slo):
-        return busy[0], busy[0].tokens_per_s, None
-    best, rate = busy[0], 0.0
-    for candidate in [candidate for candidate in busy if candidate.can_keep(slo)][
-        :_MOST_TRIED_DEPLOYMENTS
-    ]:
-        if rate and _LEAST_BUSY_SHARE / candidate.cost <= rate / best.deployment.instances:
-            break
-        within_rate = candidate.rate_within(slo)
-        if within_rate / candidate.deployment.instances > rate / best.deployment.instances:
-            best, rate = candidate, within_rate
-    return best, rate or best.tokens_per_s, rate > 0
-
-
-def _has_limits(slo: WorkloadSlo) -> bool:
-    return any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s))
+    if limits := Limits(slo.ttft_s, slo.tpot_s, slo.latency_s, slo.percentile):
+        answer = capacity_answer(
+            deployments, free_demand(*lengths), sum(lengths), limits, is_brief=is_brief
+        )
+        if answer.nearest is None:
+            best = Busy(answer.test.deployment, demand)
+            return best, answer.capacity.per_s * best.outputs, True
+    best = min((Busy(deployment, demand) for deployment in deployments), key=lambda busy: busy.cost)
+    return best, best.tokens_per_s, False if limits else None
 
 
 @dataclass(frozen=True)
@@ -127,39 +114,6 @@ class Busy:
     def cost(self) -> float:
         """Instance-seconds of a token."""
         return self.deployment.instances / self.tokens_per_s
-
-    def can_keep(self, slo: WorkloadSlo) -> bool:
-        """True if latencies are within the promise for a request that never waits."""
-        steps, engine = self.deployment.steps, self.deployment.engine
-        prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
-        decode_s = steps.decode(1, engine.max_model_len).time_s
-        least = (
-            (slo.ttft_s, prompt_s),
-            (slo.tpot_s, decode_s),
-            (slo.latency_s, prompt_s + self.outputs * decode_s),
-        )
-        return all(limit is None or time_s <= limit for limit, time_s in least)
-
-    def rate_within(self, slo: WorkloadSlo) -> float:
-        """Tokens a second of all replicas with latencies within the promise; 0 if no rate is."""
-        part = _LEAST_BUSY_SHARE
-        for _ in range(_MOST_LOWERINGS):
-            if self._is_within(slo, part):
-                return part * self.tokens_per_s
-            part *= _RATE_FACTOR
-        return 0.0
-
-    def _is_within(self, slo: WorkloadSlo, part: float) -> bool:
-        per_s = part * self.sequences / self.cycle_s
-        drawn = replace(self.demand.drawn.at_rate(per_s), count=_LATENCY_RUN_REQUESTS)
-        load = drawn.requests(self.deployment.engine.max_model_len)
-        values = run_once(replace(self.deployment, replicas=1), load)[1].values
-        at = next((rank for rank in PERCENTILES if rank >= slo.percentile), PERCENTILES[-1])
-        limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.latency_s}
-        return all(
-            limit is None or values.get(f"{name}_p{at}_s", 0.0) <= limit
-            for name, limit in limits.items()
-        )
 
     def speed(self, tokens_per_s: float, is_met: bool | None) -> Speed:
         """Speed of an instance at this rate of the deployment."""

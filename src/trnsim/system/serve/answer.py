@@ -8,7 +8,7 @@ from typing import Final
 
 from trnsim.facts import Interval
 from trnsim.place.machine import Machine, machine, platforms
-from trnsim.system.serve.capacity import SHORT_RUN, Capacity, LoadTest, Pattern
+from trnsim.system.serve.capacity import SHORT_RUN, TOLERANCE, Capacity, LoadTest, Pattern
 from trnsim.system.serve.curve import CurvePoint
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.nearest import Nearest, keeps_alone, nearest
@@ -88,13 +88,15 @@ def capacity_answer(
     slo: Slo,
     *,
     spare: Spare | None = None,
+    is_brief: bool = False,
     tell: Tell = lambda _: None,
 ) -> CapacityAnswer:
     """The fleet of least cost among `deployments` for the rate of a demand.
 
     Where the user set the number of instances, or names no rate, it is the fleet that keeps the
     most load an instance. A spare is added where the number of instances is searched, unless
-    `spare` says otherwise.
+    `spare` says otherwise. A brief answer is found sooner, by
+    shorter runs and without an interval.
     """
     pattern = Pattern(demand.drawn, demand.trace, longest)
     rate_per_s = None if demand.is_free or demand.is_busy else pattern.rate_per_s
@@ -108,6 +110,7 @@ def capacity_answer(
         slo,
         rate_per_s=None if is_fixed else rate_per_s,
         spare=spare,
+        is_brief=is_brief,
         tell=tell,
     )
     best = ranking.best()
@@ -116,19 +119,30 @@ def capacity_answer(
     unit = best.unit
     whole = next(each for each in deployments if unit_of(each).options == unit.options)
     lost = lost_units(spare, unit.replicas)
-    count = whole.replicas // unit.replicas
+    count, capacity = whole.replicas // unit.replicas, best.capacity
     if not is_fixed and rate_per_s is not None:
-        count = units_for(rate_per_s, best.capacity.per_s, lost)
-    sizing = Sizing(count, best.capacity.per_s, spare, lost, rate_per_s)
-    return CapacityAnswer(
-        best.test, sizing, best.capacity, _interval(best, slo), bool(slo), best.tried
-    )
+        capacity = _at_one_less(best.test, capacity, rate_per_s, lost)
+        count = units_for(rate_per_s, capacity.per_s, lost)
+    per_s = capacity.per_s
+    sizing = Sizing(count, per_s, spare, lost, rate_per_s)
+    interval = Interval(per_s, per_s, per_s) if is_brief else _interval(best, slo)
+    return CapacityAnswer(best.test, sizing, capacity, interval, bool(slo), best.tried)
 
 
 def measured_answer(deployment: Deployment, demand: Demand, slo: Slo) -> CapacityAnswer:
     """What one deployment keeps, of requests like those of a demand without a rate."""
     free = replace(demand, is_free=True)
     return capacity_answer([deployment], free, deployment.engine.max_model_len, slo)
+
+
+def _at_one_less(test: LoadTest, capacity: Capacity, rate_per_s: float, lost: float) -> Capacity:
+    """The capacity at which one unit less would do, if it is within the tolerance and is kept."""
+    left = units_for(rate_per_s, capacity.per_s, lost) - 1 - lost
+    if left <= 0 or rate_per_s / left > (1 + 2 * TOLERANCE) * capacity.per_s:
+        return capacity
+    if not test.is_kept(capacity.limits, rate_per_s / left, capacity.requests):
+        return capacity
+    return replace(capacity, per_s=rate_per_s / left)
 
 
 def _interval(best: RankedUnit, slo: Slo) -> Interval:

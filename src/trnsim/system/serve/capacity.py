@@ -32,13 +32,15 @@ SHORT_RUN: Final = 512
 """Requests of a run that compares layouts."""
 LONG_RUN: Final = 4096
 """Requests of a run that measures a capacity, and of one whose sampling error is too large."""
-LONGEST_RUN: Final = 8192
-SAMPLING_ERROR: Final = 0.02
+LONGEST_RUN: Final = 16384
+BRIEF_RUN: Final = 1024
+"""Requests of every run of a brief measurement, whose sampling error is not reduced."""
+SAMPLING_ERROR: Final = 0.01
 """Relative sampling error of a capacity at which runs are long enough."""
 TOLERANCE: Final = 0.01
 """Relative distance of a kept and a broken rate at which bisection ends."""
+_MOST_REQUESTS: Final = 65536
 _ALONE_REQUESTS: Final = 64
-_GROWTH: Final = 2
 _STEP: Final = 1.3
 """Ratio of two rates of the search for a bracket."""
 _NEAR_STEP: Final = 1.06
@@ -131,13 +133,16 @@ class LoadTest:
     Only one replica is run where all are alike: round robin gives each of n every n-th request.
     """
 
-    def __init__(self, deployment: Deployment, pattern: Pattern, router: Router) -> None:
+    def __init__(
+        self, deployment: Deployment, pattern: Pattern, router: Router, *, is_brief: bool = False
+    ) -> None:
         self.deployment = deployment
         self.pattern = pattern
         self.router = router
         is_whole = bool(deployment.options.prefill_replicas) or router is Router.LEAST_WORK
         self.cells = 1 if is_whole else deployment.replicas
         self.cell = replace(deployment, replicas=deployment.replicas // self.cells)
+        self.is_brief = is_brief
         self._runs: dict[tuple[float, int, str], tuple[Load, RunOutcome, RunFigures]] = {}
         self._alone: dict[str, RunFigures] = {}
 
@@ -171,8 +176,18 @@ class LoadTest:
             return replace(slo, ttft_s=knee_s)
         return slo
 
+    def requests(self, limits: Slo, rate_per_s: float, count: int) -> int:
+        """`count`, or as many requests as show that a rate is too high.
+
+        A queue that grows by a twentieth of the time has to reach the limit before the run ends.
+        """
+        limit_s = min(filter(None, (limits.ttft_s, limits.latency_s)), default=0.0)
+        shown = math.ceil(limit_s * rate_per_s / self.cells / _PROBE)
+        return max(count, min(shown, _MOST_REQUESTS))
+
     def is_kept(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
         """True if a rate is served within the limits."""
+        count = self.requests(limits, rate_per_s, count)
         return limits.is_met(self.run(rate_per_s, count, quantile)[2])
 
     def most(
@@ -188,7 +203,7 @@ class LoadTest:
         low = high = guess_per_s
         if self.is_kept(limits, guess_per_s, count, quantile):
             high = low * step
-            while self.is_kept(limits, high, count, quantile):
+            while high < guess_per_s / _LEAST_PART and self.is_kept(limits, high, count, quantile):
                 step *= step
                 low, high = high, high * step
         else:
@@ -213,35 +228,48 @@ class LoadTest:
         limits = self.limits(slo)
         if not limits.is_met(self.alone()) or guess_per_s <= 0:
             return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, _ALONE_REQUESTS)
-        count, step, most = LONG_RUN, _NEAR_STEP, guess_per_s
-        while True:
-            most = self.most(limits, most, count, step=step)
-            if not most:
-                return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, count)
-            binding, error = self._sampling_error(limits, most, count)
-            if error <= SAMPLING_ERROR or count >= LONGEST_RUN:
-                return Capacity(most, limits, binding, error, count)
-            count *= _GROWTH
-            step = 1 + min(max(error, 2 * TOLERANCE), _NEAR_STEP - 1)
+        first, last = (BRIEF_RUN, BRIEF_RUN) if self.is_brief else (LONG_RUN, LONGEST_RUN)
+        first = self.requests(limits, guess_per_s, first)
+        most = self.most(limits, guess_per_s, first, step=_NEAR_STEP)
+        if not most:
+            return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, first)
+        binding = limits.worst(self.run((1 + _PROBE) * most, first)[2])[0]
+        slope = self._slope(limits, binding, most, first)
+        error = self._sampling_error(limits, binding, most, first, slope)
+        count = first
+        while error * math.sqrt(first / count) > SAMPLING_ERROR and count < last:
+            count *= 2
+        if count > first:
+            share = float(self._beyond(limits, binding, most, count).mean())
+            moved = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
+            guess_per_s = most * math.exp(min(max(moved, -_PROBE), _PROBE))
+            most = self.most(limits, guess_per_s, count, step=1 + TOLERANCE)
+            error = self._sampling_error(limits, binding, most, count, slope)
+        return Capacity(most, limits, binding, error, count)
 
     def _run(self, load: Load, quantile: str) -> tuple[RunOutcome, RunFigures]:
         seed = self.pattern.drawn.seed
         return run_once(self.cell, load, quantile, router=self.router, seed=seed)
 
-    def _sampling_error(self, limits: Slo, most: float, count: int) -> tuple[str, float]:
-        """The binding latency, and ``sigma(share) / (d share / d ln rate)`` at the capacity.
+    def _slope(self, limits: Slo, name: str, most: float, count: int) -> float:
+        """Growth of the share of requests beyond a limit with the logarithm of the rate."""
+        low, high = (
+            float(self._beyond(limits, name, part * most, count).mean())
+            for part in (1 - _PROBE, 1 + _PROBE)
+        )
+        return max(high - low, 0.0) / (2 * _PROBE)
+
+    def _sampling_error(
+        self, limits: Slo, name: str, most: float, count: int, slope: float
+    ) -> float:
+        """``sigma(share) / (d share / d ln rate)``, relative to the capacity; 1 at most.
 
         share: of requests beyond the limit; its sigma is that of the means of parts of the run,
         which holds for requests that are alike because they met in one queue.
         """
-        worst = limits.worst(self.run((1 + _PROBE) * most, count)[2])[0]
-        shares = [
-            self._beyond(limits, worst, part * most, count) for part in (1 - _PROBE, 1, 1 + _PROBE)
-        ]
-        sigma = float(np.std([np.mean(part) for part in np.array_split(shares[1], _PARTS)]))
-        slope = (float(shares[2].mean()) - float(shares[0].mean())) / (2 * _PROBE)
-        error = sigma / math.sqrt(_PARTS) / slope if slope > 0 else math.inf
-        return worst, min(error, 1.0)
+        parts = np.array_split(self._beyond(limits, name, most, count), _PARTS)
+        sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_PARTS - 1)
+        return min(sigma / slope, 1.0) if slope else 1.0
 
     def _beyond(
         self, limits: Slo, name: str, rate_per_s: float, count: int

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.system.serve.capacity import Capacity, LoadTest
+from trnsim.system.serve.capacity import LONG_RUN, Capacity, LoadTest
 from trnsim.system.serve.sizing import Sizing
 
 _PARTS: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Parts of the most load, in runs of `_POINT_RUN`."""
 _NEAR_PARTS: Final = (0.95, 1.0, 1.05)
-"""Parts that the measurement of the capacity has run already."""
+"""Parts around the capacity, in long runs."""
 _POINT_RUN: Final = 1024
 _TOKENS: Final = 1e6
 _SECONDS: Final = 3600.0
@@ -28,7 +28,7 @@ class CurvePoint:
         output_tokens_per_s: tokens of answers.
         utilisation: part of the time in which replicas work.
         usd_per_million_tokens: USD for a million output tokens; None without a price.
-        is_kept: whether the limits are.
+        is_kept: whether it is within the most load.
     """
 
     requests_per_s: float
@@ -54,7 +54,7 @@ def curve(
         return ()
     runs = {part * capacity.per_s: _POINT_RUN for part in _PARTS}
     runs |= {load / sizing.units: _POINT_RUN for load in loads_per_s}
-    runs |= {part * capacity.per_s: capacity.requests for part in _NEAR_PARTS}
+    runs |= {part * capacity.per_s: LONG_RUN for part in _NEAR_PARTS}
     return tuple(
         _point(test, capacity, sizing, usd_per_hour, rate_per_s, runs[rate_per_s])
         for rate_per_s in sorted(runs)
@@ -84,5 +84,5 @@ def _point(
         tokens_per_s,
         figures.values["utilisation"],
         None if usd_per_hour is None else usd_per_hour / _SECONDS / tokens_per_s * _TOKENS,
-        capacity.limits.is_met(figures),
+        rate_per_s <= capacity.per_s,
     )

@@ -75,6 +75,7 @@ class Ranking:
         slo: the limits.
         rate_per_s: requests a second that have to be kept; None for the most load.
         spare: what may fail.
+        is_brief: whether capacities are measured briefly.
         tell: called with what is being tried.
     """
 
@@ -87,9 +88,10 @@ class Ranking:
         *,
         rate_per_s: float | None = None,
         spare: Spare = Spare.NONE,
+        is_brief: bool = False,
         tell: Tell = lambda _: None,
     ) -> None:
-        self.tests = [LoadTest(unit, pattern, router) for unit in units]
+        self.tests = [LoadTest(unit, pattern, router, is_brief=is_brief) for unit in units]
         self.slo = slo
         self._rate_per_s = rate_per_s
         self._spare = spare
@@ -101,18 +103,29 @@ class Ranking:
         self.tests.sort(key=lambda test: -self._bounds[id(test)])
 
     def best(self) -> RankedUnit | None:
-        """The unit of least cost, of equal ones that with the most load; None if none keeps any."""
+        """The unit that keeps the most an instance, or costs less for the rate; None if none does.
+
+        It is the same for all rates, unless another saves an instance at one of them.
+        """
         ranked = self._short_runs()
         if not ranked:
             return None
         best = self._long_run(self._fastest(ranked))
-        for other in self._near(ranked, best):
-            self._tell(f"comparing {layout(other.unit)}")
-            if self._is_better(other, best):
-                measured = self._long_run(other)
-                if self._cost(measured) < self._cost(best):
-                    best = measured
+        for rate_per_s in dict.fromkeys((None, self._rate_per_s)):
+            best = self._improved(ranked, best, rate_per_s)
         return RankedUnit(best.test, best.per_s, best.capacity, len(self.tests))
+
+    def _improved(
+        self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
+    ) -> RankedUnit:
+        """The best, or one near it that costs less in long runs, for a rate or for any."""
+        for other in self._near(ranked, best, rate_per_s):
+            self._tell(f"comparing {layout(other.unit)}")
+            if self._is_better(other, best, rate_per_s):
+                measured = self._long_run(other)
+                if self._cost(measured, rate_per_s) < self._cost(best, rate_per_s):
+                    best = measured
+        return best
 
     def _short_runs(self) -> list[RankedUnit]:
         """The units that keep nearly as much as the best, in short runs."""
@@ -136,53 +149,56 @@ class Ranking:
         return ranked
 
     def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
-        """Of those that keep the most, or cost the least for the rate, the fastest alone."""
-        least = min(self._cost(each) for each in ranked)
-        equal = [each for each in ranked if self._cost(each) <= least / _EQUAL_RATIO]
-        most = max(each.per_instance_s for each in equal)
-        equal = [each for each in equal if each.per_instance_s >= _EQUAL_RATIO * most]
+        """Of those that keep the most an instance, the fastest alone."""
+        most = max(each.per_instance_s for each in ranked)
+        equal = [each for each in ranked if each.per_instance_s >= _EQUAL_RATIO * most]
         return min(equal, key=lambda each: each.test.alone().values["e2e_p50_s"])
 
-    def _near(self, ranked: Sequence[RankedUnit], best: RankedUnit) -> list[RankedUnit]:
+    def _near(
+        self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
+    ) -> list[RankedUnit]:
         """The units that may cost less than the best in long runs."""
+        least, more = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
         near = [
             each
             for each in ranked
-            if each.test is not best.test and self._cost(each, 1 + _SHORT_ERROR) < self._cost(best)
+            if each.test is not best.test and self._cost(each, rate_per_s, more) < least
         ]
         return sorted(near, key=lambda each: -each.per_instance_s)[:_MOST_LONG]
 
-    def _is_better(self, other: RankedUnit, best: RankedUnit) -> bool:
+    def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
         """True if a long run of the other costs less than the best."""
-        rate_per_s = self._rate_to_beat(other.unit, best)
+        needed_per_s = self._rate_to_beat(other.unit, best, rate_per_s)
         count = SHORT_RUN if best.capacity is None else best.capacity.requests
-        return rate_per_s is not None and other.test.is_kept(
-            other.test.limits(self.slo), rate_per_s, count
+        return needed_per_s is not None and other.test.is_kept(
+            other.test.limits(self.slo), needed_per_s, count
         )
 
-    def _rate_to_beat(self, unit: Deployment, best: RankedUnit) -> float | None:
+    def _rate_to_beat(
+        self, unit: Deployment, best: RankedUnit, rate_per_s: float | None
+    ) -> float | None:
         """Requests a second of a unit from which it costs less than the best; None if never."""
-        if self._rate_per_s is None:
+        if rate_per_s is None:
             return (1 + 2 * TOLERANCE) * best.per_instance_s * unit.instances
-        units = (round(self._cost(best)) - 1) // unit.instances
+        units = (round(self._cost(best, rate_per_s)) - 1) // unit.instances
         left = units - lost_units(self._spare, unit.replicas)
-        return self._rate_per_s / left if left > 0 else None
+        return rate_per_s / left if left > 0 else None
 
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
         self._tell(f"capacity of {layout(ranked.unit)}")
         capacity = ranked.test.capacity(self.slo, ranked.per_s)
         return RankedUnit(ranked.test, ranked.per_s, capacity)
 
-    def _cost(self, ranked: RankedUnit, more: float = 1.0) -> float:
-        """Instances for the rate, or instance-seconds of a request; `more`: ratio of capacities."""
+    def _cost(self, ranked: RankedUnit, rate_per_s: float | None, more: float = 1.0) -> float:
+        """Instances for a rate, or instance-seconds of a request; `more`: ratio of capacities."""
         per_instance_s = more * ranked.per_instance_s
         if not per_instance_s:
             return float("inf")
-        if self._rate_per_s is None:
+        if rate_per_s is None:
             return 1 / per_instance_s
         unit = ranked.unit
         lost = lost_units(self._spare, unit.replicas)
-        return unit.instances * units_for(self._rate_per_s, per_instance_s * unit.instances, lost)
+        return unit.instances * units_for(rate_per_s, per_instance_s * unit.instances, lost)
 
 
 def layout(deployment: Deployment) -> str:

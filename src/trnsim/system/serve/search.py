@@ -22,6 +22,7 @@ from trnsim.system.serve.server import (
     legal_tensors,
     served_model,
 )
+from trnsim.system.serve.step import ReplicaSteps
 from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
@@ -113,16 +114,24 @@ class Search:
     def deployments(self) -> list[Deployment]:
         """All deployments that the options allow and that memory has room for.
 
+        Those of one split share the times of their steps.
+
         Raises:
             EmulatorError: of the first one that was refused, the smallest, where none can be.
         """
         fitting: list[Deployment] = []
         refused: EmulatorError | None = None
+        steps: dict[tuple[int | None, int], ReplicaSteps] = {}
         for options in self._open_options():
             try:
-                fitting.append(deploy(self.model, self.machine, options, self.times))
+                deployment = deploy(self.model, self.machine, options, self.times)
             except (BadInput, OutOfMemory) as error:
                 refused = refused or error
+                continue
+            if self.times is None:  # the sources of measured times are those of one layout
+                split = options.tensor, options.stages
+                deployment = replace(deployment, steps=steps.setdefault(split, deployment.steps))
+            fitting.append(deployment)
         if not fitting:
             raise refused or BadInput(f"no layout of {self.machine.name} can serve this")
         return fitting
