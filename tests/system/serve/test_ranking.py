@@ -5,7 +5,7 @@ from trnsim.system.serve.capacity import LoadTest
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.ranking import Ranking, layout
-from trnsim.system.serve.sizing import Spare
+from trnsim.system.serve.sizing import Spare, units_for
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 
@@ -38,6 +38,20 @@ def test_a_rate_is_served_by_the_layout_that_keeps_the_most_of_equal_cost():
     assert slow.per_instance_s == pytest.approx(free.per_instance_s, rel=0.05)
     assert slow.unit.engine.max_num_seqs > 1
     assert slow.tried == len(UNITS)
+
+
+@pytest.mark.parametrize("rate_per_s", [90.0, 250.0])
+def test_no_layout_serves_a_rate_with_fewer_instances(rate_per_s):
+    """An exhaustive search: each layout is run at what one instance less would have to keep."""
+    slo = Slo(0.3, 0.03)
+    best = ranking(slo, rate_per_s=rate_per_s, spare=Spare.INSTANCE).best()
+    instances = units_for(rate_per_s, best.capacity.per_s, 1.0)
+    assert instances > 2
+    for unit in UNITS:
+        test = LoadTest(unit, PATTERN, Router.ROUND_ROBIN)
+        limits = test.limits(slo)
+        needed_per_s = rate_per_s / (instances - 2) * 1.02  # bisection ends at 1 %
+        assert not test.is_kept(limits, needed_per_s, best.capacity.requests)
 
 
 def test_nothing_is_best_where_no_layout_keeps_the_limits():
