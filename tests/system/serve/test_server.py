@@ -126,7 +126,7 @@ BAD = [
     ("trn2", {"replicas": 9, "instances": 1}, r"9 replicas of 8 ranks on 1 x trn2.48xlarge; 8 fit"),
     ("trn2", {"prefill_replicas": 8}, r"--prefill-replicas is 8 of 8 replicas; legal: 0 to 7"),
     ("inf2.xlarge", {"tensor": 2, "pipeline": 2}, r"a replica on several inf2.xlarge, which has n"),
-    ("trn2", {"max_model_len": 131073}, r"--max-model-len of 131073 tokens; llama-3.1-8b has 1310"),
+    ("trn2", {"max_model_len": 131073}, r"--max-model-len of 131,073 tokens; llama-3.1-8b has 131"),
     ("trn2", {"quantization": "foo"}, r"--quantization is 'foo' on trn2; legal: int8, fp8, mxfp8"),
     ("p5en", {"quantization": "mxfp8"}, r"--quantization is 'mxfp8' on p5en; legal: int8, fp8, mx"),
     ("trn2", {"kv_dtype": "int3"}, r"--kv-cache-dtype is 'int3'; legal: auto, fp8"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.errors import OutOfMemory
+from trnsim.formatting import amount
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
@@ -81,7 +82,7 @@ class RankMemory:
 
 
 def _gib(size: float) -> str:
-    return f"{size / _GIB:.3g} GiB"
+    return f"{amount(size / _GIB)} GiB"
 
 
 def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:

@@ -134,8 +134,8 @@ def check_length(model: Architecture, tokens: int) -> None:
     """
     if model.max_positions and tokens > model.max_positions:
         raise BadInput(
-            f"--max-model-len of {tokens} tokens; {model.name} has {model.max_positions} positions "
-            "(max_position_embeddings)",
+            f"--max-model-len of {tokens:,} tokens; {model.name} has {model.max_positions:,} "
+            "positions (max_position_embeddings)",
             fix=f"--max-model-len {model.max_positions}, or shorter requests",
         )
 
