@@ -60,7 +60,7 @@ def test_the_page_says_what_to_run_what_it_costs_and_how_logs_are_named(kind):
         amount(made.there.usd),
         "`launch/today-torchrun.sh`",
         "`today.log`",
-        "vllm, guidellm, torchtitan, nemo, csv",
+        "vllm, guidellm, torchtitan, trainer, nemo, csv",
         "trnsim pilot read DIR today.log there.log",
         "called `llama`",
         made.why,
