@@ -115,7 +115,8 @@ def test_a_saturated_deployment_serves_its_closed_form():
 
 def test_runs_are_long_enough_to_show_a_queue_that_grows():
     test = load_test()
-    assert test.requests(Slo(0.5), 40.0, 512) == 512
-    assert test.requests(Slo(0.5), 4000.0, 512) == 0.5 * 4000 / 4 / 0.05
-    assert test.requests(Slo(latency_s=2.0), 400.0, 512) == 2.0 * 400 / 4 / 0.05
+    assert test.requests(Slo(0.5), 40.0, 1024) == 1024
+    assert test.requests(Slo(0.5), 4000.0, 1024) == 0.5 * 4000 / 4 / 0.05
+    assert test.requests(Slo(latency_s=2.0), 400.0, 1024) == 2.0 * 400 / 4 / 0.05
+    assert test.requests(Slo(0.5), 4000.0, 512) == 0.5 * 4000 / 4 / 0.2
     assert test.requests(Slo(0.5), 1e9, 512) == 65536

@@ -49,6 +49,7 @@ _LEAST_PART: Final = 1e-3
 """Part of the guess below which a deployment is said to keep no load."""
 _PARTS: Final = 8
 _PROBE: Final = 0.05
+_SHORT_PROBE: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -179,10 +180,12 @@ class LoadTest:
     def requests(self, limits: Slo, rate_per_s: float, count: int) -> int:
         """`count`, or as many requests as show that a rate is too high.
 
-        A queue that grows by a twentieth of the time has to reach the limit before the run ends.
+        A queue that grows by a twentieth of the time has to reach the limit before the run ends;
+        in the shortest runs, which only compare layouts, one that grows by a fifth.
         """
         limit_s = min(filter(None, (limits.ttft_s, limits.latency_s)), default=0.0)
-        shown = math.ceil(limit_s * rate_per_s / self.cells / _PROBE)
+        growth = _PROBE if count > SHORT_RUN else _SHORT_PROBE
+        shown = math.ceil(limit_s * rate_per_s / self.cells / growth)
         return max(count, min(shown, _MOST_REQUESTS))
 
     def is_kept(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
