@@ -29,6 +29,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "tensor_ramp_s",
         "tensor_ramp_start",
         "tensor_dependent_s",
+        "stationary_load_columns_per_cycle",
         "fp32_passes",
         "fp32_onezero_speedup",
         "fp32_transpose_speedup",

@@ -106,7 +106,7 @@ def test_an_encoder_needs_no_tokens(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tokens", "8k"], "--tokens without --for\n  fix: name the model"),
+        (["--tokens", "8k"], "--tokens without --for"),
         (["--sequences", "2"], "--sequences without --for"),
         (["--price", "cheap"], "--price is 'cheap'; legal: on_demand, "),
         (["--as-of", "x"], "--as-of is 'x'; legal: a day up to "),

@@ -10,6 +10,7 @@ from trnsim.device.collective_log import CollectiveCall
 from trnsim.device.fallback_policy import HostFallback, state
 from trnsim.device.numerics import mode, numerics
 from trnsim.device.step_time import step_time
+from trnsim.fabric.floors import Floor
 
 pytestmark = pytest.mark.usefixtures("neuron")
 
@@ -198,7 +199,7 @@ def test_a_program_that_xla_splits_has_the_time_of_what_a_device_does(split):
     assert time.flop == 8 * 2 * 8 * 16 * 24  # 16 of 64 are contracted, 8 of 16 rows
     # Rows of 24 columns, 8 a device, are summed over four devices.
     (collective,) = recording.collectives
-    assert collective == CollectiveCall("all_reduce", 8 * 24 * 4, (0, 1, 2, 3))
+    assert collective == CollectiveCall("all_reduce", 8 * 24 * 4, (0, 1, 2, 3), Floor.PROGRAM)
 
 
 def test_exact_values_of_several_devices_are_those_of_their_programs(split):

@@ -129,6 +129,9 @@ def seconds(core, nbytes, runs, partitions=128):
     """(interval, latency) by the rates of 16 engines and of runs of equal size."""
     shortest, short = SHORTEST_S[core.generation]
     run = max(shortest, short * min(nbytes / runs / 1024, 1))
+    if short and 1024 < nbytes / runs < 4096:  # the rate grows to that of whole packets
+        grown = (nbytes / runs - 1024) / 3072
+        run = nbytes / runs * 16 / (105e9 + grown * (core.dma_bytes_per_s - 105e9))
     rate = core.dma_bytes_per_s / 16
     engines = min(runs * ceil(nbytes / runs / 4096), ceil(partitions / 8))
     interval = max(nbytes / rate, runs * run) / 16
