@@ -19,6 +19,8 @@ from trnsim.timing import timelines
 os.environ["TRNSIM_CACHE"] = "off"
 # Tests are no programs of the user's: those of the state name a folder of their own.
 os.environ["TRNSIM_STATE"] = "off"
+# Nor do they take what somebody measured: a site.json beside a program or in its folder.
+os.environ["TRNSIM_SITE"] = ""
 # Texts are as wide as a terminal; tests have none.
 os.environ["COLUMNS"] = "100"
 

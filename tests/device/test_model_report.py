@@ -17,6 +17,8 @@ from trnsim.lower import GraphExchange
 from trnsim.place.links.program import program_time
 from trnsim.place.machine import machine
 from trnsim.profile.units import bytes_text, percent_text, time_text
+from trnsim.workload import config
+from trnsim.workload.model_names import config_file
 from trnsim.workload.operators import WHOLE, Pass, Phase
 
 sys.path.append(str(Path(__file__).parents[1] / "lower"))
@@ -142,7 +144,7 @@ def planned(time_s):
     model_pass = Pass(Phase.ENCODE, 1, 16)
     question = SimpleNamespace(
         machine=machine("trn2"),
-        model=None,
+        model=config.read(config_file("bert-base")),
         model_pass=model_pass,
         rank=Told(time_s),
         summaries=(),
@@ -153,6 +155,8 @@ def planned(time_s):
 
 class Told:
     """A rank whose passes take what was told."""
+
+    more_spread = 0.0
 
     def __init__(self, time_s):
         self.time_s = time_s

@@ -52,7 +52,7 @@ HEAD = "phase,batch,tokens,past,time_us\n"
         ("", ":1: the file is empty"),
         (
             "phase,batch,time_us\n",
-            ":1: the field 'tokens' is missing; legal: phase, batch, tokens",
+            ":1: the field 'tokens' is missing; legal: a whole number from 1 on",
         ),
         ("phase,batch,tokens,time_us,speed\n", ":1: the field 'speed' is not known; legal: phase,"),
         ("phase,batch,batch,tokens,time_us\n", ":1: the field 'batch' stands twice"),
