@@ -63,7 +63,7 @@ def test_no_decision_changes_over_twenty_seeds(name, predictor):
     assert len({(one.verdict, one.best) for one in found}) == 1
 
 
-@pytest.mark.slow_cases("games")
+@pytest.mark.slow_cases("games", "frontier", "helpdesk", "travel", "proteins", "recipes")
 @pytest.mark.parametrize("name", NAMES)
 def test_staying_saves_nothing(name, predictor):
     found = decided(name, predictor)

@@ -25,10 +25,11 @@ def test_one_platform_is_one_object_and_several_are_a_list():
     one = json.loads(run("--on", "trn1", *FIXED, *SMALL, "--concurrency", "4", "--json"))
     assert one["platform"] == "trn1"
     assert one["ttft_p50_s"]["p10"] < one["ttft_p50_s"]["p90"]
-    several = json.loads(run("--on", "trn1,p5en", *FIXED, *SMALL, "--request-rate", "4", "--json"))
+    several = json.loads(run("--on", "trn1,p5en", *FIXED, *SMALL, "--concurrency", "4", "--json"))
     assert [each["platform"] for each in several] == ["trn1", "p5en"]
 
 
+@pytest.mark.slow
 def test_every_platform_is_compared_when_none_is_named():
     output = run(*FIXED, "--input-len", "128", "--output-len", "16")
     for name in ("trn1", "trn2", "trn3", "p5en"):

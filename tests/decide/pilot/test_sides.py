@@ -79,7 +79,7 @@ def test_a_load_test_has_the_same_requests_on_both_sides():
 def test_a_promise_leaves_fewer_requests_at_a_time():
     free, _ = runs("serve", shape=Shape(input_len=300, output_len=100))
     bound, _ = runs(
-        "serve", shape=Shape(input_len=300, output_len=100), slo=WorkloadSlo(tpot_s=0.05)
+        "serve", shape=Shape(input_len=300, output_len=100), slo=WorkloadSlo(tpot_s=0.02)
     )
     clients = [int(option(one.files["there-load.sh"], "max-concurrency")) for one in (free, bound)]
     assert clients[1] < clients[0]

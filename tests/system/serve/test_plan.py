@@ -102,6 +102,7 @@ def test_a_promise_that_one_request_misses_is_said_to_be_missed():
     assert found.answer.nearest is not None
 
 
+@pytest.mark.slow
 def test_a_rate_is_served_by_the_fewest_instances_with_a_spare():
     options = ServerOptions(tensor=8, max_num_seqs=4, max_model_len=288)
     slo = Slo(0.5, 0.03)
@@ -125,6 +126,7 @@ def test_a_model_too_large_for_an_instance_is_spread_over_as_few_as_hold_it():
         plan(LARGE, machine("inf2.xlarge"), ServerOptions(), demand(8))
 
 
+@pytest.mark.slow
 def test_more_instances_serve_a_load_no_slower():
     e2e = []
     for count in (1, 2, 4):
