@@ -72,6 +72,7 @@ def test_staying_saves_nothing(name, predictor):
     assert staying.saving is None or abs(staying.saving.p50) < 0.01
 
 
+@pytest.mark.slow_cases("games", "frontier", "proteins", "recipes")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_dollar_follows_from_the_file(name, predictor, tmp_path):
     path = assess(inventory(name), ASKED, predictor=predictor).write(tmp_path / "decision.json")

@@ -76,6 +76,7 @@ def test_a_load_test_has_the_same_requests_on_both_sides():
         assert "--served-model-name small_llama" in found.files[f"{side}-server.sh"]
 
 
+@pytest.mark.slow
 def test_a_promise_leaves_fewer_requests_at_a_time():
     free, _ = runs("serve", shape=Shape(input_len=300, output_len=100))
     bound, _ = runs(

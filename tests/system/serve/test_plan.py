@@ -155,6 +155,7 @@ def test_clients_are_no_more_than_sequences_that_are_searched():
     assert found.deployment.engine.max_num_seqs <= 6
 
 
+@pytest.mark.slow
 def test_the_price_is_that_of_the_instances():
     found = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=4), demand())
     assert found.usd_per_hour == found.deployment.instances * found.quote.usd_per_hour
