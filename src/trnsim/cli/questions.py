@@ -48,7 +48,10 @@ def ask(question: str) -> tuple[str, Any]:
         try:
             _command(words[0]).main(words[1:], prog_name=words[0], standalone_mode=False)
         except USAGE_ERROR as error:
-            raise BadInput(error.format_message().rstrip(".")) from None
+            raise BadInput(
+                error.format_message().rstrip("."),
+                fix=f"trnsim {words[0]} --help lists what it takes",
+            ) from None
     if len(answers) != 1:
         raise BadInput("it has no answer of values", fix="leave out what prints something else")
     document = answers[0]

@@ -42,3 +42,25 @@ def test_swapped_columns_are_named():
 def test_seconds_that_are_none_are_refused_with_their_line(seconds):
     with pytest.raises(BadInput, match=r"log\.csv:2: seconds"):
         questions(document(f"question,seconds\n{QUESTION},{seconds}\n"))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "run k.py",
+        "'run' k.py",
+        "trnsim run k.py",
+        "compile m.PY:model",
+        "compile m.p''y",
+        "compile a.json --import m",
+    ],
+)
+def test_a_table_runs_no_program(question):
+    with pytest.raises(BadInput, match=r"log\.csv:3: question .* runs a Python program") as refused:
+        questions(document(f'question,seconds\n{QUESTION},1\n"{question}",1\n'))
+    assert "--question" in str(refused.value)
+
+
+def test_a_table_may_ask_for_compiled_models_and_what_cannot_be_parsed_is_left_to_who_asks():
+    rows = questions(document("question,seconds\ncompile bert-large --on trn1,1\nplan 'x,1\n"))
+    assert [row.question for row in rows] == ["compile bert-large --on trn1", "plan 'x"]

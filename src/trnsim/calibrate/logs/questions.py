@@ -8,6 +8,7 @@ A question of `plan serve` has two figures: ``figure`` says which one the second
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -48,20 +49,43 @@ def questions(document: FileContent) -> list[Measurement]:
     """The measurements in a table of questions.
 
     Raises:
-        BadInput: a row is not legal, or its two columns are swapped.
+        BadInput: a row is not legal or asks for a Python program, or the two columns are swapped.
     """
     if not document.parsed.content:
         raise fault(document.file, "no rows", "give one question and its seconds a line")
     _check_order(document)
-    return [
+    measured = [
         Measurement(_plain(row.question), row.figure, row.seconds, row.line, instance=row.instance)
         for row in rows(QuestionRow, with_numbers(document, (_SECONDS,)))
     ]
+    for measurement in measured:
+        if _runs_program(measurement.question):
+            raise fault(
+                measurement.line.file,
+                f"question {measurement.question!r} runs a Python program, which a table may not; "
+                "legal: plan ..., compile of a config.json or an exported program",
+                f"name it yourself, with its own log: --question {measurement.question!r}",
+                measurement.line.line,
+            )
+    return measured
 
 
 def _plain(question: str) -> str:
     """A question with single spaces and without the program's name."""
     return " ".join(question.split()).removeprefix(_PROGRAM)
+
+
+def _runs_program(question: str) -> bool:
+    """True if the answer to a question takes the running of Python code that it names."""
+    try:
+        command, *words = shlex.split(question)
+    except ValueError:  # it cannot be parsed, or is empty: whoever asks it says so
+        return False
+    return command == "run" or (command == "compile" and any(map(_names_code, words)))
+
+
+def _names_code(word: str) -> bool:
+    return ".py" in word.lower() or word.startswith("--import")
 
 
 def _check_order(document: FileContent) -> None:
