@@ -1,0 +1,83 @@
+"""Conversion of a collective's operands, and its issue to the current core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import Collective, Setting
+from trnsim.memory import Tile
+from trnsim.nki.collectives.replica_group import groups_of
+from trnsim.nki.language_operators import Operator
+from trnsim.nki.settling import settle
+from trnsim.program import current_core
+
+Tensors = Sequence[Any]
+
+
+def instruction_of(kind: Any, **operands: Any) -> Any:
+    """The instruction `kind` for the world in which the kernel runs."""
+    link = current_core().world(kind.opcode)
+    tiles = [
+        tile
+        for value in operands.values()
+        if isinstance(value, tuple)
+        for tile in value
+        if isinstance(tile, Tile)
+    ]
+    setting = Setting(link.fabric, link.ranks, is_joint=_is_joint(kind, link.fabric.lnc, tiles))
+    return kind(**operands, setting=setting)
+
+
+def issue_grouped(
+    kind: type[Collective], srcs: Tensors, dsts: Tensors, group: Any, priority: Any, **rest: Any
+) -> None:
+    """Issue a collective of a group, from `srcs` to `dsts`."""
+    issue(
+        kind,
+        srcs=as_tensors(srcs),
+        dsts=as_tensors(dsts),
+        replica_group=groups_of(kind.opcode, group),
+        priority=priority,
+        **rest,
+    )
+
+
+def issue(kind: type[Collective], **operands: Any) -> None:
+    """Issue a collective."""
+    current_core().issue(settle(instruction_of(kind, **operands)))
+
+
+def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
+    """True if all cores of a rank take part with the same tensors.
+
+    Raises:
+        IllegalInstruction: if only some of the tensors are shared.
+    """
+    if cores == 1:
+        return True
+    shared = {tile.storage.is_shared for tile in tiles if not tile.memory.is_on_chip}
+    if len(shared) > 1:
+        raise IllegalInstruction(
+            f"{kind.opcode}: some tensors are in shared and some in private HBM; legal: all in one",
+            fix="allocate them all with buffer=nl.shared_hbm",
+            source="nki.collectives",
+        )
+    return shared == {True}
+
+
+def as_tensors(tensors: Any) -> Any:
+    """A list of tensors as a tuple; the instruction refuses other values."""
+    return tuple(tensors) if isinstance(tensors, list | tuple) else tensors
+
+
+def as_tuples(items: Any) -> Any:
+    """Lists and ranges as tuples, also nested; the instruction refuses other values."""
+    is_many = isinstance(items, list | tuple | range)
+    return tuple(map(as_tuples, items)) if is_many else items
+
+
+def operator_name(op: Any) -> Any:
+    """The name of an operator of `nl`, and of other functions, which the instruction refuses."""
+    return op.name if isinstance(op, Operator) else str(getattr(op, "__name__", op))

@@ -1,0 +1,156 @@
+"""Permutes between ranks, and registers with the number of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import (
+    CollectivePermute,
+    CollectivePermuteImplicit,
+    CollectivePermuteImplicitCurrentProcessingRankId,
+    CollectivePermuteImplicitReduce,
+    RankId,
+    VirtualRegister,
+)
+from trnsim.nki.collectives.issuing import (
+    Tensors,
+    as_tensors,
+    as_tuples,
+    instruction_of,
+    issue,
+    operator_name,
+)
+from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
+from trnsim.nki.settling import settle
+from trnsim.program import current_core
+
+
+def collective_permute(
+    srcs: Tensors,
+    dsts: Tensors,
+    source_target_pairs: Sequence[Sequence[int]],
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The source of a pair's first rank in the destination of its second, for each pair.
+
+    A rank that no pair names issues nothing.
+    """
+    del name
+    instruction = instruction_of(
+        CollectivePermute,
+        srcs=as_tensors(srcs),
+        dsts=as_tensors(dsts),
+        source_target_pairs=as_tuples(source_target_pairs),
+        priority=priority,
+    )
+    context = current_core()
+    if context.world(instruction.opcode).is_among(_ranks_of_pairs(instruction.source_target_pairs)):
+        context.issue(settle(instruction))
+    else:
+        instruction.verify(context.core)
+
+
+def collective_permute_implicit(
+    srcs_by_channel: Sequence[Tensors],
+    dsts_by_channel: Sequence[Tensors],
+    replica_group: ReplicaGroup,
+    channel_ids: Sequence[int] = (0,),
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """The source of the previous rank in the ring, for each channel."""
+    del name
+    call = "collective_permute_implicit"
+    issue(
+        CollectivePermuteImplicit,
+        srcs_by_channel=_tensor_per_channel(call, "srcs_by_channel", srcs_by_channel),
+        dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
+        replica_group=groups_of(call, replica_group),
+        channel_ids=as_tuples(channel_ids),
+        priority=priority,
+    )
+
+
+def collective_permute_implicit_reduce(
+    srcs0_by_channel: Sequence[Tensors],
+    srcs1_by_channel: Sequence[Tensors],
+    dsts_by_channel: Sequence[Tensors],
+    replica_group: ReplicaGroup,
+    op: Any,
+    channel_ids: Sequence[int] = (0,),
+    priority: int | None = None,
+    name: str | None = None,
+) -> None:
+    """``op(src0, src1)`` of the previous rank in the ring, for each channel."""
+    del name
+    call = "collective_permute_implicit_reduce"
+    issue(
+        CollectivePermuteImplicitReduce,
+        srcs0_by_channel=_tensor_per_channel(call, "srcs0_by_channel", srcs0_by_channel),
+        srcs1_by_channel=_tensor_per_channel(call, "srcs1_by_channel", srcs1_by_channel),
+        dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
+        replica_group=groups_of(call, replica_group),
+        op=operator_name(op),
+        channel_ids=as_tuples(channel_ids),
+        priority=priority,
+    )
+
+
+def collective_permute_implicit_current_processing_rank_id(
+    iteration_id: int,
+    replica_group: ReplicaGroup,
+    channel_id: int = 0,
+    name: str | None = None,
+) -> VirtualRegister:
+    """A register with the rank whose data arrives after so many steps of an implicit permute."""
+    del name
+    register = VirtualRegister()
+    instruction = instruction_of(
+        CollectivePermuteImplicitCurrentProcessingRankId,
+        dst=register,
+        iteration_id=int(iteration_id),
+        replica_group=groups_of(
+            "collective_permute_implicit_current_processing_rank_id", replica_group
+        ),
+        channel_id=channel_id,
+    )
+    current_core().issue(instruction)
+    return register
+
+
+def rank_id(name: str | None = None) -> VirtualRegister:
+    """A register with the number of this rank."""
+    del name
+    context = current_core()
+    context.world("rank_id")
+    instruction = RankId(VirtualRegister())
+    context.issue(instruction)
+    return instruction.dst
+
+
+def _ranks_of_pairs(pairs: Any) -> list[Any]:
+    """The ranks that pairs name, if they are pairs."""
+    named_pairs = pairs if isinstance(pairs, tuple) else ()
+    return [rank for pair in named_pairs if isinstance(pair, tuple) for rank in pair]
+
+
+def _tensor_per_channel(call: str, key: str, channels: Any) -> tuple[Any, ...]:
+    """The tensor of each channel.
+
+    Raises:
+        IllegalInstruction: unless `channels` is a list of lists of a single tensor.
+    """
+    lists = list(channels) if isinstance(channels, list | tuple) else [channels]
+    for channel in lists:
+        if not isinstance(channel, list | tuple) or len(channel) != 1:
+            is_list = isinstance(channel, list | tuple)
+            shown = f"{len(channel)} tensors" if is_list else type(channel).__name__
+            raise IllegalInstruction(
+                f"{call}: `{key}` has {shown} for a channel; legal: a list of one tensor",
+                fix="write [[tensor]] for one channel, [[a], [b]] for two",
+                source=f"nki.collectives.{call}",
+            )
+    return tuple(channel[0] for channel in lists)

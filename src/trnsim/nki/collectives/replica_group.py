@@ -1,0 +1,88 @@
+"""Replica groups: the ranks that take part in a collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, SupportsIndex
+
+from trnsim.errors import BadInput, IllegalInstruction
+
+
+class rg_partition_op(Enum):  # noqa: N801  AWS's name
+    """The operation by which `ReplicaGroup.from_partition_op` divides ranks."""
+
+    bitwise_and = "bitwise_and"
+    div = "div"
+    mod = "mod"
+
+
+_PARTITIONS: dict[rg_partition_op, Callable[[int, int], int]] = {
+    rg_partition_op.bitwise_and: lambda rank, operand: rank & operand,
+    rg_partition_op.div: lambda rank, operand: rank // operand,
+    rg_partition_op.mod: lambda rank, operand: rank % operand,
+}
+
+
+@dataclass(frozen=True)
+class ReplicaGroup:
+    """The groups of ranks that take part in a collective."""
+
+    groups: Sequence[Sequence[int]]
+
+    def __repr__(self) -> str:
+        return f"ReplicaGroup({self.groups!r})"
+
+    @classmethod
+    def from_partition_op(cls, world_size: int, op: Any, operand: int) -> ReplicaGroup:
+        """The groups of the ranks 0 to `world_size - 1` for which ``op(rank, operand)`` is equal.
+
+        `rg_partition_op.div` of 8 ranks by 4 gives [0 to 3] and [4 to 7], `mod` [0, 4], [1, 5] and
+        so on, `bitwise_and` with 0 a single group.
+
+        Source: nki.collectives.ReplicaGroup.
+
+        Raises:
+            BadInput: for another operation, or an operation that `operand` does not allow.
+        """
+        if not isinstance(op, rg_partition_op):
+            legal = ", ".join(f"rg_partition_op.{operation.name}" for operation in rg_partition_op)
+            raise BadInput(f"from_partition_op({op!r}); legal: {legal}", fix="name the operation")
+        least = 0 if op is rg_partition_op.bitwise_and else 1
+        if not (_is_at_least(world_size, 1) and _is_at_least(operand, least)):
+            raise BadInput(
+                f"from_partition_op(world_size={world_size!r}, {op.name}, operand={operand!r}); "
+                f"legal: one rank or more, and an operand of {least} or more",
+                fix="give the number of ranks, and by what they are divided",
+                source="nki.collectives.ReplicaGroup",
+            )
+        groups: dict[int, list[int]] = {}
+        for rank in range(world_size):
+            groups.setdefault(_PARTITIONS[op](rank, operand), []).append(rank)
+        return cls([groups[key] for key in sorted(groups)])
+
+
+def _is_at_least(value: Any, least: int) -> bool:
+    return isinstance(value, SupportsIndex) and int(value) >= least
+
+
+def groups_of(call: str, replica_group: Any) -> tuple[tuple[int, ...], ...]:
+    """The groups as tuples.
+
+    Raises:
+        IllegalInstruction: for any value but a `ReplicaGroup` of lists of ranks.
+    """
+    groups = getattr(replica_group, "groups", replica_group)
+    is_nested = isinstance(groups, list | tuple) and all(
+        isinstance(members, list | tuple | range)
+        and all(isinstance(rank, SupportsIndex) for rank in members)
+        for members in groups
+    )
+    if not is_nested:
+        raise IllegalInstruction(
+            f"{call}: replica_group is {replica_group!r}; legal: ReplicaGroup([[0, 1], [2, 3]])",
+            fix="give a list of ranks for each group",
+            source="nki.collectives.ReplicaGroup",
+        )
+    return tuple(tuple(int(rank) for rank in members) for members in groups)
