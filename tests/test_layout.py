@@ -21,6 +21,13 @@ COVERED = {
     "device/store.py": ("device/test_agreement.py", "it says what a store has; two are used there"),
     "__main__.py": ("cli/test_main.py", "python -m trnsim is the command"),
     "compiler/ncc/calls.py": ("compiler/ncc/test_call_checks.py", "what these checks read"),
+    **{
+        f"behaviours/{family}.py": ("behaviours/test_table.py", "rows of the table")
+        for family in (
+            *("collectives", "compiler", "grids", "instructions", "language", "scalars"),
+            *("scheduling", "simulator", "tensors"),
+        )
+    },
     "compiler/flag_table.py": ("compiler/test_flags.py", "the flags, of which it is the table"),
     "cli/demo.py": ("cli/test_main.py", "it prints what other rooms answer"),
     **{

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from trnsim import arch
+from trnsim.behaviours.chosen import pinned
 from trnsim.errors import BadInput
 from trnsim.program import current_core, has_current_core
 from trnsim.runs import OBSERVERS, Launchable, Run, collected, launch, warn_of_overfull
@@ -26,6 +27,7 @@ def run(
     races: Literal["raise", "warn"] = ...,
     capacity: Literal["spill", "raise", "warn"] = ...,
     order: Literal["compiler", "issued"] | None = ...,
+    nki: str | None = ...,
     kernel_kwargs: Mapping[str, Any] | None = ...,
     **kwargs: Any,
 ) -> Run: ...
@@ -42,6 +44,7 @@ def run(
     races: Literal["raise", "warn"] = ...,
     capacity: Literal["spill", "raise", "warn"] = ...,
     order: Literal["compiler", "issued"] | None = ...,
+    nki: str | None = ...,
     kernel_kwargs: Mapping[str, Any] | None = ...,
     **kwargs: Any,
 ) -> World: ...
@@ -54,6 +57,7 @@ def run(
     races: Literal["raise", "warn"] = "raise",
     capacity: Literal["spill", "raise", "warn"] = "spill",
     order: Literal["compiler", "issued"] | None = None,
+    nki: str | None = None,
     kernel_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Run | World:
@@ -75,12 +79,15 @@ def run(
             warn; "raise" an error; or "warn" and go on as if spills took no time.
         order: "compiler" (the default) to time an engine's instructions in an order that AWS's
             compiler might give them, "issued" in the order of the kernel; values are the same.
+        nki: the version of NKI whose rules the kernel follows, "0.2" to "0.7"; by default that of
+            a line ``# nki: 0.4`` in its file, of the variable TRNSIM_NKI, or the newest in which
+            every form that the file uses exists.
         kernel_kwargs: keyword arguments of the kernel whose names clash with those of `run`.
         **kwargs: the kernel's other keyword arguments.
 
     Raises:
-        BadInput: for any other `races`, `capacity` or `order`, or for kernel[2] on a chip without
-            logical cores.
+        BadInput: for any other `races`, `capacity`, `order` or `nki`, or for kernel[2] on a chip
+            without logical cores.
         EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
     """
     if not isinstance(kernel, Launchable):
@@ -92,14 +99,15 @@ def run(
         current_core().refuse_capture("it runs another kernel by trnsim.run")
     chip = arch.target(target)
     options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
-    if ranks is None:
+    with pinned(nki, f"run(nki={nki!r})"):
+        if ranks is None:
+            arguments = {**kwargs, **(kernel_kwargs or {})}
+            result = observed_run(kernel, args, arguments, chip, **options)
+            warn_of_overfull(result)
+            return result
+        world_options = {name: kwargs.pop(name) for name in _WORLD_KEYWORDS if name in kwargs}
         arguments = {**kwargs, **(kernel_kwargs or {})}
-        result = observed_run(kernel, args, arguments, chip, **options)
-        warn_of_overfull(result)
-        return result
-    world_options = {name: kwargs.pop(name) for name in _WORLD_KEYWORDS if name in kwargs}
-    arguments = {**kwargs, **(kernel_kwargs or {})}
-    return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
+        return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
 
 
 def observed_run(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from trnsim import arch, observers
+from trnsim.behaviours.chosen import Choice
 from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
@@ -38,6 +39,10 @@ class Launchable(Protocol):
         """Number of NeuronCores that run it together (the LNC degree)."""
         ...
 
+    def version(self) -> Choice:
+        """The version of NKI whose rules it follows, and the reason."""
+        ...
+
     @property
     def records(self) -> Records | None:
         """The records of its earlier calls; None if they are not kept."""
@@ -62,6 +67,8 @@ class Run:
             inputs, or that a run without values cannot judge.
         overfull: texts on exceeded SBUF or PSUM, with the spilled tensors.
         carried: loop-carried dependences in loops that promise to have none (`nl.affine_range`).
+        version_note: the version of NKI that the kernel follows and why, where it is not the
+            latest or where the user chose it; else "".
     """
 
     title: str
@@ -72,6 +79,7 @@ class Run:
     overfull: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
+    version_note: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -214,12 +222,12 @@ def launch(
     policy = policy_named(order)
     if is_mirrored and (numerics or kernel.cores > 1):
         raise InternalError("a mirrored run is of one core and without values")
-    core = arch.paired(chip) if is_mirrored or kernel.cores > 1 else chip.core
+    core = core_of(kernel, chip, is_paired=is_mirrored or kernel.cores > 1)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     call = None
     if kernel.cores == 1 and not is_mirrored and kernel.records is not None and capture is None:
-        call = Call(kernel.records, (chip.name, capacity, numerics, policy.name))
+        call = Call(kernel.records, (chip.name, capacity, numerics, policy.name, core.nki.name))
     team = Team(
         core,
         kernel.cores,
@@ -236,17 +244,34 @@ def launch(
         outputs = kernel.launch(team, args, kwargs)
         carried = carried_of(loops)
         if call is not None and isinstance(call.outcome, Run):
-            return replace(call.outcome, outputs=outputs, carried=carried)
+            note = kernel.version().note
+            return replace(call.outcome, outputs=outputs, carried=carried, version_note=note)
         programs = [context.program for context in team.contexts]
         fitted_programs, exceeded = fitted(programs, capacity)
         overfull = tuple(map(str, exceeded))
         timed = timelines(fitted_programs, policy)
         race_texts = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-        result = Run(kernel.title, chip, outputs, timed, race_texts, overfull, carried, doubtful)
+        result = Run(
+            kernel.title,
+            chip,
+            outputs,
+            timed,
+            race_texts,
+            overfull,
+            carried,
+            doubtful,
+            kernel.version().note,
+        )
         if call is not None:
             call.conclude(replace(result, outputs=None))
         return result
+
+
+def core_of(kernel: Launchable, chip: arch.Target, *, is_paired: bool) -> arch.NeuronCore:
+    """The core of `chip` for `kernel`, which follows the rules of the kernel's version of NKI."""
+    core = arch.paired(chip) if is_paired else chip.core
+    return core.following(kernel.version().version)
 
 
 def policy_named(order: str | None) -> Policy:

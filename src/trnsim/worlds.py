@@ -33,6 +33,7 @@ from trnsim.runs import (
     Run,
     carried_of,
     check_words,
+    core_of,
     policy_named,
     seldom_collected,
 )
@@ -256,7 +257,7 @@ class _Launch:
     ) -> None:
         kernel, chip = setup.kernel, setup.chip
         count = kernel.cores
-        core = arch.paired(chip) if count > 1 else chip.core
+        core = core_of(kernel, chip, is_paired=count > 1)
         races, numerics = setup.races, setup.numerics
         self.outputs: object = None
         self.call = RankCall(records) if count == 1 and records is not None else None
@@ -287,8 +288,11 @@ class _Launch:
         races = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
         carried = carried_of(self._loops)
-        title, chip = self._setup.kernel.title, self._setup.chip
-        return Run(title, chip, self.outputs, timed, races, overfull, carried, doubtful)
+        kernel, chip = self._setup.kernel, self._setup.chip
+        note = kernel.version().note
+        return Run(
+            kernel.title, chip, self.outputs, timed, races, overfull, carried, doubtful, note
+        )
 
     def own(self, run: Run) -> Run:
         """The result for one of the ranks that it ran for, with outputs of its own."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from trnsim.arch.features import Features
+from trnsim.behaviours import LATEST, Version
 from trnsim.facts import Count, Fact, Rate
 
 _RATIO_SUFFIXES: Final = ("_speedup", "_slowdown")
@@ -17,7 +18,11 @@ _RATIO_SUFFIXES: Final = ("_speedup", "_slowdown")
 
 @dataclass(frozen=True, kw_only=True)
 class NeuronCore:
-    """One NeuronCore. Units stand in the field names; every number but `generation` is a `Fact`."""
+    """One NeuronCore. Units stand in the field names; every number but `generation` is a `Fact`.
+
+    Attributes:
+        nki: the version of NKI whose rules its programs follow.
+    """
 
     name: str
     generation: int
@@ -98,6 +103,8 @@ class NeuronCore:
     core_barrier_s: Rate
     launch_s: Rate
     paired_launch_s: Rate
+    # Language
+    nki: Version = LATEST
 
     @property
     def version(self) -> str:
@@ -109,6 +116,10 @@ class NeuronCore:
         return replace(
             self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
         )
+
+    def following(self, nki: Version) -> NeuronCore:
+        """The same core, whose programs follow the rules of another version of NKI."""
+        return self if nki is self.nki else replace(self, nki=nki)
 
     @property
     def is_paired(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from trnsim import arch, files
+from trnsim.behaviours.chosen import pinned
 from trnsim.cli import script
 from trnsim.cli.error_text import message, show
 from trnsim.cli.on import chips as chips_of
@@ -87,6 +88,15 @@ _Kernel = Annotated[
     str | None,
     typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
 ]
+_Nki = Annotated[
+    str | None,
+    typer.Option(
+        help="The version of NKI whose rules kernels follow: 0.2 to 0.7. Without, a line `# nki: "
+        "0.4` of a kernel's file, the variable TRNSIM_NKI, or the newest version in which every "
+        "form that the file uses exists.",
+        metavar="VERSION",
+    ),
+]
 _Verbose = Annotated[
     bool,
     typer.Option("-v", "--verbose", help="Print what the times rest on: all figures and files."),
@@ -115,6 +125,7 @@ def run_script(
     order: _Order = "compiler",
     ranks: _Ranks = None,
     instance: _Instance = None,
+    nki: _Nki = None,
     is_verbose: _Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -155,6 +166,7 @@ def run_script(
             watching(tell),
             ordered(order),
             on_ranks(ranks, instance),
+            pinned(nki, "--nki"),
             collecting_worlds() as worlds,
         ):
             endings = _endings(path, kernel, inputs, arguments or [], chips)

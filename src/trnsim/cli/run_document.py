@@ -91,6 +91,7 @@ def kernel_part(
     figures = [("kernel", run.title, run.target.name, *_times_s(run)) for run in runs]
     value = {
         "name": runs[0].title,
+        "nki": runs[0].version_note,
         "outputs": [_array_values(values) for values in outputs],
         "profiles": [with_schema(profile_values(profile), SUMMARY_SCHEMA) for profile in profiles],
     }
@@ -103,11 +104,23 @@ def _kernel_in_brief(
     runs: Sequence[Run], profiles: Sequence[Data], output: _Row, files: Files, reason: str
 ) -> list[list[Block]]:
     """Six lines for one chip; a column for each of several."""
-    rows = [*_warnings(runs), *brief_rows(profiles[0]), output, *_brief_file_rows(files)]
+    rows = [
+        *_version_rows(runs),
+        *_warnings(runs),
+        *brief_rows(profiles[0]),
+        output,
+        *_brief_file_rows(files),
+    ]
     head = _heading(runs, _brief(reason))
     if len(runs) == 1:
         return [[head, labelled(rows, indent=2)]]
-    rows = [*_warnings(runs), next_row(profiles[0]), output, *_brief_file_rows(files)]
+    rows = [
+        *_version_rows(runs),
+        *_warnings(runs),
+        next_row(profiles[0]),
+        output,
+        *_brief_file_rows(files),
+    ]
     return [[head, comparison(profiles, is_brief=True), labelled(rows, indent=2)]]
 
 
@@ -118,7 +131,10 @@ def _kernel_in_full(
     groups = [
         [
             _heading([run], reason),
-            *(Note(f"{label}: {text}", indent=2) for label, text in _warnings([run])),
+            *(
+                Note(f"{label}: {text}", indent=2)
+                for label, text in [*_version_rows([run]), *_warnings([run])]
+            ),
             *profile_blocks(profile),
         ]
         for run, profile in zip(runs, profiles, strict=True)
@@ -126,6 +142,11 @@ def _kernel_in_full(
     if len(runs) > 1:
         groups.append([comparison(profiles)])
     return [*groups, [labelled([output, *_file_rows(files)], indent=2)]]
+
+
+def _version_rows(runs: Sequence[Run]) -> list[_Row]:
+    """The version of NKI, where it is not the latest or was chosen."""
+    return [("version", runs[0].version_note)] if runs[0].version_note else []
 
 
 def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunPart:

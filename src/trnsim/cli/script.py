@@ -33,6 +33,7 @@ _OPTIONS_WITH_VALUE: Final = (
     "--order",
     "--ranks",
     "--instance",
+    "--nki",
     "--kernel",
     "--output",
 )

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from trnsim.behaviours.chosen import Choice
 from trnsim.device.call_time import CallTime, TensorSpec
 from trnsim.device.program_line import program_line
 from trnsim.dtypes import as_dtype
@@ -211,6 +212,10 @@ class _ObservedKernel:
         self.entered: list[NkiTensor] = []
         self.returned: Any = None
         self.hbm = HbmBytes()
+
+    def version(self) -> Choice:
+        """The version of NKI whose rules it follows."""
+        return self.kernel.version()
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Issue the kernel's instructions; outputs as the caller's kind of array."""

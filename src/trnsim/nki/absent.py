@@ -4,6 +4,9 @@
 tests for a name, or catches the error, takes its fallback. Both errors explain the name and its
 replacement.
 
+So it is for names of other versions of NKI, where the user has chosen one (`behaviours.chosen`).
+Without a choice they are served, and refused where they are called.
+
 An AttributeError alone would not suffice: Python drops its text in a from-import. Before that it
 searches for a submodule of the name, through `sys.meta_path`, where the finder here refuses these
 names. Other submodules that do not exist are left to Python.
@@ -14,10 +17,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from types import ModuleType
-from typing import NamedTuple, NoReturn
+from functools import wraps
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
+from trnsim.behaviours.chosen import asked_version
+from trnsim.behaviours.names import BY_FORM
 from trnsim.errors import NotModelled
+from trnsim.nki.dialect import require
 
 
 class AbsentAttribute(NotModelled, AttributeError):
@@ -42,28 +49,74 @@ class AbsentNames:
     Attributes:
         module: the module's name here.
         public: its name in programs.
-        explain: the absence of a name; None for a name that AWS's module never had.
+        short: the usual name of the module in programs, "nl", as the table of behaviours has it.
     """
 
-    def __init__(self, module: str, public: str, explain: Callable[[str], Absence | None]) -> None:
+    def __init__(
+        self,
+        module: str,
+        public: str,
+        explain: Callable[[str], Absence | None],
+        short: str = "",
+    ) -> None:
+        """Absent names; `explain` gives the absence of a name, None for one that never was."""
         self.module = module
         self.public = public
-        self.explain = explain
+        self.short = short
+        self._explain = explain
+        self._versioned: dict[str, object] = {}
         _finder.of_modules[module] = self
 
-    def refuse(self, name: str) -> NoReturn:
-        """The module's `__getattr__`.
+    def withdraw(self, namespace: dict[str, Any]) -> None:
+        """Take the names that only some versions have out of a module's namespace."""
+        for name in list(namespace):
+            if f"{self.short}.{name}" in BY_FORM:
+                self._versioned[name] = _versioned(f"{self.short}.{name}", namespace.pop(name))
+
+    def names(self, namespace: dict[str, Any]) -> list[str]:
+        """The module's `__dir__`: the names of the chosen version."""
+        return [*namespace, *(name for name in self._versioned if self.explain(name) is None)]
+
+    def explain(self, name: str) -> Absence | None:
+        """The absence of a name; None for one that exists, or that AWS's module never had."""
+        if name not in self._versioned:
+            return self._explain(name)
+        choice, row = asked_version(), BY_FORM[f"{self.short}.{name}"]
+        if choice is None or choice.version.follows(row):
+            return None
+        reason = f"{row.form} exists {row.span}, and {choice.reason} asks for {choice.version}"
+        return Absence(reason, fix=row.instead, source=row.source)
+
+    def serve(self, name: str) -> Any:
+        """The module's `__getattr__`: a name of the chosen version.
 
         Raises:
-            AttributeError: always; an AbsentAttribute for a name that AWS's module has.
+            AttributeError: for all others; an AbsentAttribute for a name that AWS's module has, or
+                that another version has.
         """
         absence = self.explain(name)
+        if absence is None and name in self._versioned:
+            return self._versioned[name]
         if absence is None:
             legal = [] if name.startswith("_") else dir(sys.modules[self.module])
             near = get_close_matches(name, legal, 1)
             perhaps = f"; did you mean {near[0]!r}?" if near else ""
             raise AttributeError(f"module {self.public!r} has no attribute {name!r}{perhaps}")
         raise AbsentAttribute(absence.reason, fix=absence.fix, source=absence.source)
+
+
+def _versioned(form: str, value: Any) -> Any:
+    """`value`; a function is refused by its row where the running kernel's version lacks it."""
+    row = BY_FORM[form]
+    if not isinstance(value, FunctionType):
+        return value
+
+    @wraps(value)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        require(row, form)
+        return value(*args, **kwargs)
+
+    return call
 
 
 class _Finder:

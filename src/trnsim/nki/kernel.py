@@ -15,8 +15,10 @@ from itertools import count
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
 
+from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.nki.boundary import Boundary
+from trnsim.nki.dialect import found_version, marked_version
 from trnsim.nki.environment import (
     TARGET_VARIABLE,
     asks_for_simulator,
@@ -83,6 +85,23 @@ class Kernel:
     def line(self) -> SourceLine | None:
         """The line of the function's definition."""
         return _line_of(self._function)
+
+    def version(self) -> Choice:
+        """The version of NKI whose rules it follows, and the reason.
+
+        Raises:
+            BadInput: for a version that does not exist, or a file whose forms no version has
+                together.
+        """
+        return choice_of(lambda: self._marked_version, lambda: self._found_version)
+
+    @functools.cached_property
+    def _marked_version(self) -> Choice | None:
+        return marked_version(self._function)
+
+    @functools.cached_property
+    def _found_version(self) -> Choice:
+        return found_version(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A plain call inside a kernel; otherwise a run on the default target.

@@ -24,4 +24,4 @@ _ABSENT = AbsentNames(__name__, "nki.compiler", _explain)
 
 
 def __getattr__(name: str) -> Any:
-    _ABSENT.refuse(name)
+    return _ABSENT.serve(name)

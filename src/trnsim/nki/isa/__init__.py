@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trnsim.behaviours.names import BY_FORM
 from trnsim.dtypes import UINT8
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
@@ -31,6 +32,7 @@ from trnsim.isa import (
 from trnsim.isa import VirtualRegister as VirtualRegister
 from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.absent import Absence, AbsentNames
+from trnsim.nki.dialect import require
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
 from trnsim.nki.settling import settle
@@ -228,10 +230,30 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
         current_core().issue(settle(instance if lenient is None else lenient(instance)))
         return instance.result()
 
-    issue.__name__ = issue.__qualname__ = instruction.opcode
-    issue.__doc__ = instruction.__doc__
-    issue.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
-    return issue
+    function = _of_its_version(instruction.opcode, issue)
+    function.__name__ = function.__qualname__ = instruction.opcode
+    function.__doc__ = instruction.__doc__
+    function.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
+    return function
+
+
+def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
+    """`issue`, with keywords refused that the running kernel's version of NKI lacks."""
+    prefix = f"nisa.{opcode}("
+    rows = {
+        form.removeprefix(prefix).removesuffix("=)"): row
+        for form, row in BY_FORM.items()
+        if form.startswith(prefix)
+    }
+    if not rows:
+        return issue
+
+    def issue_of_version(*args: Any, **kwargs: Any) -> Any:
+        for key in kwargs.keys() & rows.keys():
+            require(rows[key], f"{prefix}{key}=)")
+        return issue(*args, **kwargs)
+
+    return issue_of_version
 
 
 def _illegal_operands(
@@ -346,8 +368,13 @@ def _explain(name: str) -> Absence | None:
     )
 
 
-_ABSENT = AbsentNames(__name__, "nki.isa", _explain)
+_ABSENT = AbsentNames(__name__, "nki.isa", _explain, "nisa")
+_ABSENT.withdraw(globals())
 
 
 def __getattr__(name: str) -> Any:
-    _ABSENT.refuse(name)
+    return _ABSENT.serve(name)
+
+
+def __dir__() -> list[str]:
+    return _ABSENT.names(globals())

@@ -115,8 +115,13 @@ globals().update(reductions.FUNCTIONS)
 globals()["range"] = range  # public kernels write nl.range
 
 
-_ABSENT = AbsentNames(__name__, "nki.language", legacy.explain)
+_ABSENT = AbsentNames(__name__, "nki.language", legacy.explain, "nl")
+_ABSENT.withdraw(globals())
 
 
 def __getattr__(name: str) -> Any:
-    _ABSENT.refuse(name)
+    return _ABSENT.serve(name)
+
+
+def __dir__() -> list[str]:
+    return _ABSENT.names(globals())

@@ -22,4 +22,4 @@ _ABSENT = AbsentNames(__name__, "neuronxcc.nki", _explain)
 
 
 def __getattr__(name: str) -> Any:
-    _ABSENT.refuse(name)
+    return _ABSENT.serve(name)

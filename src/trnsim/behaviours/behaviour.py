@@ -1,0 +1,82 @@
+"""A behaviour: something that holds in some versions of NKI and not in the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Final
+
+from trnsim.behaviours.version import VERSIONS, Version
+from trnsim.errors import IllegalInstruction
+
+_NEVER: Final = (10**6,)
+
+
+class Effect(Enum):
+    """The consequence for a program that relies on a behaviour, in a version without it."""
+
+    refused = "refused"
+    values = "other values"
+    time = "another time"
+    warned = "a warning"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behaviour:
+    """A row of the table of behaviours.
+
+    Attributes:
+        name: its name in reports: "ap-offset-adds".
+        since: the first version in which it holds.
+        until: the first version in which it holds no more; None if it still holds.
+        form: how a program's source uses it: a name ("nl.dynamic_range"), a keyword
+            ("nisa.dma_copy(dst_rmw_op=)"), or a construct in words; "" if the source cannot show
+            it, or if programs of other versions look the same.
+        rule: a sentence without its end: what holds.
+        otherwise: the same for the versions where it does not.
+        instead: what to write so that a program does not need it.
+        source: the document.
+        effect: the consequence where it does not hold.
+    """
+
+    name: str
+    since: str = "0.2"
+    until: str | None = None
+    form: str = ""
+    rule: str
+    otherwise: str
+    instead: str
+    source: str
+    effect: Effect = Effect.refused
+
+    @cached_property
+    def first(self) -> tuple[int, ...]:
+        """The number of the first version in which it holds."""
+        return VERSIONS[self.since].number
+
+    @cached_property
+    def end(self) -> tuple[int, ...]:
+        """The number of the first version in which it holds no more."""
+        return _NEVER if self.until is None else VERSIONS[self.until].number
+
+    @property
+    def span(self) -> str:
+        """The versions in which it holds, in words: "in NKI 0.3 to 0.5", "from NKI 0.5 on"."""
+        held = [version.name for version in VERSIONS.values() if version.follows(self)]
+        if self.until is None:
+            return f"from NKI {held[0]} on"
+        return f"in NKI {held[0]}" + (f" to {held[-1]}" if len(held) > 1 else "")
+
+    def refusal(self, version: Version, given: str) -> IllegalInstruction:
+        """The error of a program that needs this behaviour under a version without it.
+
+        Args:
+            version: the version of the running kernel.
+            given: what the program wrote.
+        """
+        return IllegalInstruction(
+            f"{given} under {version}, where {self.otherwise}; legal: {self.span}",
+            fix=self.instead,
+            source=self.source,
+        )

@@ -1,0 +1,94 @@
+"""The version of NKI that the user chose, if any.
+
+In this order: `trnsim.run(..., nki=)` or `--nki`, a line ``# nki: 0.4`` in the kernel's file, the
+variable TRNSIM_NKI, and the version that is found from the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, NamedTuple
+
+from trnsim.behaviours.version import LATEST, Version, version_named
+
+VERSION_VARIABLE: Final = "TRNSIM_NKI"
+
+
+class Choice(NamedTuple):
+    """A version and the reason for it.
+
+    Attributes:
+        version: the version.
+        reason: what names it: "--nki", or a form of the file and its line.
+        is_chosen: false if it was found from the forms of a file.
+    """
+
+    version: Version
+    reason: str
+    is_chosen: bool
+
+    @property
+    def note(self) -> str:
+        """A line that says the version and why; "" for the latest that nobody chose."""
+        if self.version is LATEST and not self.is_chosen:
+            return ""
+        return f"{self.version}: {self.reason}"
+
+
+_pinned: ContextVar[Choice | None] = ContextVar("trnsim_nki_version", default=None)
+
+
+@contextmanager
+def pinned(version: str | Version | None, asked_by: str) -> Generator[None]:
+    """In this block kernels follow a version; for None nothing changes.
+
+    Args:
+        version: the version or its name.
+        asked_by: the option or argument that names it.
+
+    Raises:
+        BadInput: no emulated version has that name.
+    """
+    if version is None:
+        yield
+        return
+    if not isinstance(version, Version):
+        version = version_named(version, asked_by)
+    token = _pinned.set(Choice(version, asked_by, is_chosen=True))
+    try:
+        yield
+    finally:
+        _pinned.reset(token)
+
+
+def asked_version() -> Choice | None:
+    """The version of a surrounding `pinned` block or of TRNSIM_NKI; None if there is neither.
+
+    Raises:
+        BadInput: for a version that does not exist.
+    """
+    return _pinned.get() or _of_variable()
+
+
+def choice_of(marked: Callable[[], Choice | None], found: Callable[[], Choice]) -> Choice:
+    """The version that a kernel follows now.
+
+    Args:
+        marked: returns the version of its file's marker, if it has one.
+        found: returns the version that is found from its file; called where nobody chose.
+
+    Raises:
+        BadInput: for a version that does not exist.
+    """
+    return _pinned.get() or marked() or _of_variable() or found()
+
+
+def _of_variable() -> Choice | None:
+    name = os.environ.get(VERSION_VARIABLE)
+    if not name:
+        return None
+    asked_by = f"${VERSION_VARIABLE}"
+    return Choice(version_named(name, asked_by), asked_by, is_chosen=True)

@@ -1,0 +1,8 @@
+"""Collectives: prepared exchanges, results, names."""
+
+from __future__ import annotations
+
+from trnsim.behaviours.behaviour import Behaviour
+
+ROWS: tuple[Behaviour, ...] = ()
+"""The rows of this family."""

@@ -1,0 +1,8 @@
+"""Grids of tiles and blocks."""
+
+from __future__ import annotations
+
+from trnsim.behaviours.behaviour import Behaviour
+
+ROWS: tuple[Behaviour, ...] = ()
+"""The rows of this family."""

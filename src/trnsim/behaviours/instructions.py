@@ -1,0 +1,153 @@
+"""The instructions of `nki.isa`: operands, legality, values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.behaviours.behaviour import Behaviour, Effect
+
+_GUIDE = "nki/migration/index.rst"
+
+DMA_READS_PSUM: Final = Behaviour(
+    name="dma-copy-reads-psum",
+    until="0.3",
+    rule="nisa.dma_copy reads PSUM",
+    otherwise="nisa.dma_copy does not read PSUM",
+    instead="copy to SBUF first: nisa.tensor_copy(dst=tile, src=psum)",
+    source=f"{_GUIDE}, nisa.dma_copy, reading from PSUM",
+)
+HWDGE_OF_TWO_DTYPES: Final = Behaviour(
+    name="hwdge-of-two-dtypes",
+    until="0.3",
+    rule="nisa.dma_copy(dge_mode=hwdge) does not compare the dtypes, and moves bytes",
+    otherwise="nisa.dma_copy(dge_mode=hwdge) wants one dtype",
+    instead="view the source as the dtype of dst: src.view(dtype)",
+    source=f"{_GUIDE}, nisa.dma_copy, dge_mode type matching",
+)
+MEMSET_CASTS: Final = Behaviour(
+    name="memset-casts",
+    until="0.3",
+    rule="nisa.memset casts its value to the dtype of dst",
+    otherwise="the value of nisa.memset must be of the kind of dst's dtype",
+    instead="write an integer for an integer tensor: value=2",
+    source=f"{_GUIDE}, nisa.memset, strict type matching",
+)
+MEMSET_PACKED: Final = Behaviour(
+    name="memset-of-packed",
+    until="0.3",
+    rule="nisa.memset of a packed x4 dtype takes any value",
+    otherwise="nisa.memset of a packed x4 dtype takes only 0",
+    instead="load the values by nisa.dma_copy from an argument of the kernel",
+    source=f"{_GUIDE}, nisa.memset, x4 packed type restriction",
+)
+DMA_COMPUTE_SCALES_FIRST: Final = Behaviour(
+    name="dma-compute-scales-first",
+    until="0.3",
+    form="nisa.dma_compute(dst, srcs, scales, reduce_op)",
+    rule="nisa.dma_compute takes (dst, srcs, scales, reduce_op)",
+    otherwise="nisa.dma_compute takes (dst, srcs, reduce_op, scales=None)",
+    instead="write both by name: reduce_op= and scales=",
+    source=f"{_GUIDE}, nisa.dma_compute, parameter reorder",
+)
+AFFINE_SELECT_OFFSET_THIRD: Final = Behaviour(
+    name="affine-select-offset-third",
+    until="0.3",
+    form="nisa.affine_select(dst, pattern, offset, ...)",
+    rule="nisa.affine_select takes `offset` third",
+    otherwise="nisa.affine_select takes `offset` by name",
+    instead="write offset= at the end",
+    source=f"{_GUIDE}, nisa.affine_select, offset parameter moved",
+)
+REDUCE_AXIS_1_IS_LAST: Final = Behaviour(
+    name="tensor-reduce-axis-1-is-last",
+    until="0.3",
+    rule="axis=1 of nisa.tensor_reduce is the last axis, of any rank",
+    otherwise="axis of nisa.tensor_reduce is a dimension of the tensor",
+    instead="name the last axis: axis=2 or axis=3",
+    source=f"{_GUIDE}, nisa.tensor_reduce, axis handling fix",
+    effect=Effect.values,
+)
+RANGE_SELECT_OVERRIDES: Final = Behaviour(
+    name="range-select-overrides",
+    until="0.3",
+    rule="nisa.range_select ignores on_false_value and reduce_cmd: FP32_MIN and reset_reduce",
+    otherwise="nisa.range_select follows reduce_cmd, and on_false_value must be FP32_MIN",
+    instead="pass reduce_cmd=nisa.reduce_cmd.reset_reduce and on_false_value=FP32_MIN",
+    source=f"{_GUIDE}, nisa.range_select, parameter fixes",
+    effect=Effect.values,
+)
+INTEGER_ENUMS: Final = Behaviour(
+    name="integer-enums",
+    until="0.3",
+    rule="members of enumerations may be written as integers: dge_mode=2",
+    otherwise="the documents want members by name, while AWS's own library still passes integers",
+    instead="name the member: nisa.dge_mode.hwdge",
+    source=f"{_GUIDE}, Integer enum constants no longer supported",
+    effect=Effect.warned,
+)
+TRANSPOSE_PADS_RANK: Final = Behaviour(
+    name="dma-transpose-pads-rank",
+    until="0.4",
+    rule="nisa.dma_transpose pads a dst of lower rank",
+    otherwise="nisa.dma_transpose wants the exact shape and rank of dst",
+    instead="give dst the rank of src, or slice src to the rank of dst",
+    source=f"{_GUIDE}, nisa.dma_transpose, dst shape and rank now enforced exactly",
+)
+MATMUL_MIXES_E4M3: Final = Behaviour(
+    name="matmul-mixes-e4m3",
+    until="0.4",
+    rule="nisa.nc_matmul may mix float8_e4m3 and float8_e4m3fn",
+    otherwise="nisa.nc_matmul refuses a mix of float8_e4m3 and float8_e4m3fn",
+    instead="use one of the two for both operands",
+    source="release notes of NKI 0.4, nc_matmul float8_e4m3fn input dtype",
+)
+MX_SCALE_TWICE_OCP: Final = Behaviour(
+    name="mx-scale-twice-ocp",
+    since="0.5",
+    rule="the block scale of nisa.quantize_mx is twice that of the OCP text",
+    otherwise="the block scale of nisa.quantize_mx is that of the OCP text",
+    instead="compare dequantized values, not the packed ones",
+    source="release notes of NKI 0.5, nisa.quantize_mx",
+    effect=Effect.values,
+)
+MX_SCALES_E8M0: Final = Behaviour(
+    name="mx-scales-e8m0",
+    since="0.5",
+    rule="scales of MX instructions may be float8_e8m0fnu or uint8",
+    otherwise="scales of MX instructions are uint8",
+    instead="allocate the scales as nl.uint8",
+    source="release notes of NKI 0.5, float8_e8m0fnu dtype",
+)
+MATMUL_BF16_8192: Final = Behaviour(
+    name="matmul-bf16-8192",
+    since="0.5",
+    rule="a bfloat16 dst of nisa.nc_matmul has up to 8192 elements a partition",
+    otherwise="dst of nisa.nc_matmul has up to 4096 elements a partition",
+    instead="write halves with two instructions",
+    source="release notes of NKI 0.5, nisa.nc_matmul",
+)
+COMPUTE_INDIRECTION: Final = Behaviour(
+    name="compute-indirection",
+    since="0.5",
+    form=".indirect()",
+    rule="compute instructions take .indirect() views",
+    otherwise=".indirect() does not exist yet",
+    instead="gather with nisa.dma_copy and vector_offset",
+    source="release notes of NKI 0.5, Tensor indirection on compute APIs",
+)
+TRANSPOSE_RELAXED: Final = Behaviour(
+    name="dma-transpose-relaxed",
+    since="0.6",
+    rule="nisa.dma_transpose with hwdge takes 1, 2, 4, 8 or 16 rows and up to 128 columns",
+    otherwise="nisa.dma_transpose with hwdge takes 16 rows and 128 columns",
+    instead="pad src to 16 rows of 128",
+    source="release notes of NKI 0.6, DmaTranspose relaxations",
+)
+REDUCE_RES_OPTIONAL: Final = Behaviour(
+    name="reduce-res-optional",
+    since="0.6",
+    rule="nisa.tensor_scalar_reduce(reduce_res=None) keeps the sum in the accumulator",
+    otherwise="nisa.tensor_scalar_reduce needs reduce_res",
+    instead="give a tile for the partial result",
+    source="release notes of NKI 0.6, tensor_scalar_reduce with optional reduce_res",
+)

@@ -1,0 +1,96 @@
+"""The language of kernels: control flow, arguments, results, buffers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.behaviours.behaviour import Behaviour, Effect
+
+_GUIDE = "nki/migration/index.rst"
+
+WHILE_REGISTER: Final = Behaviour(
+    name="while-register",
+    until="0.7",
+    form="while register:",
+    rule="`while register:` is a loop on the device",
+    otherwise="a register has no value while the kernel is traced",
+    instead="def body(r): ...; return r, then nl.while_loop(register, body)",
+    source="release notes of NKI 0.7; nki/migration/index.rst, dynamic while loops",
+)
+LIST_ARGUMENTS: Final = Behaviour(
+    name="list-arguments",
+    until="0.3",
+    rule="an argument of a kernel may be a list",
+    otherwise="an argument of a kernel may not be a list",
+    instead="pass tuple(...)",
+    source=f"{_GUIDE}, Replace list kernel arguments with tuples",
+)
+OUTPUT_IN_ANY_HBM: Final = Behaviour(
+    name="output-in-any-hbm",
+    until="0.3",
+    rule="a kernel may return a tensor in nl.hbm",
+    otherwise="outputs must be in nl.shared_hbm",
+    instead="allocate it with buffer=nl.shared_hbm",
+    source=f"{_GUIDE}, Output tensors must use nl.shared_hbm",
+)
+STRING_BUFFERS: Final = Behaviour(
+    name="string-buffers",
+    until="0.3",
+    form='buffer="sbuf"',
+    rule="a buffer may be named by a string",
+    otherwise="a buffer is an object: nl.sbuf, nl.psum, nl.private_hbm, nl.shared_hbm",
+    instead="write the object: buffer=nl.sbuf",
+    source=f"{_GUIDE}, String buffer names no longer supported",
+)
+PLATFORM_TARGET: Final = Behaviour(
+    name="jit-platform-target",
+    until="0.3",
+    form="nki.jit(platform_target=)",
+    rule="nki.jit(platform_target=) names the chip",
+    otherwise="nki.jit(platform_target=) is an error",
+    instead="set NEURON_PLATFORM_TARGET_OVERRIDE, or trnsim.run(kernel, ..., target=...)",
+    source=f"{_GUIDE}, nki.jit(platform_target=...)",
+)
+MODE_OF_JIT: Final = Behaviour(
+    name="jit-mode",
+    until="0.3",
+    rule="nki.jit(mode=) names the framework",
+    otherwise="nki.jit(mode=) is ignored",
+    instead="leave mode out: the arguments tell the framework",
+    source=f"{_GUIDE}, nki.jit(mode=...)",
+    effect=Effect.warned,
+)
+OLD_NAMESPACE_WARNS: Final = Behaviour(
+    name="neuronxcc-in-kernels",
+    until="0.4",
+    form="neuronxcc.nki in a kernel",
+    rule="names of neuronxcc.nki inside a kernel are accepted, from 0.3 with a warning",
+    otherwise="names of neuronxcc.nki inside a kernel are a compile error",
+    instead="import nki, nki.language and nki.isa",
+    source=f"{_GUIDE}, neuronxcc.nki.* inside kernels",
+)
+UNMIXED: Final = Behaviour(
+    name="not-mixed-with-0.2",
+    since="0.3",
+    rule="kernels of NKI 0.2 and of later versions may not be in one model",
+    otherwise="all kernels of a model are of NKI 0.2",
+    instead="update every kernel of the model, or pin them all to 0.2",
+    source="release notes of NKI 0.3, Breaking Changes, note",
+)
+DYNAMIC_LOOPS_WARN: Final = Behaviour(
+    name="dynamic-loops-warn",
+    since="0.6",
+    rule="nl.dynamic_range and `while register:` warn that they will be removed",
+    otherwise="nl.dynamic_range and `while register:` do not warn",
+    instead="use nl.fori_loop and nl.while_loop",
+    source="release notes of NKI 0.6, Deprecated and Removed APIs",
+    effect=Effect.warned,
+)
+DYNAMIC_VARIABLE_IS_REGISTER: Final = Behaviour(
+    name="dynamic-variable-is-register",
+    since="0.4",
+    rule="the variable of nl.dynamic_range is a register, which gives offsets",
+    otherwise="the variable of nl.dynamic_range is a scalar, which is no offset",
+    instead="use nl.affine_range or nl.static_range where offsets depend on the variable",
+    source="release notes of NKI 0.3, Known Issues, Control Flow",
+)

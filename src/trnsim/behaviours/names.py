@@ -1,0 +1,99 @@
+"""Names that a version added or removed, and keywords of instructions.
+
+A name that was added is served and refused by its row; a removed one likewise, with its
+replacement. Source of each row: the release notes of the version, and nki/migration/index.rst.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.behaviours.behaviour import Behaviour
+
+_GUIDE = "nki/migration/index.rst"
+
+
+def _added(version: str, form: str, instead: str) -> Behaviour:
+    """The existence of a name or keyword since `version`."""
+    return Behaviour(
+        name=form,
+        since=version,
+        form=form,
+        rule=f"{form} exists",
+        otherwise="it does not exist yet",
+        instead=instead,
+        source=f"release notes of NKI {version}",
+    )
+
+
+def _removed(version: str, form: str, instead: str, source: str = _GUIDE) -> Behaviour:
+    """The existence of a name or keyword before `version`."""
+    return Behaviour(
+        name=form,
+        until=version,
+        form=form,
+        rule=f"{form} exists",
+        otherwise="it does not exist any more",
+        instead=instead,
+        source=source,
+    )
+
+
+ROWS: Final = (
+    # NKI 0.3, Neuron 2.29
+    _added("0.3", "nl.load", "use nisa.dma_copy(dst=tile, src=tensor)"),
+    _added("0.3", "nl.store", "use nisa.dma_copy(dst=tensor, src=tile)"),
+    _added("0.3", "nl.matmul", "use nisa.nc_matmul(dst, stationary, moving)"),
+    _added("0.3", "nl.transpose", "use nisa.nc_transpose(dst, data)"),
+    _added("0.3", "nl.softmax", "write it with nisa.tensor_reduce and nisa.activation"),
+    _added("0.3", "nki.simulate", "call the kernel: kernel(...)"),
+    _added("0.3", "nki.typing", "leave the annotations out"),
+    _added("0.3", "ncc.all_to_all_v", "use ncc.all_to_all with chunks of one size"),
+    _added("0.3", "nisa.nc_matmul(accumulate=)", "leave it out: the first write overwrites"),
+    _added("0.3", "nisa.nc_matmul_mx(accumulate=)", "leave it out: the first write overwrites"),
+    _added("0.3", "nisa.sendrecv(dma_engine=)", "pass use_gpsimd_dma=True or False"),
+    _removed("0.3", "nisa.dma_copy(dst_rmw_op=)", "use nisa.dma_compute(dst, [src, dst], op)"),
+    _removed("0.3", "nisa.dma_copy(unique_indices=)", "use nisa.dma_compute"),
+    _removed("0.3", "nisa.register_move(imm=)", "write src=: an integer or a register"),
+    _removed("0.3", "nisa.sendrecv(use_gpsimd_dma=)", "pass dma_engine=nisa.dma_engine.gpsimd_dma"),
+    _removed(
+        "0.3",
+        "ncc.collective_permute_implicit_current_processing_rank_id(num_channels=)",
+        "leave it out, and pass channel_ids to ncc.collective_permute_implicit",
+    ),
+    # NKI 0.4, Neuron 2.30
+    _added("0.4", "nisa.activate2", "use nisa.tensor_scalar, then nisa.activation"),
+    _added("0.4", "nl.abs_max", "use nl.maximum of nl.abs"),
+    _added("0.4", "nl.abs_min", "use nl.minimum of nl.abs"),
+    _added("0.4", "nl.prelu", "use nl.maximum and nl.multiply"),
+    _added("0.4", "nl.bypass", "leave the operation out"),
+    _added("0.4", "nisa.dma_compute(oob_mode=)", "keep indices within bounds"),
+    _removed(
+        "0.4",
+        "nisa.tensor_copy_dynamic_src",
+        "use nisa.tensor_copy(dst, src.ap(pattern, scalar_offset=...))",
+    ),
+    _removed(
+        "0.4",
+        "nisa.tensor_copy_dynamic_dst",
+        "use nisa.tensor_copy(dst.ap(pattern, scalar_offset=...), src)",
+    ),
+    # NKI 0.5, Neuron 2.31
+    _added("0.5", "nl.float8_e8m0fnu", "keep the scales in nl.uint8"),
+    # NKI 0.6, Neuron 2.32
+    _added("0.6", "nl.fori_loop", "use for i in nl.dynamic_range(lower, upper)"),
+    _added("0.6", "nl.while_loop", "use while register:"),
+    _added("0.6", "nisa.topk", "use nisa.max8 and nisa.nc_match_replace8, eight values at a time"),
+    _added("0.6", "ncc.all_gather_v", "use ncc.all_gather with tensors of one size"),
+    # NKI 0.7, Neuron 2.33
+    _removed(
+        "0.7",
+        "nl.dynamic_range",
+        "def body(i): ...; nl.fori_loop(lower, upper, body)",
+        "release notes of NKI 0.7, deprecated and removed APIs",
+    ),
+)
+"""The rows of this family."""
+
+BY_FORM: Final = {row.form: row for row in ROWS}
+"""The row of each name and keyword."""

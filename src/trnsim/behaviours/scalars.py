@@ -1,0 +1,8 @@
+"""Scalars of the device: NkiScalar, and registers without a value."""
+
+from __future__ import annotations
+
+from trnsim.behaviours.behaviour import Behaviour
+
+ROWS: tuple[Behaviour, ...] = ()
+"""The rows of this family."""

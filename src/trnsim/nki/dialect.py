@@ -1,0 +1,224 @@
+"""The version of NKI of a kernel's file, and that of the running kernel.
+
+A file is of the version that a line ``# nki: 0.4`` names, else of the newest in which every form
+that it uses exists. `behaviours.chosen` has the user's choice, which goes before a found version.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+from trnsim.behaviours import LATEST, VERSIONS, Behaviour, Version, version_named
+from trnsim.behaviours.chosen import Choice, asked_version
+from trnsim.behaviours.table import TABLE
+from trnsim.errors import BadInput
+from trnsim.nki.forms import Use, uses_of
+from trnsim.program import current_core, has_current_core
+
+_MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
+_REMOVED: Final = {form: row for form, row in _OF_FORM.items() if row.until is not None}
+_HINTS: Final = re.compile(
+    "|".join(sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"while", "buffer"}))
+)
+"""Words without which a file has no form that was removed."""
+_MOST_FILES: Final = 400
+"""Files that a kernel's file imports, directly or not, of which forms are looked for."""
+
+
+def marked_version(function: Callable[..., Any]) -> Choice | None:
+    """The version of the line ``# nki: 0.4`` of a kernel's file; None without such a line.
+
+    Raises:
+        BadInput: for a version that does not exist, and for lines that differ.
+    """
+    file = _file_of(function)
+    text = _text(file)
+    names = dict.fromkeys(_MARKER.findall(text))
+    if not names:
+        return None
+    if len(names) > 1:
+        raise BadInput(
+            f"{file} is marked for several versions of NKI: {', '.join(names)}; legal: one",
+            fix="keep one line such as `# nki: 0.4`, and move other kernels to their own files",
+        )
+    (name,) = names
+    reason = f"`# nki: {name}` in {file}"
+    return Choice(version_named(name, reason), reason, True)
+
+
+def found_version(function: Callable[..., Any]) -> Choice:
+    """The newest version in which every form exists that a kernel uses.
+
+    They are those of its function, and of the functions and classes of its file that it names.
+    Forms of other files from which the file imports count where they leave a version.
+
+    Raises:
+        BadInput: if no version has all forms of the kernel.
+    """
+    code = _code_of(function)
+    file = _file_of(function)
+    uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
+    candidates, because = _narrowed(list(VERSIONS.values()), file, uses)
+    if not candidates:
+        _refuse_contradiction(file, uses)
+    for module in _modules_from(getattr(function, "__module__", "")):
+        imported = module.__file__ or ""
+        if candidates[-1] is not LATEST or imported == file:
+            continue
+        fewer, reason = _narrowed(candidates, imported, versioned_uses(imported))
+        if fewer and fewer[-1] is not candidates[-1]:
+            candidates, because = fewer, reason
+    return Choice(candidates[-1], because, False)
+
+
+def follows(behaviour: Behaviour) -> bool:
+    """True if `behaviour` holds for the running kernel; outside kernels, in the asked version."""
+    return running_version().follows(behaviour)
+
+
+def running_version() -> Version:
+    """The version of the running kernel; outside kernels the asked one, else the latest."""
+    if has_current_core():
+        return current_core().core.nki
+    choice = asked_version()
+    return LATEST if choice is None else choice.version
+
+
+def require(behaviour: Behaviour, given: str) -> None:
+    """Refuse `given` if `behaviour` does not hold for the running kernel.
+
+    Outside kernels it is refused only under a version that the user chose.
+
+    Raises:
+        IllegalInstruction: with the row's reason and replacement.
+    """
+    if not has_current_core() and asked_version() is None:
+        return
+    version = running_version()
+    if not version.follows(behaviour):
+        raise behaviour.refusal(version, given)
+
+
+def _narrowed(
+    candidates: list[Version], file: str, uses: Sequence[Use]
+) -> tuple[list[Version], str]:
+    """The candidates that have every form, and the form that excludes the newest of them."""
+    reason = "the latest"
+    for use in uses:
+        row = _OF_FORM[use.form]
+        fewer = [version for version in candidates if version.follows(row)]
+        if fewer and fewer[-1] is not candidates[-1]:
+            reason = f"{use.form} at {file}:{use.line} exists {row.span}"
+        candidates = fewer
+        if not candidates:
+            break
+    return candidates, reason
+
+
+def _refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
+    """Raise for forms of a file that no version has together."""
+    for older in uses:
+        for newer in uses:
+            rows = _OF_FORM[older.form], _OF_FORM[newer.form]
+            if rows[0].end <= rows[1].first:
+                raise BadInput(
+                    f"{file} uses {older.form} in line {older.line}, which exists {rows[0].span}, "
+                    f"and {newer.form} in line {newer.line}, which exists {rows[1].span}; legal: "
+                    "forms of one version",
+                    fix=f"instead of {older.form}: {rows[0].instead}; or choose a version: "
+                    f"--nki {LATEST.name}",
+                    source=rows[0].source,
+                )
+
+
+def versioned_uses(file: str, function: tuple[str, int] | None = None) -> list[Use]:
+    """The forms that some version lacks, of a file or of one of its functions (`forms.uses_of`).
+
+    There are none in what is no Python, and in files without a form that was ever removed.
+    """
+    return list(_versioned_uses(file, function, _stamp(file)))
+
+
+@lru_cache(maxsize=1024)
+def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -> tuple[Use, ...]:
+    del stamp
+    text = _text(file)
+    if _HINTS.search(text) is None:
+        return ()
+    try:
+        return tuple(use for use in uses_of(text, function) if use.form in _OF_FORM)
+    except (SyntaxError, ValueError):
+        return ()
+
+
+def _modules_from(name: str) -> Iterator[ModuleType]:
+    """The modules of users' files from which a module has names, directly or not."""
+    waiting, seen = [name], {name}
+    while waiting and len(seen) < _MOST_FILES:
+        module = sys.modules.get(waiting.pop())
+        for value in list(vars(module).values()) if module is not None else ():
+            origin = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+            if origin in seen:
+                continue
+            seen.add(origin)
+            found = sys.modules.get(origin)
+            if isinstance(found, ModuleType) and _may_have_kernels(found):
+                waiting.append(origin)
+                yield found
+
+
+def _module_of(value: object) -> str:
+    name = getattr(value, "__module__", None) if callable(value) else None
+    return name if isinstance(name, str) else ""
+
+
+def _may_have_kernels(module: ModuleType) -> bool:
+    """True for a module of Python that is not trnsim's and speaks of NKI."""
+    file = getattr(module, "__file__", None) or ""
+    is_ours = module.__name__.partition(".")[0] in {"trnsim", "nki", "neuronxcc"}
+    return file.endswith(".py") and not is_ours and "nki" in _text(file)
+
+
+def _code_of(function: Any) -> CodeType | None:
+    """The code of a function, also behind partials and wrappers; None for other callables."""
+    while not hasattr(function, "__code__"):
+        inner = getattr(function, "func", None) or getattr(function, "__wrapped__", None)
+        if inner is None:
+            return None
+        function = inner
+    code: CodeType = function.__code__
+    return code
+
+
+def _file_of(function: Callable[..., Any]) -> str:
+    code = _code_of(function)
+    return "" if code is None else code.co_filename
+
+
+def _text(file: str) -> str:
+    return _cached_text(file, _stamp(file))
+
+
+@lru_cache(maxsize=1024)
+def _cached_text(file: str, stamp: float) -> str:
+    """The text of a file; "" if there is none."""
+    del stamp
+    try:
+        return Path(file).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _stamp(file: str) -> float:
+    try:
+        return os.stat(file).st_mtime  # noqa: PTH116  a string that may be no path
+    except (OSError, ValueError):
+        return 0.0

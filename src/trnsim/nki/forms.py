@@ -1,0 +1,195 @@
+"""The forms of NKI that a source file uses: names, keywords and constructs, with their lines.
+
+A name is spelled as programs usually import it: "nl.load", "nisa.dma_copy", "ncc.all_gather",
+"nki.jit". A keyword is "nisa.dma_copy(dst_rmw_op=)". Constructs are those of the rows of the table
+of behaviours whose form is no name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from trnsim.behaviours import instructions, language
+
+_SHORT: Final = {
+    "nki.language": "nl",
+    "nki.isa": "nisa",
+    "nki.collectives": "ncc",
+    "nki.typing": "nt",
+    "nki": "nki",
+}
+"""The usual name of each module in programs."""
+_DMA_COMPUTE_OPERANDS: Final = 4
+_AFFINE_SELECT_OPERANDS: Final = 6
+
+
+class Use(NamedTuple):
+    """A form at a place of a source file."""
+
+    form: str
+    line: int
+    node: ast.AST
+
+
+def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
+    """The forms that a file of Python uses, in the order of the syntax tree.
+
+    Args:
+        text: the file.
+        function: the name and first line (decorators included) of one of its functions: only what
+            it uses counts, itself or by other functions and classes of the file.
+
+    Raises:
+        SyntaxError: if it is no Python.
+    """
+    reader = _Reader(ast.parse(text))
+    roots = reader.reachable(*function) if function is not None else [reader.tree]
+    uses = [
+        Use(form, getattr(node, "lineno", 0), node)
+        for root in roots
+        for form, node in reader.forms(root)
+    ]
+    return sorted(uses, key=lambda use: use.line)
+
+
+class _Reader:
+    """The walk of a file's syntax tree.
+
+    Attributes:
+        tree: the tree.
+        names: local name -> what it stands for, in full: "nki.isa", "nki.language.load".
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.names: dict[str, str] = {}
+        self._registers: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    self._bind_module(alias)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and self._is_register(node.value):
+                self._registers |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+
+    def reachable(self, name: str, first_line: int) -> list[ast.AST]:
+        """The definition of a function, and those of the file that it names, directly or not.
+
+        The whole file if it has no such function.
+        """
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        definitions: dict[str, list[ast.AST]] = {}
+        start: ast.AST | None = None
+        for node in ast.walk(self.tree):
+            if isinstance(node, kinds):
+                definitions.setdefault(node.name, []).append(node)
+                lines = [node.lineno, *(d.lineno for d in node.decorator_list)]
+                if node.name == name and min(lines) <= first_line <= node.lineno:
+                    start = node
+            elif isinstance(node, ast.Lambda) and (name, node.lineno) == ("<lambda>", first_line):
+                start = node
+        if start is None:
+            return [self.tree]
+        nodes, waiting = [start], [start]
+        while waiting:
+            for node in ast.walk(waiting.pop()):
+                if isinstance(node, ast.Name | ast.Attribute):
+                    label = node.id if isinstance(node, ast.Name) else node.attr
+                    new = definitions.pop(label, []) if self._may_be_own(node) else []
+                    new = [definition for definition in new if definition is not start]
+                    nodes += new
+                    waiting += new
+        return nodes
+
+    def forms(self, root: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+        """Each form in a part of the tree with its node."""
+        for node in ast.walk(root):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    yield from self._of_path(f"{node.module}.{alias.name}", node)
+            elif isinstance(node, ast.Attribute | ast.Name):
+                yield from self._of_path(self._path(node), node)
+            elif isinstance(node, ast.Call):
+                yield from self._of_call(node)
+            elif isinstance(node, ast.While) and self._is_register_name(node.test):
+                yield language.WHILE_REGISTER.form, node
+
+    def short(self, node: ast.AST) -> str:
+        """The usual spelling of a name of NKI; "" for other expressions."""
+        return short_name(self._path(node))
+
+    def _of_path(self, path: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+        name = short_name(path)
+        if name:
+            yield name, node
+        elif path.startswith("neuronxcc.nki.") and not path.startswith("neuronxcc.nki.typing"):
+            yield language.OLD_NAMESPACE_WARNS.form, node
+
+    def _of_call(self, node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+        name = self.short(node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "indirect":
+            yield instructions.COMPUTE_INDIRECTION.form, node
+        if not name:
+            return
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                yield f"{name}({keyword.arg}=)", keyword
+            value = keyword.value
+            is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+            if keyword.arg == "buffer" and is_text and name.startswith("nl."):
+                yield language.STRING_BUFFERS.form, keyword
+        if self._has_scales_third(name, node):
+            yield instructions.DMA_COMPUTE_SCALES_FIRST.form, node
+        if name == "nisa.affine_select" and len(node.args) >= _AFFINE_SELECT_OPERANDS:
+            yield instructions.AFFINE_SELECT_OFFSET_THIRD.form, node
+
+    def _may_be_own(self, node: ast.Name | ast.Attribute) -> bool:
+        """True if a name may be a definition of the file, or a method of one."""
+        return not self._path(node)
+
+    def _has_scales_third(self, name: str, node: ast.Call) -> bool:
+        """True for nisa.dma_compute(dst, srcs, scales, nl.add)."""
+        if name != "nisa.dma_compute" or len(node.args) < _DMA_COMPUTE_OPERANDS:
+            return False
+        return self.short(node.args[3]).startswith("nl.")
+
+    def _path(self, node: ast.AST) -> str:
+        """The full name of an expression such as ``nisa.engine.vector``; "" for others."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, "")
+        if isinstance(node, ast.Attribute):
+            base = self._path(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        return ""
+
+    def _bind_module(self, alias: ast.alias) -> None:
+        if alias.asname:
+            self.names[alias.asname] = alias.name
+        else:
+            root = alias.name.partition(".")[0]
+            self.names[root] = root
+
+    def _is_register(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and self.short(node.func) == "nisa.register_alloc"
+
+    def _is_register_name(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Name) and node.id in self._registers
+
+
+def short_name(path: str) -> str:
+    """The usual spelling of a full name: "nl.load" for "nki.language.load"; "" if not of NKI.
+
+    The emulator's own name of the package, trnsim.nki, counts as NKI.
+    """
+    path = path.removeprefix("trnsim.")
+    if path in _SHORT:
+        return ""
+    for module, short in _SHORT.items():
+        if path.startswith(f"{module}."):
+            return f"{short}.{path.removeprefix(module + '.')}"
+    return ""

@@ -1,0 +1,102 @@
+"""Tests of the version of NKI of a kernel: found from its file, marked there, or chosen."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.behaviours.chosen import VERSION_VARIABLE
+from trnsim.errors import BadInput
+
+HEAD = "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
+KERNEL = """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, a)
+    {line}
+    nisa.dma_copy(out, tile)
+    return out
+"""
+ARRAY = np.zeros((2, 3), np.float32)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A function that makes a module of a text."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv(VERSION_VARIABLE, raising=False)
+
+    def make(text, name="kernels_of_a_test"):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        made = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, made)
+        spec.loader.exec_module(made)
+        return made
+
+    return make
+
+
+def test_a_file_without_versioned_forms_is_of_the_latest(module):
+    run = trnsim.run(module(HEAD + KERNEL.format(line="pass")).kernel, ARRAY)
+    assert run.version_note == ""
+    assert run.program.core.nki.name == "0.7"
+
+
+def test_a_removed_form_finds_the_last_version_that_has_it(module):
+    loop = "for i in nl.dynamic_range(2): nisa.tensor_scalar(tile, tile, nl.add, 1.0)"
+    made = module(HEAD + KERNEL.format(line=loop))
+    run = trnsim.run(made.kernel, ARRAY)
+    assert run.version_note.startswith("NKI 0.6: nl.dynamic_range at ")
+    assert run.version_note.endswith("kernels_of_a_test.py:10 exists in NKI 0.2 to 0.6")
+    assert run.outputs.tolist() == [[2.0] * 3] * 2
+
+
+def test_a_marker_chooses_and_a_pin_goes_before_it(module):
+    made = module("# nki: 0.4\n" + HEAD + KERNEL.format(line="pass"))
+    assert trnsim.run(made.kernel, ARRAY).program.core.nki.name == "0.4"
+    assert trnsim.run(made.kernel, ARRAY, nki="0.5").program.core.nki.name == "0.5"
+
+
+def test_two_markers_in_one_file_are_refused(module):
+    made = module("# nki: 0.4\n# nki: 0.6\n" + HEAD + KERNEL.format(line="pass"))
+    with pytest.raises(BadInput, match=r"several versions of NKI: 0\.4, 0\.6"):
+        trnsim.run(made.kernel, ARRAY)
+
+
+def test_the_variable_chooses(module, monkeypatch):
+    made = module(HEAD + KERNEL.format(line="pass"))
+    monkeypatch.setenv(VERSION_VARIABLE, "0.3")
+    run = trnsim.run(made.kernel, ARRAY)
+    assert run.version_note == "NKI 0.3: $TRNSIM_NKI"
+
+
+def test_forms_that_no_version_has_together_are_refused_with_both_lines(module):
+    loop = "nisa.register_move(nl.fori_loop, imm=1)"
+    made = module(HEAD + KERNEL.format(line=loop))
+    with pytest.raises(BadInput) as caught:
+        trnsim.run(made.kernel, ARRAY)
+    assert "nisa.register_move(imm=) in line 10, which exists in NKI 0.2" in caught.value.reason
+    assert "nl.fori_loop in line 10, which exists from NKI 0.6 on" in caught.value.reason
+    with pytest.raises(trnsim.errors.IllegalInstruction, match="register_move"):
+        trnsim.run(made.kernel, ARRAY, nki="0.7")
+
+
+def test_forms_of_imported_files_count_where_they_leave_a_version(module):
+    helper = HEAD + "def loop(n):\n    return nl.dynamic_range(n)\n"
+    module(helper, "helper_of_a_test")
+    text = "from helper_of_a_test import loop\n" + HEAD + KERNEL.format(line="loop(2)")
+    run = trnsim.run(module(text).kernel, ARRAY)
+    assert "nl.dynamic_range at " in run.version_note
+    assert "helper_of_a_test.py:5" in run.version_note
+
+
+def test_the_same_kernel_under_two_versions_keeps_two_records(module):
+    kernel = module(HEAD + KERNEL.format(line="pass")).kernel
+    for name in ("0.4", "0.7", "0.4"):
+        assert trnsim.run(kernel, ARRAY, nki=name).program.core.nki.name == name
