@@ -24,6 +24,7 @@ README = (ROOT / "README.md").read_text()
 TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
+GRIDS = ROOT / "docs" / "grids.md"
 COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
@@ -127,8 +128,8 @@ def outputs(text, folder):
 @pytest.mark.parametrize(
     ("page", "number"),
     [
-        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (PRICES, 5), (COMMANDS, 2)],
-        *[(FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
+        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (GRIDS, 1), (PRICES, 5)],
+        *[(COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
     ],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
@@ -185,6 +186,7 @@ if __name__ == "__main__":
     rewrite_tutorial(TUTORIAL)
     rewrite_tutorial(MODEL)
     rewrite_tutorial(RANKS)
+    rewrite_tutorial(GRIDS)
     rewrite_tutorial(PRICES)
     rewrite_tutorial(COMMANDS)
     rewrite_tutorial(FLEET)

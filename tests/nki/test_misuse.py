@@ -202,7 +202,9 @@ LOOPS |= {"fori_loop", "while_loop"}
 """Python's own loops until something is issued within."""
 OPERATORS = {"average", "bypass", "prelu", "divide", "fmod", "mod"}
 """Names of operators that cannot be called, or that no engine has."""
-NO_ISSUE = ABOUT_A_TILE | ABOUT_NUMBERS | LOOPS | OPERATORS
+GRIDS = {"tiles", "blocks", "alloc_tiles", "alloc_blocks"}
+"""All arguments have names: tests/nki/language/grids."""
+NO_ISSUE = ABOUT_A_TILE | ABOUT_NUMBERS | LOOPS | OPERATORS | GRIDS
 
 
 def functions():

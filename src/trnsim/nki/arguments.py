@@ -69,7 +69,7 @@ def check_tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
     if not isinstance(value, Tile):
         raise IllegalInstruction(
             f"{label} of {type(value).__name__}; legal: a tensor",
-            fix="pass a tensor made by nl.ndarray, or a view of one",
+            fix=getattr(value, "operand_fix", "pass a tensor made by nl.ndarray, or a view of one"),
             source=source,
         )
     return value

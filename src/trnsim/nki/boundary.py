@@ -19,6 +19,7 @@ import numpy as np
 from trnsim.dtypes import Array, as_dtype
 from trnsim.errors import BadInput, IllegalInstruction, SourceLine
 from trnsim.memory import AccessPattern, ByteMask
+from trnsim.nki.language.grids import NkiGrid
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import refuse_list, refuse_or_warn
 from trnsim.nki.precision import stored_dtype
@@ -133,7 +134,7 @@ class Boundary:
             return like(result, [self.leave(item) for item in result])
         if isinstance(result, dict):
             return {key: self.leave(item) for key, item in result.items()}
-        if isinstance(result, set | frozenset | Iterator):
+        if isinstance(result, set | frozenset | Iterator | NkiGrid):
             _refuse_output(
                 f"returned a {type(result).__name__}",
                 "return tensors, or a tuple, list or dict",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
@@ -74,7 +74,16 @@ def cache_key(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(plain)
 
 
-def expand_keys(keys: tuple[Any, ...], tensor: Tile) -> list[Any]:
+class Shaped(Protocol):
+    """A tensor, or what is indexed like one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        ...
+
+
+def expand_keys(keys: tuple[Any, ...], tensor: Shaped) -> list[Any]:
     """The keys with Ellipsis and missing trailing dimensions expanded.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import FREE_DIMENSIONS, VirtualRegister
@@ -78,6 +78,14 @@ class NkiTensor(TensorViews):
         if base is None or (self.index is None and (self.dtype, self.pattern) == base):
             return self
         return NkiTensor(self.storage, *base, self.buffer)
+
+    @property
+    def data(self) -> Self:
+        """The tensor itself, as `data` of a grid is a tensor: a tile may be either.
+
+        Source: nki.language.NkiTileGrid, Examples.
+        """
+        return self
 
     def is_contiguous(self) -> bool:
         """True if it is row-major without gaps; on chip, within each partition."""

@@ -66,7 +66,9 @@ def as_tile(label: str, value: Any) -> NkiTensor:
     if not isinstance(value, NkiTensor):
         raise IllegalInstruction(
             f"{label} of {type(value).__name__}; legal: tiles and numbers, at least one tile",
-            fix="make a tile of it with nl.full, or compute it in Python",
+            fix=getattr(
+                value, "operand_fix", "make a tile of it with nl.full, or compute it in Python"
+            ),
             source="nki.language",
         )
     if value.memory is not Memory.HBM:

@@ -425,7 +425,7 @@ class Instruction:
         kind = "a list of tensors" if operand.is_many else kind
         self.refuse(
             f"`{name}` is {type(value).__name__}; legal: {kind}",
-            "pass a tensor made by nl.ndarray, or a view of one",
+            getattr(value, "operand_fix", "pass a tensor made by nl.ndarray, or a view of one"),
         )
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:

@@ -30,6 +30,15 @@ from trnsim.nki.language.creation import (
     zeros_like,
 )
 from trnsim.nki.language.dtypes import DType, fp32
+from trnsim.nki.language.grids import (
+    NkiBlockGrid,
+    NkiGrid,
+    NkiTileGrid,
+    alloc_blocks,
+    alloc_tiles,
+    blocks,
+    tiles,
+)
 from trnsim.nki.language.launch import device_print, num_programs, program_id, program_ndim
 from trnsim.nki.language.legacy import par_dim
 from trnsim.nki.language.loops import (
@@ -61,9 +70,15 @@ __all__ = [
     "DType",
     "MemoryRegion",
     "NKIObject",
+    "NkiBlockGrid",
+    "NkiGrid",
     "NkiTensor",
+    "NkiTileGrid",
     "TileSize",
     "affine_range",
+    "alloc_blocks",
+    "alloc_tiles",
+    "blocks",
     "broadcast_to",
     "device_print",
     "ds",
@@ -102,6 +117,7 @@ __all__ = [
     "static_range",
     "store",
     "tile_size",
+    "tiles",
     "transpose",
     "while_loop",
     "zeros",
