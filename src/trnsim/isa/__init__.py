@@ -9,6 +9,12 @@ from trnsim.isa.collectives.implicit import (
     CollectivePermuteImplicitReduce,
 )
 from trnsim.isa.collectives.movement import AllGather, AllToAll, CollectivePermute
+from trnsim.isa.collectives.prepared import (
+    AllGatherVPrepare,
+    AllGatherVTrigger,
+    AllToAllVPrepare,
+    AllToAllVTrigger,
+)
 from trnsim.isa.collectives.ranks import CollectivePermuteImplicitCurrentProcessingRankId, RankId
 from trnsim.isa.collectives.reduction import AllReduce, ReduceScatter
 from trnsim.isa.collectives.setting import Setting
@@ -68,9 +74,13 @@ __all__ = [
     "AffineSelect",
     "AllGather",
     "AllGatherV",
+    "AllGatherVPrepare",
+    "AllGatherVTrigger",
     "AllReduce",
     "AllToAll",
     "AllToAllV",
+    "AllToAllVPrepare",
+    "AllToAllVTrigger",
     "BnAggr",
     "BnStats",
     "Collective",

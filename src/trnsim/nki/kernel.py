@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.nki.boundary import Boundary
+from trnsim.nki.collectives.prepared import check_triggered
 from trnsim.nki.dialect import found_version, marked_version
 from trnsim.nki.environment import (
     TARGET_VARIABLE,
@@ -198,7 +199,9 @@ class Kernel:
         """Call the function with arguments by parameter name."""
         bound = inspect.signature(self._function).bind_partial()
         bound.arguments.update(arguments)
-        return self._function(*bound.args, **bound.kwargs)
+        result = self._function(*bound.args, **bound.kwargs)
+        check_triggered()
+        return result
 
 
 _numbers = count()

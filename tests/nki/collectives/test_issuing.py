@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import IllegalInstruction, NotModelled, SourceLine
+from trnsim.errors import IllegalInstruction
 
 GROUPED = ("srcs", "dsts", "replica_group")
 VARIABLE = ("metadata_tensor", "recv_counts_known", "has_rdispls", "priority", "name")
 PUBLISHED = {
     "all_gather": (*GROUPED, "collective_dim", "priority", "name"),
     "all_gather_v": (*GROUPED, *VARIABLE),
+    "all_gather_v_prepare": (*GROUPED, *VARIABLE),
+    "all_gather_v_trigger": ("prepare_instr", "name"),
     "all_reduce": (*GROUPED, "op", "priority", "name"),
     "all_to_all": (*GROUPED, "collective_dim", "priority", "name"),
     "all_to_all_v": (*GROUPED, *VARIABLE),
+    "all_to_all_v_prepare": (*GROUPED, *VARIABLE),
+    "all_to_all_v_trigger": ("prepare_instr", "name"),
     "collective_permute": ("srcs", "dsts", "source_target_pairs", "priority", "name"),
     "collective_permute_implicit": (
         *("srcs_by_channel", "dsts_by_channel", "replica_group"),
@@ -36,9 +40,13 @@ PUBLISHED = {
 CALLS = {
     "all_gather": lambda a, g: ncc.all_gather([a], [a], g, 0),
     "all_gather_v": lambda a, g: ncc.all_gather_v([a], [a], g, a),
+    "all_gather_v_prepare": lambda a, g: ncc.all_gather_v_prepare([a], [a], g, a),
+    "all_gather_v_trigger": lambda a, _: ncc.all_gather_v_trigger(a),
     "all_reduce": lambda a, g: ncc.all_reduce([a], [a], g, nki.language.add),
     "all_to_all": lambda a, g: ncc.all_to_all([a], [a], g, 0),
     "all_to_all_v": lambda a, g: ncc.all_to_all_v([a], [a], g, a),
+    "all_to_all_v_prepare": lambda a, g: ncc.all_to_all_v_prepare([a], [a], g, a),
+    "all_to_all_v_trigger": lambda a, _: ncc.all_to_all_v_trigger(a),
     "collective_permute": lambda a, _: ncc.collective_permute([a], [a], [(0, 1), (1, 0)]),
     "collective_permute_implicit": lambda a, g: ncc.collective_permute_implicit([[a]], [[a]], g),
     "collective_permute_implicit_current_processing_rank_id": (
@@ -79,20 +87,7 @@ def test_outside_a_world_a_collective_is_refused_at_its_own_line(name):
     assert 0 <= caught.value.line.line - line <= 3
 
 
-@pytest.mark.parametrize("name", ncc.UNMODELLED)
-def test_what_is_not_emulated_says_so(name):
-    @nki.jit
-    def kernel(a):
-        return getattr(ncc, name)([a], [a])  # here
-
-    with pytest.raises(NotModelled, match=rf"nki\.collectives\.{name} is not emulated") as caught:
-        trnsim.run(kernel, np.ones((4, 4), np.float32))
-    lines, first = inspect.getsourcelines(kernel._function)
-    (here,) = [first + i for i, line in enumerate(lines) if "# here" in line]
-    assert caught.value.line == SourceLine(__file__, here)
-
-
 def test_there_is_no_other_collective():
-    others = {"ReplicaGroup", "rg_partition_op"}
+    others = {"ReplicaGroup", "reduce_scatter_v", "rg_partition_op"}
     assert sorted({*ncc.__all__} - others) == sorted(PUBLISHED)
     assert not hasattr(ncc, "broadcast")

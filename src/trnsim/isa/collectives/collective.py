@@ -126,9 +126,7 @@ class Collective(Instruction, engines=()):
     def execute(self, machine: Machine) -> None:
         """Every member offers its sources; each receives what the exchange makes of them."""
         link = machine.world(self.opcode)
-        for tile in (*self.all_sources(), *self.targets()):
-            self._check_internal(tile)
-            tile.storage.is_exchanged = True
+        self.check_internal()
         received = self.meet(link.rank, machine)
         if received is None:
             return
@@ -289,15 +287,18 @@ class Collective(Instruction, engines=()):
                     "reshape the free dimensions to one",
                 )
 
-    def _check_internal(self, tile: Tile) -> None:
-        """Refuse an argument of the kernel."""
-        if tile.storage.is_argument:
-            self.refuse(
-                f"{tile} is an argument of the kernel; legal: tensors that the kernel allocates",
-                "copy it with nisa.dma_copy to a tensor made by nl.ndarray(..., "
-                "buffer=nl.shared_hbm, name=...)",
-                "compiler error in checkCollective: a collective cannot access IO tensors",
-            )
+    def check_internal(self) -> None:
+        """Refuse arguments of the kernel, and mark the tensors as exchanged."""
+        for tile in (*self.all_sources(), *self.targets()):
+            if tile.storage.is_argument:
+                self.refuse(
+                    f"{tile} is an argument of the kernel; legal: tensors that the kernel "
+                    "allocates",
+                    "copy it with nisa.dma_copy to a tensor made by nl.ndarray(..., "
+                    "buffer=nl.shared_hbm, name=...)",
+                    "compiler error in checkCollective: a collective cannot access IO tensors",
+                )
+            tile.storage.is_exchanged = True
 
 
 def _no_results(sent: Sent) -> Sent:

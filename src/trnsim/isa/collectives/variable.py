@@ -70,10 +70,12 @@ class VariableCollective(Collective, engines=()):
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The rows that are inputs are read; received counts are written unless they are known."""
-        read = [*self.srcs, self._rows(_COUNTS, _RECEIVED)]
-        if self.has_rdispls:
-            read.append(self._rows(_PLACES, _PLACES + 1))
-        return read, [*self.dsts, *self.fully_written_tiles()]
+        return [*self.srcs, *self.input_rows()], [*self.dsts, *self.fully_written_tiles()]
+
+    def input_rows(self) -> list[Tile]:
+        """The rows of the metadata that it reads."""
+        rows = [self._rows(_COUNTS, _RECEIVED)]
+        return [*rows, self._rows(_PLACES, _PLACES + 1)] if self.has_rdispls else rows
 
     def fully_written_tiles(self) -> list[Tile]:
         """The received counts; the written elements of dst depend on their values."""
@@ -90,8 +92,13 @@ class VariableCollective(Collective, engines=()):
 
     def offered(self) -> list[Array]:
         """The source, the metadata as integers, and flags of the source's written elements."""
-        read, _ = self.accesses()
-        for rows in read[1:]:
+        source = self.srcs[0]
+        return [flat(source.bits()), self.metadata(), flat(source.written_flags())]
+
+    def metadata(self) -> Array:
+        """The metadata as integers, as [4, N]; rows that are no inputs are zeros."""
+        inputs = self.input_rows()
+        for rows in inputs:
             if not rows.is_written():  # in shared HBM only the end of the run would tell
                 raise UninitializedRead(
                     f"{self.opcode} reads {self.metadata_tensor}, some rows of which no "
@@ -100,11 +107,10 @@ class VariableCollective(Collective, engines=()):
                     source=self.source,
                 )
         metadata = np.zeros((_PLACES + 1, len(self.replica_group[0])), np.int64)
-        metadata[:_RECEIVED] = read[1].bits().reshape(_RECEIVED, -1)
+        metadata[:_RECEIVED] = inputs[0].bits().reshape(_RECEIVED, -1)
         if self.has_rdispls:
-            metadata[_PLACES] = read[2].bits().reshape(-1)
-        source = self.srcs[0]
-        return [flat(source.bits()), metadata, flat(source.written_flags())]
+            metadata[_PLACES] = inputs[1].bits().reshape(-1)
+        return metadata
 
     def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
         """The arrays that each member receives, with the flags of their elements."""
@@ -113,11 +119,9 @@ class VariableCollective(Collective, engines=()):
     def execute(self, machine: Machine) -> None:
         """Chunks as the counts say; elements of dst that no chunk covers stay as they were."""
         link = machine.world(self.opcode)
-        for tile in (*self.srcs, *self.dsts):
-            self._check_internal(tile)
-            tile.storage.is_exchanged = True
+        self.check_internal()
         if self.srcs[0].storage.data is not None:
-            self._check_written(self.offered()[1], link.rank)
+            self._check_written(self.metadata(), link.rank)
         received = self.meet(link.rank, machine)
         if received is None:
             return
@@ -142,32 +146,60 @@ class VariableCollective(Collective, engines=()):
         """Count and displacement of the chunk that a rank sends to member number `place`."""
         return int(metadata[_COUNTS][place]), int(metadata[_DISPLACEMENTS][place])
 
+    def check_sent(self, metadata: Array, rank: int) -> None:
+        """Refuse chunks of `rank` that leave its source, or without has_rdispls their places."""
+        group = self.group_of(rank)
+        for place, receiver in enumerate(group):
+            chunk = self.chunk(metadata, place)
+            self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
+
     def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
-        slot = self.dsts[0].pattern.elements // len(group)
+        slot = self._slot_elements(group)
         counts, places, chunks, flags = [], [], [], []
         for number, (source, metadata, source_flags) in enumerate(sent):
             count, displacement = self.chunk(metadata, place)
             offset = int(sent[place][1][_PLACES][number]) if self.has_rdispls else slot * number
             pair = group[number], group[place]
-            if displacement + count > len(source):
-                self._refuse_counts(
-                    *pair,
-                    f"elements {displacement} to {displacement + count}",
-                    f"its source has {len(source)}",
-                )
-            room = self.dsts[0].pattern.elements - offset if self.has_rdispls else slot
-            if count > room:
-                self._refuse_counts(
-                    *pair,
-                    f"{count} elements to place {offset}",
-                    f"the destination has room for {max(room, 0)} there",
-                )
+            self._check_within(pair, (count, displacement), len(source), offset)
             counts.append(count)
             places.append(offset)
             chunks.append(source[displacement : displacement + count])
             flags.append(source_flags[displacement : displacement + count])
         self._check_disjoint(group, place, counts, places)
         return [np.array(counts), np.array(places), *map(np.concatenate, (chunks, flags))]
+
+    def _slot_elements(self, group: Sequence[int]) -> int:
+        """Elements of the part of dst for the chunk of a rank, without has_rdispls."""
+        return self.dsts[0].pattern.elements // len(group)
+
+    def _check_within(
+        self, pair: tuple[int, int], chunk: tuple[int, int], has: int, offset: int | None
+    ) -> None:
+        """Refuse a chunk beyond the `has` elements of its source, or beyond its room in dst.
+
+        Args:
+            pair: the ranks that send and receive it.
+            chunk: its count and displacement.
+            has: elements of the source.
+            offset: its place in dst; None if it is not known.
+        """
+        count, displacement = chunk
+        if displacement + count > has:
+            self._refuse_counts(
+                pair, f"elements {displacement} to {displacement + count}", f"its source has {has}"
+            )
+        if self.has_rdispls and offset is None:
+            return
+        group = self.group_of(pair[0])
+        slot = self._slot_elements(group)
+        offset = slot * group.index(pair[0]) if offset is None else offset
+        room = self.dsts[0].pattern.elements - offset if self.has_rdispls else slot
+        if count > room:
+            self._refuse_counts(
+                pair,
+                f"{count} elements to place {offset}",
+                f"the destination has room for {max(room, 0)} there",
+            )
 
     def _check_disjoint(
         self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
@@ -203,7 +235,8 @@ class VariableCollective(Collective, engines=()):
                     source=self.source,
                 )
 
-    def _refuse_counts(self, sender: int, receiver: int, elements: str, limit: str) -> NoReturn:
+    def _refuse_counts(self, pair: tuple[int, int], elements: str, limit: str) -> NoReturn:
+        sender, receiver = pair
         self.refuse(
             f"rank {sender} sends {elements} to rank {receiver}, and {limit}; legal: counts within "
             "both buffers",

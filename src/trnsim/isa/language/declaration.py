@@ -21,7 +21,8 @@ class Operand:
     """The declaration of a tile operand.
 
     Attributes:
-        access: "read", "write", "update" (partial write, keeps the rest), or "name" (no access).
+        access: "read", "write", "update" (partial write, keeps the rest), "name" (no access, but
+            ordered with those that have), or "mention" (neither).
         axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
             of one; an empty string constrains nothing.
         memories: where the tile may live.
@@ -111,6 +112,11 @@ def writes_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) ->
     return _operand(
         Operand("write", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED
     )
+
+
+def mentions_many(axes: str, *memories: Memory) -> Any:
+    """A tuple of tiles that the instruction neither accesses nor orders, but checks."""
+    return _operand(Operand("mention", tuple(axes.split()), memories, (), is_many=True), _REQUIRED)
 
 
 def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3, FLOAT32, INT32, UINT32, Dtype
 from trnsim.fabric.fabric import fabric
+from trnsim.isa.collectives.prepared import PreparedBy
 from trnsim.isa.collectives.setting import Setting
 from trnsim.isa.control.cores import DmaEngine
 from trnsim.isa.control.register import VirtualRegister
@@ -96,7 +97,14 @@ _ONE_INT32: Final = Tensor((1, 1), dtype=INT32)
 _IN_HBM: Final = Tensor(_TILE_SHAPE, HBM)
 _GATHERED: Final = Tensor((len(_RANKS) * _PARTITIONS, _COLUMNS), HBM)
 _V_METADATA: Final = Tensor((3, len(_RANKS)), HBM, UINT32)
+_SLOT: Final = Tensor((4, len(_RANKS)), HBM, UINT32)
 _SAME_SHAPE: Final = {"srcs": (_IN_HBM,), "dsts": (_IN_HBM,)}
+_V_CASE: Final = {
+    "srcs": (_IN_HBM,),
+    "dsts": (_GATHERED,),
+    "metadata_tensor": _V_METADATA,
+    "slot": _SLOT,
+}
 _DOUBLE_ROW: Final = {
     "stationary": Tensor((_PARTITIONS, 2, _PARTITIONS), dtype=FLOAT8_E4M3),
     "moving": Tensor((_PARTITIONS, 2, _COLUMNS), dtype=FLOAT8_E4M3),
@@ -115,13 +123,17 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
     "activation": (_EXP_CASE, {**_EXP_CASE, "reduce_op": "add", **_WITH_SUMS}),
     "activation_reduce": ({**_EXP_CASE, "reduce_res": Tensor(dtype=FLOAT32)},),
     "all_gather": ({"srcs": (_IN_HBM,), "dsts": (_GATHERED,)},),
-    "all_gather_v": ({"srcs": (_IN_HBM,), "dsts": (_GATHERED,), "metadata_tensor": _V_METADATA},),
+    "all_gather_v": (_V_CASE,),
+    "all_gather_v_prepare": (_V_CASE,),
+    "all_gather_v_trigger": ({**_V_CASE, "prepare_instr": PreparedBy("all_gather_v_prepare")},),
     "all_reduce": (
         _SAME_SHAPE,
         {"srcs": (Tensor(_TILE_SHAPE),), "dsts": (Tensor(_TILE_SHAPE),)},
     ),
     "all_to_all": (_SAME_SHAPE,),
-    "all_to_all_v": ({**_SAME_SHAPE, "metadata_tensor": _V_METADATA},),
+    "all_to_all_v": (_V_CASE,),
+    "all_to_all_v_prepare": (_V_CASE,),
+    "all_to_all_v_trigger": ({**_V_CASE, "prepare_instr": PreparedBy("all_to_all_v_prepare")},),
     "bn_aggr": ({"S": 2, "F": 6},),
     "collective_permute": (_SAME_SHAPE,),
     "collective_permute_implicit": (

@@ -24,7 +24,13 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.reference.example import examples, on_engine
 from trnsim.memory import Tile
 
-_ACCESS_WORDS: Final = {"read": "reads", "write": "writes", "update": "updates", "name": "names"}
+_ACCESS_WORDS: Final = {
+    "read": "reads",
+    "write": "writes",
+    "update": "updates",
+    "name": "names",
+    "mention": "leaves to its trigger",
+}
 _NOTE_HEADING: Final = "Note:"
 _SOURCE_HEADING: Final = "Source:"
 _NS_PER_S: Final = 1e9
@@ -240,7 +246,8 @@ def _family_constraints(declared: type[Instruction]) -> str:
     constraints = []
     for base in declared.__mro__[1:] if declared.meets_ranks else ():
         check = vars(base).get("check")
-        if check is not None and base is not Instruction:
+        is_own = check is declared.check
+        if check is not None and base is not Instruction and not is_own:
             text = _Docstring(check.__doc__ or "")
             constraints.append(f"- {text.summary}\n{text.body}".strip())
     return "\n".join(constraints)

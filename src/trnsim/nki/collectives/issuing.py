@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from trnsim.errors import IllegalInstruction
-from trnsim.isa import Collective, Setting
+from trnsim.isa import Collective, Instruction, Setting
 from trnsim.memory import Tile
 from trnsim.nki.collectives.replica_group import groups_of
+from trnsim.nki.instruction import NkiInstruction
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.settling import settle
 from trnsim.program import current_core
 
 Tensors = Sequence[Any]
+
+
+class Options(NamedTuple):
+    """The options that all collectives have.
+
+    Attributes:
+        priority: of its transfers, 0 to 3; None for the default.
+        name: the label of the instruction.
+    """
+
+    priority: int | None
+    name: str | None
 
 
 def instruction_of(kind: Any, **operands: Any) -> Any:
@@ -31,22 +44,34 @@ def instruction_of(kind: Any, **operands: Any) -> Any:
 
 
 def issue_grouped(
-    kind: type[Collective], srcs: Tensors, dsts: Tensors, group: Any, priority: Any, **rest: Any
-) -> None:
+    kind: type[Collective],
+    srcs: Tensors,
+    dsts: Tensors,
+    group: Any,
+    options: Options,
+    **rest: Any,
+) -> NkiInstruction:
     """Issue a collective of a group, from `srcs` to `dsts`."""
-    issue(
+    return issue(
         kind,
+        options,
         srcs=as_tensors(srcs),
         dsts=as_tensors(dsts),
         replica_group=groups_of(kind.opcode, group),
-        priority=priority,
         **rest,
     )
 
 
-def issue(kind: type[Collective], **operands: Any) -> None:
+def issue(kind: type[Collective], options: Options, **operands: Any) -> NkiInstruction:
     """Issue a collective."""
-    current_core().issue(settle(instruction_of(kind, **operands)))
+    instruction = instruction_of(kind, **operands, priority=options.priority)
+    return issued(instruction, options.name)
+
+
+def issued(instruction: Instruction, name: str | None) -> NkiInstruction:
+    """`instruction` under the label `name`, issued to the current core."""
+    current_core().issue(settle(instruction))
+    return NkiInstruction(instruction.opcode, name)
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:

@@ -15,15 +15,17 @@ from trnsim.isa import (
     VirtualRegister,
 )
 from trnsim.nki.collectives.issuing import (
+    Options,
     Tensors,
     as_tensors,
     as_tuples,
     instruction_of,
     issue,
+    issued,
     operator_name,
 )
 from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
-from trnsim.nki.settling import settle
+from trnsim.nki.instruction import NkiInstruction
 from trnsim.program import current_core
 
 
@@ -33,12 +35,11 @@ def collective_permute(
     source_target_pairs: Sequence[Sequence[int]],
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The source of a pair's first rank in the destination of its second, for each pair.
 
     A rank that no pair names issues nothing.
     """
-    del name
     instruction = instruction_of(
         CollectivePermute,
         srcs=as_tensors(srcs),
@@ -48,9 +49,9 @@ def collective_permute(
     )
     context = current_core()
     if context.world(instruction.opcode).is_among(_ranks_of_pairs(instruction.source_target_pairs)):
-        context.issue(settle(instruction))
-    else:
-        instruction.verify(context.core)
+        return issued(instruction, name)
+    instruction.verify(context.core)
+    return NkiInstruction(instruction.opcode, name)
 
 
 def collective_permute_implicit(
@@ -60,17 +61,16 @@ def collective_permute_implicit(
     channel_ids: Sequence[int] = (0,),
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The source of the previous rank in the ring, for each channel."""
-    del name
     call = "collective_permute_implicit"
-    issue(
+    return issue(
         CollectivePermuteImplicit,
+        Options(priority, name),
         srcs_by_channel=_tensor_per_channel(call, "srcs_by_channel", srcs_by_channel),
         dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=groups_of(call, replica_group),
         channel_ids=as_tuples(channel_ids),
-        priority=priority,
     )
 
 
@@ -83,19 +83,18 @@ def collective_permute_implicit_reduce(
     channel_ids: Sequence[int] = (0,),
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``op(src0, src1)`` of the previous rank in the ring, for each channel."""
-    del name
     call = "collective_permute_implicit_reduce"
-    issue(
+    return issue(
         CollectivePermuteImplicitReduce,
+        Options(priority, name),
         srcs0_by_channel=_tensor_per_channel(call, "srcs0_by_channel", srcs0_by_channel),
         srcs1_by_channel=_tensor_per_channel(call, "srcs1_by_channel", srcs1_by_channel),
         dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=groups_of(call, replica_group),
         op=operator_name(op),
         channel_ids=as_tuples(channel_ids),
-        priority=priority,
     )
 
 

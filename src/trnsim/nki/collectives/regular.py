@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trnsim.isa import AllGather, AllReduce, AllToAll, ReduceScatter
-from trnsim.nki.collectives.issuing import Tensors, issue_grouped, operator_name
+from trnsim.nki.collectives.issuing import Options, Tensors, issue_grouped, operator_name
 from trnsim.nki.collectives.replica_group import ReplicaGroup
+from trnsim.nki.instruction import NkiInstruction
 
 
 def all_reduce(
@@ -16,10 +17,11 @@ def all_reduce(
     op: Any,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The reduction of each source over the ranks of a group, on each of its ranks."""
-    del name
-    issue_grouped(AllReduce, srcs, dsts, replica_group, priority, op=operator_name(op))
+    return issue_grouped(
+        AllReduce, srcs, dsts, replica_group, Options(priority, name), op=operator_name(op)
+    )
 
 
 def all_gather(
@@ -29,10 +31,11 @@ def all_gather(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The concatenated sources of the ranks of a group, on each of its ranks."""
-    del name
-    issue_grouped(AllGather, srcs, dsts, replica_group, priority, collective_dim=collective_dim)
+    return issue_grouped(
+        AllGather, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim
+    )
 
 
 def reduce_scatter(
@@ -43,15 +46,14 @@ def reduce_scatter(
     op: Any,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The reduction of each source over the ranks of a group, divided among them."""
-    del name
-    issue_grouped(
+    return issue_grouped(
         ReduceScatter,
         srcs,
         dsts,
         replica_group,
-        priority,
+        Options(priority, name),
         collective_dim=collective_dim,
         op=operator_name(op),
     )
@@ -64,7 +66,8 @@ def all_to_all(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The concatenated parts that the ranks of a group have for this rank."""
-    del name
-    issue_grouped(AllToAll, srcs, dsts, replica_group, priority, collective_dim=collective_dim)
+    return issue_grouped(
+        AllToAll, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim
+    )

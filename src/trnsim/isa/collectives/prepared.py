@@ -1,0 +1,239 @@
+"""all_to_all_v and all_gather_v in two steps: a preparation and its trigger.
+
+The preparation reads the metadata, and the trigger the data, so a kernel may prepare an exchange
+while it still fills the sources. The preparation leaves the metadata in the slot of its core, a
+tensor of its own here, from which the trigger reads them; so values are those of the one step.
+
+AWS publishes no times. Assumed: the preparation takes the start of the collective
+(`fabric.constants.start_s`), the trigger the rest, and both in sequence as long as the one step.
+
+Source: nki.collectives.all_to_all_v_prepare; nki.collectives.all_to_all_v_trigger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from trnsim.arch import NeuronCore
+from trnsim.dtypes import UINT32, Array
+from trnsim.fabric.topology import Racks
+from trnsim.isa.collectives.setting import HIDDEN, Setting
+from trnsim.isa.collectives.variable import AllGatherV, AllToAllV, VariableCollective
+from trnsim.isa.language.declaration import (
+    Operand,
+    mentions_many,
+    reads,
+    reads_many,
+    updates,
+    writes_many,
+)
+from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.modes import Engine
+from trnsim.memory import Tile
+
+SLOT_ROWS: Final = 4
+"""Rows of a slot: counts and displacements sent, counts received (zeros), their places."""
+
+
+def _hidden(declared: Any) -> dict[str, Any]:
+    """The metadata of an operand that the run sets, not the kernel."""
+    return {**declared.metadata, **HIDDEN}
+
+
+def _slot(access: str) -> dict[str, Any]:
+    """The metadata of the tensor of [4, N] uint32 for the metadata of one prepared exchange."""
+    return {"operand": Operand(access, (), (HBM,), (UINT32,)), **HIDDEN}
+
+
+@dataclass(frozen=True)
+class PreparedBy:
+    """The preparation that a trigger names.
+
+    Attributes:
+        opcode: its name.
+    """
+
+    opcode: str
+
+    def __repr__(self) -> str:
+        return f"{self.opcode}(...)"
+
+
+class Preparation(Instruction, engines=()):
+    """Common base of both preparations."""
+
+    one_step: ClassVar[type[VariableCollective]]
+    srcs: tuple[Tile, ...] = mentions_many("", HBM)
+    dsts: tuple[Tile, ...] = mentions_many("", HBM)
+    replica_group: tuple[tuple[int, ...], ...]
+    metadata_tensor: Tile = reads("", HBM, SBUF, dtypes=(UINT32,))
+    recv_counts_known: bool = False
+    has_rdispls: bool = False
+    priority: int | None = field(default=None, kw_only=True)
+    slot: Tile = field(kw_only=True, metadata=_slot("write"))
+    setting: Setting = field(kw_only=True, metadata=HIDDEN)
+
+    def check(self, core: NeuronCore, n: Dims) -> None:
+        """As the collective in one step, and not on instances with switches."""
+        fabric = self.setting.fabric
+        if isinstance(fabric.topology, Racks):
+            plain = self.opcode.removesuffix("_prepare")
+            self.refuse(
+                f"{fabric.instance.name} has NeuronSwitches; legal: instances without, such as "
+                "those of trn2",
+                f"call ncc.{plain}, which exchanges in one step",
+            )
+        self._exchange().check(core, n)
+
+    def accesses(self) -> tuple[list[Tile], list[Tile]]:
+        """The rows of the metadata that are inputs are read; the slot is written."""
+        return self._exchange().input_rows(), [self.slot]
+
+    def execute(self, machine: Machine) -> None:
+        """The metadata, in the slot; counts of what is sent lie within the source."""
+        exchange = self._exchange()
+        exchange.check_internal()
+        metadata = exchange.metadata()
+        exchange.check_sent(metadata, machine.world(self.opcode).rank)
+        self.slot.put(metadata.astype(np.uint32))
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """The start of the collective; 0 in groups of one rank."""
+        exchange = self._exchange()
+        is_in_hbm = self.metadata_tensor.memory is HBM
+        return Cost(
+            setup_s(exchange, exchange.cost(core, n)),
+            0.0,
+            hbm_bytes=self.metadata_tensor.nbytes if is_in_hbm else 0,
+        )
+
+    def _exchange(self) -> VariableCollective:
+        """The exchange that is prepared, as one step under the name of the preparation."""
+        return self.one_step(
+            self.srcs,
+            self.dsts,
+            self.replica_group,
+            self.metadata_tensor,
+            self.recv_counts_known,
+            self.has_rdispls,
+            priority=self.priority,
+            setting=self.setting,
+        )
+
+
+class Trigger(VariableCollective, engines=()):
+    """Common base of both triggers: the exchange with the metadata of the slot."""
+
+    srcs: tuple[Tile, ...] = field(metadata=_hidden(reads_many("", HBM)))
+    dsts: tuple[Tile, ...] = field(metadata=_hidden(writes_many("", HBM)))
+    replica_group: tuple[tuple[int, ...], ...] = field(metadata=HIDDEN)
+    metadata_tensor: Tile = field(metadata=_hidden(updates("", HBM, SBUF, dtypes=(UINT32,))))
+    recv_counts_known: bool = field(default=False, metadata=HIDDEN)
+    has_rdispls: bool = field(default=False, metadata=HIDDEN)
+    priority: int | None = field(default=None, kw_only=True, metadata=HIDDEN)
+    slot: Tile = field(kw_only=True, metadata=_slot("read"))
+    prepare_instr: PreparedBy = field(kw_only=True)
+
+    def input_rows(self) -> list[Tile]:
+        """The slot, in place of rows of the metadata."""
+        return [self.slot]
+
+    def metadata(self) -> Array:
+        """The metadata as they were when the exchange was prepared."""
+        return self.slot.bits().reshape(SLOT_ROWS, -1).astype(np.int64)
+
+    def cost(self, core: NeuronCore, n: Dims) -> Cost:
+        """That of the one step, less the start."""
+        whole = super().cost(core, n)
+        left_s = whole.interval_s - setup_s(self, whole)
+        share = whole.engine_share * whole.interval_s / left_s if left_s else 0.0
+        return replace(whole, interval_s=left_s, engine_share=min(share, 1.0))
+
+
+def setup_s(exchange: VariableCollective, whole: Cost) -> float:
+    """Seconds of an exchange's preparation: its start, at most the whole."""
+    return min(exchange.setting.fabric.start_s, whole.interval_s)
+
+
+class _PreparedAllToAllV(
+    AllToAllV,
+    engines=(),
+    opcode="all_to_all_v_prepare",
+    source="nki.collectives.all_to_all_v_prepare",
+):
+    """An all_to_all_v, under the name of its preparation."""
+
+
+class _PreparedAllGatherV(
+    AllGatherV,
+    engines=(),
+    opcode="all_gather_v_prepare",
+    source="nki.collectives.all_gather_v_prepare",
+):
+    """An all_gather_v, under the name of its preparation."""
+
+
+class AllToAllVPrepare(
+    Preparation,
+    engines=(Engine.collective,),
+    opcode="all_to_all_v_prepare",
+    source="nki.collectives.all_to_all_v_prepare",
+    is_in_nki_isa=False,
+):
+    """``slot = metadata of an all_to_all_v``, which `all_to_all_v_trigger` carries out.
+
+    Note:
+        AWS publishes no time; the start of the collective is assumed.
+    """
+
+    one_step = _PreparedAllToAllV
+
+
+class AllGatherVPrepare(
+    Preparation,
+    engines=(Engine.collective,),
+    opcode="all_gather_v_prepare",
+    source="nki.collectives.all_gather_v_prepare",
+    is_in_nki_isa=False,
+):
+    """``slot = metadata of an all_gather_v``, which `all_gather_v_trigger` carries out.
+
+    Note:
+        AWS publishes no time; the start of the collective is assumed.
+    """
+
+    one_step = _PreparedAllGatherV
+
+
+class AllToAllVTrigger(
+    Trigger,
+    AllToAllV,
+    engines=(Engine.collective,),
+    opcode="all_to_all_v_trigger",
+    source="nki.collectives.all_to_all_v_trigger",
+    is_in_nki_isa=False,
+):
+    """The `all_to_all_v` that `all_to_all_v_prepare` has prepared.
+
+    Note:
+        AWS publishes no time; that of the one step less its start is assumed.
+    """
+
+
+class AllGatherVTrigger(
+    Trigger,
+    AllGatherV,
+    engines=(Engine.collective,),
+    opcode="all_gather_v_trigger",
+    source="nki.collectives.all_gather_v_trigger",
+    is_in_nki_isa=False,
+):
+    """The `all_gather_v` that `all_gather_v_prepare` has prepared.
+
+    Note:
+        AWS publishes no time; that of the one step less its start is assumed.
+    """

@@ -1,0 +1,234 @@
+"""all_to_all_v and all_gather_v in two steps: a preparation, and its trigger.
+
+A core has one slot for a prepared exchange: each preparation has its trigger before the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from trnsim.dtypes import UINT32
+from trnsim.errors import IllegalInstruction, SourceLine, user_line
+from trnsim.isa import (
+    AllGatherVPrepare,
+    AllGatherVTrigger,
+    AllToAllVPrepare,
+    AllToAllVTrigger,
+    Instruction,
+)
+from trnsim.isa.collectives.prepared import SLOT_ROWS, Preparation, PreparedBy, Trigger
+from trnsim.nki.collectives.issuing import Tensors, as_tensors, instruction_of, issued
+from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
+from trnsim.nki.indexing import MemoryRegion
+from trnsim.nki.instruction import NkiInstruction
+from trnsim.nki.language.creation import ndarray
+from trnsim.program import current_core
+from trnsim.program.context import CoreContext
+
+
+@dataclass
+class _Prepared:
+    """A prepared exchange.
+
+    Attributes:
+        handle: the result of the call that prepared it.
+        instruction: its preparation.
+        line: the user's line of that call.
+        triggered_at: the line of its trigger; None before.
+    """
+
+    handle: NkiInstruction
+    instruction: Preparation
+    line: SourceLine | None
+    triggered_at: SourceLine | None = None
+    is_triggered: bool = False
+
+
+_slots: WeakKeyDictionary[CoreContext, _Prepared] = WeakKeyDictionary()
+"""The last prepared exchange of each core."""
+
+
+def all_to_all_v_prepare(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """The preparation of an `all_to_all_v`, which `all_to_all_v_trigger` carries out.
+
+    It reads the metadata, and neither reads `srcs` nor writes `dsts`: they may be filled later.
+    The arguments are those of `all_to_all_v`.
+
+    Raises:
+        IllegalInstruction: while another preparation waits for its trigger; on instances with
+            NeuronSwitches; for what `all_to_all_v` refuses.
+
+    Source: nki.collectives.all_to_all_v_prepare.
+    """
+    flags = {"recv_counts_known": recv_counts_known, "has_rdispls": has_rdispls}
+    return _prepare(
+        AllToAllVPrepare, srcs, dsts, replica_group, metadata_tensor, flags, priority, name
+    )
+
+
+def all_gather_v_prepare(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: int | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """The preparation of an `all_gather_v`, which `all_gather_v_trigger` carries out.
+
+    As `all_to_all_v_prepare`; the arguments are those of `all_gather_v`.
+
+    Source: nki.collectives.all_gather_v_prepare.
+    """
+    flags = {"recv_counts_known": recv_counts_known, "has_rdispls": has_rdispls}
+    return _prepare(
+        AllGatherVPrepare, srcs, dsts, replica_group, metadata_tensor, flags, priority, name
+    )
+
+
+def all_to_all_v_trigger(prepare_instr: NkiInstruction, name: str | None = None) -> NkiInstruction:
+    """The `all_to_all_v` that `prepare_instr` prepared: it reads srcs and writes dsts.
+
+    Raises:
+        IllegalInstruction: unless `prepare_instr` is the result of the core's last
+            `all_to_all_v_prepare`, which no other trigger has carried out.
+
+    Source: nki.collectives.all_to_all_v_trigger.
+    """
+    return _trigger(AllToAllVTrigger, prepare_instr, name)
+
+
+def all_gather_v_trigger(prepare_instr: NkiInstruction, name: str | None = None) -> NkiInstruction:
+    """The `all_gather_v` that `prepare_instr` prepared; as `all_to_all_v_trigger`.
+
+    Source: nki.collectives.all_gather_v_trigger.
+    """
+    return _trigger(AllGatherVTrigger, prepare_instr, name)
+
+
+def check_triggered() -> None:
+    """Refuse the end of a kernel on the current core before the trigger of its last preparation.
+
+    Raises:
+        IllegalInstruction: at the line of the preparation.
+    """
+    prepared = _slots.get(current_core())
+    if prepared is None or prepared.is_triggered:
+        return
+    opcode = prepared.instruction.opcode
+    raise IllegalInstruction(
+        f"{opcode} has no trigger before the end of the kernel; legal: one for each preparation",
+        fix=f"keep the result, and call ncc.{_trigger_of(opcode)}(result) when srcs are filled",
+        source=prepared.instruction.source,
+        line=prepared.line,
+    )
+
+
+def _prepare(
+    kind: type[Preparation],
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: Any,
+    flags: dict[str, bool],
+    priority: int | None,
+    name: str | None,
+) -> NkiInstruction:
+    context = current_core()
+    context.world(kind.opcode)
+    _check_free(kind, _slots.get(context))
+    groups = groups_of(kind.opcode, replica_group)
+    size = max(map(len, groups), default=1) or 1
+    instruction = instruction_of(
+        kind,
+        srcs=as_tensors(srcs),
+        dsts=as_tensors(dsts),
+        replica_group=groups,
+        metadata_tensor=metadata_tensor,
+        **flags,
+        priority=priority,
+        slot=ndarray((SLOT_ROWS, size), UINT32, MemoryRegion.private_hbm, name=kind.opcode),
+    )
+    handle = issued(instruction, name)
+    _slots[context] = _Prepared(handle, instruction, user_line())
+    return handle
+
+
+def _trigger(kind: type[Trigger], prepare_instr: Any, name: str | None) -> NkiInstruction:
+    context = current_core()
+    context.world(kind.opcode)
+    prepared = _prepared(kind, prepare_instr, _slots.get(context))
+    preparation = prepared.instruction
+    operands = {field.name: getattr(preparation, field.name) for field in fields(preparation)}
+    handle = issued(kind(**operands, prepare_instr=PreparedBy(preparation.opcode)), name)
+    prepared.is_triggered, prepared.triggered_at = True, user_line()
+    return handle
+
+
+def _check_free(kind: type[Instruction], prepared: _Prepared | None) -> None:
+    """Refuse to prepare an exchange while another waits for its trigger."""
+    if prepared is None or prepared.is_triggered:
+        return
+    opcode = prepared.instruction.opcode
+    raise IllegalInstruction(
+        f"{kind.opcode} while the exchange of {opcode} at {prepared.line} waits for its trigger; "
+        "legal: one prepared exchange of any kind at a time",
+        fix=f"call ncc.{_trigger_of(opcode)} for it before",
+        source=kind.source,
+    )
+
+
+def _prepared(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _Prepared:
+    """The exchange that a trigger names, which waits for it.
+
+    Raises:
+        IllegalInstruction: for any other.
+    """
+    prepare = kind.opcode.replace("_trigger", "_prepare")
+    if last is not None and handle is last.handle and not last.is_triggered:
+        _check_same(kind, last.instruction.opcode)
+        return last
+    fix = f"call it with the result of ncc.{prepare}, once for each"
+    if not isinstance(handle, NkiInstruction):
+        shown = f"is {type(handle).__name__}"
+    elif last is not None and handle is last.handle:
+        shown = f"was triggered at {last.triggered_at}"
+    elif handle.opcode.endswith("_prepare"):
+        shown = f"is the result of an earlier {handle.opcode}"
+    else:
+        shown = f"is the result of {handle.opcode}"
+    raise IllegalInstruction(
+        f"{kind.opcode}: `prepare_instr` {shown}; legal: the last preparation of this core, before "
+        "its trigger",
+        fix=fix,
+        source=kind.source,
+    )
+
+
+def _check_same(kind: type[Instruction], prepared: str) -> None:
+    """Refuse to trigger a preparation of the other collective."""
+    prepare = kind.opcode.replace("_trigger", "_prepare")
+    if prepared != prepare:
+        raise IllegalInstruction(
+            f"{kind.opcode}: `prepare_instr` is the result of {prepared}; legal: that of {prepare}",
+            fix=f"call ncc.{_trigger_of(prepared)} for it",
+            source=kind.source,
+        )
+
+
+def _trigger_of(prepare: str) -> str:
+    """The opcode of the trigger of a preparation."""
+    return prepare.replace("_prepare", "_trigger")
