@@ -86,6 +86,18 @@ ROWS: Final = (
     _added("0.6", "nisa.topk", "use nisa.max8 and nisa.nc_match_replace8, eight values at a time"),
     _added("0.6", "ncc.all_gather_v", "use ncc.all_gather with tensors of one size"),
     # NKI 0.7, Neuron 2.33
+    *(
+        _added("0.7", f"nl.{name}", instead)
+        for name, instead in {
+            "tiles": "slice the tensor: tensor[i * 128 : (i + 1) * 128]",
+            "blocks": "slice the tensor: tensor[i * 256 : (i + 1) * 256]",
+            "alloc_tiles": "use nl.ndarray((128, tiles * columns), dtype, buffer), and slice it",
+            "alloc_blocks": "use nl.ndarray((128, tiles * columns), dtype, buffer), and slice it",
+            "NkiGrid": "slice tensors, which are nl.NkiTensor",
+            "NkiTileGrid": "slice tensors, which are nl.NkiTensor",
+            "NkiBlockGrid": "slice tensors, which are nl.NkiTensor",
+        }.items()
+    ),
     _removed(
         "0.7",
         "nl.dynamic_range",

@@ -301,7 +301,7 @@ class Tile:
                 IllegalInstruction: if the pattern leaves its storage or, on chip, its partition.
             """
             if name != "layout":
-                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+                return object.__getattribute__(self, name)  # Python's error, or a property's
             self.layout = self._find_layout()
             return self.layout
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+from trnsim.behaviours.grids import TENSOR_DATA
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import FREE_DIMENSIONS, VirtualRegister
 from trnsim.memory import (
@@ -20,7 +21,9 @@ from trnsim.memory import (
     ScalarIndex,
     Tile,
 )
+from trnsim.nki.absent import AbsentAttribute
 from trnsim.nki.arguments import SOURCE, integers, lengths
+from trnsim.nki.dialect import follows, running_version
 from trnsim.nki.indexing import (
     DynamicSlice,
     MemoryRegion,
@@ -83,8 +86,14 @@ class NkiTensor(TensorViews):
     def data(self) -> Self:
         """The tensor itself, as `data` of a grid is a tensor: a tile may be either.
 
+        Raises:
+            AttributeError: in versions of NKI without grids.
+
         Source: nki.language.NkiTileGrid, Examples.
         """
+        if not follows(TENSOR_DATA):
+            refusal = TENSOR_DATA.refusal(running_version(), f"data of {self}")
+            raise AbsentAttribute(refusal.reason, fix=refusal.fix, source=refusal.source)
         return self
 
     def is_contiguous(self) -> bool:

@@ -315,6 +315,29 @@ def test_a_name_that_grids_lack_is_explained(matrix):
     assert str(grid) == repr(grid)
 
 
+@pytest.mark.parametrize("version", ["0.6", "0.2"])
+def test_versions_without_grids_refuse_their_names_and_a_tensors_data(version):
+    tiles = nl.tiles
+
+    @jit
+    def by_tiles(x):
+        tiles(x, tile_shape=(2, 2))
+
+    @jit
+    def by_data(x):
+        assert not hasattr(x, "data")
+        return x.data
+
+    x = np.zeros((4, 4), np.float32)
+    with pytest.raises(IllegalInstruction, match=rf"nl\.tiles under NKI {version}") as caught:
+        trnsim.run(by_tiles, x, nki=version)
+    assert caught.value.fix.startswith("slice the tensor")
+    with pytest.raises(AttributeError, match=rf"data of x .* under NKI {version}, where") as caught:
+        trnsim.run(by_data, x, nki=version)
+    assert caught.value.line.file == __file__
+    assert caught.value.reason.endswith("legal: from NKI 0.7 on")
+
+
 def test_a_kernel_returns_tensors_and_no_grids():
     @jit
     def kernel(x):
