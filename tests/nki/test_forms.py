@@ -48,6 +48,7 @@ def test_names_of_others_are_no_forms():
             "nisa.affine_select(dst, pattern, offset, ...)",
         ),
         ("t.indirect(i)", ".indirect()"),
+        ("import nki.typing as nt\nx: nt.tensor", "nki.typing"),
         ("import neuronxcc.nki.language as old\nold.load(x)", "neuronxcc.nki in a kernel"),
     ],
 )

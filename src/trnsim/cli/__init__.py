@@ -26,6 +26,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
         "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
         "launch": "Run a program as ranks of emulated instances, one process a rank.",
+        "migrate": "Say what later versions of NKI refuse or change in a file of kernels.",
         "profile": "Open, print and compare stored reports.",
         "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
         "costs.",

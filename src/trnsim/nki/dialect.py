@@ -22,9 +22,9 @@ from trnsim.errors import BadInput
 from trnsim.nki.forms import Use, uses_of
 from trnsim.program import current_core, has_current_core
 
-_MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
-_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
-_REMOVED: Final = {form: row for form, row in _OF_FORM.items() if row.until is not None}
+MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
+_REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 _HINTS: Final = re.compile(
     "|".join(sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"while", "buffer"}))
 )
@@ -41,7 +41,7 @@ def marked_version(function: Callable[..., Any]) -> Choice | None:
     """
     file = _file_of(function)
     text = _text(file)
-    names = dict.fromkeys(_MARKER.findall(text))
+    names = dict.fromkeys(MARKER.findall(text))
     if not names:
         return None
     if len(names) > 1:
@@ -66,14 +66,14 @@ def found_version(function: Callable[..., Any]) -> Choice:
     code = _code_of(function)
     file = _file_of(function)
     uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
-    candidates, because = _narrowed(list(VERSIONS.values()), file, uses)
+    candidates, because = narrowed(list(VERSIONS.values()), file, uses)
     if not candidates:
-        _refuse_contradiction(file, uses)
+        refuse_contradiction(file, uses)
     for module in _modules_from(getattr(function, "__module__", "")):
         imported = module.__file__ or ""
         if candidates[-1] is not LATEST or imported == file:
             continue
-        fewer, reason = _narrowed(candidates, imported, versioned_uses(imported))
+        fewer, reason = narrowed(candidates, imported, versioned_uses(imported))
         if fewer and fewer[-1] is not candidates[-1]:
             candidates, because = fewer, reason
     return Choice(candidates[-1], because, False)
@@ -107,13 +107,13 @@ def require(behaviour: Behaviour, given: str) -> None:
         raise behaviour.refusal(version, given)
 
 
-def _narrowed(
+def narrowed(
     candidates: list[Version], file: str, uses: Sequence[Use]
 ) -> tuple[list[Version], str]:
     """The candidates that have every form, and the form that excludes the newest of them."""
     reason = "the latest"
     for use in uses:
-        row = _OF_FORM[use.form]
+        row = ROW_OF_FORM[use.form]
         fewer = [version for version in candidates if version.follows(row)]
         if fewer and fewer[-1] is not candidates[-1]:
             reason = f"{use.form} at {file}:{use.line} exists {row.span}"
@@ -123,11 +123,11 @@ def _narrowed(
     return candidates, reason
 
 
-def _refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
+def refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
     """Raise for forms of a file that no version has together."""
     for older in uses:
         for newer in uses:
-            rows = _OF_FORM[older.form], _OF_FORM[newer.form]
+            rows = ROW_OF_FORM[older.form], ROW_OF_FORM[newer.form]
             if rows[0].end <= rows[1].first:
                 raise BadInput(
                     f"{file} uses {older.form} in line {older.line}, which exists {rows[0].span}, "
@@ -154,7 +154,7 @@ def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -
     if _HINTS.search(text) is None:
         return ()
     try:
-        return tuple(use for use in uses_of(text, function) if use.form in _OF_FORM)
+        return tuple(use for use in uses_of(text, function) if use.form in ROW_OF_FORM)
     except (SyntaxError, ValueError):
         return ()
 

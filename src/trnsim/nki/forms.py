@@ -21,6 +21,8 @@ _SHORT: Final = {
     "nki": "nki",
 }
 """The usual name of each module in programs."""
+_TYPING: Final = "nki.typing"
+"""A module that is a name of the table itself."""
 _DMA_COMPUTE_OPERANDS: Final = 4
 _AFFINE_SELECT_OPERANDS: Final = 6
 
@@ -44,7 +46,7 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
     Raises:
         SyntaxError: if it is no Python.
     """
-    reader = _Reader(ast.parse(text))
+    reader = Reader(ast.parse(text))
     roots = reader.reachable(*function) if function is not None else [reader.tree]
     uses = [
         Use(form, getattr(node, "lineno", 0), node)
@@ -54,7 +56,7 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
     return sorted(uses, key=lambda use: use.line)
 
 
-class _Reader:
+class Reader:
     """The walk of a file's syntax tree.
 
     Attributes:
@@ -127,6 +129,8 @@ class _Reader:
         name = short_name(path)
         if name:
             yield name, node
+        elif path.removeprefix("trnsim.") == _TYPING:
+            yield _TYPING, node
         elif path.startswith("neuronxcc.nki.") and not path.startswith("neuronxcc.nki.typing"):
             yield language.OLD_NAMESPACE_WARNS.form, node
 

@@ -1,0 +1,153 @@
+"""The answer of `trnsim migrate`: kernels with their versions, statements by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trnsim.document.answer import (
+    Block,
+    Column,
+    Document,
+    Figure,
+    Mark,
+    Note,
+    Section,
+    Table,
+    records,
+)
+from trnsim.nki.migrate.report import Report, Statement
+
+_COLUMNS: Final = (
+    Column("line", is_number=True, is_right=True),
+    Column("NKI"),
+    Column("effect"),
+    Column("from then on"),
+    Column("instead", place="page"),
+    Column("source", place="page"),
+)
+_ROWS: Final[tuple[str, ...]] = (
+    "line",
+    "nki",
+    "effect",
+    "behaviour",
+    "kernels",
+    "says",
+    "instead",
+    "source",
+)
+
+
+def migrate_document(report: Report) -> Document:
+    """The answer for a file."""
+    heading = Note(_heading(report))
+    sections = [
+        Section("", [heading, *_kernels(report)]),
+        Section(f"What changes until {report.target}", _statements(report.statements)),
+    ]
+    if not report.statements:
+        sections.pop()
+    values = {
+        "file": report.path,
+        "target": report.target.name,
+        "kernels": [
+            {
+                "name": kernel.name,
+                "line": kernel.line,
+                "version": kernel.version.name,
+                "sdk": kernel.version.sdk,
+                "oldest": kernel.oldest.name,
+                "reason": kernel.reason,
+                "is_chosen": kernel.is_chosen,
+            }
+            for kernel in report.kernels
+        ],
+        "statements": [_statement_values(report, each) for each in report.statements],
+    }
+    rows: list[dict[str, Any]] = [
+        dict(zip(_ROWS, _row(each), strict=True)) for each in report.statements
+    ]
+    return Document(
+        f"Migration of {report.path} to {report.target}",
+        values,
+        sections,
+        rows=records(rows, _ROWS),
+        schema="migrate/1",
+    )
+
+
+def _heading(report: Report) -> str:
+    """The number of places by effect."""
+    if not report.statements:
+        return f"{report.path}: nothing changes until {report.target}."
+    counts: dict[str, int] = {}
+    for statement in report.statements:
+        counts[statement.effect] = counts.get(statement.effect, 0) + 1
+    parts = ", ".join(f"{count} {effect}" for effect, count in counts.items())
+    return f"{report.path}: places that change until {report.target}: {parts}."
+
+
+def _kernels(report: Report) -> list[Block]:
+    rows = [
+        (
+            kernel.name,
+            Figure(kernel.line, str(kernel.line), f"/kernels/{number}/line"),
+            str(kernel.version),
+            kernel.reason,
+        )
+        for number, kernel in enumerate(report.kernels)
+    ]
+    names = (Column("kernel"), Column("line", True, "", "everywhere", True), Column("written for"))
+    blocks: list[Block] = [Table([*names, Column("because")], rows)]
+    if any(not k.is_chosen and k.version is not k.oldest for k in report.kernels):
+        blocks.append(
+            Note(
+                "A version that is found is the newest that has all forms of a kernel. If it was "
+                "written for an older one, say --from VERSION."
+            )
+        )
+    return blocks
+
+
+def _statements(statements: Sequence[Statement]) -> list[Block]:
+    rows = [
+        (
+            Figure(statement.line, str(statement.line), f"/statements/{number}/line"),
+            statement.version.name,
+            Mark(statement.effect, "strong"),
+            statement.says,
+            statement.row.instead,
+            statement.row.source,
+        )
+        for number, statement in enumerate(statements)
+    ]
+    below = {
+        number: (f"fix: {statement.row.instead}", f"source: {statement.row.source}")
+        for number, statement in enumerate(statements)
+    }
+    return [Table(_COLUMNS, rows, below=below)]
+
+
+def _row(statement: Statement) -> tuple[Any, ...]:
+    row = statement.row
+    names = " ".join(statement.kernels)
+    place = (statement.line, statement.version.name, statement.effect, row.name, names)
+    return (*place, statement.says, row.instead, row.source)
+
+
+def _statement_values(report: Report, statement: Statement) -> dict[str, Any]:
+    row = statement.row
+    lines = report.file.text.splitlines()
+    return {
+        "behaviour": row.name,
+        "line": statement.line,
+        "code": lines[statement.line - 1].strip(),
+        "kernels": list(statement.kernels),
+        "version": statement.version.name,
+        "last": statement.last.name,
+        "effect": row.effect.value,
+        "is_certain": statement.trace.is_certain,
+        "says": statement.says,
+        "instead": row.instead,
+        "source": row.source,
+    }

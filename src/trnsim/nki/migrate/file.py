@@ -1,0 +1,273 @@
+"""A file of kernels: its text, its syntax tree, and what the text says of its tensors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+from trnsim.nki.forms import Reader
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_MAKERS: Final = {
+    f"nl.{name}": position
+    for name, position in (("ndarray", 1), ("zeros", 1), ("ones", 1), ("empty", 1), ("full", 2))
+}
+"""Functions that make a tensor, with the position of their dtype."""
+_VIEWS: Final = {
+    "ap",
+    "reshape",
+    "permute",
+    "slice",
+    "select",
+    "expand_dim",
+    "squeeze",
+    "broadcast",
+}
+"""Methods of a tensor that return a view with the same memory and dtype."""
+
+
+@dataclass(frozen=True)
+class TensorText:
+    """What the text of a file says of a tensor; "" and None for what it does not say.
+
+    Attributes:
+        buffer: its memory, "nl.psum".
+        dtype: its dtype, "nl.int32", or "x.dtype".
+        rank: its number of dimensions.
+        is_view: true if it is a part or another view of a tensor.
+        buffer_node: the expression of its buffer.
+    """
+
+    buffer: str = ""
+    dtype: str = ""
+    rank: int | None = None
+    is_view: bool | None = None
+    buffer_node: ast.AST | None = None
+
+
+_UNKNOWN: Final = TensorText()
+
+
+class SourceFile:
+    """The text of a file with its syntax tree.
+
+    Attributes:
+        text: the text.
+        tree: its syntax tree.
+        reader: the names of NKI in it.
+    """
+
+    def __init__(self, text: str) -> None:
+        """A file of this text.
+
+        Raises:
+            SyntaxError: it is no Python.
+        """
+        self.text = text
+        self.tree = ast.parse(text)
+        self.reader = Reader(self.tree)
+        self.nodes = list(ast.walk(self.tree))
+        self._reached: dict[Function, frozenset[ast.AST]] = {}
+        self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """All functions of the file, in the order of their lines."""
+        found = [node for node in self.nodes if isinstance(node, Function)]
+        return sorted(found, key=lambda node: node.lineno)
+
+    @cached_property
+    def kernels(self) -> list[Function]:
+        """Functions that are decorated by nki.jit."""
+        return [node for node in self.functions if self.jit_of(node) is not None]
+
+    def jit_of(self, function: Function) -> ast.expr | None:
+        """The decorator nki.jit of a function; None if it has none."""
+        for decorator in function.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if self.short(called) in {"nki.jit", "nki.compiler.jit"}:
+                return decorator
+        return None
+
+    def roots_of(self, kernel: Function) -> list[ast.AST]:
+        """The definition of a kernel, and those of the file that it names, directly or not."""
+        lines = [kernel.lineno, *(each.lineno for each in kernel.decorator_list)]
+        return self.reader.reachable(kernel.name, min(lines))
+
+    def reached_from(self, kernel: Function) -> frozenset[ast.AST]:
+        """The nodes of these definitions."""
+        if kernel not in self._reached:
+            nodes = (node for root in self.roots_of(kernel) for node in ast.walk(root))
+            self._reached[kernel] = frozenset(nodes)
+        return self._reached[kernel]
+
+    def short(self, node: ast.AST) -> str:
+        """The usual spelling of a name of NKI, "nl.load"; "" for other expressions."""
+        return self.reader.short(node)
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of functions of NKI by their usual spelling."""
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and self.short(node.func) in names:
+                yield node
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that contains `node`; None for the module."""
+        return self._parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around `node`, the innermost first."""
+        above = self.parent(node)
+        while above is not None:
+            yield above
+            above = self.parent(above)
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The innermost statement that contains `node`, or is it."""
+        for each in (node, *self.ancestors(node)):
+            if isinstance(each, ast.stmt):
+                return each
+        return None
+
+    def function_of(self, node: ast.AST) -> Function | None:
+        """The innermost function around `node`."""
+        return next((each for each in self.ancestors(node) if isinstance(each, Function)), None)
+
+    def code(self, node: ast.AST) -> str:
+        """The text of a node."""
+        return ast.get_source_segment(self.text, node) or ""
+
+    # Tensors
+
+    def tensor(self, node: ast.AST | None) -> TensorText:
+        """What the text says of the tensor that an expression gives."""
+        if isinstance(node, ast.Name):
+            return self._named(node)
+        if isinstance(node, ast.Subscript):
+            return self._part(node)
+        if isinstance(node, ast.Call) and self.short(node.func) in _MAKERS:
+            return self._made(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            base = self.tensor(node.func.value)
+            if node.func.attr == "view":
+                dtype = self._dtype(argument(node, 0, "dtype"))
+                return replace(base, dtype=dtype, is_view=True, rank=None)
+            if node.func.attr in _VIEWS:
+                return replace(base, is_view=True, rank=None)
+        return _UNKNOWN
+
+    def shape_of(self, node: ast.Name) -> ast.expr | None:
+        """The shape with which the only value of a name was made; None for others."""
+        owner = self.function_of(node)
+        values = self._assigned.get((owner, node.id), []) if owner is not None else []
+        value = values[0] if len(values) == 1 else None
+        if isinstance(value, ast.Call) and self.short(value.func) in _MAKERS:
+            return argument(value, 0, "shape")
+        return None
+
+    def _named(self, node: ast.Name) -> TensorText:
+        function: Function | None = self.function_of(node)
+        while function is not None:
+            values = self._assigned.get((function, node.id))
+            if values is not None:
+                return self._common(values)
+            function = self.function_of(function)
+        return _UNKNOWN
+
+    def _common(self, values: list[ast.expr | None]) -> TensorText:
+        """What is said alike of all values of a name."""
+        first, *others = [self.tensor(value) for value in values]
+        for other in others:
+            differing: dict[str, Any] = {
+                field.name: field.default
+                for field in fields(first)
+                if getattr(first, field.name) != getattr(other, field.name)
+            }
+            first = replace(first, **differing)
+        return first
+
+    @cached_property
+    def _assigned(self) -> dict[tuple[Function, str], list[ast.expr | None]]:
+        """The values of each name of a function; None for one that is no plain assignment."""
+        values: dict[tuple[Function, str], list[ast.expr | None]] = {}
+        for function in self.functions:
+            arguments = function.args
+            for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                values.setdefault((function, each.arg), []).append(None)
+        for node in self.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                owner = self.function_of(node)
+                if owner is not None:
+                    parent = self.parent(node)
+                    is_plain = isinstance(parent, ast.Assign) and node in parent.targets
+                    value = parent.value if isinstance(parent, ast.Assign) and is_plain else None
+                    refers = value is not None and any(
+                        isinstance(each, ast.Name) and each.id == node.id
+                        for each in ast.walk(value)
+                    )
+                    values.setdefault((owner, node.id), []).append(None if refers else value)
+        return values
+
+    def _made(self, node: ast.Call) -> TensorText:
+        position = _MAKERS[self.short(node.func)]
+        buffer = argument(node, position + 1, "buffer")
+        shape = argument(node, 0, "shape")
+        is_written_out = isinstance(shape, ast.Tuple | ast.List)
+        return TensorText(
+            buffer=self.buffer(buffer) if buffer is not None else "nl.sbuf",
+            dtype=self._dtype(argument(node, position, "dtype")),
+            rank=len(shape.elts) if is_written_out else None,  # type: ignore[union-attr]
+            is_view=False,
+            buffer_node=buffer,
+        )
+
+    def buffer(self, node: ast.AST) -> str:
+        """The memory that an expression names: "nl.sbuf"."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return f"nl.{node.value}"
+        return self.short(node)
+
+    def _dtype(self, node: ast.AST | None) -> str:
+        if node is None:
+            return ""
+        if isinstance(node, ast.Attribute) and node.attr == "dtype":
+            return self.tensor(node.value).dtype or self.code(node)
+        return self.short(node)
+
+    def _part(self, node: ast.Subscript) -> TensorText:
+        base = self.tensor(node.value)
+        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        slices = [each for each in indices if isinstance(each, ast.Slice)]
+        ellipses = [each for each in indices if _is_ellipsis(each)]
+        is_whole = all(_is_full(each) for each in (*slices, *ellipses)) and len(slices) + len(
+            ellipses
+        ) == len(indices)
+        rank = base.rank
+        if rank is not None and len(slices) + len(ellipses) != len(indices):
+            integers = sum(isinstance(each, ast.Constant) for each in indices)
+            is_counted = integers + len(slices) + len(ellipses) == len(indices)
+            rank = rank - integers if is_counted else None
+        return replace(base, rank=rank, is_view=base.is_view if is_whole else True)
+
+
+def _is_ellipsis(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
+
+
+def _is_full(node: ast.AST) -> bool:
+    if isinstance(node, ast.Slice):
+        return node.lower is None and node.upper is None and node.step is None
+    return _is_ellipsis(node)
+
+
+def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    """An argument of a call by its position or its name; None if it is left out."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
+    return call.args[position] if position < len(call.args) and not starred else None

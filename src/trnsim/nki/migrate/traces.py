@@ -1,0 +1,334 @@
+"""Traces: the places where a file relies on a row of the table of behaviours.
+
+Forms (`nki.forms`) tell versions apart. A row without a form has its trace here: what the text of
+a file says of memories, dtypes and ranks. A trace that the text leaves open is a possible one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from trnsim.behaviours import Behaviour, instructions, language, simulator, tensors
+from trnsim.behaviours.table import TABLE
+from trnsim.isa import DgeMode, DmaEngine, Engine, NcVersion, OobMode, ReduceCmd
+from trnsim.nki.migrate.file import SourceFile, argument
+
+ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
+    "dge_mode": ("nisa.dge_mode", DgeMode),
+    "oob_mode": ("nisa.oob_mode", OobMode),
+    "reduce_cmd": ("nisa.reduce_cmd", ReduceCmd),
+    "engine": ("nisa.engine", Engine),
+    "dma_engine": ("nisa.dma_engine", DmaEngine),
+    "nc_version": ("nisa.nc_version", NcVersion),
+}
+"""Parameter -> its enumeration in programs, and its members."""
+_INTEGERS: Final = tuple(f"nl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))
+_LOW_PRECISION: Final = ("nl.bfloat16", "nl.float8")
+_AXES: Final = 2
+"""Axes of a tensor whose axis 1 is the last."""
+
+
+class Trace(NamedTuple):
+    """A place that relies on a row.
+
+    Attributes:
+        row: the row.
+        node: the place.
+        is_certain: false if the text leaves open whether it does.
+    """
+
+    row: Behaviour
+    node: ast.AST
+    is_certain: bool = True
+
+    @property
+    def line(self) -> int:
+        """The line of the place, from 1."""
+        return int(getattr(self.node, "lineno", 0))
+
+
+_Finder = Callable[[SourceFile], Iterator[Trace]]
+_finders: Final[list[_Finder]] = []
+
+
+def _finder(function: _Finder) -> _Finder:
+    _finders.append(function)
+    return function
+
+
+def traces_of(file: SourceFile) -> list[Trace]:
+    """The traces of a file by line; one for each row and place."""
+    found = {(trace.row.name, trace.node): trace for finder in _finders for trace in finder(file)}
+    return sorted(found.values(), key=lambda trace: (trace.line, trace.row.name))
+
+
+_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form and row.until is not None}
+
+
+@_finder
+def _forms(file: SourceFile) -> Iterator[Trace]:
+    """Names, keywords and constructs that a version removed."""
+    for form, node in file.reader.forms(file.tree):
+        row = _OF_FORM.get(form)
+        is_import = isinstance(node, ast.ImportFrom)
+        if row is language.OLD_NAMESPACE_WARNS and file.function_of(node) is None:
+            continue
+        if row is not None and not is_import and not _is_inner_name(file, node):
+            yield Trace(row, node)
+
+
+def _is_inner_name(file: SourceFile, node: ast.AST) -> bool:
+    """True for the base of a longer name."""
+    return isinstance(file.parent(node), ast.Attribute)
+
+
+@_finder
+def _dynamic_loops(file: SourceFile) -> Iterator[Trace]:
+    loops = {"nl.dynamic_range", language.WHILE_REGISTER.form}
+    for form, node in file.reader.forms(file.tree):
+        if form in loops and not isinstance(node, ast.ImportFrom):
+            yield Trace(language.DYNAMIC_LOOPS_WARN, node)
+
+
+@_finder
+def _list_arguments(file: SourceFile) -> Iterator[Trace]:
+    names = {kernel.name for kernel in file.kernels}
+    for kernel in file.kernels:
+        for default in (*kernel.args.defaults, *kernel.args.kw_defaults):
+            if isinstance(default, ast.List):
+                yield Trace(language.LIST_ARGUMENTS, default)
+    for node in file.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Subscript):
+            called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+            if not (isinstance(called, ast.Name) and called.id in names):
+                continue
+            for value in (*node.args, *(keyword.value for keyword in node.keywords)):
+                if isinstance(value, ast.List) and not _is_in_kernel(file, node):
+                    yield Trace(language.LIST_ARGUMENTS, value)
+
+
+def _is_in_kernel(file: SourceFile, node: ast.AST) -> bool:
+    return any(above in file.kernels for above in file.ancestors(node))
+
+
+@_finder
+def _outputs(file: SourceFile) -> Iterator[Trace]:
+    """The expressions of the buffers of tensors that a kernel returns and that are not shared."""
+    for node in file.nodes:
+        owner = file.function_of(node)
+        if not isinstance(node, ast.Return) or owner not in file.kernels or node.value is None:
+            continue
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        for value in values:
+            tensor = file.tensor(value)
+            if tensor.buffer in {"nl.hbm", "nl.private_hbm"} and tensor.buffer_node is not None:
+                yield Trace(language.OUTPUT_IN_ANY_HBM, tensor.buffer_node)
+
+
+@_finder
+def _jit_modes(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nki.jit"):
+        for keyword in call.keywords:
+            if keyword.arg == "mode":
+                yield Trace(language.MODE_OF_JIT, keyword)
+
+
+@_finder
+def _dma_copies(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.dma_copy"):
+        source = file.tensor(argument(call, 1, "src"))
+        target = file.tensor(argument(call, 0, "dst"))
+        if source.buffer == "nl.psum":
+            yield Trace(instructions.DMA_READS_PSUM, call)
+        mode = argument(call, 4, "dge_mode")
+        is_hardware = mode is not None and (
+            file.short(mode) == "nisa.dge_mode.hwdge"
+            or (isinstance(mode, ast.Constant) and mode.value == DgeMode.hwdge.value)
+        )
+        if is_hardware and source.dtype and target.dtype and source.dtype != target.dtype:
+            are_known = source.dtype.startswith("nl.") and target.dtype.startswith("nl.")
+            yield Trace(instructions.HWDGE_OF_TWO_DTYPES, call, are_known)
+
+
+@_finder
+def _memsets(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.memset"):
+        value = _number(argument(call, 1, "value"))
+        dtype = file.tensor(argument(call, 0, "dst")).dtype
+        if isinstance(value, float) and value and dtype in _INTEGERS:
+            yield Trace(instructions.MEMSET_CASTS, call)
+        if value and dtype.endswith("_x4"):
+            yield Trace(instructions.MEMSET_PACKED, call)
+
+
+def _number(node: ast.AST | None) -> float | None:
+    """The number that an expression writes out; None for others."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _number(node.operand)
+        return None if value is None else -value
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    return None
+
+
+@_finder
+def _reductions(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.tensor_reduce"):
+        rank = file.tensor(argument(call, 2, "data")).rank
+        if _number(argument(call, 3, "axis")) == 1 and rank != _AXES:
+            yield Trace(instructions.REDUCE_AXIS_1_IS_LAST, call, rank is not None)
+
+
+@_finder
+def _range_selects(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.range_select"):
+        command = next((k.value for k in call.keywords if k.arg == "reduce_cmd"), None)
+        other = next((k.value for k in call.keywords if k.arg == "on_false_value"), None)
+        is_reset = command is not None and file.short(command).endswith(".reset_reduce")
+        if not is_reset or other is not None:
+            is_open = is_reset or (command is not None and not file.short(command))
+            yield Trace(instructions.RANGE_SELECT_OVERRIDES, call, not is_open)
+
+
+@_finder
+def _integer_enums(file: SourceFile) -> Iterator[Trace]:
+    for node in file.nodes:
+        if isinstance(node, ast.Call) and file.short(node.func).startswith(
+            ("nisa.", "nl.", "ncc.")
+        ):
+            for keyword in node.keywords:
+                value = keyword.value
+                is_integer = isinstance(value, ast.Constant) and type(value.value) is int
+                if keyword.arg in ENUMERATIONS and is_integer:
+                    yield Trace(instructions.INTEGER_ENUMS, value)
+
+
+@_finder
+def _transposes(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.dma_transpose"):
+        ranks = [
+            file.tensor(argument(call, position, name)).rank
+            for position, name in enumerate(("dst", "src"))
+        ]
+        if None not in ranks and ranks[0] != ranks[1]:
+            yield Trace(instructions.TRANSPOSE_PADS_RANK, call)
+
+
+@_finder
+def _matmuls(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.nc_matmul"):
+        dtypes = {
+            file.tensor(argument(call, position, name)).dtype
+            for position, name in ((1, "stationary"), (2, "moving"))
+        }
+        if dtypes == {"nl.float8_e4m3", "nl.float8_e4m3fn"}:
+            yield Trace(instructions.MATMUL_MIXES_E4M3, call)
+
+
+@_finder
+def _quantizations(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nisa.quantize_mx"):
+        yield Trace(instructions.MX_SCALE_TWICE_OCP, call)
+
+
+@_finder
+def _access_patterns(file: SourceFile) -> Iterator[Trace]:
+    """Calls of .ap of a view; of a tensor of which the text does not say that it is none."""
+    for node in file.nodes:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if node.func.attr != "ap":
+            continue
+        base = node.func.value
+        tensor = file.tensor(base)
+        is_argument = isinstance(base, ast.Name) and _is_argument_of_kernel(file, base)
+        if tensor.is_view is not False and not is_argument:
+            yield Trace(tensors.AP_OFFSET_ADDS, node, is_certain=False)
+
+
+def _is_argument_of_kernel(file: SourceFile, node: ast.Name) -> bool:
+    """True for an argument of a kernel, which is a whole tensor, that nothing rebinds."""
+    owner = file.function_of(node)
+    if owner is None or owner not in file.kernels:
+        return False
+    arguments = {each.arg for each in (*owner.args.args, *owner.args.kwonlyargs)}
+    stored = {
+        each.id
+        for each in ast.walk(owner)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    return node.id in arguments - stored
+
+
+@_finder
+def _reshapes(file: SourceFile) -> Iterator[Trace]:
+    """Calls of .reshape of a tensor whose shape is written out, to another number of elements."""
+    for node in file.nodes:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if node.func.attr != "reshape" or not isinstance(node.func.value, ast.Name):
+            continue
+        new = _counted(argument(node, 0, "shape"))
+        old = _counted(file.shape_of(node.func.value))
+        if new is not None and old is not None and new != old:
+            yield Trace(tensors.RESHAPE_KEEPS_ELEMENTS, node)
+
+
+def _counted(node: ast.AST | None) -> float | None:
+    """The number of elements of a shape that is written out; None for others."""
+    if not isinstance(node, ast.Tuple | ast.List):
+        return None
+    extents = [_number(each) for each in node.elts]
+    known = [each for each in extents if each is not None]
+    return prod(known) if len(known) == len(extents) else None
+
+
+@_finder
+def _copies(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nl.copy"):
+        tensor = file.tensor(argument(call, 0, "src"))
+        if not tensor.dtype.startswith(("nl.float", "nl.bfloat")):
+            is_certain = tensor.dtype in {"nl.int32", "nl.uint32"}
+            yield Trace(tensors.COPY_IS_EXACT, call, is_certain)
+
+
+@_finder
+def _rsqrts(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nl.rsqrt"):
+        buffer = file.tensor(argument(call, 0, "x")).buffer
+        if buffer != "nl.sbuf":
+            yield Trace(tensors.RSQRT_ON_GPSIMD, call, buffer == "nl.psum")
+
+
+@_finder
+def _simulations(file: SourceFile) -> Iterator[Trace]:
+    """Instructions whose values another version of AWS's simulator gives otherwise."""
+    names = {file.short(node) for node in file.nodes if isinstance(node, ast.Attribute | ast.Name)}
+    if "nki.simulate" not in names:
+        return
+    yield from _rounded(file, names)
+    for name, row in (
+        ("nisa.nc_find_index8", simulator.FIND_ALL_ONES),
+        ("nisa.nc_match_replace8", simulator.REPLACE_FROM_END),
+    ):
+        for call in file.calls(name):
+            yield Trace(row, call, is_certain=False)
+    for call in file.calls("nisa.activation"):
+        if any(keyword.arg == "reduce_res" for keyword in call.keywords):
+            yield Trace(simulator.REDUCE_RES_MAY_ALIAS, call, is_certain=False)
+    for call in file.calls("nisa.tensor_copy"):
+        source = file.tensor(argument(call, 1, "src")).dtype
+        target = file.tensor(argument(call, 0, "dst")).dtype
+        if target in _INTEGERS and source.startswith(("nl.float", "nl.bfloat")):
+            yield Trace(simulator.CASTS_SATURATE, call, is_certain=False)
+
+
+def _rounded(file: SourceFile, names: set[str]) -> Iterator[Trace]:
+    """The simulator, in a file that names a dtype of low precision."""
+    if any(name.startswith(_LOW_PRECISION) for name in names):
+        for node in file.nodes:
+            if isinstance(node, ast.Attribute | ast.Name) and file.short(node) == "nki.simulate":
+                yield Trace(simulator.PRECISE, node, is_certain=False)

@@ -1,0 +1,79 @@
+"""Tests of `trnsim migrate`."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from trnsim.cli import app
+from trnsim.errors import BadInput
+
+OLD = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit(mode="jax")
+def doubled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.hbm)  # the result
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer="sbuf")
+    nisa.dma_copy(tile, x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(out, tile, dge_mode=2)
+    return out
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "kernels.py"
+    path.write_text(OLD)
+    return path
+
+
+def run(*arguments):
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(
+        app, ["migrate", *map(str, arguments)], catch_exceptions=False
+    )
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_the_text_has_kernels_and_statements_with_reason_and_source(file):
+    told = run(file)
+    assert "doubled     7  NKI 0.2" in told
+    assert "   9  0.3  refused    a buffer is an object: nl.sbuf, nl.psum" in told
+    assert "    fix: write the object: buffer=nl.sbuf\n" in told
+    assert "    source: nki/migration/index.rst, String buffer names no longer supported\n" in told
+
+
+def test_nothing_changes_up_to_a_version_that_the_file_is_for(file):
+    told = run(file, "--to", "0.2")
+    assert "nothing changes until NKI 0.2." in " ".join(told.split())
+    assert "What changes" not in told
+
+
+def test_json_and_csv_have_a_row_for_each_statement(file, tmp_path):
+    values = json.loads(run(file, "--json"))
+    assert values["schema"] == "migrate/1"
+    lines = [(each["line"], each["version"], each["behaviour"]) for each in values["statements"]]
+    assert lines == [
+        (6, "0.3", "jit-mode"),
+        (8, "0.3", "output-in-any-hbm"),
+        (9, "0.3", "string-buffers"),
+        (12, "0.3", "integer-enums"),
+    ]
+    table = tmp_path / "answer.csv"
+    run(file, "--output", table)
+    with table.open() as stream:
+        assert [row["behaviour"] for row in csv.DictReader(stream)] == [e[2] for e in lines]
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_is_none_is_named(content, tmp_path):
+    path = tmp_path / "kernels.py"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"kernels\.py is not"):
+        run(path)

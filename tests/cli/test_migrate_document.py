@@ -1,0 +1,27 @@
+"""Tests of the answer of `trnsim migrate`."""
+
+from trnsim.cli.migrate_document import migrate_document
+from trnsim.document.html import html
+from trnsim.document.text import text
+from trnsim.nki.migrate.report import report_of
+
+KERNEL = """import nki
+import nki.isa as nisa
+
+@nki.jit
+def scaled(x):
+    nisa.quantize_mx(x, x, x)
+"""
+
+
+def test_a_found_version_is_explained():
+    document = migrate_document(report_of(KERNEL, "k.py"))
+    assert "If it was written for an older\n    one, say --from VERSION." in text(document, 100)
+    chosen = migrate_document(report_of(KERNEL, "k.py", origin="0.4"))
+    assert "--from VERSION" not in text(chosen, 100)
+
+
+def test_the_page_has_reason_and_source():
+    page = html(migrate_document(report_of(KERNEL, "k.py", origin="0.4")))
+    assert "compare dequantized values" in page
+    assert "release notes of NKI 0.5, nisa.quantize_mx" in page
