@@ -8,6 +8,9 @@ rows, and core_barrier stands before each exchange of what both of them wrote.
 Run it: python examples/experts.py
 """
 
+# nki: 0.6
+# Since 0.7 all_to_all_v inside an instance wants room for every source of the group.
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa

@@ -1,5 +1,8 @@
 """Programs of one collective, legal ones and what they are made of, for its documented limits."""
 
+# nki: 0.6
+# Since 0.7 all_to_all_v inside an instance wants room for every source of the group.
+
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -98,6 +98,12 @@ ROWS: Final = (
             "NkiBlockGrid": "slice tensors, which are nl.NkiTensor",
         }.items()
     ),
+    _added("0.7", "ncc.all_to_all_v_prepare", "use ncc.all_to_all_v, in one step"),
+    _added("0.7", "ncc.all_to_all_v_trigger", "use ncc.all_to_all_v, in one step"),
+    _added("0.7", "ncc.all_gather_v_prepare", "use ncc.all_gather_v, in one step"),
+    _added("0.7", "ncc.all_gather_v_trigger", "use ncc.all_gather_v, in one step"),
+    _added("0.7", "ncc.reduce_scatter_v", "use ncc.reduce_scatter with parts of one size"),
+    _added("0.7", "ncc.rg_partition_op", "list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])"),
     _removed(
         "0.7",
         "nl.dynamic_range",

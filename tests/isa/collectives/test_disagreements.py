@@ -1,5 +1,8 @@
 """Ranks of a group that pass different things: each is named with its line and what it passed."""
 
+# nki: 0.6
+# Since 0.7 all_to_all_v inside an instance wants room for every source of the group.
+
 import nki
 import nki.collectives as ncc
 import nki.isa as nisa

@@ -39,7 +39,19 @@ def exchanged(x, metadata, sizes, options, background):
     return out, after
 
 
-def run(sent, counts, displs, *, dst=None, places=None, lnc=2, group=None, target="trn2", **kw):
+def run(
+    sent,
+    counts,
+    displs,
+    *,
+    dst=None,
+    places=None,
+    lnc=2,
+    group=None,
+    target="trn2",
+    version="0.6",
+    **kw,
+):
     """The outputs of each rank; `counts[r]` is what rank r sends to each."""
     ranks = len(sent)
     groups = ncc.ReplicaGroup(group or [list(range(ranks))])
@@ -58,7 +70,14 @@ def run(sent, counts, displs, *, dst=None, places=None, lnc=2, group=None, targe
         background = np.full(size, -1, np.float32) if has_background else None
         return sent[rank], metadata, sizes, options, background
 
-    world = trnsim.run(exchanged[lnc], ranks=ranks, inputs=inputs, target=target, races="warn")
+    world = trnsim.run(
+        exchanged[lnc],
+        ranks=ranks,
+        inputs=inputs,
+        target=target,
+        races="warn",
+        nki=version,
+    )
     return world.outputs
 
 
@@ -123,7 +142,7 @@ def test_displacements_say_where_chunks_land_on_switched_instances():
     with pytest.raises(IllegalInstruction, match="has room for 1 there; legal: counts within"):
         run(sent, counts, displs, places=places, target="trn3", dst=15)
     with pytest.raises(
-        IllegalInstruction, match=r"has_rdispls=True on trn2.*; legal: on instances"
+        IllegalInstruction, match=r"has_rdispls=True on trn2.*: on instances with switches"
     ):
         run(sent, counts, displs, places=places, dst=20)
 
@@ -195,7 +214,7 @@ def test_the_metadata_has_a_column_for_each_rank_and_is_uint32():
 
 def test_a_run_without_values_meets_too():
     x, metadata = np.zeros(16, np.float32), np.zeros((3, 2), np.uint32)
-    sizes = {"rows": 3, "n": 2, "dst": 16, "groups": ncc.ReplicaGroup([[0, 1]])}
+    sizes = {"rows": 3, "n": 2, "dst": 32, "groups": ncc.ReplicaGroup([[0, 1]])}
     world = trnsim.run(
         exchanged,
         ranks=2,
@@ -203,3 +222,36 @@ def test_a_run_without_values_meets_too():
         numerics=False,
     )
     assert "all_to_all_v" in {span.opcode for span in world.runs[0].timeline.spans()}
+
+
+def test_inside_an_instance_dst_has_src_for_each_rank_since_07():
+    sent, two = arrays_of(np.random.default_rng(0), 2), np.full((2, 2), 2)
+    for size in (16, 20, 32):
+        run(sent, two, two, dst=size, version="0.6")
+    run(sent, two, two, dst=32, version="0.7")
+    with pytest.raises(IllegalInstruction) as caught:
+        run(sent, two, two, dst=20, version="0.7")
+    assert caught.value.reason == (
+        "all_to_all_v: dst has 20 elements and src 16, in the group [0-1] inside trn2.3xlarge; "
+        "legal under NKI 0.7: 32, those of src for each rank"
+    )
+    assert caught.value.fix.startswith("allocate dst with ranks * src elements")
+    assert caught.value.line.file == __file__
+
+
+def test_between_instances_displacements_are_legal_since_07():
+    ranks, half = 64, 32
+    sent = [np.full(WIDTH, rank, np.float32) for rank in range(ranks)]
+    pairs = [[rank, rank + half] for rank in range(half)]
+    counts, displs = np.full((ranks, 2), 2), np.zeros((ranks, 2), int)
+    places = np.array([[4, 0]] * ranks)
+    options = {"places": places, "dst": 6, "lnc": 1, "target": "trn1"}
+    outputs = run(sent, counts, displs, version="0.7", group=pairs, **options)
+    for rank, (out, _) in enumerate(outputs):
+        first, second = rank % half, rank % half + half
+        np.testing.assert_array_equal(out, [second, second, -1, -1, first, first])
+    with pytest.raises(IllegalInstruction, match=r"legal under NKI 0\.6: on instances with"):
+        run(sent, counts, displs, version="0.6", group=pairs, **options)
+    neighbours = [[rank, rank + 1] for rank in range(0, ranks, 2)]
+    with pytest.raises(IllegalInstruction, match="for ranks of one number in different instances"):
+        run(sent, counts, displs, version="0.7", group=neighbours, **options)

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import trnsim
+from trnsim.behaviours import VERSIONS
+from trnsim.behaviours.chosen import pinned
+from trnsim.behaviours.collectives import NAMED
 from trnsim.errors import IllegalInstruction
+from trnsim.nki.instruction import NkiInstruction
 
 GROUPED = ("srcs", "dsts", "replica_group")
 VARIABLE = ("metadata_tensor", "recv_counts_known", "has_rdispls", "priority", "name")
@@ -91,3 +95,75 @@ def test_there_is_no_other_collective():
     others = {"ReplicaGroup", "reduce_scatter_v", "rg_partition_op"}
     assert sorted({*ncc.__all__} - others) == sorted(PUBLISHED)
     assert not hasattr(ncc, "broadcast")
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_a_collective_has_a_name_since_05(name):
+    def call(version):
+        @nki.jit
+        def kernel(a):
+            function = getattr(ncc, name)
+            arguments = inspect.signature(function).parameters
+            group = ncc.ReplicaGroup([[0, 1]])
+            given = {"replica_group": group, "source_target_pairs": [(0, 1), (1, 0)]}
+            lists = {key: [[a]] if "channel" in key else [a] for key in arguments}
+            plain = {"channel_ids": [0], "channel_id": 0, "collective_dim": 0, "iteration_id": 0}
+            values = {"op": nki.language.add, "priority": None, **plain, **given}
+            function(**{k: values.get(k, lists[k]) for k in arguments if k != "name"}, name="x")
+
+        return lambda: trnsim.run(kernel, np.ones((4, 4), np.float32), ranks=2, nki=version)
+
+    with pytest.raises(IllegalInstruction, match=rf"ncc\.{name}\(name='x'\) under NKI 0\.4") as old:
+        call("0.4")()
+    assert old.value.reason.endswith("collectives have no names yet; legal: from NKI 0.5 on")
+    refusal = ""
+    try:
+        call("0.5")()
+    except IllegalInstruction as new:  # its tensors are wrong for most collectives
+        refusal = new.reason
+    assert "under NKI" not in refusal
+
+
+@pytest.mark.parametrize(("version", "kind"), [("0.7", NkiInstruction), ("0.6", type(None))])
+def test_a_collective_is_an_instruction_since_07(version, kind):
+    seen = []
+
+    @nki.jit
+    def kernel(x):
+        a, b = (
+            nki.language.ndarray(x.shape, dtype=x.dtype, buffer=nki.language.shared_hbm)
+            for _ in range(2)
+        )
+        nki.isa.dma_copy(dst=a, src=x)
+        seen.append(ncc.all_to_all([a], [b], ncc.ReplicaGroup([[0, 1]]), 0))
+        seen.append(ncc.all_reduce([a], [b], ncc.ReplicaGroup([[0, 1]]), nki.language.add))
+        return x
+
+    trnsim.run(kernel, np.ones((4, 4), np.float32), ranks=2, nki=version)
+    assert set(map(type, seen)) == {kind}
+
+
+LATER = {
+    "all_to_all_v_prepare": "0.7",
+    "all_to_all_v_trigger": "0.7",
+    "all_gather_v_prepare": "0.7",
+    "all_gather_v_trigger": "0.7",
+    "reduce_scatter_v": "0.7",
+    "rg_partition_op": "0.7",
+    "all_gather_v": "0.6",
+    "all_to_all_v": "0.3",
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_later_collective_is_absent_before_its_version(name):
+    for version in VERSIONS.values():
+        is_there = version.number >= VERSIONS[LATER[name]].number
+        with pinned(version, "a test"):
+            assert hasattr(ncc, name) is is_there
+            assert (name in dir(ncc)) is is_there
+    with (
+        pinned("0.2", "--nki"),
+        pytest.raises(AttributeError, match=r"and --nki asks for NKI 0\.2"),
+    ):
+        getattr(ncc, name)

@@ -60,3 +60,17 @@ def test_a_replica_group_is_a_list_of_lists(groups):
 
     with pytest.raises(IllegalInstruction, match=r"replica_group is .*; legal: ReplicaGroup\("):
         trnsim.run(kernel, np.ones((4, 4), np.float32), ranks=2)
+
+
+def test_ranks_are_partitioned_since_07():
+    @nki.jit
+    def kernel(x):
+        ncc.ReplicaGroup.from_partition_op(2, op, 1)
+        return x
+
+    op = ncc.rg_partition_op.div
+    trnsim.run(kernel, np.ones(4, np.float32), nki="0.7")
+    message = r"ReplicaGroup\.from_partition_op under NKI 0\.6, where it does not exist yet"
+    with pytest.raises(IllegalInstruction, match=message) as caught:
+        trnsim.run(kernel, np.ones(4, np.float32), nki="0.6")
+    assert caught.value.fix == "list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])"

@@ -14,6 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.collectives import ANY_DESTINATION, PLACES_BETWEEN_INSTANCES
 from trnsim.dtypes import UINT32, Array
 from trnsim.errors import UndefinedBehavior, UninitializedRead
 from trnsim.fabric.topology import Racks
@@ -271,18 +272,14 @@ class AllToAllV(
     def check(self, core: NeuronCore, n: Dims) -> None:
         """On Trn3's switches: LNC=2, more than one device, all ranks of each device, in sequence.
 
-        - has_rdispls: only there.
+        - has_rdispls elsewhere: groups of ranks of one number in different instances.
+        - Without it, groups inside such an instance: dst has N times the elements of src.
         """
         super().check(core, n)
         fabric = self.setting.fabric
-        is_switched = isinstance(fabric.topology, Racks)
-        if self.has_rdispls and not is_switched:
-            self.refuse(
-                f"has_rdispls=True on {fabric.instance.name}; legal: on instances with switches, "
-                "such as those of trn3",
-                "leave it out: chunk r lands at dst.elements / N * r",
-            )
-        if not is_switched:
+        if not isinstance(fabric.topology, Racks):
+            for group in self.replica_group:
+                self._check_unswitched(core, group)
             return
         if fabric.lnc != _LNC:
             self.refuse(
@@ -304,6 +301,35 @@ class AllToAllV(
                     "ranks",
                     "name the ranks in order, without gaps",
                 )
+
+    def _check_unswitched(self, core: NeuronCore, group: tuple[int, ...]) -> None:
+        """Refuse what instances without switches do not exchange."""
+        fabric = self.setting.fabric
+        nodes = {fabric.place(rank).node for rank in group}
+        is_between = len(nodes) == len(group) > 1
+        is_aligned = len({fabric.place(rank)[1:] for rank in group}) == 1
+        if self.has_rdispls and not (
+            is_between and is_aligned and core.nki.follows(PLACES_BETWEEN_INSTANCES)
+        ):
+            legal = "on instances with switches, such as those of trn3"
+            if core.nki.follows(PLACES_BETWEEN_INSTANCES):
+                legal = f"for ranks of one number in different instances, or {legal}"
+            self.refuse(
+                f"has_rdispls=True on {fabric.instance.name} in the group [{in_words(group)}]; "
+                f"legal under {core.nki}: {legal}",
+                PLACES_BETWEEN_INSTANCES.instead,
+                PLACES_BETWEEN_INSTANCES.source,
+            )
+        has, takes = self.srcs[0].pattern.elements, self.dsts[0].pattern.elements
+        if len(nodes) > 1 or core.nki.follows(ANY_DESTINATION) or takes == has * len(group):
+            return
+        self.refuse(
+            f"dst has {takes} elements and src {has}, in the group [{in_words(group)}] inside "
+            f"{fabric.instance.name}; legal under {core.nki}: {has * len(group)}, those of src for "
+            "each rank",
+            ANY_DESTINATION.instead,
+            ANY_DESTINATION.source,
+        )
 
 
 class AllGatherV(

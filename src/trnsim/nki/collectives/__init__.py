@@ -6,6 +6,9 @@ must belong to a world of ranks: `trnsim.run(kernel, ..., ranks=N)`.
 Source: nki.collectives.
 """
 
+from typing import Any
+
+from trnsim.nki.absent import AbsentNames
 from trnsim.nki.collectives.permutes import (
     collective_permute,
     collective_permute_implicit,
@@ -43,3 +46,15 @@ __all__ = [
     "reduce_scatter_v",
     "rg_partition_op",
 ]
+
+
+_ABSENT = AbsentNames(__name__, "nki.collectives", lambda _: None, "ncc")
+_ABSENT.withdraw(globals())
+
+
+def __getattr__(name: str) -> Any:
+    return _ABSENT.serve(name)
+
+
+def __dir__() -> list[str]:
+    return _ABSENT.names(globals())

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from trnsim.behaviours.collectives import NAMED, RETURN_INSTRUCTIONS
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Collective, Instruction, Setting
 from trnsim.memory import Tile
 from trnsim.nki.collectives.replica_group import groups_of
+from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.settling import settle
@@ -50,7 +52,7 @@ def issue_grouped(
     group: Any,
     options: Options,
     **rest: Any,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """Issue a collective of a group, from `srcs` to `dsts`."""
     return issue(
         kind,
@@ -62,16 +64,32 @@ def issue_grouped(
     )
 
 
-def issue(kind: type[Collective], options: Options, **operands: Any) -> NkiInstruction:
+def issue(kind: type[Collective], options: Options, **operands: Any) -> NkiInstruction | None:
     """Issue a collective."""
-    instruction = instruction_of(kind, **operands, priority=options.priority)
-    return issued(instruction, options.name)
+    check_name(kind.opcode, options.name)
+    return result(instruction_of(kind, **operands, priority=options.priority), options.name)
+
+
+def result(instruction: Instruction, name: str | None) -> NkiInstruction | None:
+    """`instruction`, issued to the current core; None in versions of NKI that return nothing."""
+    handle = issued(instruction, name)
+    return handle if follows(RETURN_INSTRUCTIONS) else None
 
 
 def issued(instruction: Instruction, name: str | None) -> NkiInstruction:
     """`instruction` under the label `name`, issued to the current core."""
     current_core().issue(settle(instruction))
     return NkiInstruction(instruction.opcode, name)
+
+
+def check_name(call: str, name: str | None) -> None:
+    """Refuse a label where the version of NKI has none.
+
+    Raises:
+        IllegalInstruction: for such a label.
+    """
+    if name is not None and call in NAMED:
+        require(NAMED[call], f"ncc.{call}(name={name!r})")
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:

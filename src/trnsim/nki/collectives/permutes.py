@@ -19,10 +19,11 @@ from trnsim.nki.collectives.issuing import (
     Tensors,
     as_tensors,
     as_tuples,
+    check_name,
     instruction_of,
     issue,
-    issued,
     operator_name,
+    result,
 )
 from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
 from trnsim.nki.instruction import NkiInstruction
@@ -35,11 +36,12 @@ def collective_permute(
     source_target_pairs: Sequence[Sequence[int]],
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """The source of a pair's first rank in the destination of its second, for each pair.
 
-    A rank that no pair names issues nothing.
+    A rank that no pair names issues nothing, and the result is None there.
     """
+    check_name("collective_permute", name)
     instruction = instruction_of(
         CollectivePermute,
         srcs=as_tensors(srcs),
@@ -49,9 +51,9 @@ def collective_permute(
     )
     context = current_core()
     if context.world(instruction.opcode).is_among(_ranks_of_pairs(instruction.source_target_pairs)):
-        return issued(instruction, name)
+        return result(instruction, name)
     instruction.verify(context.core)
-    return NkiInstruction(instruction.opcode, name)
+    return None
 
 
 def collective_permute_implicit(
@@ -61,7 +63,7 @@ def collective_permute_implicit(
     channel_ids: Sequence[int] = (0,),
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """The source of the previous rank in the ring, for each channel."""
     call = "collective_permute_implicit"
     return issue(
@@ -83,7 +85,7 @@ def collective_permute_implicit_reduce(
     channel_ids: Sequence[int] = (0,),
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """``op(src0, src1)`` of the previous rank in the ring, for each channel."""
     call = "collective_permute_implicit_reduce"
     return issue(
@@ -105,7 +107,7 @@ def collective_permute_implicit_current_processing_rank_id(
     name: str | None = None,
 ) -> VirtualRegister:
     """A register with the rank whose data arrives after so many steps of an implicit permute."""
-    del name
+    check_name("collective_permute_implicit_current_processing_rank_id", name)
     register = VirtualRegister()
     instruction = instruction_of(
         CollectivePermuteImplicitCurrentProcessingRankId,
@@ -122,7 +124,7 @@ def collective_permute_implicit_current_processing_rank_id(
 
 def rank_id(name: str | None = None) -> VirtualRegister:
     """A register with the number of this rank."""
-    del name
+    check_name("rank_id", name)
     context = current_core()
     context.world("rank_id")
     instruction = RankId(VirtualRegister())

@@ -206,10 +206,8 @@ def _prepared(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _
         shown = f"is {type(handle).__name__}"
     elif last is not None and handle is last.handle:
         shown = f"was triggered at {last.triggered_at}"
-    elif handle.opcode.endswith("_prepare"):
-        shown = f"is the result of an earlier {handle.opcode}"
     else:
-        shown = f"is the result of {handle.opcode}"
+        shown = f"is {handle!r}"
     raise IllegalInstruction(
         f"{kind.opcode}: `prepare_instr` {shown}; legal: the last preparation of this core, before "
         "its trigger",

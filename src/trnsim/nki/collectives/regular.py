@@ -17,7 +17,7 @@ def all_reduce(
     op: Any,
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """The reduction of each source over the ranks of a group, on each of its ranks."""
     return issue_grouped(
         AllReduce, srcs, dsts, replica_group, Options(priority, name), op=operator_name(op)
@@ -31,7 +31,7 @@ def all_gather(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """The concatenated sources of the ranks of a group, on each of its ranks."""
     return issue_grouped(
         AllGather, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim
@@ -46,7 +46,7 @@ def reduce_scatter(
     op: Any,
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """The reduction of each source over the ranks of a group, divided among them."""
     return issue_grouped(
         ReduceScatter,
@@ -66,7 +66,7 @@ def all_to_all(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """The concatenated parts that the ranks of a group have for this rank."""
     return issue_grouped(
         AllToAll, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim

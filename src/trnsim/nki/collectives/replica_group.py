@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, SupportsIndex
 
+from trnsim.behaviours.collectives import PARTITION_OP
 from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.nki.dialect import require
 
 
 class rg_partition_op(Enum):  # noqa: N801  AWS's name
@@ -45,7 +47,9 @@ class ReplicaGroup:
 
         Raises:
             BadInput: for another operation, or an operation that `operand` does not allow.
+            IllegalInstruction: in versions of NKI before 0.7.
         """
+        require(PARTITION_OP, "ReplicaGroup.from_partition_op")
         if not isinstance(op, rg_partition_op):
             legal = ", ".join(f"rg_partition_op.{operation.name}" for operation in rg_partition_op)
             raise BadInput(f"from_partition_op({op!r}); legal: {legal}", fix="name the operation")

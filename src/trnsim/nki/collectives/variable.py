@@ -20,7 +20,7 @@ def all_to_all_v(
     has_rdispls: bool = False,
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """Chunks of the sizes in `metadata_tensor`, from each rank of a group to every rank."""
     return issue_grouped(
         AllToAllV,
@@ -43,7 +43,7 @@ def all_gather_v(
     has_rdispls: bool = False,
     priority: int | None = None,
     name: str | None = None,
-) -> NkiInstruction:
+) -> NkiInstruction | None:
     """A chunk of the size in `metadata_tensor`, from each rank of a group to all."""
     return issue_grouped(
         AllGatherV,
