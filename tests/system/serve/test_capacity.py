@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 from serve_cases import DRAWN, PATTERN, deployed, load_test
 
+from trnsim.system.serve import capacity
 from trnsim.system.serve.capacity import KNEE_RATIO, Pattern, saturated_per_s
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
@@ -120,3 +121,12 @@ def test_runs_are_long_enough_to_show_a_queue_that_grows():
     assert test.requests(Slo(latency_s=2.0), 400.0, 1024) == 2.0 * 400 / 4 / 0.05
     assert test.requests(Slo(0.5), 4000.0, 512) == 0.5 * 4000 / 4 / 0.2
     assert test.requests(Slo(0.5), 1e9, 512) == 65536
+
+
+def test_a_broken_rate_is_run_once_and_only_until_it_is_broken(monkeypatch):
+    test = load_test()
+    limits, runs = test.limits(Slo(ttft_s=0.5)), []
+    monkeypatch.setattr(capacity, "run_within", lambda *_, **__: runs.append(1))
+    assert not test.is_kept(limits, 1000.0, 64)
+    assert not test.is_kept(limits, 1000.0, 64)
+    assert len(runs) == 1

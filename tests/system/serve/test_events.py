@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from trnsim.system.serve.engine import Engine, Role, powers_of_two
 from trnsim.system.serve.events import Router, run
 from trnsim.system.serve.load import Lengths, Request, Synthetic, lengths
-from trnsim.system.serve.replica import Replica
+from trnsim.system.serve.replicas import replica_of
 from trnsim.system.serve.trace import read, write
 
 
@@ -43,7 +43,7 @@ def engine(is_compiled=True, sequences=8, longest=512, **more):
 
 
 def served(load, *engines, costs=None, **more):
-    replicas = [Replica(one, costs or Linear()) for one in engines]
+    replicas = [replica_of(one, costs or Linear()) for one in engines]
     return run(load, replicas, **more)
 
 

@@ -21,10 +21,9 @@ import numpy as np
 
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router, RunOutcome
-from trnsim.system.serve.figures import RunFigures, run_once
+from trnsim.system.serve.figures import RunFigures, run_once, run_within
 from trnsim.system.serve.load import Load, Synthetic, at_rate
 from trnsim.system.serve.server import Deployment
-from trnsim.system.serve.step import QuantileCosts
 
 KNEE_RATIO: Final = 2.0
 """P99 latency at the knee over that of a request alone."""
@@ -146,6 +145,7 @@ class LoadTest:
         self.is_brief = is_brief
         self._runs: dict[tuple[float, int, str], tuple[Load, RunOutcome, RunFigures]] = {}
         self._alone: dict[str, RunFigures] = {}
+        self._broken: set[tuple[float, int, str, Slo]] = set()
 
     def run(
         self, rate_per_s: float, count: int, quantile: str = "p50"
@@ -153,7 +153,7 @@ class LoadTest:
         """The part that is run, under its share of a rate of the whole deployment."""
         key = (rate_per_s, count, quantile)
         if key not in self._runs:
-            load = self.pattern.load(rate_per_s / self.cells, count, self.cells)
+            load = self._load(rate_per_s, count)
             self._runs[key] = (load, *self._run(load, quantile))
         return self._runs[key]
 
@@ -190,8 +190,13 @@ class LoadTest:
 
     def is_kept(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
         """True if a rate is served within the limits."""
-        count = self.requests(limits, rate_per_s, count)
-        return limits.is_met(self.run(rate_per_s, count, quantile)[2])
+        key = (rate_per_s, self.requests(limits, rate_per_s, count), quantile)
+        if (*key, limits) in self._broken:
+            return False
+        if key not in self._runs and not self._runs_within(limits, *key):
+            self._broken.add((*key, limits))
+            return False
+        return limits.is_met(self._runs[key][2])
 
     def most(
         self,
@@ -250,6 +255,21 @@ class LoadTest:
             error = self._sampling_error(limits, binding, most, count, slope)
         return Capacity(most, limits, binding, error, count)
 
+    def _runs_within(self, limits: Slo, rate_per_s: float, count: int, quantile: str) -> bool:
+        """Run at a rate until a limit is broken for certain; True if that does not happen."""
+        load, names = self._load(rate_per_s, count), limits.by_name
+        seed = self.pattern.drawn.seed
+        ran = run_within(
+            self.cell, load, names, limits.rank, quantile, router=self.router, seed=seed
+        )
+        if ran is not None:
+            self._runs[rate_per_s, count, quantile] = (load, *ran)
+        return ran is not None
+
+    def _load(self, rate_per_s: float, count: int) -> Load:
+        """The share of the part that is run."""
+        return self.pattern.load(rate_per_s / self.cells, count, self.cells)
+
     def _run(self, load: Load, quantile: str) -> tuple[RunOutcome, RunFigures]:
         seed = self.pattern.drawn.seed
         return run_once(self.cell, load, quantile, router=self.router, seed=seed)
@@ -280,7 +300,7 @@ class LoadTest:
         """Of each request whether the latency `name` is beyond its limit."""
         load, outcome, _ = self.run(rate_per_s, count)
         arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
-        end, costs = np.array(outcome.end_s), QuantileCosts(self.cell.steps)
+        end, costs = np.array(outcome.end_s), self.cell.steps.costs()
         host = np.array([costs.around(request.input_tokens) for request in load])
         tokens = np.array([max(request.output_tokens, 2) for request in load])
         latencies = {

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from itertools import pairwise
 from typing import Final, Protocol
 
@@ -173,6 +174,7 @@ class Engine:
         return int(np.searchsorted(totals, tokens)) + 1
 
 
+@cache
 def rounded_count(count: int) -> int:
     """`count` rounded to four significant bits: at most a sixteenth off, without bias.
 

@@ -10,20 +10,25 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
 
+from trnsim.system.serve.breaches import Breaches
 from trnsim.system.serve.engine import Engine, Role
 from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
-from trnsim.system.serve.replica import Sequence as Running
+from trnsim.system.serve.sequence import Sequence as Running
 
 _STEP_ENDS: Final = 0
 _REQUEST_ARRIVES: Final = 1
 _STEP_IS_PLANNED: Final = 2
 _DRAFT_SEED: Final = 7  # the stream of draws of accepted drafts
+
+
+_Event = tuple[float, int, int, int, int]
+"""When, what, a serial number by which simultaneous ones are ordered, of which place, a detail."""
 
 
 class Router(StrEnum):
@@ -62,6 +67,7 @@ def run(
     router: Router = Router.ROUND_ROBIN,
     transfer: Callable[[Request], float] | None = None,
     seed: int = 0,
+    breaches: Breaches | None = None,
 ) -> RunOutcome:
     """Serve `load` on `replicas`.
 
@@ -71,8 +77,9 @@ def run(
         router: how requests are placed.
         transfer: seconds from the end of a prefill until a replica that decodes has its keys.
         seed: seed of the draws of accepted drafts.
+        breaches: limits; the run stops where one is broken for certain.
     """
-    return _Run(load, replicas, router, transfer, seed).outcome()
+    return _Run(load, replicas, router, transfer, seed, breaches).outcome()
 
 
 class _Run:
@@ -85,8 +92,11 @@ class _Run:
         router: Router,
         transfer: Callable[[Request], float] | None,
         seed: int,
+        breaches: Breaches | None,
     ) -> None:
         self.load = load
+        self.breaches = breaches
+        self.is_over = False
         self.replicas = list(replicas)
         self.router = router
         self.transfer = transfer
@@ -103,23 +113,25 @@ class _Run:
         self.cached = [0] * len(load)
         self.followers: dict[int, list[int]] = {}
         self.serial = 0
-        self.heap: list[tuple[float, int, int, int, int]] = []
+        self.arrivals: list[_Event] = []  # the last of an open load first
+        self.heap: list[_Event] = []
         self.version = [0] * len(self.replicas)
         self.is_planned = [False] * len(self.replicas)
         self.index_of_replica = {id(replica): place for place, replica in enumerate(self.replicas)}
 
     def outcome(self) -> RunOutcome:
-        """Run until no event is left."""
+        """Run until no event is left, or a limit is broken."""
         for place, request in enumerate(self.load):
             if request.after is None:
-                self.heap.append((request.arrival_s, _REQUEST_ARRIVES, place, place, 0))
+                self.arrivals.append((request.arrival_s, _REQUEST_ARRIVES, place, place, 0))
             else:
                 self.followers.setdefault(request.after, []).append(place)
         self.serial = len(self.load)
-        heap = self.heap
-        heapify(heap)
-        while heap:
-            now_s, event, _, place, detail = heappop(heap)
+        self.arrivals.sort(reverse=True)
+        arrivals, heap = self.arrivals, self.heap
+        while (arrivals or heap) and not self.is_over:
+            is_next = bool(arrivals) and (not heap or arrivals[-1] < heap[0])
+            now_s, event, _, place, detail = arrivals.pop() if is_next else heappop(heap)
             if event == _REQUEST_ARRIVES:
                 self.arrive(now_s, place, detail)
             elif event == _STEP_IS_PLANNED:
@@ -161,7 +173,8 @@ class _Run:
 
     def wake(self, now_s: float, replica_index: int) -> None:
         """Let a replica plan once all events of this moment have happened."""
-        if not (self.heap and self.heap[0][0] <= now_s):
+        heap, arrivals = self.heap, self.arrivals
+        if not (heap and heap[0][0] <= now_s) and not (arrivals and arrivals[-1][0] <= now_s):
             self.plan(now_s, replica_index)
         elif not self.is_planned[replica_index]:
             self.is_planned[replica_index] = True
@@ -193,7 +206,7 @@ class _Run:
         else:
             for sequence, time_s in first:
                 if math.isnan(self.first_s[sequence.place]):
-                    self.first_s[sequence.place] = time_s
+                    self.start(time_s, sequence.place)
             for sequence in ended:
                 self.finish(now_s, sequence.place)
         self.wake(now_s, replica_index)
@@ -203,9 +216,20 @@ class _Run:
         delay_s = self.transfer(self.load[place]) if self.transfer else 0.0
         self.push(now_s + delay_s, _REQUEST_ARRIVES, place, 1)
 
+    def start(self, time_s: float, place: int) -> None:
+        """Give a request its first token."""
+        self.first_s[place] = time_s
+        if self.breaches is not None:
+            self.breaches.start(place, time_s - self.arrival_s[place])
+            self.is_over = self.breaches.is_broken
+
     def finish(self, now_s: float, place: int) -> None:
         """End a request; those that wait for its end arrive."""
         self.end_s[place] = now_s
+        if self.breaches is not None:
+            took_s, decoding_s = now_s - self.arrival_s[place], now_s - self.first_s[place]
+            self.breaches.end(place, took_s, decoding_s)
+            self.is_over = self.breaches.is_broken
         for follower in self.followers.get(place, ()):
             self.push(now_s, _REQUEST_ARRIVES, follower)
 

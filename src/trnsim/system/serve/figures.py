@@ -13,10 +13,12 @@ from trnsim.estimate.estimate import QUANTILES
 from trnsim.facts import Interval
 from trnsim.place.links import Spread
 from trnsim.system.serve import events
+from trnsim.system.serve.breaches import Breaches
 from trnsim.system.serve.engine import Role
 from trnsim.system.serve.events import Router, RunOutcome
 from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
+from trnsim.system.serve.replicas import replica_of
 from trnsim.system.serve.server import Deployment
 from trnsim.system.serve.step import QuantileCosts
 
@@ -99,16 +101,48 @@ def run_once(
     seed: int = 0,
 ) -> tuple[RunOutcome, RunFigures]:
     """One run, at a quantile of the times of steps."""
-    costs = QuantileCosts(deployment.steps, quantile)
-    replicas = [Replica(engine, costs) for engine in deployment.engines()]
-    outcome = events.run(
+    costs = deployment.steps.costs(quantile)
+    outcome = _outcome(deployment, load, costs, router, seed)
+    return outcome, _figures(deployment, load, outcome, costs)
+
+
+def run_within(
+    deployment: Deployment,
+    load: Load,
+    limits_s: Mapping[str, float],
+    percentile: float,
+    quantile: str = "p50",
+    *,
+    router: Router = Router.ROUND_ROBIN,
+    seed: int = 0,
+) -> tuple[RunOutcome, RunFigures] | None:
+    """`run_once`; None of a run that was stopped, as it breaks a limit.
+
+    One that is not stopped may break a limit, too.
+    """
+    costs = deployment.steps.costs(quantile)
+    breaches = Breaches(limits_s, percentile, load, costs.around)
+    outcome = _outcome(deployment, load, costs, router, seed, breaches)
+    return None if breaches.is_broken else (outcome, _figures(deployment, load, outcome, costs))
+
+
+def _outcome(
+    deployment: Deployment,
+    load: Load,
+    costs: QuantileCosts,
+    router: Router,
+    seed: int,
+    breaches: Breaches | None = None,
+) -> RunOutcome:
+    """The times of requests that fresh replicas serve."""
+    return events.run(
         load,
-        replicas,
+        [replica_of(engine, costs) for engine in deployment.engines()],
         router=router,
         transfer=lambda request: transfer_s(deployment, request),
         seed=seed,
+        breaches=breaches,
     )
-    return outcome, _figures(deployment, load, outcome, costs)
 
 
 def unloaded_s(

@@ -72,6 +72,13 @@ class ReplicaSteps:
     speculation: Speculation = Speculation()
     imbalance: float = 0.0
     _estimates: dict[tuple[int, ...], Estimate] = field(default_factory=dict, repr=False)
+    _costs: dict[str, QuantileCosts] = field(default_factory=dict, repr=False)
+
+    def costs(self, quantile: str = "p50") -> QuantileCosts:
+        """The costs of steps at a quantile, kept for all runs."""
+        if quantile not in self._costs:
+            self._costs[quantile] = QuantileCosts(self, quantile)
+        return self._costs[quantile]
 
     @cached_property
     def rank(self) -> Rank:
@@ -296,6 +303,7 @@ class QuantileCosts:
         self.steps = steps
         self.quantile = quantile
         self._costs_s: dict[tuple[int, ...], float] = {}
+        self._around_s: dict[int, float] = {}
 
     def prefill(self, prompts: int, tokens: int, past: int) -> float:
         """Seconds of a step of prompts."""
@@ -315,9 +323,12 @@ class QuantileCosts:
 
     def around(self, tokens: int) -> float:
         """Seconds of the host for a request of `tokens` tokens, before its queue and behind it."""
-        host = self.steps.host
-        sigma = host.request_s.provenance.spread
-        return host.around_s(tokens) * math.exp(QUANTILES[self.quantile] * sigma)
+        around_s = self._around_s.get(tokens)
+        if around_s is None:
+            host = self.steps.host
+            factor = math.exp(QUANTILES[self.quantile] * host.request_s.provenance.spread)
+            around_s = self._around_s[tokens] = host.around_s(tokens) * factor
+        return around_s
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
         """Seconds of a step of both."""

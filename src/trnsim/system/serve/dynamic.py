@@ -1,0 +1,150 @@
+"""A replica of a dynamic engine: a token of each sequence a step, chunks of prompts, blocks."""
+
+from __future__ import annotations
+
+import math
+
+from trnsim.system.serve.engine import GRANULE, Engine, StepCosts, rounded_count
+from trnsim.system.serve.replica import Replica
+from trnsim.system.serve.sequence import Sequence
+
+
+class DynamicReplica(Replica):
+    """A replica whose steps cost what is live, and which shares blocks of memory."""
+
+    def __init__(self, engine: Engine, costs: StepCosts) -> None:
+        super().__init__(engine, costs)
+        self._base_tokens = 0.0
+        self._filling_tokens = 0  # of all prompts that have begun
+        self._left_tokens = 0  # of these, tokens that are not computed
+        self._most_tokens = engine.max_num_batched_tokens
+        self._decode_tokens = 1 + engine.draft_tokens if engine.is_chunked else 0
+
+    # Prompts.
+
+    def _begin_prompt(self, sequence: Sequence) -> None:
+        self._filling.append(sequence)
+        self._filling_tokens += sequence.prompt
+        self._left_tokens += sequence.prompt - sequence.filled
+
+    def _has_place(self, _begun: int) -> bool:
+        live = len(self._running)
+        if live + len(self._filling) >= self.engine.max_num_seqs:
+            return False
+        return self._decodes_only or self._left_tokens < self._prompt_budget(live)
+
+    def _prompt_budget(self, live: int) -> int:
+        """Tokens of a step of `live` sequences that are left for prompts."""
+        return self._most_tokens - live * self._decode_tokens
+
+    def _fill(self) -> float:
+        """Seconds of one step: a token of each running sequence, and chunks of prompts."""
+        budget = max(self._prompt_budget(len(self._running)), 1)
+        self._chunks = chunks = []
+        computed = past = 0
+        for sequence in self._filling:
+            tokens = min(sequence.prompt - sequence.filled, budget)
+            if tokens <= 0:
+                break
+            chunks.append((sequence, tokens))
+            budget -= tokens
+            computed += tokens
+            past += sequence.filled
+        self._left_tokens -= computed
+        count = len(chunks)
+        tokens, past = rounded_count(-(-computed // count)), rounded_count(past // count)
+        if not (self._is_mixing and self._running):
+            self.prefills[count, tokens, past] += 1
+            return self._costs.prefill(count, tokens, past)
+        self._make_room(1)
+        batch, length = len(self._running), self.engine.length(self._mean_tokens())
+        self.sequence_steps += batch
+        self.decodes[batch, length] += 1
+        return self._costs.mixed(count, tokens, past, rounded_count(batch), rounded_count(length))
+
+    def _finish_prompts(self, ended: list[Sequence]) -> list[Sequence]:
+        first = super()._finish_prompts(ended)
+        for sequence in first:
+            self._filling_tokens -= sequence.prompt
+        return first
+
+    # Decodes.
+
+    def _join(self, sequence: Sequence) -> None:
+        super()._join(sequence)
+        self._base_tokens += sequence.base
+
+    def _leave(self, sequence: Sequence) -> None:
+        self._base_tokens -= sequence.base
+        super()._leave(sequence)
+        if not self._running:
+            self._base_tokens = 0.0
+
+    def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
+        count = 1 if is_turn else self._make_room(self._steps_to_an_end())
+        mean = self._mean_tokens()
+        step = len(self._running), self.engine.length(mean)
+        if count > 1:
+            until = math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._growth)
+            count = min(count, max(until, 1))
+        return count, step
+
+    def _mean_tokens(self) -> float:
+        return self._base_tokens / len(self._running) + self._growth * self._steps
+
+    # Memory.
+
+    def _tokens_in_blocks(self) -> float:
+        """Tokens in blocks: of running sequences, of prompts that have begun, of prefixes."""
+        running = self._base_tokens + self._growth * self._steps * len(self._running)
+        return running + self._filling_tokens - self._shared_tokens + self._cache.tokens
+
+    def _used_blocks(self, steps: int) -> int:
+        """Exact number of blocks in use after `steps` more steps."""
+        block, more = self.engine.block_tokens, self._growth * (self._steps + steps)
+        running = sum(
+            math.ceil((sequence.base + more - sequence.shared) / block)
+            for sequence in self._running.values()
+        )
+        prompts = [sequence.prompt - sequence.shared for sequence in self._filling]
+        filling = sum(-(-tokens // block) for tokens in prompts)
+        return running + filling + self._cache.tokens // block
+
+    def _has_blocks_for(self, sequence: Sequence) -> bool:
+        """True if there are blocks for its prompt, after unused prefixes are evicted."""
+        engine = self.engine
+        block, tokens = engine.block_tokens, sequence.prompt + 1
+        count = len(self._running) + len(self._filling) + 1
+        if (self._tokens_in_blocks() + tokens) / block + count <= engine.blocks:
+            return True
+        over = self._used_blocks(0) + -(-tokens // block) - engine.blocks
+        return over <= 0 or self._cache.evict(over * block)
+
+    def _make_room(self, count: int) -> int:
+        """How many of the next `count` steps have blocks; preempts sequences until one has."""
+        engine = self.engine
+        while True:
+            live = len(self._running)
+            others = live + len(self._filling)
+            free = (engine.blocks - others) * engine.block_tokens - self._tokens_in_blocks()
+            sure = int(free / (live * self._growth))
+            if sure >= 1:
+                return min(count, sure)
+            over = self._used_blocks(1) - engine.blocks
+            if over <= 0 or self._cache.evict(over * engine.block_tokens) or live == 1:
+                return 1
+            self._preempt()
+
+    def _preempt(self) -> None:
+        """Requeue the sequence that began last; its prompt grows by its answer so far.
+
+        Source: vLLM's documentation, Optimization and Tuning, Preemption: recomputed in V1.
+        """
+        sequence = next(reversed(self._running.values()))
+        tokens = sequence.base + self._growth * self._steps
+        sequence.steps = sequence.ends - self._steps - 1  # its prompt's step gives a token, too
+        self._leave(sequence)
+        sequence.prompt = int(tokens)
+        sequence.filled = 0
+        self.waiting.appendleft(sequence)
+        self.preempted += 1

@@ -1,0 +1,14 @@
+"""Fresh replicas of engines of either kind."""
+
+from __future__ import annotations
+
+from trnsim.system.serve.compiled import CompiledReplica
+from trnsim.system.serve.dynamic import DynamicReplica
+from trnsim.system.serve.engine import Engine, StepCosts
+from trnsim.system.serve.replica import Replica
+
+
+def replica_of(engine: Engine, costs: StepCosts) -> Replica:
+    """A fresh replica of an engine."""
+    kind = CompiledReplica if engine.is_compiled else DynamicReplica
+    return kind(engine, costs)
