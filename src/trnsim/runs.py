@@ -39,6 +39,11 @@ class Launchable(Protocol):
         """Number of NeuronCores that run it together (the LNC degree)."""
         ...
 
+    @property
+    def may_spill(self) -> bool:
+        """False if the kernel itself asks for an error where tensors exceed SBUF or PSUM."""
+        ...
+
     def version(self) -> Choice:
         """The version of NKI whose rules it follows, and the reason."""
         ...
@@ -219,6 +224,7 @@ def launch(
     at the same time. It has no values: data from the other core is not computed.
     """
     check_words(races=races, capacity=capacity)
+    capacity = capacity_of(kernel, capacity)
     policy = policy_named(order)
     if is_mirrored and (numerics or kernel.cores > 1):
         raise InternalError("a mirrored run is of one core and without values")
@@ -266,6 +272,11 @@ def launch(
         if call is not None:
             call.conclude(replace(result, outputs=None))
         return result
+
+
+def capacity_of(kernel: Launchable, capacity: str) -> str:
+    """`capacity`, or "raise" instead of "spill" for a kernel that may not spill."""
+    return "raise" if capacity == "spill" and not kernel.may_spill else capacity
 
 
 def core_of(kernel: Launchable, chip: arch.Target, *, is_paired: bool) -> arch.NeuronCore:

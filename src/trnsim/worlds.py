@@ -31,6 +31,7 @@ from trnsim.runs import (
     OBSERVERS,
     Launchable,
     Run,
+    capacity_of,
     carried_of,
     check_words,
     core_of,
@@ -210,7 +211,7 @@ def run_world(
     setup = _Setup(kernel, chip, fabric, numerics=numerics, races=races)
     try:
         with seldom_collected():
-            result = _world(setup, args_of, capacity, policy)
+            result = _world(setup, args_of, capacity_of(kernel, capacity), policy)
         for rank, run in enumerate(result.runs):
             OBSERVERS.ended(run, rank)
     finally:

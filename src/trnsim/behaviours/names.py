@@ -98,6 +98,10 @@ ROWS: Final = (
             "NkiBlockGrid": "slice tensors, which are nl.NkiTensor",
         }.items()
     ),
+    *(
+        _added("0.7", f"nki.compiler.{name}", "leave it out: values do not depend on it")
+        for name in ("AddressRotation", "CompileConfig", "SpecializationConfig")
+    ),
     _added("0.7", "ncc.all_to_all_v_prepare", "use ncc.all_to_all_v, in one step"),
     _added("0.7", "ncc.all_to_all_v_trigger", "use ncc.all_to_all_v, in one step"),
     _added("0.7", "ncc.all_gather_v_prepare", "use ncc.all_gather_v, in one step"),

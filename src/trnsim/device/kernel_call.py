@@ -209,6 +209,7 @@ class _ObservedKernel:
         self.title = kernel.title
         self.cores = kernel.cores
         self.records = kernel.records
+        self.may_spill = kernel.may_spill
         self.entered: list[NkiTensor] = []
         self.returned: Any = None
         self.hbm = HbmBytes()

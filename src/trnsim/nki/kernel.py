@@ -19,6 +19,13 @@ from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.collectives.prepared import check_triggered
+from trnsim.nki.configs import (
+    CompileConfig,
+    SpecializationConfig,
+    check_nested,
+    configs_of,
+    launched,
+)
 from trnsim.nki.dialect import found_version, marked_version
 from trnsim.nki.environment import (
     TARGET_VARIABLE,
@@ -60,6 +67,7 @@ class Kernel:
         self.cores = cores
         self.options = dict(options)
         self.number = next(_numbers)
+        self._configs = configs_of(self.options)
         self._function = function
         self._grids: dict[int, Kernel] = {}
         self.records = Records()
@@ -86,6 +94,11 @@ class Kernel:
     def line(self) -> SourceLine | None:
         """The line of the function's definition."""
         return _line_of(self._function)
+
+    @property
+    def may_spill(self) -> bool:
+        """False if an exceeded SBUF or PSUM is an error: `CompileConfig(nki_alloc_fallback)`."""
+        return self._configs.may_spill
 
     def version(self) -> Choice:
         """The version of NKI whose rules it follows, and the reason.
@@ -116,6 +129,7 @@ class Kernel:
             if result is not NotImplemented:
                 return result
         if has_current_core():
+            check_nested(self.title, self._configs)
             return self._function(*args, **kwargs)
         check_logical_cores(self.title, self.cores)
         is_simulator = asks_for_simulator()
@@ -199,8 +213,9 @@ class Kernel:
         """Call the function with arguments by parameter name."""
         bound = inspect.signature(self._function).bind_partial()
         bound.arguments.update(arguments)
-        result = self._function(*bound.args, **bound.kwargs)
-        check_triggered()
+        with launched(self.title, self._configs, self.line):
+            result = self._function(*bound.args, **bound.kwargs)
+            check_triggered()
         return result
 
 
@@ -261,29 +276,42 @@ def emulate(
     return result
 
 
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    compile_config: CompileConfig | None = None,
+    specialization_config: SpecializationConfig | None = None,
+    **kwargs: Any,
+) -> Any:
     """`@nki.jit` or `@nki.jit(...)`: make a function a kernel.
 
-    AWS's options (mode, debug_kernel, experimental_flags ...) are for its compiler; here they are
-    stored in `Kernel.options` without effect.
+    Args:
+        fn: the function.
+        compile_config: a `nki.compiler.CompileConfig`: options of AWS's compiler.
+        specialization_config: a `nki.compiler.SpecializationConfig`.
+        **kwargs: options of older versions (mode, debug_kernel, experimental_flags ...), which are
+            stored in `Kernel.options` without effect.
 
     Source: nki.jit.
 
     Raises:
-        BadInput: for platform_target, which NKI 0.3 removed.
+        BadInput: for platform_target, which NKI 0.3 removed, and for unknown options.
     """
-    if "platform_target" in options:
+    if "platform_target" in kwargs:
         raise BadInput(
-            f"nki.jit(platform_target={options['platform_target']!r}): NKI 0.3 removed the option",
+            f"nki.jit(platform_target={kwargs['platform_target']!r}): NKI 0.3 removed the option",
             fix=f"set {TARGET_VARIABLE}, or name the target: trnsim.run(kernel, ..., target=...)",
             source="nki/migration/index.rst",
         )
-    if function is None:
+    configs = {"compile_config": compile_config, "specialization_config": specialization_config}
+    options = kwargs | {key: value for key, value in configs.items() if value is not None}
+    configs_of(options)  # a wrong one is refused at the decorator, also in `@nki.jit(...)`
+    if fn is None:
         return functools.partial(jit, **options)
-    if isinstance(function, Kernel):
-        return function
-    _refuse_without_end(function)
-    return Kernel(function, options)
+    if isinstance(fn, Kernel):
+        return fn
+    _refuse_without_end(fn)
+    return Kernel(fn, options)
 
 
 def _refuse_without_end(function: Callable[..., Any]) -> None:

@@ -1,4 +1,7 @@
-"""`nki.compiler`: only its frontend, which runs the kernel; later stages are AWS's alone."""
+"""`nki.compiler`: configurations of kernels, and the frontend, which runs the kernel.
+
+Later stages are AWS's alone.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import Any
 
 from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.compiler import frontend
+from trnsim.nki.configs import AddressRotation, CompileConfig, SpecializationConfig
 
-__all__ = ["frontend"]
+__all__ = ["AddressRotation", "CompileConfig", "SpecializationConfig", "frontend"]
 
 
 def _explain(name: str) -> Absence | None:
@@ -20,8 +24,13 @@ def _explain(name: str) -> Absence | None:
     )
 
 
-_ABSENT = AbsentNames(__name__, "nki.compiler", _explain)
+_ABSENT = AbsentNames(__name__, "nki.compiler", _explain, "nki.compiler")
+_ABSENT.withdraw(globals())
 
 
 def __getattr__(name: str) -> Any:
     return _ABSENT.serve(name)
+
+
+def __dir__() -> list[str]:
+    return _ABSENT.names(globals())

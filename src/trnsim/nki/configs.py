@@ -1,0 +1,274 @@
+"""Options of `nki.jit`: `CompileConfig`, `SpecializationConfig`, and those of older versions.
+
+They are for AWS's compiler. Here values and times depend on one of them alone:
+`nki_alloc_fallback=False` makes an error of a spill. The others are kept and compared.
+
+Source: nki.jit and nki.compiler of NKI 0.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from trnsim.behaviours.compiler import CONFIGS
+from trnsim.errors import BadInput, SourceLine
+from trnsim.nki.dialect import follows, running_version
+from trnsim.user_warnings import warn
+
+_JIT: Final = "nki.jit"
+_OLDER: Final = (
+    *("mode", "debug_kernel", "show_compiler_tb", "experimental_flags"),
+    *("additional_compile_opt", "enable_cache", "kernel_return"),
+)
+"""Options of older versions, which public kernels pass; NKI ignores them since 0.3."""
+
+
+class AddressRotation(Enum):
+    """Whether AWS's compiler may move a tensor to another address."""
+
+    AUTO = "AUTO"
+    ENABLE = "ENABLE"
+    DISABLE = "DISABLE"
+
+
+@dataclass(frozen=True, init=False)
+class CompileConfig:
+    """A kernel's options for AWS's compiler, `nki.jit(compile_config=...)`.
+
+    Attributes:
+        address_rotation: whether tensors may change their addresses, a member of
+            `AddressRotation`; AUTO by default.
+        non_ssa_legalization: whether a pass makes tensors that are written twice legal; None for
+            AWS's default, which is not public.
+        dead_code_elim: whether tensors that nothing reads may be removed; None as above.
+        barrier_check: whether barriers between the cores of a logical core are checked; None as
+            above. Here races are found in any case.
+        prefetch_auto: whether loads are prefetched into a ring of buffers; no by default.
+        nki_alloc_fallback: whether the compiler allocates anew where NKI's own allocation fails;
+            yes by default. With False an exceeded SBUF or PSUM is an error, no spill.
+
+    Raises:
+        BadInput: for other options and other values.
+
+    Source: nki.compiler.CompileConfig.
+    """
+
+    address_rotation: AddressRotation = AddressRotation.AUTO
+    non_ssa_legalization: bool | None = None
+    dead_code_elim: bool | None = None
+    barrier_check: bool | None = None
+    prefetch_auto: bool = False
+    nki_alloc_fallback: bool = True
+
+    def __init__(
+        self,
+        address_rotation: AddressRotation = AddressRotation.AUTO,
+        non_ssa_legalization: bool | None = None,
+        dead_code_elim: bool | None = None,
+        barrier_check: bool | None = None,
+        prefetch_auto: bool = False,
+        nki_alloc_fallback: bool = True,
+        **others: Any,
+    ) -> None:
+        _refuse_others("CompileConfig", others, [field.name for field in fields(self)])
+        _fill(
+            self,
+            address_rotation=address_rotation,
+            non_ssa_legalization=non_ssa_legalization,
+            dead_code_elim=dead_code_elim,
+            barrier_check=barrier_check,
+            prefetch_auto=prefetch_auto,
+            nki_alloc_fallback=nki_alloc_fallback,
+        )
+
+
+@dataclass(frozen=True, init=False)
+class SpecializationConfig:
+    """A kernel's options for its specialization, `nki.jit(specialization_config=...)`.
+
+    Attributes:
+        allow_nested_config_override: where this kernel is launched and calls another whose
+            `CompileConfig` differs, whether to warn instead of raising an error.
+
+    Raises:
+        BadInput: for other options and other values.
+
+    Source: nki.compiler.SpecializationConfig.
+    """
+
+    allow_nested_config_override: bool = False
+
+    def __init__(self, allow_nested_config_override: bool = False, **others: Any) -> None:
+        _refuse_others("SpecializationConfig", others, [field.name for field in fields(self)])
+        _fill(self, allow_nested_config_override=allow_nested_config_override)
+
+
+class NestedConfigWarning(UserWarning):
+    """Warning of a kernel that is inlined under the configuration of its caller."""
+
+
+class Configs(NamedTuple):
+    """The configurations of a kernel; None for one that its decorator does not give."""
+
+    compile_config: CompileConfig | None
+    specialization_config: SpecializationConfig | None
+
+    @property
+    def may_spill(self) -> bool:
+        """False if an exceeded SBUF or PSUM is an error."""
+        return self.compile_config is None or self.compile_config.nki_alloc_fallback
+
+    @property
+    def overrides(self) -> bool:
+        """True if kernels that it calls may have another configuration."""
+        given = self.specialization_config
+        return given is not None and given.allow_nested_config_override
+
+
+class _Launched(NamedTuple):
+    """The kernel that is launched: its name and its configurations."""
+
+    title: str
+    configs: Configs
+
+
+_launched: ContextVar[_Launched | None] = ContextVar("trnsim_launched", default=None)
+
+
+def configs_of(options: Mapping[str, Any]) -> Configs:
+    """The configurations among the options of `nki.jit`.
+
+    Raises:
+        BadInput: for values of other types, and for options that `nki.jit` does not have.
+    """
+    kinds = {"compile_config": CompileConfig, "specialization_config": SpecializationConfig}
+    for key, kind in kinds.items():
+        value = options.get(key)
+        if value is not None and not isinstance(value, kind):
+            raise BadInput(
+                f"nki.jit({key}={value!r}); legal: a {kind.__name__}",
+                fix=f"pass nki.compiler.{kind.__name__}(...)",
+                source=_JIT,
+            )
+    others = {key: value for key, value in options.items() if key not in kinds}
+    _refuse_others(_JIT, others, [*kinds, *_OLDER], legal=list(kinds))
+    return Configs(options.get("compile_config"), options.get("specialization_config"))
+
+
+@contextmanager
+def launched(title: str, configs: Configs, line: SourceLine | None) -> Generator[None]:
+    """The run of a kernel that is launched, on one core.
+
+    Raises:
+        IllegalInstruction: for a configuration under a version of NKI that has none.
+    """
+    for key, value in configs._asdict().items():
+        if value is not None and not follows(CONFIGS[key]):
+            refusal = CONFIGS[key].refusal(running_version(), f"nki.jit({key}=...)")
+            refusal.line = line
+            raise refusal
+    token = _launched.set(_Launched(title, configs))
+    try:
+        yield
+    finally:
+        _launched.reset(token)
+
+
+def check_nested(title: str, configs: Configs) -> None:
+    """Check the configuration of a kernel that another calls, which inlines it.
+
+    Its options for the compiler equal those of the kernel that is launched, unless it has none.
+
+    Raises:
+        BadInput: if they differ, unless the launched kernel allows it; then a warning.
+    """
+    outer, inner = _launched.get(), configs.compile_config
+    if outer is None or inner is None:
+        return
+    expected = outer.configs.compile_config or CompileConfig()
+    different = [
+        field.name
+        for field in fields(inner)
+        if getattr(inner, field.name) != getattr(expected, field.name)
+    ]
+    if not different:
+        return
+    text = " and ".join(
+        f"{name}={_shown(getattr(inner, name))} where {outer.title} has "
+        f"{_shown(getattr(expected, name))}"
+        for name in different
+    )
+    reason = f"{outer.title} calls the kernel {title}, whose compile_config has {text}"
+    fix = f"give both the same CompileConfig, or {title} none"
+    if outer.configs.overrides:
+        warn(
+            f"{reason}: it is inlined under that of {outer.title}\n  fix: {fix}\n  source: {_JIT}",
+            NestedConfigWarning,
+        )
+        return
+    raise BadInput(
+        f"{reason}; legal: equal configurations, as the kernel is inlined",
+        fix=f"{fix}; or launch with SpecializationConfig(allow_nested_config_override=True), which "
+        "warns",
+        source=_JIT,
+    )
+
+
+def _fill(config: object, **values: Any) -> None:
+    """Set the fields of a frozen configuration.
+
+    Raises:
+        BadInput: for a value of another type.
+    """
+    name = type(config).__name__
+    for key, value in values.items():
+        is_rotation = key == "address_rotation"
+        legal = "a member of nki.compiler.AddressRotation" if is_rotation else "True or False"
+        default = getattr(type(config), key)
+        is_legal = isinstance(value, AddressRotation if is_rotation else bool)
+        if not is_legal and not (value is None and default is None):
+            raise BadInput(
+                f"{name}({key}={value!r}); legal: {legal}",
+                fix=f"pass {'AddressRotation.DISABLE' if is_rotation else 'one of them'}",
+                source=f"nki.compiler.{name}",
+            )
+        object.__setattr__(config, key, value)
+
+
+def _refuse_others(
+    call: str, others: Mapping[str, Any], known: list[str], legal: list[str] | None = None
+) -> None:
+    """Refuse the first option that is not `known`.
+
+    Raises:
+        BadInput: names it, the legal ones, and where it belongs or a near name.
+    """
+    unknown = next((key for key in others if key not in known), None)
+    if unknown is None:
+        return
+    homes = [
+        f"pass it as {parameter}=nki.compiler.{kind.__name__}({unknown}=...)"
+        for parameter, kind in (
+            ("compile_config", CompileConfig),
+            ("specialization_config", SpecializationConfig),
+        )
+        if unknown in {field.name for field in fields(kind)}
+    ]
+    near = [f"did you mean {name}=?" for name in get_close_matches(unknown, known, 1)]
+    raise BadInput(
+        f"{call}({unknown}={others[unknown]!r}): there is no such option; legal: "
+        f"{', '.join(legal or known)}",
+        fix=(homes or near or ["leave it out"])[0],
+        source=_JIT if call == _JIT else f"nki.compiler.{call}",
+    )
+
+
+def _shown(value: object) -> str:
+    """A value of an option in words."""
+    return "the default" if value is None else str(value)
