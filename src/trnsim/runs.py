@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from trnsim import arch, observers
-from trnsim.behaviours.chosen import Choice
+from trnsim.behaviours.chosen import NOT_CHOSEN, Choice
 from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
@@ -72,8 +72,7 @@ class Run:
             inputs, or that a run without values cannot judge.
         overfull: texts on exceeded SBUF or PSUM, with the spilled tensors.
         carried: loop-carried dependences in loops that promise to have none (`nl.affine_range`).
-        version_note: the version of NKI that the kernel follows and why, where it is not the
-            latest or where the user chose it; else "".
+        version: the version of NKI that the kernel followed, and why.
     """
 
     title: str
@@ -84,7 +83,7 @@ class Run:
     overfull: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
-    version_note: str = ""
+    version: Choice = NOT_CHOSEN
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -233,7 +232,7 @@ def launch(
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     call = None
     if kernel.cores == 1 and not is_mirrored and kernel.records is not None and capture is None:
-        call = Call(kernel.records, (chip.name, capacity, numerics, policy.name, core.nki.name))
+        call = Call(kernel.records, (chip.name, capacity, numerics, policy.name, core.nki))
     team = Team(
         core,
         kernel.cores,
@@ -250,8 +249,8 @@ def launch(
         outputs = kernel.launch(team, args, kwargs)
         carried = carried_of(loops)
         if call is not None and isinstance(call.outcome, Run):
-            note = kernel.version().note
-            return replace(call.outcome, outputs=outputs, carried=carried, version_note=note)
+            version = kernel.version()
+            return replace(call.outcome, outputs=outputs, carried=carried, version=version)
         programs = [context.program for context in team.contexts]
         fitted_programs, exceeded = fitted(programs, capacity)
         overfull = tuple(map(str, exceeded))
@@ -267,7 +266,7 @@ def launch(
             overfull,
             carried,
             doubtful,
-            kernel.version().note,
+            kernel.version(),
         )
         if call is not None:
             call.conclude(replace(result, outputs=None))

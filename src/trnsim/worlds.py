@@ -290,9 +290,9 @@ class _Launch:
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
         carried = carried_of(self._loops)
         kernel, chip = self._setup.kernel, self._setup.chip
-        note = kernel.version().note
+        version = kernel.version()
         return Run(
-            kernel.title, chip, self.outputs, timed, races, overfull, carried, doubtful, note
+            kernel.title, chip, self.outputs, timed, races, overfull, carried, doubtful, version
         )
 
     def own(self, run: Run) -> Run:

@@ -44,7 +44,7 @@ def module(tmp_path, monkeypatch):
 
 def test_a_file_without_versioned_forms_is_of_the_latest(module):
     run = trnsim.run(module(HEAD + KERNEL.format(line="pass")).kernel, ARRAY)
-    assert run.version_note == ""
+    assert run.version.note == ""
     assert run.program.core.nki.name == "0.7"
 
 
@@ -52,8 +52,8 @@ def test_a_removed_form_finds_the_last_version_that_has_it(module):
     loop = "for i in nl.dynamic_range(2): nisa.tensor_scalar(tile, tile, nl.add, 1.0)"
     made = module(HEAD + KERNEL.format(line=loop))
     run = trnsim.run(made.kernel, ARRAY)
-    assert run.version_note.startswith("NKI 0.6: nl.dynamic_range at ")
-    assert run.version_note.endswith("kernels_of_a_test.py:10 exists in NKI 0.2 to 0.6")
+    assert run.version.note.startswith("NKI 0.6: nl.dynamic_range at ")
+    assert run.version.note.endswith("kernels_of_a_test.py:10 exists in NKI 0.2 to 0.6")
     assert run.outputs.tolist() == [[2.0] * 3] * 2
 
 
@@ -73,7 +73,7 @@ def test_the_variable_chooses(module, monkeypatch):
     made = module(HEAD + KERNEL.format(line="pass"))
     monkeypatch.setenv(VERSION_VARIABLE, "0.3")
     run = trnsim.run(made.kernel, ARRAY)
-    assert run.version_note == "NKI 0.3: $TRNSIM_NKI"
+    assert run.version.note == "NKI 0.3: $TRNSIM_NKI"
 
 
 def test_forms_that_no_version_has_together_are_refused_with_both_lines(module):
@@ -92,8 +92,8 @@ def test_forms_of_imported_files_count_where_they_leave_a_version(module):
     module(helper, "helper_of_a_test")
     text = "from helper_of_a_test import loop\n" + HEAD + KERNEL.format(line="loop(2)")
     run = trnsim.run(module(text).kernel, ARRAY)
-    assert "nl.dynamic_range at " in run.version_note
-    assert "helper_of_a_test.py:5" in run.version_note
+    assert "nl.dynamic_range at " in run.version.note
+    assert "helper_of_a_test.py:5" in run.version.note
 
 
 def test_the_same_kernel_under_two_versions_keeps_two_records(module):

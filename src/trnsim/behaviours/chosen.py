@@ -38,6 +38,9 @@ class Choice(NamedTuple):
         return f"{self.version}: {self.reason}"
 
 
+NOT_CHOSEN: Final = Choice(LATEST, "the latest", is_chosen=False)
+"""The latest, by default."""
+
 _pinned: ContextVar[Choice | None] = ContextVar("trnsim_nki_version", default=None)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from trnsim import arch, files
 from trnsim.behaviours.chosen import pinned
-from trnsim.cli import script
+from trnsim.cli import report_files, script
 from trnsim.cli.error_text import message, show
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option, platforms
@@ -23,6 +23,7 @@ from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import ENDINGS, AsJson
 from trnsim.cli.run_reports import FOLDER, Reports
+from trnsim.cli.run_versions import ALL, versions_document
 from trnsim.cli.script import Ending
 from trnsim.cli.terminal import complain
 from trnsim.errors import BadInput, EmulatorError
@@ -91,7 +92,8 @@ _Kernel = Annotated[
 _Nki = Annotated[
     str | None,
     typer.Option(
-        help="The version of NKI whose rules kernels follow: 0.2 to 0.7. Without, a line `# nki: "
+        help="The version of NKI whose rules kernels follow: 0.2 to 0.7, or all to compare them: "
+        "where the program runs, is refused, or gives other values. Without, a line `# nki: "
         "0.4` of a kernel's file, the variable TRNSIM_NKI, or the newest version in which every "
         "form that the file uses exists.",
         metavar="VERSION",
@@ -156,6 +158,9 @@ def run_script(
     _check_no_arguments(inputs, arguments)
     if instance is not None and ranks is None:
         raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
+    if nki == ALL:
+        _compare_versions(path, inputs, kernel, arguments or [], chips, output, report, as_json)
+        return
     answer_file = output if output is not None and output.suffix in ENDINGS else None
     if output is not None:
         files.check_writable(output)
@@ -174,6 +179,47 @@ def run_script(
         _report(reports, endings, worlds, None if answer_file else output, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
+
+
+def _compare_versions(
+    path: Path,
+    inputs: Sequence[Path] | None,
+    kernel: str | None,
+    arguments: Sequence[str],
+    chips: Sequence[arch.Target],
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Answer `--nki all`.
+
+    Raises:
+        BadInput: for several chips, or an answer file that cannot be written.
+        SystemExit: with the status of the program's own error.
+    """
+    if len(chips) > 1:
+        names = ", ".join(chip.name for chip in chips)
+        raise BadInput(
+            f"--nki all on {names}; legal: one chip", fix=f"name one: --on {chips[0].name}"
+        )
+    report_files.check_output(output)
+    if report is not None:
+        report_files.check(report)
+    (chip,) = chips
+
+    def once() -> Ending:
+        if inputs:
+            return script.call(path, kernel, list(inputs), chip)
+        return script.execute(path, list(arguments), chip)
+
+    with progress() as tell, _program_output(is_apart=True):
+        try:
+            document = versions_document(path.name, chip.name, once, tell)
+        except (Exception, SystemExit) as error:  # the program's, under its own version
+            if isinstance(error, BadInput):
+                raise
+            raise SystemExit(show(error, path)) from None
+    report_files.answer(document, report, output, as_json=as_json)
 
 
 def _check_no_arguments(inputs: Sequence[Path] | None, arguments: Sequence[str] | None) -> None:

@@ -18,7 +18,7 @@ from trnsim.document.answer import (
     labelled,
     records,
 )
-from trnsim.document.values import with_schema
+from trnsim.document.values import picked, with_schema
 from trnsim.profile.analysis.data import Data
 from trnsim.profile.document import (
     SUMMARY_SCHEMA,
@@ -91,7 +91,7 @@ def kernel_part(
     figures = [("kernel", run.title, run.target.name, *_times_s(run)) for run in runs]
     value = {
         "name": runs[0].title,
-        "nki": runs[0].version_note,
+        "nki": picked(runs[0].version, "reason", version=runs[0].version.version.name),
         "outputs": [_array_values(values) for values in outputs],
         "profiles": [with_schema(profile_values(profile), SUMMARY_SCHEMA) for profile in profiles],
     }
@@ -146,7 +146,7 @@ def _kernel_in_full(
 
 def _version_rows(runs: Sequence[Run]) -> list[_Row]:
     """The version of NKI, where it is not the latest or was chosen."""
-    return [("version", runs[0].version_note)] if runs[0].version_note else []
+    return [("version", runs[0].version.note)] if runs[0].version.note else []
 
 
 def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunPart:

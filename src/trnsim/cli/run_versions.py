@@ -1,0 +1,140 @@
+"""The answer of `trnsim run --nki all`: one program under every version of NKI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from trnsim.behaviours import Behaviour
+from trnsim.behaviours.chosen import Choice
+from trnsim.cli.script import Ending
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns, records
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.nki.across import End, VersionEnd, across
+
+ALL: Final = "all"
+"""The word for every version."""
+_SCHEMA: Final = "run-versions/1"
+_TABLE_COLUMNS: Final = ("version", "sdk", "end", "reason", "causes")
+
+
+def versions_document(
+    script: str, chip: str, run: Callable[[], Ending], tell: Callable[[str], None]
+) -> Document:
+    """A program's end under each version, beside its end under its own.
+
+    Args:
+        script: the file's name.
+        chip: the chip that it runs for.
+        run: runs the program once.
+        tell: called with what is done next.
+
+    Raises:
+        BadInput: if the program launches no kernel.
+        Exception: of the program under its own version.
+    """
+    tell("its own version")
+    ending = _whole(run())
+    if not ending.runs:
+        raise BadInput(
+            f"{script} launched no kernel, so no version is compared",
+            fix="call a kernel in the script, or give arrays: --input a.npy b.npy",
+        )
+    choices = {first.program.core.nki: first.version for first in ending.runs}
+    if len(choices) > 1:
+        names = ", ".join(version.name for version in choices)
+        raise BadInput(
+            f"{script} launches kernels of several versions of NKI: {names}; legal: of one",
+            fix="name one of them with --nki, or compare each kernel: --kernel NAME --input ...",
+        )
+    ((reference, own),) = choices.items()
+    ends = across(lambda: [each.outputs for each in _whole(run()).runs], reference, tell)
+    return _document(script, chip, own, ends)
+
+
+def _whole(ending: Ending) -> Ending:
+    """An ending whose error, if there is one, is raised."""
+    if ending.error is not None and not ending.is_whole:
+        raise ending.error
+    return ending
+
+
+def _document(script: str, chip: str, own: Choice, ends: Sequence[VersionEnd]) -> Document:
+    rows = [(end.version.name, end.version.sdk, end.end.value, _words(end, own)) for end in ends]
+    values = {
+        "script": script,
+        "chip": chip,
+        "reference": {"version": own.version.name, "reason": own.reason},
+        "versions": [_values(end) for end in ends],
+    }
+    flat: list[dict[str, Any]] = [
+        {
+            "version": end.version.name,
+            "sdk": end.version.sdk,
+            "end": end.end.value,
+            "reason": _reason(end.error),
+            "causes": " ".join(row.name for row in end.causes),
+        }
+        for end in ends
+    ]
+    head = f"{script} on {chip} under each version of NKI, beside NKI {own.version.name}"
+    blocks: list[Block] = [
+        Note(f"{head} ({own.reason})"),
+        Table(columns("NKI | SDK | end | why", numbers_from=4), rows, indent=2),
+    ]
+    return Document(
+        f"{script}: versions of NKI",
+        values,
+        [Section("", blocks)],
+        rows=records(flat, _TABLE_COLUMNS),
+        schema=_SCHEMA,
+    )
+
+
+def _words(end: VersionEnd, own: Choice) -> str:
+    """The reason of an end in words."""
+    if end.version is own.version:
+        return "the program's own version"
+    if end.end is End.other:
+        return "; ".join(_cause(row, end) for row in end.causes)
+    return _reason(end.error)
+
+
+def _cause(row: Behaviour, end: VersionEnd) -> str:
+    """A row by which values differ: what holds in that version."""
+    holds = end.version.follows(row)
+    return f"{row.name}: {row.rule if holds else row.otherwise} ({row.source})"
+
+
+def _reason(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    if isinstance(error, EmulatorError):
+        place = "" if error.line is None else f" at {error.line}"
+        return f"{error.reason}{place}; instead: {error.fix}"
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}{': ' + lines[0] if lines else ''}"
+
+
+def _values(end: VersionEnd) -> dict[str, Any]:
+    error = end.error if isinstance(end.error, EmulatorError) else None
+    return {
+        "version": end.version.name,
+        "sdk": end.version.sdk,
+        "end": end.end.value,
+        "reason": error.reason if error else _reason(end.error),
+        "fix": error.fix if error else "",
+        "source": error.source if error else "",
+        "line": str(error.line) if error and error.line else "",
+        "causes": [
+            {
+                "name": row.name,
+                "since": row.since,
+                "until": row.until or "",
+                "rule": row.rule,
+                "otherwise": row.otherwise,
+                "source": row.source,
+            }
+            for row in end.causes
+        ],
+    }

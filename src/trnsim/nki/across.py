@@ -1,0 +1,194 @@
+"""One program under every version of NKI: where it runs, is refused, or gives other values.
+
+Other values are traced to the rows of the table of behaviours: of the rows that the two versions
+answer differently and that the program asked, those count whose change alone changes its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.behaviours import VERSIONS, Behaviour, Version
+from trnsim.behaviours.chosen import pinned
+from trnsim.errors import EmulatorError
+
+Program = Callable[[], Sequence[Any]]
+"""Runs a program and returns the outputs of its kernels, in order."""
+
+_MOST_ROWS: Final = 12
+"""Most rows that are tried alone; further ones are named together."""
+
+
+class End(Enum):
+    """How a program ended under a version, beside its end under the reference."""
+
+    same = "same values"
+    other = "other values"
+    refused = "refused"
+    failed = "failed"
+
+
+@dataclass(frozen=True)
+class VersionEnd:
+    """The end of a program under a version.
+
+    Attributes:
+        version: the version.
+        end: how it ended.
+        error: the error that ended it.
+        causes: the rows by which its values, or its error, are another version's.
+    """
+
+    version: Version
+    end: End
+    error: BaseException | None = None
+    causes: tuple[Behaviour, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedVersion(Version):
+    """A version that remembers which behaviours were asked for, and may have some exchanged.
+
+    Attributes:
+        exchanged: behaviours whose answer is the opposite of the version's.
+        asked: the behaviours that were asked for, each once, with its answer; the last one last.
+    """
+
+    exchanged: frozenset[Behaviour] = frozenset()
+    asked: dict[Behaviour, bool] = field(default_factory=dict[Behaviour, bool])
+
+    # Two watched runs never share what is kept of a kernel's calls.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def follows(self, behaviour: Behaviour) -> bool:
+        """As of the version, unless it is exchanged."""
+        holds = super().follows(behaviour) != (behaviour in self.exchanged)
+        self.asked.pop(behaviour, None)
+        self.asked[behaviour] = holds
+        return holds
+
+
+def watched(version: Version, *exchanged: Behaviour) -> WatchedVersion:
+    """`version`, watched, with some behaviours exchanged."""
+    return WatchedVersion(version.name, version.sdk, version.released, frozenset(exchanged))
+
+
+def across(
+    program: Program, reference: Version, tell: Callable[[str], None] = lambda _text: None
+) -> list[VersionEnd]:
+    """The end of `program` under each version, the oldest first.
+
+    Args:
+        program: it is run once for each version, and again for each cause that is tried.
+        reference: the version with whose values the others' are compared.
+        tell: called with what is done next.
+
+    Raises:
+        Exception: of the program under the reference.
+    """
+    expected = _outputs(program, reference)
+    return [
+        VersionEnd(version, End.same)
+        if version is reference
+        else _compared(program, version, reference, expected, tell)
+        for version in VERSIONS.values()
+    ]
+
+
+def _compared(
+    program: Program,
+    version: Version,
+    reference: Version,
+    expected: Sequence[Any],
+    tell: Callable[[str], None],
+) -> VersionEnd:
+    """The end of a program under a version beside its values under the reference."""
+    tell(f"{version}")
+    current = watched(version)
+    try:
+        outputs = _outputs(program, current)
+    except EmulatorError as error:
+        return VersionEnd(version, End.refused, error, _last_refusal(current, reference))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the program's own, which is reported
+        return VersionEnd(version, End.failed, error, tuple(_rows_apart(current, reference)))
+    if equal_outputs(outputs, expected):
+        return VersionEnd(version, End.same)
+    causes = _causes(program, reference, expected, _rows_apart(current, reference), tell)
+    return VersionEnd(version, End.other, causes=causes)
+
+
+def _rows_apart(current: WatchedVersion, reference: Version) -> list[Behaviour]:
+    """The rows that a run asked for and that the reference answers differently."""
+    return [row for row, holds in current.asked.items() if reference.follows(row) != holds]
+
+
+def _last_refusal(current: WatchedVersion, reference: Version) -> tuple[Behaviour, ...]:
+    """The row that a refused run asked for last, if the reference answers it differently."""
+    last = next(reversed(current.asked.items()), None)
+    if last is None or reference.follows(last[0]) == last[1]:
+        return ()
+    return (last[0],)
+
+
+def _causes(
+    program: Program,
+    reference: Version,
+    expected: Sequence[Any],
+    rows: Sequence[Behaviour],
+    tell: Callable[[str], None],
+) -> tuple[Behaviour, ...]:
+    """The rows whose exchange alone changes the values under the reference; all if none does."""
+    if len(rows) > _MOST_ROWS:
+        return tuple(rows)
+    causes: list[Behaviour] = []
+    for row in rows:
+        tell(f"{reference} with {row.name} exchanged")
+        try:
+            outputs = _outputs(program, watched(reference, row))
+        except Exception:  # noqa: BLE001  a run that ends otherwise has not the values either
+            causes.append(row)
+            continue
+        if not equal_outputs(outputs, expected):
+            causes.append(row)
+    return tuple(causes or rows)
+
+
+def _outputs(program: Program, version: Version) -> Sequence[Any]:
+    with pinned(version, "--nki all"):
+        return program()
+
+
+def equal_outputs(left: Any, right: Any) -> bool:
+    """True if two results of kernels are equal bit for bit, NaN included."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            equal_outputs(value, right[key]) for key, value in left.items()
+        )
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(equal_outputs, left, right))
+    ours, theirs = _array(left), _array(right)
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return False
+    if ours.dtype == object:
+        return bool(left == right)
+    return ours.tobytes() == theirs.tobytes()
+
+
+def _array(value: Any) -> np.ndarray[Any, Any]:
+    """A result as numpy sees it; torch's low-precision tensors as their bits."""
+    if hasattr(value, "detach"):
+        tensor = value.detach().cpu().contiguous()
+        value = tensor.view(-1).view(_bytes_dtype(tensor)) if tensor.numel() else tensor.float()
+    return np.asarray(value)
+
+
+def _bytes_dtype(tensor: Any) -> Any:
+    import torch  # noqa: PLC0415  the result is one of torch's
+
+    return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
