@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4
+from trnsim.dtypes import INT32
 from trnsim.errors import EmulatorError
-from trnsim.isa import Engine, Instruction, ReduceCmd, VirtualRegister
+from trnsim.isa import Engine, Instruction, ReduceCmd, Scalar, VirtualRegister
 from trnsim.isa.language.declaration import State, StateUse
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.reference.example import examples
@@ -59,6 +60,24 @@ class SpiedRegister(VirtualRegister):
     def forget(self):
         self._found.add((self._what, "write"))
         super().forget()
+
+
+class SpiedScalar(Scalar):
+    """A scalar that notes who reads and who sets it."""
+
+    def __init__(self, what, found):
+        super().__init__(INT32)
+        super().put(1)
+        self._what, self._found = what, found
+
+    @property
+    def value(self):
+        self._found.add((self._what, "read"))
+        return super().value
+
+    def put(self, value):
+        self._found.add((self._what, "write"))
+        super().put(value)
 
 
 class Neighbour:
@@ -130,6 +149,8 @@ def variants(instance, found):
             yield replace(instance, **{name: value})
         if isinstance(getattr(instance, name), int | VirtualRegister):
             yield replace(instance, **{name: SpiedRegister(name, found)})
+        if name in instance.registers:
+            yield replace(instance, **{name: SpiedScalar(name, found)})
 
 
 def touched_by(instance, core):
@@ -242,4 +263,5 @@ def test_an_engines_state_is_that_of_the_engines_that_have_it():
 def test_what_steers_a_program_runs_without_values():
     steering = {made.opcode for made in CLASSES if made.runs_without_values}
     ranks = {made.opcode for made in CLASSES if made.source.startswith("nki.collectives")}
-    assert steering == ranks | {"core_barrier", "sendrecv", "register_load", "register_move"}
+    registers = {"register_load", "register_move", "scalar_arithmetic", "scalar_load"}
+    assert steering == ranks | registers | {"core_barrier", "sendrecv"}

@@ -59,7 +59,11 @@ def test_a_function_has_the_published_signature(name):
     assert signature.parameters["name"].default is None
 
 
-@pytest.mark.parametrize("opcode", sorted(nisa._PUBLISHED & set(Instruction.registry)))
+# The functions that return a scalar, or take one, are written by hand.
+BY_HAND = {"scalar_load", "scalar_store"}
+
+
+@pytest.mark.parametrize("opcode", sorted(nisa._PUBLISHED & set(Instruction.registry) - BY_HAND))
 def test_every_declared_instruction_is_a_function_of_that_name(opcode):
     function = getattr(nisa, opcode)
     assert function.__name__ == function.__qualname__ == opcode

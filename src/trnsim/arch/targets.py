@@ -61,6 +61,7 @@ _FEATURES_V2: Final = Features(
         *("float32", "tfloat32", "bfloat16", "float16"),
         *("float8_e4m3", "float8_e5m2", "float8_e3m4"),
         *("int8", "int16", "int32", "uint8", "uint16", "uint32", "bool_"),
+        "int64",  # in memory alone: nki.isa.scalar_load
     ),
     bit_transpose=lacks("nki.isa.nc_transpose: bit-accurate starting NeuronCore-v3"),
     matmul_dst_dtypes=names("nki.isa.nc_matmul, Data types: float32 on v2 and v3", "float32"),

@@ -149,6 +149,7 @@ FLOAT4_E2M1FN_X4: Final = _packed(FLOAT4_E2M1FN, np.uint16)
 INT8: Final = Dtype("int8", np.dtype(np.int8), "signed")
 INT16: Final = Dtype("int16", np.dtype(np.int16), "signed")
 INT32: Final = Dtype("int32", np.dtype(np.int32), "signed")
+INT64: Final = Dtype("int64", np.dtype(np.int64), "signed")
 UINT8: Final = Dtype("uint8", np.dtype(np.uint8), "unsigned")
 UINT16: Final = Dtype("uint16", np.dtype(np.uint16), "unsigned")
 UINT32: Final = Dtype("uint32", np.dtype(np.uint32), "unsigned")
@@ -174,8 +175,9 @@ ALL: Final = (
 # data-types.rst, Trn1 / Inf2: the configurable FP8 formats.
 CFP8: Final = (FLOAT8_E5M2, FLOAT8_E4M3, FLOAT8_E3M4)
 PACKED: Final = (FLOAT8_E5M2_X4, FLOAT8_E4M3FN_X4, FLOAT4_E2M1FN_X4)
-# The formats that NKI names.
-BY_NAME: Final = {d.name: d for d in (*ALL, FLOAT8_E8M0FNU, *PACKED)} | {"bool": BOOL}
+# The formats that NKI names. No engine computes with int64: scalars of the device have it, and
+# memory keeps it (nki.isa.scalar_load).
+BY_NAME: Final = {d.name: d for d in (*ALL, INT64, FLOAT8_E8M0FNU, *PACKED)} | {"bool": BOOL}
 _BY_ANY_NAME: Final = BY_NAME | {d.name: d for d in (FLOAT8_E3M4, FLOAT4_E2M1FN)}
 # tfloat32 is stored as float32, and numpy's float32 means float32; packed types share numpy.void.
 _BY_NUMPY: Final[dict[np.dtype[Any] | type, Dtype]] = {

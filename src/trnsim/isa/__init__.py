@@ -28,6 +28,7 @@ from trnsim.isa.control.register import (
     UnsupportedOperator,
     VirtualRegister,
 )
+from trnsim.isa.control.scalar import Scalar, ScalarArithmetic, ScalarLoad, ScalarStore
 from trnsim.isa.dma.dma_compute import DmaCompute
 from trnsim.isa.dma.dma_copy import DmaCopy
 from trnsim.isa.dma.dma_transpose import DmaTranspose
@@ -131,6 +132,10 @@ __all__ = [
     "RegisterMove",
     "RegisterStore",
     "Rng",
+    "Scalar",
+    "ScalarArithmetic",
+    "ScalarLoad",
+    "ScalarStore",
     "ScalarTensorTensor",
     "SelectReduce",
     "Sendrecv",

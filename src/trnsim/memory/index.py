@@ -47,11 +47,13 @@ class ScalarIndex:
         source: a tile of one element, or a register.
         stride_bytes: bytes of one step of the indexed dimension.
         limit: exclusive upper bound of legal indices.
+        limit_reason: the reason for a limit below the length of the dimension, or "".
     """
 
     source: Tile | Register
     stride_bytes: int
     limit: int
+    limit_reason: str = ""
 
     @property
     def value(self) -> int:

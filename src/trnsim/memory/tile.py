@@ -254,7 +254,7 @@ class Tile:
             return self
         value = index.value
         if not 0 <= value < index.limit:
-            self._refuse_index(value, index.limit)
+            self._refuse_index(value, index.limit, index.limit_reason)
         offset = self.pattern.offset_bytes + value * index.stride_bytes
         return Tile(self.storage, self.dtype, self.pattern._replace(offset_bytes=offset))
 
@@ -284,9 +284,9 @@ class Tile:
             return np.arange(self.shape[0])[:, None], indices
         return indices
 
-    def _refuse_index(self, value: int, limit: int) -> NoReturn:
+    def _refuse_index(self, value: int, limit: int, reason: str = "") -> NoReturn:
         raise IllegalInstruction(
-            f"index {value} of {self}; legal: 0 to {limit - 1}",
+            f"index {value} of {self}; legal: 0 to {limit - 1}" + (f"; {reason}" if reason else ""),
             fix="keep the indices within the tensor, or skip those outside it with "
             "oob_mode=nisa.oob_mode.skip where the instruction has it",
             source="nki.isa.dma_copy, Indirect addressing",

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 from types import EllipsisType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from trnsim.errors import IllegalInstruction
-from trnsim.isa import VirtualRegister
+from trnsim.dtypes import INT32, INT64
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.isa import Scalar, VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
 from trnsim.nki.arguments import SOURCE, check_tensor, integers
 
@@ -48,6 +49,8 @@ class DynamicSlice(NamedTuple):
     size: int
 
 
+_REACH_OF_INT32_BYTES = 2**32
+"""nki.isa.scalar_load: "beyond the 4GB reach of a 32-bit byte offset"."""
 _STATIC_BOUNDS = frozenset({int, type(None)})
 
 
@@ -105,12 +108,34 @@ def expand_keys(keys: tuple[Any, ...], tensor: Shaped) -> list[Any]:
 
 
 def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
-    """The register of a dynamic index, or None; and the index with 0 in its place."""
+    """The register of a dynamic index, or None; and the index with 0 in its place.
+
+    Raises:
+        NotModelled: for a scalar between brackets.
+    """
+    bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else ()
+    start = index.start if isinstance(index, DynamicSlice) else index
+    if any(isinstance(bound, Scalar) for bound in (start, *bounds)):
+        refuse_scalar("tensor[...] and nl.ds")
     if isinstance(index, VirtualRegister):
         return index, 0
     if isinstance(index, DynamicSlice) and isinstance(index.start, VirtualRegister):
         return index.start, DynamicSlice(0, index.size)
     return None, index
+
+
+def refuse_scalar(call: str) -> NoReturn:
+    """Refuse a scalar where AWS's public documents do not say whether it may stand.
+
+    Raises:
+        NotModelled: always.
+    """
+    raise NotModelled(
+        f"{call} with an NkiScalar; emulated: scalars as scalar_offset of an access pattern, as "
+        "nothing public says that it may stand here",
+        fix="address with tensor.ap([[stride, count], ...], scalar_offset=scalar)",
+        source="nki.isa.NkiScalar",
+    )
 
 
 def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
@@ -144,14 +169,17 @@ def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
 
 def dynamic_index(
     pattern: AccessPattern,
-    scalar: Tile | VirtualRegister | None,
+    scalar: Tile | VirtualRegister | Scalar | None,
     vector: Tile | None,
     dim: int,
+    *,
+    is_on_chip: bool,
 ) -> Index | None:
     """The dynamic address of an `ap`, with the stride of the tensor's dimension as its step.
 
     Raises:
-        IllegalInstruction: for two addresses at once, or an address that is no integer.
+        IllegalInstruction: for two addresses at once, an address that is no integer, or one of 64
+            bits on chip.
     """
     if scalar is not None and vector is not None:
         raise IllegalInstruction(
@@ -171,6 +199,8 @@ def dynamic_index(
         return VectorIndex(_offsets("vector_offset", vector), step, limit)
     if scalar is None or isinstance(scalar, VirtualRegister):
         return None if scalar is None else ScalarIndex(scalar, step, limit)
+    if isinstance(scalar, Scalar):
+        return _scalar_index(scalar, step, limit, is_on_chip=is_on_chip)
     offset = _offsets("scalar_offset", scalar)
     if offset.memory is not Memory.SBUF or offset.pattern.elements != 1:
         raise IllegalInstruction(
@@ -179,6 +209,36 @@ def dynamic_index(
             source=f"{SOURCE}.ap",
         )
     return ScalarIndex(offset, step, limit)
+
+
+def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) -> ScalarIndex:
+    """The dynamic address of a scalar; one of 32 bits reaches the first 4 GiB of a tensor.
+
+    Raises:
+        IllegalInstruction: for the result of a comparison, or for int64 on chip.
+    """
+    source = "nki.isa.scalar_load"
+    if scalar.is_comparison:
+        raise IllegalInstruction(
+            f"scalar_offset is {scalar!r}; legal: scalars of nl.int32 and nl.int64, as nothing can "
+            "use the result of a comparison",
+            fix="compute the offset of + - and *",
+            source="nki.isa.NkiScalar",
+        )
+    if is_on_chip and scalar.dtype is not INT32:
+        raise IllegalInstruction(
+            f"scalar_offset is {scalar!r} for a tensor on chip; legal in SBUF and PSUM: int32",
+            fix="load the offset from an nl.int32 tensor",
+            source=source,
+        )
+    if scalar.dtype is INT64 or step * (limit - 1) < _REACH_OF_INT32_BYTES:
+        return ScalarIndex(scalar, step, limit)
+    reach = _REACH_OF_INT32_BYTES // step
+    reason = (
+        f"an int32 scalar_offset reaches {reach} steps of {step} bytes, the first 4 GiB; load it "
+        "from an nl.int64 tensor to reach the rest"
+    )
+    return ScalarIndex(scalar, step, reach, reason)
 
 
 def limit_index(
@@ -199,9 +259,9 @@ def limit_index(
 def _offsets(label: str, index: Tile) -> Tile:
     """`index`, checked to be a tensor of integers."""
     offsets = check_tensor(label, index, f"{SOURCE}.ap")
-    if not offsets.dtype.is_integer:
+    if not offsets.dtype.is_integer or offsets.dtype is INT64:
         raise IllegalInstruction(
-            f"{label} is {offsets}; legal: a tensor of integers",
+            f"{label} is {offsets}; legal: a tensor of integers of up to 32 bits",
             fix="copy it to an int32 or uint32 tile with nisa.tensor_copy",
             source=f"{SOURCE}.ap",
         )

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from trnsim.behaviours.grids import TENSOR_DATA
 from trnsim.errors import IllegalInstruction, NotModelled
-from trnsim.isa import FREE_DIMENSIONS, VirtualRegister
+from trnsim.isa import FREE_DIMENSIONS, Scalar, VirtualRegister
 from trnsim.memory import (
     AccessPattern,
     Index,
@@ -31,6 +31,7 @@ from trnsim.nki.indexing import (
     dynamic_index,
     expand_keys,
     limit_index,
+    refuse_scalar,
     snake_index,
     start_end_step,
     static_part,
@@ -174,9 +175,11 @@ class NkiTensor(TensorViews):
         """Element `index` of dimension `dim`, which is dropped; a tensor or register is dynamic."""
         (dim,) = integers("select", dim)
         self._guard(dim, "select")
+        if isinstance(index, Scalar):
+            refuse_scalar("select")
         if isinstance(index, Tile | VirtualRegister):
             self._guard_second(self.index)
-            chosen = dynamic_index(self.pattern, index, None, dim)
+            chosen = dynamic_index(self.pattern, index, None, dim, is_on_chip=self._on_chip)
             return NkiTensor(
                 self.storage, self.dtype, self.pattern.select(dim, 0), self.buffer, chosen
             )
@@ -187,27 +190,30 @@ class NkiTensor(TensorViews):
         self,
         pattern: Sequence[Sequence[int]],
         offset: int | None = None,
-        scalar_offset: NkiTensor | VirtualRegister | None = None,
+        scalar_offset: NkiTensor | VirtualRegister | Scalar | None = None,
         vector_offset: NkiTensor | None = None,
         indirect_dim: int = 0,
         dtype: Any = None,
     ) -> NkiTensor:
         """An explicit [[stride, count], ...] pattern over the storage, in elements.
 
+        `scalar_offset` is a register, one element in SBUF, or a scalar: int32, in HBM int64 too.
         `offset` counts from the view's own start. On chip the first stride is the free size, of the
         tensor or of the view: one partition. Bounds are checked when an instruction uses it.
 
         Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
         new = self.dtype if dtype is None else reinterpreted_dtype(self.dtype, dtype)
-        index = dynamic_index(self.pattern, scalar_offset, vector_offset, indirect_dim)
+        index = dynamic_index(
+            self.pattern, scalar_offset, vector_offset, indirect_dim, is_on_chip=self._on_chip
+        )
         if self.index is not None:
             self._guard_second(index)
             self._guard_columns()
             self._guard_rows(0, "ap")
             index = self.index
         counts, (first, *rest) = _counts_and_strides(pattern)
-        (start,) = integers("ap", offset or 0, source=f"{SOURCE}.ap")
+        (start,) = integers("ap", 0 if offset is None else offset, source=f"{SOURCE}.ap")
         storage, first_bytes = self.storage, first * new.itemsize
         if self._on_chip:
             first_bytes = self._partition_step(first_bytes, new.itemsize, counts)
@@ -254,7 +260,7 @@ class NkiTensor(TensorViews):
                 fix="permute the dimension to the front before storing it to HBM",
                 source=f"{SOURCE}.vector_select",
             )
-        index = dynamic_index(self.pattern, None, vector_offset, 0)
+        index = dynamic_index(self.pattern, None, vector_offset, 0, is_on_chip=False)
         rows = self.pattern._replace(
             shape=(vector_offset.pattern.elements, *self.pattern.shape[1:])
         )

@@ -19,6 +19,7 @@ import numpy as np
 from trnsim.arch import NeuronCore
 from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import reads, reads_register, writes, writes_register
+from trnsim.isa.language.fields import is_whole
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
@@ -146,7 +147,7 @@ class VirtualRegister:
 
 def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
     def apply(self: VirtualRegister, other: Any) -> VirtualRegister:
-        if not hasattr(other, "__index__"):
+        if not (isinstance(other, VirtualRegister) or is_whole(other)):
             raise IllegalInstruction(
                 f"arithmetic of a register and {type(other).__name__}; legal: registers and "
                 "integers",
@@ -154,7 +155,7 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
                 source=_SOURCE,
             )
         try:
-            result = VirtualRegister(getattr(self.value, name)(int(other)))
+            result = VirtualRegister(getattr(self.value, name)(integer_of(other)))
         except ZeroDivisionError:
             raise UndefinedBehavior(
                 "a register is divided by zero",
@@ -170,6 +171,11 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     for _side in ("__", "__r"):
         setattr(VirtualRegister, f"{_side}{_name}__", _operator(f"{_side}{_name}__"))
+
+
+def integer_of(value: VirtualRegister | int) -> int:
+    """The integer, or that in a register."""
+    return value.value if isinstance(value, VirtualRegister) else int(value)
 
 
 def refuse_endless(loop: str, condition: VirtualRegister) -> NoReturn:
@@ -243,7 +249,8 @@ class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`x` is an integer, or None."""
         del core, n
-        if self.x is not None and not hasattr(self.x, "__index__"):
+        is_integer = isinstance(self.x, VirtualRegister) or is_whole(self.x)
+        if self.x is not None and not is_integer:
             self.refuse(
                 f"x is {type(self.x).__name__}; legal: an integer, or None",
                 "load a value from memory with nisa.register_load",
@@ -255,7 +262,7 @@ class RegisterAlloc(RegisterInstruction, engines=(Engine.sync,)):
 
     def result(self) -> VirtualRegister:
         """The new register."""
-        return VirtualRegister(None if self.x is None else int(self.x))
+        return VirtualRegister(None if self.x is None else integer_of(self.x))
 
 
 class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
@@ -268,14 +275,14 @@ class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
         """`dst` is a register, src a register or an integer."""
         del core, n
         self._check_register("dst", self.dst)
-        if not hasattr(self.src, "__index__"):
+        if not is_whole(self.src):
             self._check_register("src", self.src)
         self._check_width(self.src)
 
     def execute(self, machine: Machine) -> None:
         """A copy of the integer."""
         del machine
-        self.dst.put(int(self.src))
+        self.dst.put(integer_of(self.src))
 
 
 class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
@@ -330,4 +337,4 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
     def execute(self, machine: Machine) -> None:
         """The integer in the tensor's dtype."""
         del machine
-        self.dst.store(np.asarray([int(self.src)]))
+        self.dst.store(np.asarray([self.src.value]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trnsim.arch import NeuronCore
-from trnsim.dtypes import Array, round_to, to_float32
+from trnsim.dtypes import INT64, Array, round_to, to_float32
 from trnsim.errors import NotModelled
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
@@ -36,6 +36,8 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
     oob_mode: OobMode = OobMode.error
     dge_mode: DgeMode = DgeMode.unknown
     engine: Engine = Engine.unknown
+
+    takes_int64 = True
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
         """Always the DMA engines; the field `engine` names the generator of the descriptors."""
@@ -123,6 +125,14 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
                 f"from {src} to {dst}; legal: equal dtypes, as packed formats have no values",
                 "view one of the tensors in the dtype of the other",
                 "nki.isa.dma_copy, Data types",
+            )
+        if INT64 in (src, dst):
+            raise NotModelled(
+                f"dma_copy from {src} to {dst}; emulated: int64 to int64, as the documents do not "
+                "say how a DMA casts it",
+                fix="keep both sides in nl.int64, or cast an argument before the call: "
+                "x.astype('int32')",
+                source="nki.isa.scalar_load",
             )
 
     def _check_engine(self) -> None:

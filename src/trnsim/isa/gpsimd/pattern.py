@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array, round_to
-from trnsim.isa.control.register import VirtualRegister
+from trnsim.errors import NotModelled
+from trnsim.isa.control.register import VirtualRegister, integer_of
+from trnsim.isa.control.scalar import Scalar
 from trnsim.isa.language.declaration import reads, reads_register, writes
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import lane_cost
@@ -40,7 +42,7 @@ _COMPARISONS: Final = {
 
 def int32(value: Integer) -> np.int32:
     """A number, or the current value of a register, as int32."""
-    return np.int64(int(value)).astype(np.int32)
+    return np.int64(integer_of(value)).astype(np.int32)
 
 
 def check_int32(instruction: Instruction, *fields: str) -> None:
@@ -49,6 +51,14 @@ def check_int32(instruction: Instruction, *fields: str) -> None:
         value: object = getattr(instruction, field)
         if isinstance(value, int) and _INT32.min <= value <= _INT32.max:
             continue
+        if isinstance(value, Scalar):
+            raise NotModelled(
+                f"{instruction.opcode}: `{field}` is a scalar; emulated: numbers and registers, as "
+                "nothing public says that a scalar may stand here",
+                fix="put it into a register: nisa.scalar_store(tile, scalar), then "
+                "nisa.register_load(register, tile)",
+                source="nki.isa.NkiScalar",
+            )
         if not isinstance(value, VirtualRegister):
             instruction.refuse(
                 f"`{field}` is {value!r}; legal: a whole number of {_INT32.min} to {_INT32.max}, "

@@ -134,6 +134,10 @@ def writes_register() -> Any:
     return _register("write", _REQUIRED)
 
 
+HIDDEN_REGISTER: Final = {"register": "write", "is_hidden": True}
+"""Metadata of a new register that the instruction fills and its function returns."""
+
+
 def _register(access: str, default: Any) -> Any:
     metadata = {"register": access}
     if default is _REQUIRED:

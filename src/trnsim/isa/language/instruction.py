@@ -15,7 +15,7 @@ from math import prod
 from typing import ClassVar, Final, NoReturn, Self, dataclass_transform
 
 from trnsim.arch import NeuronCore
-from trnsim.dtypes import Array
+from trnsim.dtypes import INT64, Array
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.language.declaration import (
     CHANGES,
@@ -41,6 +41,7 @@ from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.meeting import Meeting
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.language.strides import is_far_apart
+from trnsim.isa.language.width import refuse_int64
 from trnsim.memory import Memory, ScalarIndex, Tile
 from trnsim.memory.index import Register
 
@@ -137,6 +138,8 @@ class Instruction:
     named: ClassVar[tuple[str, ...]]
     registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
     runs_without_values: ClassVar[bool]  # it steers control flow
+    # True if its tiles may be int64, which memory and scalars have and no engine computes with.
+    takes_int64: ClassVar[bool] = False
     # True if it meets the cores of other ranks; `meeting` then numbers the cores of all ranks.
     meets_ranks: ClassVar[bool] = False
     registry: ClassVar[dict[str, type[Instruction]]] = {}
@@ -412,6 +415,8 @@ class Instruction:
                 f"`{name}` is {tile}; legal dtypes: {' or '.join(map(str, operand.dtypes))}",
                 "cast it with nisa.tensor_copy into a tile of a legal dtype",
             )
+        if tile.dtype is INT64 and not self.takes_int64:
+            refuse_int64(self, name, tile)
         if tile.memory.is_on_chip and ON_PARTITIONS.intersection(self.engines):
             self._verify_start(core, name, tile)
             self._verify_pattern(name, tile)

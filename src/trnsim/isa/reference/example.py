@@ -18,6 +18,7 @@ from trnsim.isa.collectives.prepared import PreparedBy
 from trnsim.isa.collectives.setting import Setting
 from trnsim.isa.control.cores import DmaEngine
 from trnsim.isa.control.register import VirtualRegister
+from trnsim.isa.control.scalar import Scalar
 from trnsim.isa.language.declaration import Operand
 from trnsim.isa.language.instruction import HBM, PSUM, Instruction
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, ReduceCmd
@@ -96,6 +97,8 @@ _TILE_SHAPE: Final = (_PARTITIONS, _COLUMNS)
 _ONE_INT32: Final = Tensor((1, 1), dtype=INT32)
 _IN_HBM: Final = Tensor(_TILE_SHAPE, HBM)
 _GATHERED: Final = Tensor((len(_RANKS) * _PARTITIONS, _COLUMNS), HBM)
+_SCALAR: Final = Scalar(INT32)
+_SCALAR.put(1)
 _V_METADATA: Final = Tensor((3, len(_RANKS)), HBM, UINT32)
 _SLOT: Final = Tensor((4, len(_RANKS)), HBM, UINT32)
 _SAME_SHAPE: Final = {"srcs": (_IN_HBM,), "dsts": (_IN_HBM,)}
@@ -187,6 +190,9 @@ _CASES: Final[dict[str, tuple[Mapping[str, object], ...]]] = {
     "register_load": ({"dst": VirtualRegister(0), "src": _ONE_INT32},),
     "register_move": ({"dst": VirtualRegister(0), "src": 1},),
     "register_store": ({"dst": _ONE_INT32, "src": VirtualRegister(0)},),
+    "scalar_arithmetic": ({"op": "add", "x": _SCALAR, "y": 1, "dst": Scalar(INT32)},),
+    "scalar_load": ({"src": _ONE_INT32, "dst": Scalar(INT32)},),
+    "scalar_store": ({"dst": _ONE_INT32, "value": _SCALAR},),
     "select_reduce": ({}, _WITH_SUMS),
     "sendrecv": ({}, {"F": 256, "dma_engine": DmaEngine.gpsimd_dma}),
     "sequence_bounds": ({"D": 2 * _COLUMNS},),

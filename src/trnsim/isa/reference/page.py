@@ -183,9 +183,11 @@ def _parameters(declared: type[Instruction]) -> str:
 
 def _state(declared: type[Instruction]) -> str:
     """The section on accesses beside tiles: registers, hidden state, other cores."""
+    visible = {field.name for field in _call_fields(declared)}
     rows = [
         (f"`{name}`, where it is a register", _ACCESS_WORDS[access])
         for name, access in declared.registers.items()
+        if name in visible
     ]
     rows += [(use.state.value, _ACCESS_WORDS[use.access]) for use in declared.state]
     if declared.meeting is not Instruction.meeting:

@@ -35,6 +35,8 @@ from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.dialect import require
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
+from trnsim.nki.scalars import NkiScalar as NkiScalar
+from trnsim.nki.scalars import scalar_load, scalar_store
 from trnsim.nki.settling import settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
@@ -296,13 +298,15 @@ _FUNCTIONS = {
     opcode: _issue_function(kind)
     for opcode, kind in Instruction.registry.items()
     if kind.is_in_nki_isa
-}
+} | {"scalar_load": scalar_load, "scalar_store": scalar_store}
 globals().update(_FUNCTIONS)
 
 
 _PUBLISHED = frozenset(
     {
         "NkiInstruction",
+        "scalar_load",
+        "scalar_store",
         "nc_matmul",
         "nc_matmul_mx",
         "nc_transpose",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import integers
+from trnsim.nki.arguments import check_tensor, integers
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
 
@@ -46,6 +46,7 @@ def program_ndim() -> int:
 
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Print a prefix and a tensor's values."""
+    check_tensor("nl.device_print", tensor, "nki.language.device_print")
     core = current_core()
     core.refuse_capture("it prints from the device")
     values: Any = np.asarray(tensor.array) if core.has_values else "(no values)"

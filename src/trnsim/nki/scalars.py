@@ -1,0 +1,266 @@
+"""NkiScalar: an integer on the device, with Python's operators; scalar_load and scalar_store.
+
+An operator issues an instruction and gives a new scalar (`isa.control.scalar`). While a kernel is
+traced a scalar has no value, so Python's conditions, loops and numbers refuse it.
+
+Source: nki.isa.NkiScalar, scalar_load, scalar_store; deep-dives/nki-scalar.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from trnsim.dtypes import INT32, Dtype
+from trnsim.errors import IllegalInstruction
+from trnsim.isa import (
+    Scalar,
+    ScalarArithmetic,
+    ScalarLoad,
+    ScalarStore,
+    UnsupportedOperator,
+    VirtualRegister,
+)
+from trnsim.isa.control.scalar import ARITHMETIC, COMPARISONS, SCALAR_DTYPES, SCALAR_SOURCE
+from trnsim.memory import Tile
+from trnsim.program import current_core
+
+_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply"}
+_CONDITIONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
+_OTHERS = {
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "divmod": "divmod()",
+    "pow": "**",
+    "matmul": "@",
+    "lshift": "<<",
+    "rshift": ">>",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
+_NUMBER = "used as a number (int(), float(), range(), an index)"
+_USES = {
+    "bool": "used as a condition (if, while, assert, and, or, not)",
+    **dict.fromkeys(("int", "index", "float", "complex", "trunc", "floor", "ceil"), _NUMBER),
+    "iter": "used as a sequence (for, unpacking, list())",
+    "len": "used as a sequence (len())",
+    "contains": "used behind `in`",
+    "array": "used by numpy",
+}
+_LEGAL = "+ - * and unary minus with integers and scalars of the same dtype"
+
+
+class NkiScalar(Scalar):
+    """An integer of nl.int32 or nl.int64 on the device: a scalar_offset, or a bound of a loop.
+
+    It comes from `nisa.scalar_load`; arithmetic on it gives new scalars of its dtype, wrapped.
+
+    Attributes:
+        dtype: nl.int32 or nl.int64.
+
+    Source: nki.isa.NkiScalar.
+    """
+
+    def __init__(self, state: object, dtype: Any = None, is_comparison: bool = False) -> None:
+        """Refused: a program loads its scalars.
+
+        Raises:
+            IllegalInstruction: always.
+        """
+        del dtype, is_comparison
+        raise IllegalInstruction(
+            f"NkiScalar({state!r}); legal: scalars that nisa.scalar_load returns",
+            fix="write the value into a tensor [1, 1] with nisa.memset, and load it: "
+            "nisa.scalar_load(tensor)",
+            source=SCALAR_SOURCE,
+        )
+
+    @classmethod
+    def of_dtype(cls, dtype: Dtype, *, is_comparison: bool = False) -> Self:
+        """A scalar for an instruction to set."""
+        scalar = cls.__new__(cls)
+        Scalar.__init__(scalar, dtype, is_comparison=is_comparison)
+        return scalar
+
+    @classmethod
+    def of_value(cls, value: int, origins: tuple[tuple[int, int], ...]) -> Self:
+        """An int32 scalar of a loop, which comes from the instructions `origins`."""
+        scalar = cls.of_dtype(INT32)
+        scalar.put(value)
+        scalar.origins = origins
+        return scalar
+
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """An operator with one of numpy's integers on the left; other uses are refused."""
+        if ufunc.__name__ not in ARITHMETIC | COMPARISONS or method != "__call__" or options:
+            _refuse_value(self, f"passed to numpy.{ufunc.__name__}")
+        return _recorded(ufunc.__name__, *inputs)
+
+    def __pos__(self) -> NkiScalar:
+        return _recorded("add", self, 0)
+
+    def __neg__(self) -> NkiScalar:
+        return _recorded("subtract", 0, self)
+
+    def __repr__(self) -> str:
+        shown = "a comparison" if self.is_comparison else self._state
+        return f"NkiScalar({self.dtype}, {'unknown' if shown is None else shown})"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            _refuse_value(self, "formatted as a number")
+        return repr(self)
+
+
+def _with_operands(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`; operands that do not fit its signature are refused by name."""
+    signature, name = inspect.signature(function), function.__name__
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise IllegalInstruction(
+                f"{name}: {error}; legal: {', '.join(signature.parameters)}",
+                fix=f"call it as nisa.{name}({', '.join(signature.parameters)})",
+                source=f"nki.isa.{name}",
+            ) from None
+        return function(*bound.args)
+
+    return call
+
+
+@_with_operands
+def scalar_load(src: Tile) -> NkiScalar:
+    """The element of `src` [1, 1] in HBM or SBUF, int32 or int64, as a scalar of its dtype.
+
+    Raises:
+        IllegalInstruction: for another shape, memory or dtype; unsigned formats are refused too.
+
+    Source: nki.isa.scalar_load.
+    """
+    dtype = src.dtype if isinstance(src, Tile) and src.dtype in SCALAR_DTYPES else INT32
+    scalar = NkiScalar.of_dtype(dtype)
+    current_core().issue(ScalarLoad(src, dst=scalar))
+    return scalar
+
+
+@_with_operands
+def scalar_store(dst: Tile, value: NkiScalar) -> None:
+    """``dst = value`` for a tensor [1, 1] in HBM or SBUF of the scalar's own dtype.
+
+    Raises:
+        IllegalInstruction: for another dtype, and for a Python integer.
+
+    Source: nki.isa.scalar_store.
+    """
+    current_core().issue(ScalarStore(dst, value))
+
+
+def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
+    """The scalar that an operator on scalars and integers gives; its instruction is issued."""
+    operands = [_operand(op, operand) for operand in (x, y)]
+    dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
+    scalar = NkiScalar.of_dtype(dtype, is_comparison=op in COMPARISONS)
+    current_core().issue(ScalarArithmetic(op, *operands, dst=scalar))
+    return scalar
+
+
+def _operand(op: str, operand: Any) -> Scalar | int:
+    if isinstance(operand, Scalar):
+        return operand
+    is_register = isinstance(operand, VirtualRegister)
+    if not is_register and not isinstance(operand, Tile):
+        with suppress(TypeError):
+            return operator.index(operand)
+    sign = (ARITHMETIC | COMPARISONS)[op]
+    raise UnsupportedOperator(
+        f"`{sign}` of a scalar and {type(operand).__name__}; legal: {_LEGAL}",
+        fix="load both as scalars: nisa.register_store, then nisa.scalar_load"
+        if is_register
+        else "pass an integer, or a scalar that nisa.scalar_load returned",
+        source=SCALAR_SOURCE,
+    )
+
+
+def _arithmetic(op: str, *, is_reflected: bool) -> Callable[[NkiScalar, Any], NkiScalar]:
+    def apply(self: NkiScalar, other: Any) -> NkiScalar:
+        return _recorded(op, other, self) if is_reflected else _recorded(op, self, other)
+
+    return apply
+
+
+def _comparison(op: str) -> Callable[[NkiScalar, Any], Any]:
+    def compare(self: NkiScalar, other: Any) -> Any:
+        if not isinstance(other, Scalar | VirtualRegister | int | float | np.number | np.bool_):
+            return NotImplemented  # Python then compares identity, or refuses the order
+        return _recorded(op, self, other)
+
+    return compare
+
+
+def _refuse_value(scalar: NkiScalar, use: str) -> NoReturn:
+    """Refuse a use of a scalar that would need its value.
+
+    Raises:
+        UnsupportedOperator: always; it is an IllegalInstruction and a TypeError.
+    """
+    kind = "the result of a comparison" if scalar.is_comparison else f"a scalar of {scalar.dtype}"
+    raise UnsupportedOperator(
+        f"{kind} is {use}: it has no value while the kernel is traced; legal: {_LEGAL}, "
+        "scalar_offset=, the bounds of nl.fori_loop",
+        fix="count with nl.fori_loop(0, scalar, body); address with "
+        "tensor.ap(pattern, scalar_offset=scalar); choose with tiles of ones and zeros",
+        source=SCALAR_SOURCE,
+    )
+
+
+def _value_refusal(use: str) -> Callable[..., NoReturn]:
+    def refuse(self: NkiScalar, *_: Any, **__: Any) -> NoReturn:
+        _refuse_value(self, use)
+
+    return refuse
+
+
+def _operator_refusal(sign: str) -> Callable[..., NoReturn]:
+    def refuse(self: NkiScalar, *_: Any) -> NoReturn:
+        raise UnsupportedOperator(
+            f"`{sign}` of a scalar of {self.dtype}; legal: {_LEGAL}",
+            fix="compute it before the kernel, or on tiles, and load the result with "
+            "nisa.scalar_load",
+            source=SCALAR_SOURCE,
+        )
+
+    return refuse
+
+
+for _name, _op in _OPERATORS.items():
+    setattr(NkiScalar, f"__{_name}__", _arithmetic(_op, is_reflected=False))
+    setattr(NkiScalar, f"__r{_name}__", _arithmetic(_op, is_reflected=True))
+for _name, _op in _CONDITIONS.items():
+    setattr(NkiScalar, f"__{_name}__", _comparison(_op))
+for _name, _sign in _OTHERS.items():
+    for _side in ("", "r"):
+        setattr(NkiScalar, f"__{_side}{_name}__", _operator_refusal(_sign))
+for _name, _sign in (("abs", "abs()"), ("invert", "~"), ("round", "round()")):
+    setattr(NkiScalar, f"__{_name}__", _operator_refusal(_sign))
+for _name, _use in _USES.items():
+    setattr(NkiScalar, f"__{_name}__", _value_refusal(_use))
