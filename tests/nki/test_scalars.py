@@ -376,3 +376,26 @@ def test_an_offset_in_memory_has_32_bits_at_most(random):
 
     with pytest.raises(IllegalInstruction, match="legal: a tensor of integers of up to 32 bits"):
         trnsim.run(kernel, random((4, 8)), np.array([[1]]))
+
+
+def test_scalars_and_int64_came_with_0_7():
+    @jit
+    def kernel(x):
+        for name, instead in (
+            ("scalar_load", "nisa.register_load"),
+            ("scalar_store", "nisa.register_store"),
+            ("NkiScalar", "nisa.register_alloc"),
+        ):
+            with pytest.raises(AttributeError, match=f"nisa.{name} exists from NKI 0.7 on") as c:
+                getattr(nisa, name)
+            assert instead in c.value.fix
+        with pytest.raises(IllegalInstruction, match=r"a tensor of int64 under NKI 0\.6") as caught:
+            nl.ndarray((1, 1), "int64")
+        assert "nl.int32" in caught.value.fix
+        return x
+
+    x = np.zeros((1, 1), np.int32)
+    trnsim.run(kernel, x, nki="0.6")
+    with pytest.raises(IllegalInstruction, match="argument `x` is int64") as caught:
+        trnsim.run(kernel, x.astype(np.int64), nki="0.6")
+    assert "x.astype('int32')" in caught.value.fix

@@ -102,6 +102,10 @@ ROWS: Final = (
         _added("0.7", f"nki.compiler.{name}", "leave it out: values do not depend on it")
         for name in ("AddressRotation", "CompileConfig", "SpecializationConfig")
     ),
+    _added("0.7", "nisa.NkiScalar", "use registers: nisa.register_alloc"),
+    _added("0.7", "nisa.scalar_load", "use nisa.register_load(nisa.register_alloc(), tensor)"),
+    _added("0.7", "nisa.scalar_store", "use nisa.register_store(tensor, register)"),
+    _added("0.7", "nl.int64", "use nl.int32: cast an argument before the call, x.astype('int32')"),
     _added("0.7", "ncc.all_to_all_v_prepare", "use ncc.all_to_all_v, in one step"),
     _added("0.7", "ncc.all_to_all_v_trigger", "use ncc.all_to_all_v, in one step"),
     _added("0.7", "ncc.all_gather_v_prepare", "use ncc.all_gather_v, in one step"),

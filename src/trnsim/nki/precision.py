@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from trnsim.dtypes import BY_NAME, FLOAT8_E8M0FNU, FLOAT32, TFLOAT32, Dtype, as_dtype
+from trnsim.behaviours.names import BY_FORM
+from trnsim.dtypes import BY_NAME, FLOAT8_E8M0FNU, FLOAT32, INT64, TFLOAT32, Dtype, as_dtype
 from trnsim.errors import NotModelled
+from trnsim.nki.dialect import require
 
 _is_widening: ContextVar[bool] = ContextVar("trnsim_nki_is_widening", default=False)
 
@@ -64,8 +66,14 @@ def is_widening() -> bool:
 
 
 def stored_dtype(dtype: Any) -> Dtype:
-    """The format in which a new tensor of `dtype` is stored."""
+    """The format in which a new tensor of `dtype` is stored.
+
+    Raises:
+        IllegalInstruction: for int64 before the version that brought it.
+    """
     kind = as_dtype(dtype)
+    if kind is INT64:
+        require(BY_FORM["nl.int64"], "a tensor of int64")
     return _WIDE_DTYPES.get(kind.name, kind) if _is_widening.get() else kind
 
 
