@@ -259,7 +259,8 @@ class CoreMemory:
             raise IllegalInstruction(
                 f"a {memory.value} tensor of shape {shape} has {shape[0]} partitions; legal on "
                 f"{core.name}: at most {core.partitions}",
-                fix="tile dimension 0 in steps of nl.tile_size.pmax",
+                fix="tile dimension 0 in steps of nl.tile_size.pmax; since NKI 0.7 nl.alloc_tiles "
+                "does it",
                 source=core.partitions.provenance.source,
             )
         has = has_dtype(dtype.name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 
@@ -45,6 +45,16 @@ def test_a_tensor_like_another_is_so_in_all_that_is_not_given():
         assert (made.shape, made.dtype, made.buffer) == ((4, 8), nl.bfloat16, nl.psum)
         other = like(model, dtype=nl.float32, buffer=nl.sbuf, name="x")
         assert (other.dtype, other.buffer, other.name) == (nl.float32, nl.sbuf, "x")
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("buffer", [nl.hbm, nl.shared_hbm], ids=str)
+def test_an_address_in_hbm_is_not_emulated(buffer):
+    with pytest.raises(NotModelled, match=r"address=\(64,\) of a tensor in HBM") as caught:
+        nl.ndarray((4, 8), nl.float32, buffer=buffer, address=(64,))
+    assert "leave address= out" in caught.value.fix
+    with pytest.raises(IllegalInstruction, match=r"address=\(64,\); legal: \(first partition"):
+        nl.ndarray((4, 8), nl.float32, buffer=nl.sbuf, address=(64,))
 
 
 def test_a_constant_comes_from_an_array_or_a_file(tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 
 from trnsim import files
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
-from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.memory import Memory
 from trnsim.nki.arguments import check_tensor, integers, lengths
 from trnsim.nki.language.legacy import check_partition_axis
@@ -86,29 +86,37 @@ def ndarray(
 
     Raises:
         IllegalInstruction: a shape or dtype that the core does not have.
+        NotModelled: an address in HBM, of one number.
         OutOfMemory: a tensor larger than its memory.
     """
     memory_region = region(buffer)
     kind = stored_dtype(dtype)
     shape = check_partition_axis(shape)
     memory = current_core().memory
+    place = None if address is None else _place(address, memory_region)
     if memory_region is shared_hbm:
         storage, layout = memory.allocate_shared(shape, kind, name=name)
     else:
-        place = None if address is None else _place(address)
         storage, layout = memory.allocate(
             shape, kind, memory_region.memory, name=name, address=place
         )
     return with_sentinels(NkiTensor.laid_out(storage, kind, layout, memory_region))
 
 
-def _place(address: Any) -> tuple[int, int]:
+def _place(address: Any, buffer: MemoryRegion) -> tuple[int, int]:
     """The partition and the byte offset of an address.
 
     Raises:
         IllegalInstruction: for a value other than two integers.
+        NotModelled: for one integer, an address in HBM.
     """
     place = lengths("address", address, "nki.language.ndarray, address")
+    if not buffer.memory.is_on_chip and len(place) == 1:
+        raise NotModelled(
+            f"address={address!r} of a tensor in HBM: its place there is not emulated",
+            fix="leave address= out: the tensor then has bytes of its own",
+            source="nki.language.ndarray, address (Neuron 2.33)",
+        )
     if len(place) != len(("partition", "byte")):
         raise IllegalInstruction(
             f"address={address!r}; legal: (first partition, byte offset within the partition)",
