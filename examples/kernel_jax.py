@@ -3,6 +3,10 @@
 `trnsim run examples/kernel_jax.py` times the step, kernels included, and each kernel apart.
 """
 
+import os
+
+os.environ["NEURON_LOGICAL_NC_CONFIG"] = "1"  # kernels of one core, and the graphs around them
+
 import jax
 import jax.numpy as jnp
 import nki

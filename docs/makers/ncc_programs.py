@@ -129,6 +129,26 @@ PROGRAMS: Final = {
         _STRICTLY,
         "from trnsim.graph.ops.collectives import ReduceScatter",
     ),
+    "NCC_EVRF066": dedent("""\
+        import nki
+        import nki.language as nl
+        import torch
+
+
+        @nki.jit
+        def copied(x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x))
+            return out
+
+
+        @torch.compile(backend="neuron")
+        def function(x):
+            return copied(x)  # LNC=1, and neuronx-cc compiles for LNC=2
+
+
+        function(torch.ones(4, 4).to("neuron"))
+        """),
     "NCC_EXSP001": _of_graph(
         """
         x, y = graph.input((65536, 1), "float32"), graph.input((1, 65536), "float32")

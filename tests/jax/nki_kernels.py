@@ -1,5 +1,8 @@
 """Kernels that the tests of this folder call from JAX."""
 
+# nki: 0.6
+# Kernels of one core, in graphs of two: NKI 0.7 refuses them (tests of check_degree).
+
 import nki
 import nki.language as nl
 

@@ -1,5 +1,8 @@
 """Kernels that XLA's CPU client calls back for."""
 
+# nki: 0.6
+# Kernels of one core, in graphs of two: NKI 0.7 refuses them (tests of check_degree).
+
 import threading
 
 import jax

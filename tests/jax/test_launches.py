@@ -1,5 +1,8 @@
 """Kernels called with JAX's arrays and within its transformations, against numpy."""
 
+# nki: 0.6
+# Kernels of one core, in graphs of two: NKI 0.7 refuses them (tests of check_degree).
+
 import base64
 import json
 import re

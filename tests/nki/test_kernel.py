@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import trnsim
+from trnsim.behaviours.chosen import pinned
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.nki import Kernel, jit, simulate
 from trnsim.nki import isa as nisa
@@ -286,11 +287,23 @@ def test_inspect_finds_the_signature_and_the_source():
     assert "nl.multiply(nl.load(x), 2.0)" in inspect.getsource(doubled)
 
 
-def test_a_plain_call_is_launched_on_the_configured_cores(monkeypatch, random):
-    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
-    with pytest.raises(BadInput, match="doubled is launched on 1 cores"):
-        doubled(random((4, 8)))
-    np.testing.assert_array_equal(simulate(doubled)(np.ones((4, 8), np.float32)), 2)
+def test_a_plain_call_is_launched_on_the_configured_cores(monkeypatch):
+    @jit
+    def cores(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        if nl.program_id(0) == 0:
+            nl.store(out, nl.full(x.shape, nl.num_programs(), dtype=x.dtype))
+        return out
+
+    x = np.zeros((1, 2), np.float32)
+    for configured, count in (("", 1), ("1", 1), ("2", 2)):
+        monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", configured)
+        np.testing.assert_array_equal(cores(x), [[count] * 2])
+    with pytest.raises(BadInput, match="cores is launched on 1 cores, but NEURON_LOGICAL_NC_CONF"):
+        cores[1](x)
+    with pinned("0.6", "--nki"), pytest.raises(BadInput, match="cores is launched on 1 cores"):
+        cores(x)
+    np.testing.assert_array_equal(simulate(cores)(x), [[1, 1]])
 
 
 def test_a_schedule_is_not_modelled():

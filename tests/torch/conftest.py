@@ -1,5 +1,8 @@
 """NKI kernels that models of these tests call, and a clean slate for PyTorch's compiler."""
 
+# nki: 0.6
+# Kernels of one core, in graphs of two: NKI 0.7 refuses them (tests of check_degree).
+
 import sys
 from pathlib import Path
 

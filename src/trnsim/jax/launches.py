@@ -23,6 +23,7 @@ from jax.interpreters import ad, batching, mlir
 
 from trnsim.device.device_core import target
 from trnsim.device.kernel_call import KernelCall, Outline, with_results
+from trnsim.device.kernel_degree import check_degree
 from trnsim.device.program_line import exclude_frames, is_program, program_line
 from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.jax import private
@@ -54,6 +55,9 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     is_traced = any(isinstance(leaf, Tracer) for leaf in leaves)
     if not is_traced and not any(map(_is_on_device, leaves)):
         return NotImplemented
+    kernel = kernel.of_degree()
+    if is_traced:
+        check_degree(kernel)
     arrays = [leaf for leaf in leaves if _is_array(leaf)]
     frozen = [_without_values(kernel, leaf) for leaf in leaves]
     call = KernelCall.of(kernel, frozen, tree)

@@ -54,6 +54,10 @@ def nki_call(
     return jax.tree_util.tree_unflatten(tree, launched(*args, **kwargs))
 
 
+# Programs with nki_call are older than NKI 0.7, which refuses kernels of one core in their graphs:
+# nki: 0.6
+
+
 @lru_cache(_REMEMBERED)
 def _kernel(
     function: Callable[..., Any],

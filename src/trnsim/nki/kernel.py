@@ -15,7 +15,9 @@ from itertools import count
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
 
+from trnsim.arch import configured_cores
 from trnsim.behaviours.chosen import Choice, choice_of
+from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
 from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.collectives.prepared import check_triggered
@@ -53,6 +55,7 @@ class Kernel:
 
     Attributes:
         cores: NeuronCores that run it together.
+        has_grid: whether a launch grid names them.
         options: the options of `@nki.jit`.
         number: a unique number, by which a traced graph names the kernel.
         records: the records of its calls, which later calls reuse.
@@ -65,6 +68,7 @@ class Kernel:
         self, function: Callable[..., Any], options: Mapping[str, Any], cores: int = 1
     ) -> None:
         self.cores = cores
+        self.has_grid = False
         self.options = dict(options)
         self.number = next(_numbers)
         self._configs = configs_of(self.options)
@@ -131,13 +135,28 @@ class Kernel:
         if has_current_core():
             check_nested(self.title, self._configs)
             return self._function(*args, **kwargs)
-        check_logical_cores(self.title, self.cores)
+        kernel = self.of_degree()
+        check_logical_cores(kernel.title, kernel.cores)
         is_simulator = asks_for_simulator()
         if not is_simulator:
             OBSERVERS.expect()
         return emulate(
-            self, args, kwargs, target=default_target(), is_simulator=is_simulator
+            kernel, args, kwargs, target=default_target(), is_simulator=is_simulator
         ).outputs
+
+    def of_degree(self) -> Kernel:
+        """The kernel on the cores that a call of it uses.
+
+        They are those of its launch grid, else those of NEURON_LOGICAL_NC_CONFIG in versions of
+        NKI that follow it, else one.
+
+        Source: nki.jit.
+        """
+        _, configured = configured_cores() or ("", "")
+        if self.has_grid or configured not in map(str, _LOGICAL_CORES):
+            return self
+        follows = self.version().version.follows(DEGREE_OF_VARIABLE)
+        return self[int(configured)] if follows else self
 
     def __getitem__(self, grid: Any) -> Kernel:
         """The kernel for a launch grid: `kernel[2]` runs on the two cores of a logical core.
@@ -154,6 +173,7 @@ class Kernel:
             )
         if degree not in self._grids:
             self._grids[degree] = Kernel(self._function, self.options, cores=int(degree))
+            self._grids[degree].has_grid = True
         return self._grids[degree]
 
     def launch(self, team: Team, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:

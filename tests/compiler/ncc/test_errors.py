@@ -7,12 +7,12 @@ from ncc_programs import PROGRAMS
 from trnsim.compiler.ncc.errors import NCC_ERRORS
 from trnsim.errors import EmulatorError
 
-# The pages of compiler/error-codes in aws-neuron-sdk as of Neuron 2.32.
+# The pages of compiler/error-codes in aws-neuron-sdk as of Neuron 2.32, and EVRF066 of 2.33.
 DOCUMENTED = [
     *("EARG001", "EBIR023", "EBVF030", "EHCA005", "EMOD025", "EOOM001", "EOOM002"),
     *("ESFH002", "ESPP004", "ESPP047", "EUOC002"),
     *(f"EVRF{number:03}" for number in (1, 4, 5, 6, 7, 9, 10, 11, 13)),
-    *(f"EVRF{number:03}" for number in (15, 16, 17, 18, 19, 22, 31, *range(35, 66))),
+    *(f"EVRF{number:03}" for number in (15, 16, 17, 18, 19, 22, 31, *range(35, 67))),
     *("EXSP001", "EXTP004"),
 ]
 

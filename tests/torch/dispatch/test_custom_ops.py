@@ -1,3 +1,5 @@
+# nki: 0.6
+# Kernels of one core, in graphs of two: NKI 0.7 refuses them (tests of check_degree).
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")

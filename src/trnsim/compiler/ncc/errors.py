@@ -199,6 +199,14 @@ _ROWS: Final = (
         reading=_DEFAULT,
     ),
     NccError(
+        "NCC_EVRF066",
+        "the kernels of a graph have the graph's number of cores",
+        "NEURON_LOGICAL_NC_CONFIG=1 or 2, which kernels and graphs follow",
+        reading="It is for kernels of NKI 0.7, in traced and compiled programs. Whether a kernel "
+        "that is launched by itself is refused is not public: it is not.",
+        is_final=True,
+    ),
+    NccError(
         "NCC_EXSP001",
         "what the graph keeps between operations does not fit in HBM",
         _SMALLER_REMEDY,

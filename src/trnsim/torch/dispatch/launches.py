@@ -21,8 +21,9 @@ from trnsim.device.device_core import target
 from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.hbm_use import load
 from trnsim.device.kernel_call import KernelCall, Outline
+from trnsim.device.kernel_degree import check_degree
 from trnsim.device.numerics import mode
-from trnsim.device.program_line import program_line
+from trnsim.device.program_line import is_program, program_line
 from trnsim.errors import NotModelled
 from trnsim.nki.kernel import Kernel, launchers
 from trnsim.torch import pytorch
@@ -57,6 +58,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     if torch.compiler.is_dynamo_compiling():
         return call_in_graph(kernel.number, args, kwargs)
+    kernel = kernel.of_degree()
     if pytorch.is_traced(tensors):
         return _as_operator(kernel, args, kwargs)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
@@ -70,7 +72,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 def call_in_graph(number: int, args: Any, kwargs: Any) -> Any:
     """The call as a node of a graph of PyTorch's compiler."""
-    return _as_operator(Kernel.numbered[number], args, kwargs)
+    return _as_operator(Kernel.numbered[number].of_degree(), args, kwargs)
 
 
 def kernel_call(name: str) -> KernelCall | None:
@@ -159,12 +161,22 @@ class _WithoutGradient(torch.autograd.Function):
 
 def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """The call as a PyTorch operator, which is a single node in a trace."""
+    check_degree(kernel, _traced_line())
     call, tensors = call_of_kernel(kernel, args, kwargs)
     if call not in _operators_by_call:
         _operators_by_call[call] = _new_operator(call)
     outline = call.outline(target().name)
     results = iter(_tensors(_operators_by_call[call](*tensors)))
     return pytree.tree_map_only(Tensor, lambda _: next(results), results_of(outline))
+
+
+def _traced_line() -> tuple[str, int] | None:
+    """File and line that PyTorch's compiler traces now; None outside it."""
+    from torch._guards import TracingContext  # noqa: PLC0415  takes a second
+
+    stack: Any = TracingContext.extract_stack() if TracingContext.try_get() is not None else ()
+    frames = [frame for frame in stack if is_program(frame.filename)]
+    return (frames[-1].filename, frames[-1].lineno) if frames else None
 
 
 def _tensors(value: Any) -> list[Tensor]:
