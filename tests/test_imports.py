@@ -142,3 +142,30 @@ def test_type_checkers_see_every_name():
     }
     assert seen == trnsim._MODULES
     assert seen.keys() | {"__version__"} == set(trnsim.__all__)
+
+
+def names_asked_of_later_modules(file):
+    """(module, name) of each ``import_module("trnsim....").name`` in a file."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Call):
+            continue
+        call = node.value
+        is_import = getattr(call.func, "id", "") == "import_module" and call.args
+        module = call.args[0].value if is_import and isinstance(call.args[0], ast.Constant) else ""
+        if module.startswith("trnsim."):
+            yield module, node.attr
+
+
+def test_names_that_are_asked_of_modules_loaded_later_exist_there():
+    asked = {pair for file in PACKAGE.rglob("*.py") for pair in names_asked_of_later_modules(file)}
+    assert len(asked) > 3
+    for module, name in asked:
+        path = PACKAGE.joinpath(*module.split(".")[1:])
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        defined: set[str] = set()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            names = [alias.asname or alias.name for alias in getattr(node, "names", [])]
+            targets = [*getattr(node, "targets", []), getattr(node, "target", None)]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+            defined |= {*names, getattr(node, "name", "")}
+        assert name in defined, f"{module} has no {name}"

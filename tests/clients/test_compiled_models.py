@@ -70,7 +70,7 @@ def test_the_page_counts_ends_and_causes():
     ]
     made = compiled_models.page(rows, 5)
     assert "Of 5 architectures, 3 were compiled so far. 1 of these are one program" in made
-    assert "By commit there are:\nan earlier one, -O2 (2) and 0f (1)." in made
+    assert "Rows by commit:\nan earlier one, -O2 (2) and 0f (1)." in made
     assert "For 1 it is at most" in made.replace("\n", " ")
     assert "in the last place: a (2.0e-03; 3.0e-03)." in made
     assert "| a | 3, 9, 1 | 3, 9, 1 | 2e-03 |" in made

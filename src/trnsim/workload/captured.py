@@ -206,7 +206,9 @@ def _config(model: CapturedModel, image: int = 0) -> Any:
 def _parameters(model: CapturedModel) -> int:
     models = _models(model)
     if model.is_of_diffusers:
-        built = import_module("trnsim.torch.models.diffusion").built(model.values, model.dtype)
+        built = import_module("trnsim.torch.models.diffusion").build_diffusion_model(
+            model.values, model.dtype
+        )
     else:
         build = import_module("trnsim.torch.models.model_graph").build
         built = build(_config(model), models.ModelShape("encode"), model.dtype)
