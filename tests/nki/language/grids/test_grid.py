@@ -81,6 +81,7 @@ def test_a_row_and_a_column_of_tiles_are_grids(matrix):
     assert grid[..., 1].shape == (4,)
     np.testing.assert_array_equal(row[1].data.array, grid[3, 1].data.array)
     np.testing.assert_array_equal(column.data.array, matrix.array[:, 256:512])
+    assert grid[nl.ds(1, 2)].shape == (2, 4)
     np.testing.assert_array_equal(grid[-1, nl.ds(1, 2)].data.array, matrix.array[384:, 256:768])
 
 
@@ -177,6 +178,7 @@ def test_blocks_with_a_step_between_them_are_not_tiles(core):
         ((slice(2, 2), 0), "index 2:2:1 of dimension 0.*not empty"),
         ((slice(0, 9), 0), "index 0:9:1 of dimension 0"),
         ((slice(3, 0, -1), 0), "index 3:0:-1 of dimension 0"),
+        (nl.ds(0, 0), "index 0:0:1 of dimension 0"),
         ((0, 0, 0), "3 indices for a grid"),
         ((..., ...), "0 indices for a grid"),
         (("a", 0), "an index of type str"),

@@ -133,7 +133,7 @@ class NkiGrid:
             GridIndexError: for an index outside the grid, an empty slice and too many indices.
             NotModelled: for an index that is known when the kernel runs.
         """
-        keys = key if isinstance(key, tuple) else (key,)
+        keys = key if key.__class__ is tuple else (key,)  # nl.ds is a tuple of its own class
         if not self.shape and any(index is not Ellipsis for index in keys):
             raise GridIndexError(
                 f"the index {key!r} of {self}, which has no coordinate left; legal: its attributes",
