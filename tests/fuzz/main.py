@@ -1,4 +1,7 @@
-"""`make fuzz`: random kernels against the oracle: legal ones, called again, and with a mistake."""
+"""`make fuzz`: random kernels against the oracle: legal ones, called again, and with a mistake.
+
+For each seed also two programs of NKI 0.7, one with a mistake (latest.py).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from multiprocessing import Pool
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import latest
 from again import check_again
 from generate import generate
 from mutate import mutate
@@ -22,7 +26,7 @@ _EVERY = 500
 
 
 def examine(seed):
-    """The failures of the two kernels of a seed, as text, and what was compared."""
+    """The failures of the kernels of a seed, as text, and what was compared."""
     kernel = generate(seed)
     failure, tally = check(kernel)
     texts = []
@@ -38,7 +42,7 @@ def examine(seed):
     failure = check_refusal(wrong, must_fail=must_fail)
     if failure is not None:
         texts.append(_report(wrong, failure))
-    return texts, tally
+    return texts + latest.examine(seed), tally
 
 
 def _report(kernel, failure):
@@ -74,7 +78,7 @@ def main():
         f"{given.kernels} legal kernels, each called again, and as many with a mistake, from "
         f"seed {given.seed}: {failures} failures; of {compared} elements "
         f"{total.exact / compared:.1%} compared exactly, {total.bounded / compared:.1%} within an "
-        f"interval"
+        f"interval; {given.kernels} legal programs of NKI 0.7, and as many with a mistake"
     )
     return 1 if failures else 0
 
