@@ -1,5 +1,7 @@
 """Worlds in which ranks share a trace, a record or a timeline: each tells what is its own."""
 
+# nki: 0.5
+
 from contextlib import contextmanager
 
 import nki

@@ -27,6 +27,7 @@ from trnsim.dtypes import (
     INT8,
     INT16,
     INT32,
+    INT64,
     TFLOAT32,
     UINT8,
     UINT16,
@@ -35,6 +36,7 @@ from trnsim.dtypes import (
 from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
 from trnsim.isa import DgeMode, DmaEngine, Engine, Instruction, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.control.register import VirtualRegister
+from trnsim.isa.control.scalar import Scalar
 from trnsim.isa.reference.example import Tensor, example, tile
 from trnsim.memory import Memory, SnakeIndex, Tile
 
@@ -259,6 +261,26 @@ MOVEMENT = [
             {"dst": shaped(1, 1, dtype=INT32, memory=Memory.PSUM)},
         ),
         ("from a register", {}, {"src": 1}),
+    ),
+    *rules(
+        "scalar_load",
+        (
+            "a signed format",
+            {"src": shaped(1, 1, dtype=INT32)},
+            {"src": shaped(1, 1, dtype=UINT32)},
+        ),
+        ("one element", {"src": shaped(1, 1, dtype=INT32)}, {"src": shaped(1, 2, dtype=INT32)}),
+        (
+            "from HBM or SBUF",
+            {"src": shaped(1, 1, dtype=INT32, memory=Memory.HBM)},
+            {"src": shaped(1, 1, dtype=INT32, memory=Memory.PSUM)},
+        ),
+    ),
+    *rules(
+        "scalar_store",
+        ("of a scalar", {}, {"value": 5}),
+        ("of the scalar's width", {}, {"value": Scalar(INT64)}),
+        ("one element", {"dst": shaped(1, 1, dtype=INT32)}, {"dst": shaped(1, 2, dtype=INT32)}),
     ),
     *rules(
         "register_move",

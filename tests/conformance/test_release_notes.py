@@ -3,6 +3,8 @@
 The quotations are from release-notes/components/nki.rst.
 """
 
+# nki: 0.6
+
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -15,6 +17,7 @@ import pytest
 import trnsim
 from trnsim.errors import IllegalInstruction, UndefinedBehavior
 
+pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 FP32_MIN = float(np.finfo(np.float32).min)
 REDUCE = nisa.reduce_cmd.reset_reduce
 

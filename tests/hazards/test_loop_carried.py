@@ -1,5 +1,7 @@
 """Loop-carried dependences: kernels that break what affine_range says, and repaired ones."""
 
+# nki: 0.6
+
 import nki
 import nki.isa as nisa
 import nki.language as nl

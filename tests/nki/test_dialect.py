@@ -10,6 +10,7 @@ import trnsim
 from trnsim.behaviours.chosen import VERSION_VARIABLE
 from trnsim.errors import BadInput
 
+pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 HEAD = "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
 KERNEL = """
 @nki.jit

@@ -143,7 +143,7 @@ def test_two_registers_are_not_compared():
         return a if first == second else None
 
     with pytest.raises(IllegalInstruction, match="== of two registers; legal") as caught:
-        trnsim.run(kernel, A)
+        trnsim.run(kernel, A, nki="0.5")
     assert caught.value.line.line == kernel.__wrapped__.__code__.co_firstlineno + 6
 
 

@@ -1,5 +1,7 @@
 """Calls that come again: compared with a record, and traced from the first difference on."""
 
+# nki: 0.5
+
 import dataclasses
 import enum
 import gc

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -91,6 +92,7 @@ class CoreMemory:
         self._roots: dict[Memory, Storage] = {}
         self._places = {memory: MemoryPlaces() for memory in Memory}
         self._sizes: dict[tuple[object, ...], tuple[int, int, TileLayout]] = {}
+        self._made_in_loop: list[Storage] | None = None
         self.hbm = HbmBytes()
 
     def capacity_bytes(self, memory: Memory) -> int:
@@ -125,7 +127,7 @@ class CoreMemory:
         if size is None:
             size = self._sizes[kind] = self._size(shape, dtype, memory)
         if address is not None and memory.is_on_chip:
-            return self._place(shape, dtype, memory, address, name)
+            return self._noted(self._place(shape, dtype, memory, address, name))
         nbytes, pitch, layout = size
         if memory is Memory.HBM:
             self.hbm.scratchpad += nbytes
@@ -133,7 +135,37 @@ class CoreMemory:
         line = user_line(above=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
         storage.allocated_as = dtype, layout.pattern
-        return storage, layout
+        return self._noted((storage, layout))
+
+    @contextmanager
+    def loop(self, label: str) -> Generator[None]:
+        """The bodies of a loop on the device: after it, uses of tensors made in them are refused.
+
+        Tensors that other cores share are left out, as these may be in the loop still.
+        """
+        outside, self._made_in_loop = self._made_in_loop, []
+        try:
+            yield
+        finally:
+            made, self._made_in_loop = self._made_in_loop, outside
+        for storage in made:
+            if not storage.is_shared:
+                storage.leave_loop(label)
+
+    @contextmanager
+    def outside_loops(self) -> Generator[None]:
+        """Context in which tensors belong to no loop, e.g. those of a constant."""
+        outside, self._made_in_loop = self._made_in_loop, None
+        try:
+            yield
+        finally:
+            self._made_in_loop = outside
+
+    def _noted(self, made: tuple[Storage, TileLayout]) -> tuple[Storage, TileLayout]:
+        """`made`, noted as a tensor of the running loop."""
+        if self._made_in_loop is not None:
+            self._made_in_loop.append(made[0])
+        return made
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory

@@ -17,6 +17,7 @@ from trnsim.errors import SourceLine
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMask
+from trnsim.memory.left_loop import LeftLoop
 from trnsim.memory.place import MemoryPlace
 
 
@@ -139,6 +140,10 @@ class Storage:
         twin = self.bare()
         twin.data = data
         return twin
+
+    def leave_loop(self, loop: str) -> None:
+        """Refuse all later uses: the device loop in whose body it was allocated has ended."""
+        self.written = LeftLoop(loop, self.line)
 
     def restart(self) -> None:
         """Forget all accumulation: as if no matmul had written it."""

@@ -10,11 +10,13 @@ from enum import Enum
 from types import EllipsisType
 from typing import Any, NamedTuple, NoReturn, Protocol
 
+from trnsim.behaviours.language import DYNAMIC_VARIABLE_IS_REGISTER
 from trnsim.dtypes import INT32, INT64
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
 from trnsim.nki.arguments import SOURCE, check_tensor, integers
+from trnsim.nki.dialect import require
 
 
 class MemoryRegion(Enum):
@@ -115,6 +117,8 @@ def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
     """
     bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else ()
     start = index.start if isinstance(index, DynamicSlice) else index
+    if isinstance(start, VirtualRegister):
+        _check_offset(start)
     if any(isinstance(bound, Scalar) for bound in (start, *bounds)):
         refuse_scalar("tensor[...] and nl.ds")
     if isinstance(index, VirtualRegister):
@@ -122,6 +126,16 @@ def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
     if isinstance(index, DynamicSlice) and isinstance(index.start, VirtualRegister):
         return index.start, DynamicSlice(0, index.size)
     return None, index
+
+
+def _check_offset(register: VirtualRegister) -> None:
+    """Refuse a variable of nl.dynamic_range as an offset in the versions where it is none.
+
+    Raises:
+        IllegalInstruction: for such a variable, and what was computed from it.
+    """
+    if not register.is_offset:
+        require(DYNAMIC_VARIABLE_IS_REGISTER, "the variable of nl.dynamic_range as an offset")
 
 
 def refuse_scalar(call: str) -> NoReturn:
@@ -197,8 +211,11 @@ def dynamic_index(
                 source="nki-aps.rst, Dynamic Access",
             )
         return VectorIndex(_offsets("vector_offset", vector), step, limit)
-    if scalar is None or isinstance(scalar, VirtualRegister):
-        return None if scalar is None else ScalarIndex(scalar, step, limit)
+    if scalar is None:
+        return None
+    if isinstance(scalar, VirtualRegister):
+        _check_offset(scalar)
+        return ScalarIndex(scalar, step, limit)
     if isinstance(scalar, Scalar):
         return _scalar_index(scalar, step, limit, is_on_chip=is_on_chip)
     offset = _offsets("scalar_offset", scalar)

@@ -23,6 +23,10 @@ class SimulatorOnlyWarning(UserWarning):
     """Warning of code that AWS's simulator runs, but its compiler and `trnsim.run` refuse."""
 
 
+class DynamicLoopWarning(UserWarning):
+    """nl.dynamic_range or Python's own use of a register, which NKI 0.6 deprecates."""
+
+
 _is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
 
 

@@ -171,8 +171,8 @@ def _ones(length: int, dtype: Dtype) -> NkiTensor:
     """A [1, length] tile of ones, created once per run."""
     tiles = _ones_by_core.setdefault(current_core(), {})
     if (length, dtype) not in tiles:
-        tiles[length, dtype] = new_tile((1, length), dtype)
         with current_core().outside_loops():
+            tiles[length, dtype] = new_tile((1, length), dtype)
             issue("memset", tiles[length, dtype], 1.0, engine=Engine.gpsimd)
     return tiles[length, dtype]
 

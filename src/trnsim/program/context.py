@@ -172,7 +172,8 @@ class CoreContext:
         """Context in which instructions belong to no loop iteration, e.g. for a constant."""
         loops, self.loops = self.loops, None
         try:
-            yield
+            with self.memory.outside_loops():
+                yield
         finally:
             self.loops = loops
 

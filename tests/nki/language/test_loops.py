@@ -13,6 +13,8 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 
+pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
+
 
 @pytest.mark.parametrize("loop", [nl.affine_range, nl.sequential_range, nl.static_range, nl.range])
 def test_a_loop_over_constants_is_pythons(loop):
@@ -64,13 +66,13 @@ def test_the_registers_of_loops_with_a_body_are_passed_by_value():
     start, seen = VirtualRegister(2), []
 
     def body(register):
-        seen.append(int(register))
-        register.put(int(register) - 1)
+        seen.append(register.value)
+        register.put(register.value - 1)
         return register
 
     nl.while_loop(start, body)
-    nl.fori_loop(5, 7, body)
-    assert (seen, int(start)) == ([2, 1, 5, 6], 2)
+    nl.fori_loop(5, VirtualRegister(7), lambda register: body(register) and None)
+    assert (seen, start.value) == ([2, 1, 5, 6], 2)
 
 
 def test_while_loop_wants_a_register_back():

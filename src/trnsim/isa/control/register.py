@@ -12,7 +12,7 @@ Not modelled: the time that a loop or a condition waits for its registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,9 @@ _SOURCE = "nki.isa.VirtualRegister"
 _ONE_ELEMENT = 1
 _LEAST_VALUE = int(np.iinfo(np.int32).min)
 _GREATEST_VALUE = int(np.iinfo(np.uint32).max)
+AS_NUMBER: Final = "as a number (int(), range(), an index, ==)"
+AS_CONDITION: Final = "as a condition (while, if, and, or, not)"
+"""The uses of a register by Python itself."""
 LONGEST_LOOP = 100_000
 """Most turns of a device loop that are emulated, which take seconds; more count as endless."""
 
@@ -37,16 +40,32 @@ class UnsupportedOperator(IllegalInstruction, TypeError):
     """An operator that registers and tensors lack; also the TypeError that Python would raise."""
 
 
+class FrozenRegister(UndefinedBehavior, AssertionError):
+    """A write to the variable of a loop; also the AssertionError that AWS raises."""
+
+
+def _allow(use: str) -> None:
+    """Let Python read a register: `use` says how."""
+
+
 class VirtualRegister:
     """A register that reads as an integer; arithmetic on it gives new registers.
 
     Attributes:
         origins: the instructions that its value comes from (see `memory.index.Register`).
+        is_offset: whether it may address tensors.
+        when_python_reads: called with the use where Python itself reads a register, as a condition
+            or as a number; the front end may refuse it there.
     """
 
-    def __init__(self, state: int | None = None, frozen: bool = False) -> None:
+    when_python_reads: ClassVar[Callable[[str], None]] = staticmethod(_allow)
+
+    def __init__(
+        self, state: int | None = None, frozen: bool = False, *, is_offset: bool = True
+    ) -> None:
         self._state = state
         self._frozen = frozen
+        self.is_offset = is_offset
         self._is_unknown = False
         self._tell: Callable[[], None] | None = None
         self._turns_true = 0  # times in succession that it was true as a condition
@@ -93,10 +112,10 @@ class VirtualRegister:
         """Replace its value; `tell` is called when it is read.
 
         Raises:
-            UndefinedBehavior: for the induction register of a loop.
+            FrozenRegister: for the induction register of a loop.
         """
         if self._frozen:
-            raise UndefinedBehavior(
+            raise FrozenRegister(
                 "the induction register of a loop is written in its body; the loop alone sets it",
                 fix="copy it to a register of its own with nisa.register_move",
                 source="nki.language.fori_loop",
@@ -109,7 +128,7 @@ class VirtualRegister:
         """A new register with the same value."""
         copy = VirtualRegister(self._unreported_value())
         copy._tell = self._tell
-        copy.origins = self.origins
+        copy.origins, copy.is_offset = self.origins, self.is_offset
         return copy
 
     def forget(self) -> None:
@@ -117,12 +136,23 @@ class VirtualRegister:
         self._is_unknown = True
 
     def __index__(self) -> int:
+        VirtualRegister.when_python_reads(AS_NUMBER)
         return self.value
 
     def __int__(self) -> int:
+        VirtualRegister.when_python_reads(AS_NUMBER)
         return self.value
 
     def __bool__(self) -> bool:
+        VirtualRegister.when_python_reads(AS_CONDITION)
+        return self.is_true()
+
+    def is_true(self) -> bool:
+        """True if it is not zero: the condition of a loop on the device.
+
+        Raises:
+            NotModelled: if it was true in more turns than are emulated.
+        """
         is_true = self.value != 0
         self._turns_true = self._turns_true + 1 if is_true else 0
         if self._turns_true > LONGEST_LOOP:
@@ -131,6 +161,7 @@ class VirtualRegister:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
+            VirtualRegister.when_python_reads(AS_NUMBER)
             return self.value == other
         if isinstance(other, VirtualRegister) and other is not self:
             _refuse("== of two registers")
@@ -163,6 +194,7 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
                 source=_SOURCE,
             ) from None
         result.origins = self.origins + getattr(other, "origins", ())
+        result.is_offset = self.is_offset and getattr(other, "is_offset", True)
         return result
 
     return apply

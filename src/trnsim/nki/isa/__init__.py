@@ -29,12 +29,12 @@ from trnsim.isa import (
     OobMode,
     ReduceCmd,
 )
-from trnsim.isa import VirtualRegister as VirtualRegister
 from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.dialect import require
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
+from trnsim.nki.registers import VirtualRegister as VirtualRegister
 from trnsim.nki.scalars import NkiScalar as NkiScalar
 from trnsim.nki.scalars import scalar_load, scalar_store
 from trnsim.nki.settling import settle

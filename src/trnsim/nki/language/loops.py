@@ -1,41 +1,62 @@
 """Loops: Python's, which are unrolled while tracing, and loops that run on the device.
 
-A device loop's variable is a register that only the loop sets. Its bounds may be registers too.
+A device loop's variable is a register or a scalar that only the loop sets. Its bounds may be
+registers and scalars too.
+
+Not modelled: the time that a loop waits for its bounds. What uses its variable waits for them where
+that is a scalar.
 
 Source: nki.language.dynamic_range, fori_loop, while_loop, no_reorder.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final, NoReturn
 
+from trnsim.behaviours.language import DYNAMIC_LOOPS_WARN, DYNAMIC_VARIABLE_IS_REGISTER
+from trnsim.behaviours.scalars import FORI_GIVES_SCALARS, RANGES_ARE_PYTHONS
+from trnsim.dtypes import INT32
 from trnsim.errors import IllegalInstruction, NotModelled
-from trnsim.isa import VirtualRegister
+from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
 from trnsim.nki.arguments import integers
+from trnsim.nki.dialect import follows
+from trnsim.nki.registers import warn_of_removal
+from trnsim.nki.scalars import NkiScalar
 from trnsim.program import current_core, has_current_core
 
 # Every loop over compile-time bounds is unrolled while the kernel is traced.
 sequential_range = range
 static_range = range
 
-Bound = int | VirtualRegister
+Bound = int | VirtualRegister | NkiScalar
+_HALF: Final = 2**31
 _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
 
 
 class affine_range(Sequence[int]):  # noqa: N801  AWS's name
     """`range` whose iterations are declared independent; `Run.warnings` reports dependences.
 
-    Source: nki-dynamic-loops.rst, affine_range.
+    From NKI 0.7 on it gives Python's range.
+
+    Source: nki-dynamic-loops.rst, affine_range; nki/deep-dives/nki-loops.
     """
 
-    def __init__(self, start: int, stop: int | None = None, step: int = 1) -> None:
+    def __new__(cls, start: int, stop: int | None = None, step: int = 1) -> Any:
+        """A `range`, where the running kernel's version has no other."""
         first, last = (0, start) if stop is None else (start, stop)
         bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
-        self._range = range(*bounds)
+        if has_current_core() and follows(RANGES_ARE_PYTHONS):
+            return range(*bounds)
+        declared = super().__new__(cls)
+        declared._range = range(*bounds)
+        return declared
+
+    _range: range
 
     def __iter__(self) -> Iterator[int]:
         watcher = current_core().loops if has_current_core() else None
@@ -60,60 +81,73 @@ def dynamic_range(
 ) -> Generator[VirtualRegister]:
     """A loop on the device: a register for each of range(start, stop, step).
 
+    NKI 0.6 warns of it, NKI 0.7 refuses it. Before NKI 0.4 its variable is no offset.
+
     Raises:
         IllegalInstruction: for a step that is not a positive integer.
         NotModelled: for more turns than `register.LONGEST_LOOP`.
     """
+    if has_current_core() and follows(DYNAMIC_LOOPS_WARN):
+        warn_of_removal("nl.dynamic_range")
     first, last = (0, start) if stop is None else (start, stop)
-    if not hasattr(step, "__index__") or isinstance(step, VirtualRegister) or step < 1:
-        raise IllegalInstruction(
-            f"a device loop with step {step}; legal: a positive integer known at compile time",
-            fix="count up by a constant, and compute the index from it",
-            source="nki.language.fori_loop, step",
-        )
-    _refuse_reordering("a device loop")
-    bounds = (
-        bound.value if isinstance(bound, VirtualRegister) else bound for bound in (first, last)
-    )
-    turns = range(*integers("a device loop", *bounds, step, source="nki.language.dynamic_range"))
-    if turns[register.LONGEST_LOOP :]:
-        raise NotModelled(
-            f"a device loop over {turns}; emulated: up to {register.LONGEST_LOOP:,} turns",
-            fix="check what was loaded into the registers of its bounds, or run fewer turns",
-            source="nki.language.fori_loop",
-        )
-    return _registers(turns)
+    turns = _turns("nl.dynamic_range", first, last, step)
+    is_offset = not has_current_core() or follows(DYNAMIC_VARIABLE_IS_REGISTER)
+    return (VirtualRegister(turn, frozen=True, is_offset=is_offset) for turn in turns)
 
 
-def fori_loop(
-    lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], object], step: int = 1
-) -> None:
+def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], step: int = 1) -> None:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
 
-    The register is passed by value: writes of the body to it have no effect on the loop.
+    i is an NkiScalar of int32, or a VirtualRegister if a bound is one, and always before NKI 0.7.
+    It is passed by value: writes of the body to it have no effect on the loop. Tensors that the
+    body allocates end with the loop.
+
+    Args:
+        lower: the first value: an integer, a register or an int32 scalar.
+        upper: the end of the values, exclusive, likewise.
+        body_fun: a function of i that returns nothing.
+        step: a positive integer that is known when the kernel is compiled.
+
+    Raises:
+        IllegalInstruction: for other bounds and steps, among them scalars of int64, a body that
+            returns something, and inside nl.no_reorder.
+        NotModelled: for more turns than `register.LONGEST_LOOP`.
     """
     _check_body("fori_loop", body_fun)
-    for turn in dynamic_range(lower, upper, step):
-        body_fun(VirtualRegister(turn.value))
+    turns = _turns("nl.fori_loop", lower, upper, step)
+    bounds = (lower, upper)
+    origins = tuple(origin for bound in bounds for origin in getattr(bound, "origins", ()))
+    gives_registers = any(isinstance(bound, VirtualRegister) for bound in bounds)
+    gives_registers = gives_registers or not follows(FORI_GIVES_SCALARS)
+    with _body("nl.fori_loop"):
+        for turn in turns:
+            if gives_registers:
+                result = body_fun(VirtualRegister(turn))
+            else:
+                result = body_fun(NkiScalar.of_value(turn, origins))
+            if result is not None:
+                _refuse_result(result)
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], object]) -> None:
     """`register = body_fun(register)` on the device while the register is not zero.
 
-    The register is passed by value: `init` keeps its value.
+    The register is passed by value: `init` keeps its value. Tensors that the body allocates end
+    with the loop.
 
     Raises:
         IllegalInstruction: if the body does not return a register.
-        NotModelled: if the loop does not end (`register.LONGEST_LOOP`).
+        NotModelled: if the loop does not end (`register.LONGEST_LOOP`), or for a scalar.
     """
     _refuse_reordering("a device loop")
     _check_body("while_loop", body_fun)
     condition = _condition(init)
-    for _ in range(register.LONGEST_LOOP):
-        if not condition:
-            return
-        condition = _condition(body_fun(condition.copied()))
-    if condition:
+    with _body("nl.while_loop"):
+        for _ in range(register.LONGEST_LOOP):
+            if not condition.is_true():
+                return
+            condition = _condition(body_fun(condition.copied()))
+    if condition.is_true():
         register.refuse_endless("nl.while_loop", condition)
 
 
@@ -131,7 +165,74 @@ def no_reorder() -> Generator[None]:
         _is_ordered.reset(token)
 
 
+def _turns(loop: str, first: object, last: object, step: Any) -> range:
+    """The values of a loop on the device."""
+    source = f"nki.language.{loop.removeprefix('nl.')}"
+    is_constant = hasattr(step, "__index__") and not isinstance(step, VirtualRegister | Scalar)
+    if not is_constant or operator.index(step) < 1:
+        raise IllegalInstruction(
+            f"{loop} with step {step}; legal: a positive integer known at compile time",
+            fix="count up by a constant, and compute the index from it",
+            source=f"{source}, step",
+        )
+    _refuse_reordering("a device loop")
+    bounds = [_bound(loop, bound) for bound in (first, last)]
+    turns = range(*integers(loop, *bounds, step, source=source))
+    if turns[register.LONGEST_LOOP :]:
+        raise NotModelled(
+            f"a device loop over {turns}; emulated: up to {register.LONGEST_LOOP:,} turns",
+            fix="check what was loaded into the registers of its bounds, or run fewer turns",
+            source=source,
+        )
+    return turns
+
+
+def _bound(loop: str, bound: object) -> object:
+    """The value of a bound: 32 bits.
+
+    Raises:
+        IllegalInstruction: for a scalar of int64, the result of a comparison, or a larger number.
+    """
+    if isinstance(bound, Scalar) and (bound.is_comparison or bound.dtype is not INT32):
+        raise IllegalInstruction(
+            f"{loop} with the bound {bound!r}; legal: integers, registers and scalars of int32, as "
+            "the comparison that ends a loop has 32 bits",
+            fix="load the bound from an nl.int32 tensor; an int64 scalar can be an offset inside",
+            source="nki.language.fori_loop, lower and upper",
+        )
+    value = bound.value if isinstance(bound, VirtualRegister | Scalar) else bound
+    if isinstance(value, int) and not -_HALF <= value < 2 * _HALF:
+        raise IllegalInstruction(
+            f"{loop} with the bound {value}; legal: 32 bits, {-_HALF} to {2 * _HALF - 1}",
+            fix="count fewer turns, and compute the offset from the variable",
+            source="nki.language.fori_loop, lower and upper",
+        )
+    return value
+
+
+@contextmanager
+def _body(loop: str) -> Generator[None]:
+    """The bodies of a loop on the device: tensors allocated there end with it."""
+    with current_core().memory.loop(loop) if has_current_core() else nullcontext():
+        yield
+
+
+def _refuse_result(result: object) -> NoReturn:
+    raise IllegalInstruction(
+        f"the body of nl.fori_loop returned {type(result).__name__}; legal: nothing",
+        fix="keep what the next turn needs in SBUF or HBM, and write it there in place",
+        source="nki/migration/index.rst, Rules for migrated loops",
+    )
+
+
 def _condition(value: object) -> VirtualRegister:
+    if isinstance(value, Scalar):
+        raise NotModelled(
+            f"nl.while_loop with {value!r}; emulated: registers, as nothing public says that a "
+            "scalar may be a condition",
+            fix="use a register: nisa.register_load(nisa.register_alloc(), flag)",
+            source="nki.language.while_loop",
+        )
     if not isinstance(value, VirtualRegister):
         raise IllegalInstruction(
             f"while_loop with a condition of type {type(value).__name__}; legal: a "
@@ -149,11 +250,6 @@ def _check_body(loop: str, body: object) -> None:
             fix="pass a function of the loop's register",
             source=f"nki.language.{loop}",
         )
-
-
-def _registers(turns: range) -> Generator[VirtualRegister]:
-    for value in turns:
-        yield VirtualRegister(value, frozen=True)
 
 
 def _refuse_reordering(construct: str) -> None:

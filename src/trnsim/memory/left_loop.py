@@ -1,0 +1,40 @@
+"""The end of tensors that were allocated in the body of a loop on the device.
+
+Every use of a tensor asks which of its bytes are written. After the loop this question is refused,
+so that no instruction pays for the rule.
+
+Source: nki/migration/index.rst, Rules for migrated loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trnsim.errors import IllegalInstruction, SourceLine
+from trnsim.memory.bytemask import ByteMask
+
+
+class LeftLoop(ByteMask):
+    """The written bytes of a tensor whose loop has ended: any question about them is refused."""
+
+    __slots__ = ("_line", "_loop")
+
+    def __init__(self, loop: str, line: SourceLine | None) -> None:
+        object.__setattr__(self, "_loop", loop)
+        object.__setattr__(self, "_line", line)
+
+    def __getattribute__(self, name: str) -> Any:
+        """Refuse everything but Python's own attributes.
+
+        Raises:
+            IllegalInstruction: always, with the line of the tensor's allocation.
+        """
+        if name.startswith("__"):
+            return object.__getattribute__(self, name)
+        line, loop = (object.__getattribute__(self, slot) for slot in LeftLoop.__slots__)
+        raise IllegalInstruction(
+            f"a tensor that the body of {loop} allocated at {line} is used after the loop; legal: "
+            "in the body",
+            fix="allocate it before the loop, and write it in the body",
+            source="nki/migration/index.rst, Rules for migrated loops",
+        )

@@ -1,0 +1,55 @@
+"""Registers and Python: a register has a value for Python until NKI 0.7.
+
+Importing this module sets the rule for `VirtualRegister`.
+
+Source: nki.isa.VirtualRegister, Note; release notes of NKI 0.6 and 0.7.
+"""
+
+from __future__ import annotations
+
+from trnsim.behaviours.chosen import asked_version
+from trnsim.behaviours.language import DYNAMIC_LOOPS_WARN, WHILE_REGISTER
+from trnsim.behaviours.scalars import REGISTER_HAS_VALUE
+from trnsim.isa import UnsupportedOperator, VirtualRegister
+from trnsim.isa.control.register import AS_CONDITION
+from trnsim.nki.dialect import running_version
+from trnsim.nki.notices import DynamicLoopWarning
+from trnsim.program import has_current_core
+from trnsim.user_warnings import warn
+
+__all__ = ["VirtualRegister", "read_by_python", "warn_of_removal"]
+
+
+def read_by_python(use: str) -> None:
+    """Refuse or warn of a use of a register by Python itself; silent before NKI 0.6.
+
+    Outside kernels only a version that the user chose is followed.
+
+    Raises:
+        UnsupportedOperator: from NKI 0.7 on; it is an IllegalInstruction and a TypeError.
+    """
+    if not has_current_core() and asked_version() is None:
+        return
+    version = running_version()
+    if not version.follows(REGISTER_HAS_VALUE):
+        row = WHILE_REGISTER if use == AS_CONDITION else REGISTER_HAS_VALUE
+        error = row.refusal(version, f"a register {use}")
+        fix = f"{error.fix}; or {REGISTER_HAS_VALUE.instead}"
+        raise UnsupportedOperator(
+            error.reason, fix=error.fix if row is REGISTER_HAS_VALUE else fix, source=error.source
+        )
+    if version.follows(DYNAMIC_LOOPS_WARN):
+        warn_of_removal(f"a register {use}")
+
+
+def warn_of_removal(form: str) -> None:
+    """Warn once, at the user's line, of a form that NKI 0.7 refuses."""
+    warn(
+        f"{form}: deprecated in {running_version()}, refused from NKI "
+        f"{REGISTER_HAS_VALUE.until} on\n  fix: {DYNAMIC_LOOPS_WARN.instead}\n"
+        f"  source: {DYNAMIC_LOOPS_WARN.source}",
+        DynamicLoopWarning,
+    )
+
+
+VirtualRegister.when_python_reads = staticmethod(read_by_python)
