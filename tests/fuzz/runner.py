@@ -16,6 +16,7 @@ from oracle import Oracle, Refused
 import trnsim
 from trnsim import isa
 from trnsim.errors import EmulatorError, InternalError
+from trnsim.nki.notices import DynamicLoopWarning
 from trnsim.program import current_core
 
 
@@ -66,6 +67,10 @@ def expected(kernel):
     return found
 
 
+NKI = "0.6"
+"""The version of NKI of these kernels: the last that has every kind of their loops."""
+
+
 def file_name(kernel):
     """The name of the file that a kernel's lines seem to come from."""
     return f"fuzz-{kernel.seed}.py"
@@ -88,8 +93,9 @@ def execute(kernel):
     made = compiled(kernel)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DynamicLoopWarning)
         launched = made[2] if kernel.cores > 1 else made
-        return trnsim.run(launched, *kernel.arrays(), target=kernel.target).outputs
+        return trnsim.run(launched, *kernel.arrays(), target=kernel.target, nki=NKI).outputs
 
 
 def check(kernel):

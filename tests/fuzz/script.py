@@ -42,7 +42,7 @@ INPUTS = [
 EXPECTED = [
 {expected}]
 
-outputs = trnsim.run({launched}, *INPUTS, target="{target}").outputs
+outputs = trnsim.run({launched}, *INPUTS, target="{target}", nki="0.6").outputs
 for name, output, (low, high) in zip({names}, outputs, EXPECTED):
     values = output.astype(np.float64)
     wrong = ~((low <= values) & (values <= high) | (np.isnan(low) & np.isnan(values)))

@@ -21,6 +21,7 @@ from trnsim.isa.tensor import matmul_mx
 from trnsim.isa.vector import elementwise
 from trnsim.program import records
 
+pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 SEEDS = range(120)
 GROUP = 20
 
