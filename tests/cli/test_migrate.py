@@ -44,7 +44,7 @@ def test_the_text_has_kernels_and_statements_with_reason_and_source(file):
     told = run(file)
     assert "doubled     7  NKI 0.2" in told
     assert "   9  0.3  refused    a buffer is an object: nl.sbuf, nl.psum" in told
-    assert "    fix: write the object: buffer=nl.sbuf\n" in told
+    assert "    fix: write the object: buffer=nl.sbuf (--write does it)\n" in told
     assert "    source: nki/migration/index.rst, String buffer names no longer supported\n" in told
 
 
@@ -77,3 +77,27 @@ def test_a_file_that_is_none_is_named(content, tmp_path):
         path.write_bytes(content)
     with pytest.raises(BadInput, match=r"kernels\.py is not"):
         run(path)
+
+
+NEW = OLD.replace('(mode="jax")', "").replace("nl.hbm", "nl.shared_hbm")
+NEW = NEW.replace('"sbuf"', "nl.sbuf").replace("dge_mode=2", "dge_mode=nisa.dge_mode.hwdge")
+
+
+def test_write_rewrites_the_file(file):
+    told = run(file, "--write")
+    assert "4 places rewritten; no comment was needed." in told
+    assert told.endswith(f"wrote {file}\n")
+    assert file.read_text() == NEW
+    assert "nothing changes until NKI 0.7" in " ".join(run(file).split())
+
+
+def test_output_of_python_leaves_the_old_file(file, tmp_path):
+    new = tmp_path / "new.py"
+    file.write_text(OLD + "\n@nki.jit\ndef k(x):\n    nisa.tensor_copy_dynamic_src(x, x)\n")
+    values = json.loads(run(file, "--output", new, "--json"))
+    assert values["written"] == {"file": str(new), "rewritten": 4, "comments": 1}
+    assert new.read_text().startswith(NEW)
+    assert "    # nki 0.7: nisa.tensor_copy_dynamic_src does not exist any more" in new.read_text()
+    assert file.read_text().startswith(OLD)
+    by_hand = {each["behaviour"] for each in values["statements"] if each["by_hand"]}
+    assert by_hand == {"nisa.tensor_copy_dynamic_src"}

@@ -94,3 +94,23 @@ DYNAMIC_VARIABLE_IS_REGISTER: Final = Behaviour(
     instead="use nl.affine_range or nl.static_range where offsets depend on the variable",
     source="release notes of NKI 0.3, Known Issues, Control Flow",
 )
+NO_BARE_STAR: Final = Behaviour(
+    name="no-keyword-only-parameters",
+    since="0.3",
+    until="0.7",
+    rule="the documents want no `*` among the parameters of a kernel",
+    otherwise="parameters of a kernel may stand behind `*`",
+    instead="leave the `*` out, and put parameters with defaults at the end",
+    source=f"{_GUIDE}, Remove keyword-only argument separator; release notes of NKI 0.7",
+    effect=Effect.warned,
+)
+IS_OF_NONE: Final = Behaviour(
+    name="is-of-none-alone",
+    since="0.3",
+    until="0.7",
+    rule="the documents want == and != for `is` and `is not`; AWS's own library keeps `is None`",
+    otherwise="`is` and `is not` compare anything",
+    instead="write == or !=",
+    source=f"{_GUIDE}, Replace is / is not with == / !=; release notes of NKI 0.7",
+    effect=Effect.warned,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from trnsim.document.answer import (
@@ -17,6 +17,7 @@ from trnsim.document.answer import (
     records,
 )
 from trnsim.nki.migrate.report import Report, Statement
+from trnsim.nki.migrate.writing import Rewritten, way_of
 
 _COLUMNS: Final = (
     Column("line", is_number=True, is_right=True),
@@ -38,15 +39,19 @@ _ROWS: Final[tuple[str, ...]] = (
 )
 
 
-def migrate_document(report: Report) -> Document:
-    """The answer for a file."""
+def migrate_document(
+    report: Report, written: Rewritten | None = None, path: Path | None = None
+) -> Document:
+    """The answer for a file, and for the rewritten one at `path` if there is one."""
     heading = Note(_heading(report))
     sections = [
         Section("", [heading, *_kernels(report)]),
-        Section(f"What changes until {report.target}", _statements(report.statements)),
+        Section(f"What changes until {report.target}", _statements(report)),
     ]
     if not report.statements:
         sections.pop()
+    if written is not None:
+        sections.append(Section("", [Note(_rewriting(written))]))
     values = {
         "file": report.path,
         "target": report.target.name,
@@ -63,6 +68,9 @@ def migrate_document(report: Report) -> Document:
             for kernel in report.kernels
         ],
         "statements": [_statement_values(report, each) for each in report.statements],
+        "written": None
+        if written is None
+        else {"file": str(path), "rewritten": written.rewritten, "comments": len(written.left)},
     }
     rows: list[dict[str, Any]] = [
         dict(zip(_ROWS, _row(each), strict=True)) for each in report.statements
@@ -87,6 +95,21 @@ def _heading(report: Report) -> str:
     return f"{report.path}: places that change until {report.target}: {parts}."
 
 
+def _rewriting(written: Rewritten) -> str:
+    """The number of places that were rewritten, and of those that were not."""
+    left = ", ".join(str(line) for line in dict.fromkeys(each.line for each in written.left))
+    if not left:
+        return f"{_places(written.rewritten)} rewritten; no comment was needed."
+    return (
+        f"{_places(written.rewritten)} rewritten; {_places(len(written.left))} "
+        f"for you, below a comment: line {left}."
+    )
+
+
+def _places(count: int) -> str:
+    return "1 place" if count == 1 else f"{count} places"
+
+
 def _kernels(report: Report) -> list[Block]:
     rows = [
         (
@@ -109,7 +132,8 @@ def _kernels(report: Report) -> list[Block]:
     return blocks
 
 
-def _statements(statements: Sequence[Statement]) -> list[Block]:
+def _statements(report: Report) -> list[Block]:
+    statements = report.statements
     rows = [
         (
             Figure(statement.line, str(statement.line), f"/statements/{number}/line"),
@@ -122,10 +146,23 @@ def _statements(statements: Sequence[Statement]) -> list[Block]:
         for number, statement in enumerate(statements)
     ]
     below = {
-        number: (f"fix: {statement.row.instead}", f"source: {statement.row.source}")
+        number: (f"fix: {_fix(report, statement)}", f"source: {statement.row.source}")
         for number, statement in enumerate(statements)
     }
     return [Table(_COLUMNS, rows, below=below)]
+
+
+def _fix(report: Report, statement: Statement) -> str:
+    """The replacement, and whether --write makes it."""
+    instead, way = statement.row.instead, _way(report, statement)
+    if way == instead:
+        return instead
+    return f"{instead} (--write does it)" if not way else f"{instead} (by hand: {way})"
+
+
+def _way(report: Report, statement: Statement) -> str:
+    """Why a statement is for a person; "" if --write rewrites it, or need not."""
+    return way_of(report, statement) if statement.holds_in(report.target) else ""
 
 
 def _row(statement: Statement) -> tuple[Any, ...]:
@@ -150,4 +187,5 @@ def _statement_values(report: Report, statement: Statement) -> dict[str, Any]:
         "says": statement.says,
         "instead": row.instead,
         "source": row.source,
+        "by_hand": _way(report, statement) or None,
     }

@@ -21,6 +21,9 @@ def kernel(x, shape):
     h = nl.ndarray((128, 4), nl.int32, buffer="hbm")
     h = nl.ndarray((128, 4), nl.float32, buffer="hbm")
     i = x
+    j = a
+    k = j
+    j = k
     def inner():
         return a
     return EXPRESSION
@@ -48,6 +51,7 @@ def told(expression):
         ("h", ("nl.hbm", "", 2, False)),
         ("x", ("", "", None, None)),
         ("i", ("", "", None, None)),
+        ("j", ("", "", None, None)),
         ("inner()", ("", "", None, None)),
     ],
 )

@@ -78,6 +78,8 @@ PROGRAMS = {name: HEAD + KERNEL.replace("LINE", line) for name, line in LINES.it
     "output-in-any-hbm": HEAD
     + "@nki.jit\ndef kernel(x):\n    out = nl.ndarray((1, 1), x.dtype, buffer=nl.hbm)\n"
     "    return out\n",
+    "no-keyword-only-parameters": HEAD + "@nki.jit\ndef kernel(x, *, flag=True):\n    pass\n",
+    "is-of-none-alone": HEAD + KERNEL.replace("LINE", "if x is not True: nl.zeros((1, 1), y)"),
     "jit-platform-target": HEAD + "@nki.jit(platform_target='trn2')\ndef kernel(x):\n    pass\n",
     "jit-mode": HEAD + "@nki.jit(mode='jax')\ndef kernel(x):\n    pass\n",
     "not-mixed-with-0.2": HEAD + "@nki.jit\ndef kernel(x):\n    nisa.register_move(x, imm=1)\n\n"
@@ -89,7 +91,8 @@ ADDED = [form for form, row in BY_FORM.items() if row.until is None]
 def before(row):
     """The last version without what a row brings, or with what it ends."""
     versions = list(VERSIONS.values())
-    boundary = row.until or row.since
+    is_return = row.name in {"no-keyword-only-parameters", "is-of-none-alone"}
+    boundary = row.since if is_return else row.until or row.since
     return versions[list(VERSIONS).index(boundary) - 1], VERSIONS[boundary]
 
 
@@ -104,7 +107,7 @@ def test_a_program_that_relies_on_a_row_is_told_where_it_ends(name):
     assert "kernel" in statement.kernels
     line = LINES.get(name, "").partition("\n")[0]
     assert line in text.splitlines()[statement.line - 1]
-    if old is not new and row.until and origin:
+    if row.until and origin:
         assert not [s for s in report_of(text, "k.py", old, origin).statements if s.row is row]
 
 
@@ -152,6 +155,7 @@ def test_the_rows_without_a_program_are_those_that_take_nothing_away():
         "tile.reshape(y.shape)",
         "a = nl.copy(tile)",
         "nl.rsqrt(tile)",
+        "if x is None: nl.zeros((1, 1), y)",
         "nisa.nc_find_index8(tile, other, y)",
         "nisa.dma_compute(out, [tile, other], nl.add, [1.0, 1.0])",
     ],
@@ -164,3 +168,8 @@ def test_what_the_text_leaves_open_is_perhaps_so():
     line = "nisa.tensor_reduce(tile, nl.add, y, axis=1)"
     report = report_of(HEAD + KERNEL.replace("LINE", line), "k.py", origin="0.2")
     assert [each.effect for each in report.statements] == ["perhaps other values"]
+
+
+def test_a_kernel_that_another_calls_returns_no_output():
+    text = PROGRAMS["output-in-any-hbm"]
+    assert traces_of(SourceFile(text + "\ndef other(x):\n    return kernel(x)\n")) == []

@@ -71,6 +71,8 @@ class SourceFile:
         self.tree = ast.parse(text)
         self.reader = Reader(self.tree)
         self.nodes = list(ast.walk(self.tree))
+        self._told: dict[tuple[Function, str], TensorText] = {}
+        self._roots: dict[Function, list[ast.AST]] = {}
         self._reached: dict[Function, frozenset[ast.AST]] = {}
         self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
@@ -85,6 +87,11 @@ class SourceFile:
         """Functions that are decorated by nki.jit."""
         return [node for node in self.functions if self.jit_of(node) is not None]
 
+    @cached_property
+    def forms(self) -> list[tuple[str, ast.AST]]:
+        """The forms of the file with their nodes."""
+        return list(self.reader.forms(self.tree))
+
     def jit_of(self, function: Function) -> ast.expr | None:
         """The decorator nki.jit of a function; None if it has none."""
         for decorator in function.decorator_list:
@@ -95,8 +102,10 @@ class SourceFile:
 
     def roots_of(self, kernel: Function) -> list[ast.AST]:
         """The definition of a kernel, and those of the file that it names, directly or not."""
-        lines = [kernel.lineno, *(each.lineno for each in kernel.decorator_list)]
-        return self.reader.reachable(kernel.name, min(lines))
+        if kernel not in self._roots:
+            lines = [kernel.lineno, *(each.lineno for each in kernel.decorator_list)]
+            self._roots[kernel] = self.reader.reachable(kernel.name, min(lines))
+        return self._roots[kernel]
 
     def reached_from(self, kernel: Function) -> frozenset[ast.AST]:
         """The nodes of these definitions."""
@@ -160,21 +169,25 @@ class SourceFile:
                 return replace(base, is_view=True, rank=None)
         return _UNKNOWN
 
-    def shape_of(self, node: ast.Name) -> ast.expr | None:
-        """The shape with which the only value of a name was made; None for others."""
+    def made_by(self, node: ast.Name) -> ast.Call | None:
+        """The call that makes the only value of a name; None for others."""
         owner = self.function_of(node)
         values = self._assigned.get((owner, node.id), []) if owner is not None else []
         value = values[0] if len(values) == 1 else None
         if isinstance(value, ast.Call) and self.short(value.func) in _MAKERS:
-            return argument(value, 0, "shape")
+            return value
         return None
 
     def _named(self, node: ast.Name) -> TensorText:
         function: Function | None = self.function_of(node)
         while function is not None:
-            values = self._assigned.get((function, node.id))
+            key = function, node.id
+            values = self._assigned.get(key)
+            if values is not None and key not in self._told:
+                self._told[key] = _UNKNOWN  # where names are bound to each other
+                self._told[key] = self._common(values)
             if values is not None:
-                return self._common(values)
+                return self._told[key]
             function = self.function_of(function)
         return _UNKNOWN
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from trnsim.behaviours import Behaviour, instructions, language, simulator, tensors
 from trnsim.behaviours.table import TABLE
 from trnsim.isa import DgeMode, DmaEngine, Engine, NcVersion, OobMode, ReduceCmd
-from trnsim.nki.migrate.file import SourceFile, argument
+from trnsim.nki.migrate.file import Function, SourceFile, argument
 
 ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
     "dge_mode": ("nisa.dge_mode", DgeMode),
@@ -71,7 +71,7 @@ _OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form and row.u
 @_finder
 def _forms(file: SourceFile) -> Iterator[Trace]:
     """Names, keywords and constructs that a version removed."""
-    for form, node in file.reader.forms(file.tree):
+    for form, node in file.forms:
         row = _OF_FORM.get(form)
         is_import = isinstance(node, ast.ImportFrom)
         if row is language.OLD_NAMESPACE_WARNS and file.function_of(node) is None:
@@ -88,7 +88,7 @@ def _is_inner_name(file: SourceFile, node: ast.AST) -> bool:
 @_finder
 def _dynamic_loops(file: SourceFile) -> Iterator[Trace]:
     loops = {"nl.dynamic_range", language.WHILE_REGISTER.form}
-    for form, node in file.reader.forms(file.tree):
+    for form, node in file.forms:
         if form in loops and not isinstance(node, ast.ImportFrom):
             yield Trace(language.DYNAMIC_LOOPS_WARN, node)
 
@@ -115,17 +115,53 @@ def _is_in_kernel(file: SourceFile, node: ast.AST) -> bool:
 
 
 @_finder
-def _outputs(file: SourceFile) -> Iterator[Trace]:
-    """The expressions of the buffers of tensors that a kernel returns and that are not shared."""
+def _stars(file: SourceFile) -> Iterator[Trace]:
+    for kernel in file.kernels:
+        if kernel.args.kwonlyargs and kernel.args.vararg is None:
+            yield Trace(language.NO_BARE_STAR, kernel.args.kwonlyargs[0])
+
+
+@_finder
+def _identities(file: SourceFile) -> Iterator[Trace]:
+    """Comparisons by `is` in kernels and what they call, but for those with None."""
+    reached = [file.reached_from(kernel) for kernel in file.kernels]
     for node in file.nodes:
-        owner = file.function_of(node)
-        if not isinstance(node, ast.Return) or owner not in file.kernels or node.value is None:
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            continue
+        sides = (node.left, node.comparators[0])
+        is_none = any(isinstance(each, ast.Constant) and each.value is None for each in sides)
+        is_identity = isinstance(node.ops[0], ast.Is | ast.IsNot)
+        if is_identity and not is_none and any(node in nodes for nodes in reached):
+            yield Trace(language.IS_OF_NONE, node)
+
+
+@_finder
+def _outputs(file: SourceFile) -> Iterator[Trace]:
+    """The expressions of the buffers of tensors that a kernel returns and that are not shared.
+
+    A kernel that another function of the file names returns its tensors to that.
+    """
+    for node in file.nodes:
+        owner = file.function_of(node) if isinstance(node, ast.Return) else None
+        if not isinstance(node, ast.Return) or owner is None or node.value is None:
+            continue
+        if owner not in file.kernels or _is_named_elsewhere(file, owner):
             continue
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         for value in values:
             tensor = file.tensor(value)
             if tensor.buffer in {"nl.hbm", "nl.private_hbm"} and tensor.buffer_node is not None:
                 yield Trace(language.OUTPUT_IN_ANY_HBM, tensor.buffer_node)
+
+
+def _is_named_elsewhere(file: SourceFile, kernel: Function) -> bool:
+    """True if another function of the file names a kernel."""
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == kernel.name
+        and file.function_of(node) not in {None, kernel}
+        for node in file.nodes
+    )
 
 
 @_finder
@@ -272,7 +308,8 @@ def _reshapes(file: SourceFile) -> Iterator[Trace]:
         if node.func.attr != "reshape" or not isinstance(node.func.value, ast.Name):
             continue
         new = _counted(argument(node, 0, "shape"))
-        old = _counted(file.shape_of(node.func.value))
+        made = file.made_by(node.func.value)
+        old = _counted(argument(made, 0, "shape") if made is not None else None)
         if new is not None and old is not None and new != old:
             yield Trace(tensors.RESHAPE_KEEPS_ELEMENTS, node)
 

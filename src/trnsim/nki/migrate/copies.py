@@ -1,0 +1,144 @@
+"""Rewrites of nisa.dma_copy: from PSUM, and read-modify-write."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from trnsim.behaviours import instructions
+from trnsim.nki.migrate.edits import Edit, Places
+from trnsim.nki.migrate.file import SourceFile, argument
+from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spelled
+from trnsim.nki.migrate.traces import Trace
+
+_OF_BOTH: Final = {"dst", "src", "unique_indices", "name", "dst_rmw_op"}
+"""Arguments of dma_copy that dma_compute has too, and the operation."""
+
+
+@rewrite(instructions.DMA_READS_PSUM)
+def _from_psum(places: Places, trace: Trace) -> list[Edit]:
+    """A copy to a tile in SBUF goes before."""
+    file, call = places.file, call_of(places.file, trace.node)
+    source, statement = argument(call, 1, "src"), file.statement(call)
+    base = source.value if isinstance(source, ast.Subscript) else source
+    made = file.made_by(base) if isinstance(base, ast.Name) else None
+    shape = argument(made, 0, "shape") if made is not None else None
+    dtype = argument(made, 1, "dtype") if made is not None else None
+    if not isinstance(statement, ast.Expr) or source is None or base is None:
+        raise ByHand("the copy is part of an expression")
+    if shape is None or dtype is None:
+        raise ByHand("the shape of the tile in PSUM is not written out")
+    name = free_name(file, call, "sbuf_temp")
+    index = places.text[places.end(base) : places.end(source)]
+    made_as = f"{file.code(shape)}, dtype={file.code(dtype)}, buffer={spelled(file, 'nl.sbuf')}"
+    lines = [
+        f"{name} = {spelled(file, 'nl.ndarray')}({made_as})",
+        f"{spelled(file, 'nisa.tensor_copy')}(dst={name}{index}, src={file.code(source)})",
+    ]
+    return [places.above(statement, lines), places.replaced(base, name)]
+
+
+@rewrite("nisa.dma_copy(dst_rmw_op=)")
+def _read_modify_write(places: Places, trace: Trace) -> list[Edit]:
+    """``dma_copy(dst, src, dst_rmw_op=op)`` becomes ``dma_compute(dst, [src, dst], op)``."""
+    file, call = places.file, call_of(places.file, trace.node)
+    target, source = argument(call, 0, "dst"), argument(call, 1, "src")
+    operation = argument(call, len(call.args), "dst_rmw_op")
+    if target is None or source is None or operation is None or len(call.args) > len("ds"):
+        raise ByHand("its arguments are passed on")
+    if isinstance(operation, ast.Constant) and operation.value is None:
+        return places.arguments(call, [trace.node])
+    others = {keyword.arg for keyword in call.keywords} - _OF_BOTH
+    if others:
+        raise ByHand(f"nisa.dma_compute has no {', '.join(map(str, others))}=")
+    if file.short(operation).startswith("nl."):
+        return _as_compute(places, call, file.code(operation))
+    return _as_branches(places, call, operation)
+
+
+def _as_compute(places: Places, call: ast.Call, operation: str) -> list[Edit]:
+    file = places.file
+    source, target = argument(call, 1, "src"), argument(call, 0, "dst")
+    old = next(each for each in call.keywords if each.arg == "dst_rmw_op")
+    assert source is not None  # noqa: S101  checked before
+    assert target is not None  # noqa: S101  likewise
+    srcs = f"[{file.code(source)}, {file.code(target)}]"
+    is_named = next((each for each in call.keywords if each.arg == "src"), None)
+    return [
+        places.replaced(call.func, spelled(file, "nisa.dma_compute")),
+        places.replaced(is_named or source, f"srcs={srcs}" if is_named else srcs),
+        places.replaced(old, f"reduce_op={operation}"),
+    ]
+
+
+def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Edit]:
+    """A copy where the operation is None, a sum where it is one: AWS's way for a loop."""
+    file, statement = places.file, _statement(places.file, call)
+    choice, assignment = _choice(file, statement, operation)
+    if "#" in places.text[places.start(call) : places.end(call)]:
+        raise ByHand("the call has comments of its own")
+    is_copy_first = isinstance(choice.body, ast.Constant)
+    operation = choice.orelse if is_copy_first else choice.body
+    test = file.code(choice.test)
+    target = file.code(argument(call, 0, "dst") or call)
+    source_node = argument(call, 1, "src")
+    source = file.code(source_node or call)
+    lines = []
+    if not isinstance(source_node, ast.Name):
+        name = free_name(file, call, "src_access")
+        lines, source = [f"{name} = {source}"], name
+    rest = "".join(
+        f", {each.arg}={file.code(each.value)}"
+        for each in call.keywords
+        if each.arg in {"unique_indices", "name"}
+    )
+    copied = f"    {spelled(file, 'nisa.dma_copy')}(dst={target}, src={source})"
+    summed = (
+        f"    {spelled(file, 'nisa.dma_compute')}(dst={target}, srcs=[{source}, {target}], "
+        f"reduce_op={file.code(operation)}{rest})"
+    )
+    first, second = (copied, summed) if is_copy_first else (summed, copied)
+    lines += [f"if {test}:", first, "else:", second]
+    indent = places.indent(statement)
+    edits = [places.replaced(statement, f"\n{indent}".join(lines))]
+    if assignment is not None:
+        start = places.line_start(places.start(assignment))
+        edits.append(Edit(start, places.line_end(places.end(assignment)) + 1, ""))
+    return edits
+
+
+def _statement(file: SourceFile, call: ast.Call) -> ast.Expr:
+    """The statement that is this call alone.
+
+    Raises:
+        ByHand: there is none.
+    """
+    statement = file.parent(call)
+    if not isinstance(statement, ast.Expr):
+        raise ByHand("the copy is part of an expression")
+    return statement
+
+
+def _choice(
+    file: SourceFile, statement: ast.stmt, operation: ast.expr
+) -> tuple[ast.IfExp, ast.Assign | None]:
+    """``None if ... else nl.add``, and the assignment that has it, which only the call reads."""
+    assignment: ast.Assign | None = None
+    if isinstance(operation, ast.Name):
+        scope: ast.AST = file.function_of(statement) or file.tree
+        names = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == operation.id]
+        stored = next((n for n in names if isinstance(n.ctx, ast.Store)), None)
+        owner = file.parent(stored) if stored is not None else None
+        is_private = len(names) == len((stored, operation)) and isinstance(owner, ast.Assign)
+        if not is_private or not isinstance(owner, ast.Assign):
+            raise ByHand(f"dst_rmw_op={operation.id} is not an operation for all calls")
+        if file.parent(owner) is not file.parent(statement):
+            raise ByHand(f"{operation.id} is bound in another block")
+        assignment, operation = owner, owner.value
+    if not isinstance(operation, ast.IfExp):
+        raise ByHand("dst_rmw_op is not an operation for all calls")
+    ends = (operation.body, operation.orelse)
+    nothing = [isinstance(each, ast.Constant) and each.value is None for each in ends]
+    if nothing.count(True) != 1:
+        raise ByHand("dst_rmw_op is one of several operations")
+    return operation, assignment

@@ -1,0 +1,129 @@
+"""Edits of a text by the nodes of its syntax tree; what they do not name stays as it is."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from trnsim.nki.migrate.file import SourceFile
+
+
+class Edit(NamedTuple):
+    """The characters from `start` to `end` of a text become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """The text after edits that do not overlap."""
+    parts, at = [], 0
+    for edit in sorted(edits):
+        parts += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*parts, text[at:]])
+
+
+def overlap(edits: Iterable[Edit], others: Sequence[Edit]) -> bool:
+    """True if one of `edits` shares characters, or a place to insert, with one of `others`."""
+    return any(
+        (edit.start < other.end and other.start < edit.end) or edit.start == other.start
+        for edit in edits
+        for other in others
+    )
+
+
+class Places:
+    """Places of a file's nodes in its text, as offsets of characters."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self.text = file.text
+        self._lines = file.text.splitlines(keepends=True)
+        self._starts = [0, *accumulate(map(len, self._lines))]
+
+    def start(self, node: ast.AST) -> int:
+        """The first character of a node."""
+        return self._offset(getattr(node, "lineno", 1), getattr(node, "col_offset", 0))
+
+    def end(self, node: ast.AST) -> int:
+        """The character behind a node."""
+        return self._offset(getattr(node, "end_lineno", 1), getattr(node, "end_col_offset", 0))
+
+    def line_start(self, offset: int) -> int:
+        """The first character of the line of an offset."""
+        return self._starts[bisect_right(self._starts, offset) - 1]
+
+    def line_end(self, offset: int) -> int:
+        """The end of the line of an offset, before its line feed."""
+        end = self.text.find("\n", offset)
+        return len(self.text) if end < 0 else end
+
+    def indent(self, node: ast.AST) -> str:
+        """The white space before the line of a node."""
+        line = self._lines[getattr(node, "lineno", 1) - 1]
+        return line[: len(line) - len(line.lstrip())]
+
+    def _offset(self, line: int, column: int) -> int:
+        before = self._lines[line - 1].encode()[:column].decode() if column else ""
+        return self._starts[line - 1] + len(before)
+
+    # Edits
+
+    def replaced(self, node: ast.AST, text: str) -> Edit:
+        """A node becomes `text`."""
+        return Edit(self.start(node), self.end(node), text)
+
+    def above(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        """Lines above a statement, indented as it is."""
+        decorators = getattr(statement, "decorator_list", [])
+        first = min([statement, *decorators], key=self.start)
+        at = self.line_start(self.start(first))
+        indent = self.indent(first)
+        return Edit(at, at, "".join(f"{indent}{line}\n" for line in lines))
+
+    def below(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
+        """Lines below a statement, indented as it is."""
+        at = self.line_end(self.end(statement))
+        indent = self.indent(statement)
+        return Edit(at, at, "".join(f"\n{indent}{line}".rstrip(" ") for line in lines))
+
+    def arguments(
+        self, call: ast.Call, removed: Sequence[ast.AST], added: Sequence[str] = ()
+    ) -> list[Edit]:
+        """Arguments taken out of a call, and others added at its end."""
+        every = sorted([*call.args, *call.keywords], key=self.start)
+        kept = [each for each in every if each not in removed]
+        if not kept:
+            opening = self.text.index("(", self.end(call.func))
+            return [Edit(opening + 1, self.end(call) - 1, ", ".join(added))]
+        edits = []
+        last = self.end(kept[-1])
+        for number, each in enumerate(every):
+            if each not in removed or self.start(each) > last:
+                continue
+            edits.append(self._without_comment(self.start(each), self.start(every[number + 1])))
+        tail = [each for each in removed if self.start(each) > last]
+        if tail:
+            edits.append(self._without_comment(last, max(map(self.end, tail))))
+        if added:
+            own_line = self.text[self.line_start(last) : self.start(kept[-1])].isspace()
+            gap = f",\n{self.indent(kept[-1])}" if own_line else ", "
+            edits.append(Edit(last, last, "".join(gap + each for each in added)))
+        return sorted(edits)
+
+    def _without_comment(self, start: int, end: int) -> Edit:
+        """The deletion of a part of a call, but for its comments."""
+        lines = self.text[start:end].splitlines(keepends=True)
+        kept = ["  " + line[line.index("#") :] for line in lines if _has_comment(line)]
+        return Edit(start, end, "".join(kept))
+
+
+def _has_comment(line: str) -> bool:
+    """True if a line of a call ends with a comment, which no string of it contains."""
+    before, mark, _ = line.partition("#")
+    return bool(mark) and before.count('"') % 2 == 0 and before.count("'") % 2 == 0

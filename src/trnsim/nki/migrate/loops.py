@@ -1,0 +1,111 @@
+"""Rewrites of loops on the device: nl.dynamic_range to nl.fori_loop, `while` to nl.while_loop."""
+
+from __future__ import annotations
+
+import ast
+
+from trnsim.behaviours import language
+from trnsim.nki.migrate.edits import Edit, Places
+from trnsim.nki.migrate.file import Function, SourceFile
+from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spelled
+from trnsim.nki.migrate.scopes import leaves, outer_names, reads_after
+from trnsim.nki.migrate.traces import Trace
+
+_LOWER_UPPER_STEP = 3
+
+
+@rewrite("nl.dynamic_range", language.WHILE_REGISTER, language.DYNAMIC_LOOPS_WARN)
+def _dynamic_loop(places: Places, trace: Trace) -> list[Edit]:
+    """A loop becomes a function of its body, and a call of the loop with it."""
+    node = trace.node
+    if isinstance(node, ast.While):
+        return _while(places, node)
+    file = places.file
+    call = call_of(file, node)
+    loop = file.parent(call)
+    if not isinstance(loop, ast.For) or loop.iter is not call:
+        raise ByHand("nl.dynamic_range is not the range of a `for` here")
+    return _counted(places, loop, call)
+
+
+def _counted(places: Places, loop: ast.For, call: ast.Call) -> list[Edit]:
+    """``for i in nl.dynamic_range(n):`` becomes ``def body(i):`` and nl.fori_loop(0, n, body)."""
+    file = places.file
+    _check(file, loop)
+    if not isinstance(loop.target, ast.Name):
+        raise ByHand("the loop has no variable of one name")
+    if call.keywords or not 1 <= len(call.args) <= _LOWER_UPPER_STEP:
+        raise ByHand("the bounds are not three values in their order")
+    bounds = [file.code(each) for each in call.args[:2]]
+    lower, upper = bounds if len(bounds) > 1 else ["0", *bounds]
+    step = ""
+    if len(call.args) == _LOWER_UPPER_STEP:
+        value = call.args[2]
+        number = value.value if isinstance(value, ast.Constant) else None
+        if not isinstance(number, int) or number < 1:
+            raise ByHand("the step is not written out as a positive number")
+        step = "" if file.code(value) == "1" else f", step={file.code(value)}"
+    name = free_name(file, loop, "body")
+    called = f"{spelled(file, 'nl.fori_loop')}({lower}, {upper}, {name}{step})"
+    return [
+        _header(places, loop, call, f"def {name}({loop.target.id})"),
+        places.below(loop, ["", called]),
+    ]
+
+
+def _while(places: Places, loop: ast.While) -> list[Edit]:
+    """``while reg:`` becomes ``def body(r):``, which returns r, and nl.while_loop(reg, body)."""
+    file = places.file
+    _check(file, loop)
+    assert isinstance(loop.test, ast.Name)  # noqa: S101  what the form is
+    register = loop.test.id
+    if reads_after(file, loop, register):
+        raise ByHand(f"{register} is read after the loop")
+    if loop.body[0].lineno == loop.lineno:
+        raise ByHand("the body stands on the line of `while`")
+    name, argument = free_name(file, loop, "body"), free_name(file, loop, "r", "register", "reg")
+    used = [
+        each
+        for statement in loop.body
+        for each in ast.walk(statement)
+        if isinstance(each, ast.Name) and each.id == register
+    ]
+    end = places.line_end(places.end(loop))
+    indent, inner = places.indent(loop), places.indent(loop.body[0])
+    called = f"{spelled(file, 'nl.while_loop')}({register}, {name})"
+    tail = f"\n{inner}return {argument}\n\n{indent}{called}"
+    return [
+        _header(places, loop, loop.test, f"def {name}({argument})"),
+        *(places.replaced(each, argument) for each in used),
+        Edit(end, end, tail),
+    ]
+
+
+def _header(places: Places, loop: ast.For | ast.While, last: ast.expr, text: str) -> Edit:
+    """The line of a loop, up to its colon."""
+    colon = places.text.index(":", places.end(last))
+    return Edit(places.start(loop), colon, text)
+
+
+def _check(file: SourceFile, loop: ast.For | ast.While) -> None:
+    """Refuse a loop whose body is no function.
+
+    Raises:
+        ByHand: it leaves the loop, binds names of the function, or runs under no_reorder.
+    """
+    if loop.orelse:
+        raise ByHand("the loop has an `else`")
+    leaving = leaves(loop.body)
+    if leaving:
+        raise ByHand(f"its body has `{leaving}`")
+    names = outer_names(file, loop)
+    if names:
+        raise ByHand(f"its body binds {', '.join(names)} for the code around it")
+    for above in file.ancestors(loop):
+        if isinstance(above, Function):
+            return
+        contexts = above.items if isinstance(above, ast.With) else []
+        for item in contexts:
+            call = item.context_expr
+            if isinstance(call, ast.Call) and file.short(call.func) == "nl.no_reorder":
+                raise ByHand("it runs under nl.no_reorder, where nl.fori_loop may not")

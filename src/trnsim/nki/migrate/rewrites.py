@@ -1,0 +1,257 @@
+"""The rewrite of a row of the table of behaviours, where it is mechanical.
+
+A rewrite takes a file and a trace and gives edits, or raises `ByHand` with the reason why the
+place is for a person. Loops are in `loops`, copies that compute in `copies`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from trnsim.behaviours import Behaviour, instructions, language
+from trnsim.behaviours.names import BY_FORM
+from trnsim.nki.migrate.edits import Edit, Places
+from trnsim.nki.migrate.file import Function, SourceFile, argument
+from trnsim.nki.migrate.traces import ENUMERATIONS, Trace
+
+Rewrite: TypeAlias = Callable[[Places, Trace], list[Edit]]
+
+REWRITES: Final[dict[str, Rewrite]] = {}
+"""Name of a row -> its rewrite."""
+
+
+class ByHand(Exception):
+    """The rewrite of a place is not mechanical; the text says why."""
+
+
+def rewrite(*rows: Behaviour | str) -> Callable[[Rewrite], Rewrite]:
+    """Register the rewrite of rows, given as rows or by their form."""
+
+    def register(function: Rewrite) -> Rewrite:
+        for row in rows:
+            REWRITES[row if isinstance(row, str) else row.name] = function
+        return function
+
+    return register
+
+
+def module(file: SourceFile, name: str) -> str:
+    """The file's own spelling of a module of NKI: "nl" for "nki.language".
+
+    Raises:
+        ByHand: the file does not import it.
+    """
+    names = {full.removeprefix("trnsim."): local for local, full in file.reader.names.items()}
+    if name in names:
+        return names[name]
+    if "nki" in names:
+        return f"{names['nki']}.{name.removeprefix('nki.')}"
+    raise ByHand(f"the file does not import {name}")
+
+
+def spelled(file: SourceFile, short: str) -> str:
+    """The file's own spelling of a name of NKI that is usually spelled `short`: "nl.sbuf"."""
+    full = {"nl": "nki.language", "nisa": "nki.isa", "ncc": "nki.collectives"}
+    prefix, _, name = short.partition(".")
+    return f"{module(file, full[prefix])}.{name}"
+
+
+def free_name(file: SourceFile, node: ast.AST, *candidates: str) -> str:
+    """The first of the names, then of the last with numbers, that the function does not use."""
+    scope: ast.AST = file.function_of(node) or file.tree
+    used = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name)}
+    used |= {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
+    used |= {each.name for each in ast.walk(scope) if isinstance(each, Function)}
+    numbered = (f"{candidates[-1]}_{number}" for number in range(2, len(used) + 3))
+    return next(name for name in (*candidates, *numbered) if name not in used)
+
+
+def call_of(file: SourceFile, node: ast.AST) -> ast.Call:
+    """The call of which `node` is the function, a keyword or an argument."""
+    for each in (node, *file.ancestors(node)):
+        if isinstance(each, ast.Call):
+            return each
+    raise ByHand("it is not called here")
+
+
+@rewrite(language.MODE_OF_JIT, language.PLATFORM_TARGET)
+def _jit_options(places: Places, trace: Trace) -> list[Edit]:
+    """``@nki.jit(mode=...)`` becomes ``@nki.jit``."""
+    file = places.file
+    call = call_of(file, trace.node)
+    gone = [each for each in call.keywords if each.arg in {"mode", "platform_target"}]
+    is_decorator = call in getattr(file.parent(call), "decorator_list", [])
+    if is_decorator and len(gone) == len(call.keywords) and not call.args:
+        return [Edit(places.end(call.func), places.end(call), "")]
+    return places.arguments(call, gone)
+
+
+@rewrite(language.OUTPUT_IN_ANY_HBM)
+def _output(places: Places, trace: Trace) -> list[Edit]:
+    """``buffer=nl.hbm`` of a result becomes ``buffer=nl.shared_hbm``."""
+    return [places.replaced(trace.node, spelled(places.file, "nl.shared_hbm"))]
+
+
+@rewrite(language.STRING_BUFFERS)
+def _string_buffer(places: Places, trace: Trace) -> list[Edit]:
+    """``buffer="sbuf"`` becomes ``buffer=nl.sbuf``."""
+    node = trace.node
+    assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
+    return [places.replaced(node.value, spelled(places.file, places.file.buffer(node.value)))]
+
+
+@rewrite(language.LIST_ARGUMENTS)
+def _list_argument(places: Places, trace: Trace) -> list[Edit]:
+    """``[1, 1]`` becomes ``(1, 1)``."""
+    node = trace.node
+    start, end = places.start(node), places.end(node)
+    elements = node.elts if isinstance(node, ast.List) else []
+    tail = places.text[places.end(elements[-1]) : end] if elements else ","
+    comma = "," if len(elements) == 1 and "," not in tail else ""
+    return [Edit(start, start + 1, "("), Edit(end - 1, end, f"{comma})")]
+
+
+@rewrite(language.NO_BARE_STAR)
+def _star(places: Places, trace: Trace) -> list[Edit]:
+    """``(x, *, flag=True)`` becomes ``(x, flag=True)``."""
+    kernel = places.file.function_of(trace.node)
+    assert kernel is not None  # noqa: S101  what the trace is
+    arguments = kernel.args
+    if arguments.defaults and None in arguments.kw_defaults:
+        raise ByHand("a parameter without a default follows one with a default")
+    first = places.start(trace.node)
+    star = places.text.rindex("*", 0, first)
+    return [Edit(star, first, "")]
+
+
+@rewrite(language.IS_OF_NONE)
+def _identity(places: Places, trace: Trace) -> list[Edit]:
+    """``x is True`` becomes ``x == True``."""
+    node = trace.node
+    assert isinstance(node, ast.Compare)  # noqa: S101  what the trace is
+    start, end = places.end(node.left), places.start(node.comparators[0])
+    old, new = ("is not", "!=") if isinstance(node.ops[0], ast.IsNot) else ("is", "==")
+    if old not in places.text[start:end]:
+        raise ByHand("the comparison is broken over lines")
+    return [Edit(start, end, places.text[start:end].replace(old, new, 1))]
+
+
+@rewrite(instructions.INTEGER_ENUMS)
+def _integer_enum(places: Places, trace: Trace) -> list[Edit]:
+    """``dge_mode=2`` becomes ``dge_mode=nisa.dge_mode.hwdge``."""
+    keyword, value = places.file.parent(trace.node), trace.node
+    assert isinstance(keyword, ast.keyword)  # noqa: S101  what the trace is
+    assert isinstance(value, ast.Constant)  # noqa: S101  likewise
+    prefix, members = ENUMERATIONS[keyword.arg or ""]
+    named = [member.name for member in members if member.value == value.value]
+    if not named:
+        raise ByHand(f"{prefix} has no member {places.file.code(value)}")
+    return [places.replaced(value, spelled(places.file, f"{prefix}.{named[0]}"))]
+
+
+@rewrite("ncc.collective_permute_implicit_current_processing_rank_id(num_channels=)")
+def _channels(places: Places, trace: Trace) -> list[Edit]:
+    """The argument goes."""
+    return places.arguments(call_of(places.file, trace.node), [trace.node])
+
+
+@rewrite("nisa.register_move(imm=)")
+def _immediate(places: Places, trace: Trace) -> list[Edit]:
+    """``register_move(dst, imm=42)`` gets a register with 42; another register is its source."""
+    file, node = places.file, trace.node
+    assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
+    call, statement = call_of(file, node), file.statement(node)
+    is_number = isinstance(node.value, ast.Constant)
+    if not is_number or not isinstance(statement, ast.Expr) or len(call.args) != 1:
+        return [places.replaced(node, f"src={file.code(node.value)}")]
+    name = free_name(file, node, "src", "source")
+    allocation = spelled(file, "nisa.register_alloc")
+    line = f"{name} = {allocation}({file.code(node.value)})"
+    return [places.above(statement, [line]), places.replaced(node, name)]
+
+
+@rewrite("nisa.sendrecv(use_gpsimd_dma=)")
+def _dma_engine(places: Places, trace: Trace) -> list[Edit]:
+    """``use_gpsimd_dma=True`` becomes ``dma_engine=nisa.dma_engine.gpsimd_dma``."""
+    file, node = places.file, trace.node
+    assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
+    fast = spelled(file, "nisa.dma_engine.gpsimd_dma")
+    shared = spelled(file, "nisa.dma_engine.dma")
+    if isinstance(node.value, ast.Constant):
+        value = fast if node.value.value else shared
+    else:
+        value = f"{fast} if {file.code(node.value)} else {shared}"
+    return [places.replaced(node, f"dma_engine={value}")]
+
+
+@rewrite(instructions.DMA_COMPUTE_SCALES_FIRST)
+def _scales(places: Places, trace: Trace) -> list[Edit]:
+    """``(dst, srcs, scales, reduce_op)`` becomes ``(dst, srcs, reduce_op, scales=scales)``."""
+    file, call = places.file, call_of(places.file, trace.node)
+    scales, operation = call.args[2], call.args[3]
+    keyword = "scales=" if len(call.args) == len(("dst", "srcs", "scales", "op")) else ""
+    return [
+        places.replaced(scales, file.code(operation)),
+        places.replaced(operation, f"{keyword}{file.code(scales)}"),
+    ]
+
+
+@rewrite(instructions.AFFINE_SELECT_OFFSET_THIRD)
+def _offset(places: Places, trace: Trace) -> list[Edit]:
+    """``offset`` moves from the third place to a keyword."""
+    call = call_of(places.file, trace.node)
+    offset = call.args[2]
+    return places.arguments(call, [offset], [f"offset={places.file.code(offset)}"])
+
+
+@rewrite(instructions.MEMSET_CASTS)
+def _memset(places: Places, trace: Trace) -> list[Edit]:
+    """``value=2.0`` becomes ``value=2``."""
+    value = argument(call_of(places.file, trace.node), 1, "value")
+    number = ast.literal_eval(value) if value is not None else 0.5
+    if value is None or number != int(number):
+        raise ByHand("the value is no whole number")
+    return [places.replaced(value, str(int(number)))]
+
+
+@rewrite(instructions.REDUCE_AXIS_1_IS_LAST)
+def _axis(places: Places, trace: Trace) -> list[Edit]:
+    """``axis=1`` becomes the number of the last axis."""
+    file, call = places.file, call_of(places.file, trace.node)
+    axis, rank = argument(call, 3, "axis"), file.tensor(argument(call, 2, "data")).rank
+    if axis is None or rank is None:
+        raise ByHand("the rank of data is not written out")
+    return [places.replaced(axis, str(rank - 1))]
+
+
+@rewrite(instructions.RANGE_SELECT_OVERRIDES)
+def _range_select(places: Places, trace: Trace) -> list[Edit]:
+    """The values that 0.2 took whatever the call said."""
+    call = call_of(places.file, trace.node)
+    if any(keyword.arg is None for keyword in call.keywords):
+        raise ByHand("the call passes on keywords")
+    gone = [each for each in call.keywords if each.arg in {"reduce_cmd", "on_false_value"}]
+    command = spelled(places.file, "nisa.reduce_cmd.reset_reduce")
+    return places.arguments(call, gone, [f"reduce_cmd={command}"])
+
+
+@rewrite(instructions.HWDGE_OF_TWO_DTYPES)
+def _view(places: Places, trace: Trace) -> list[Edit]:
+    """``src=x`` becomes ``src=x.view(dtype of dst)``."""
+    file, call = places.file, call_of(places.file, trace.node)
+    source, dtype = argument(call, 1, "src"), file.tensor(argument(call, 0, "dst")).dtype
+    if source is None or not dtype.startswith("nl."):
+        raise ByHand("the dtype of dst is not written out")
+    end = places.end(source)
+    return [Edit(end, end, f".view({spelled(file, dtype)})")]
+
+
+@rewrite(BY_FORM["nisa.dma_copy(unique_indices=)"])
+def _unique_indices(places: Places, trace: Trace) -> list[Edit]:
+    """The argument goes, where it says nothing of a sum."""
+    call = call_of(places.file, trace.node)
+    if any(keyword.arg == "dst_rmw_op" for keyword in call.keywords):
+        raise ByHand("dst_rmw_op has to go first")
+    return places.arguments(call, [trace.node])

@@ -1,0 +1,150 @@
+"""Names of a block of statements: which of them are the block's own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from trnsim.nki.migrate.file import Function, SourceFile
+
+_LEAVING: Final = (
+    ast.Break,
+    ast.Continue,
+    ast.Return,
+    ast.Yield,
+    ast.YieldFrom,
+    ast.Global,
+    ast.Nonlocal,
+    ast.Await,
+)
+_UNSURE: Final = (ast.If, ast.While, ast.Try, ast.Match)
+"""Statements that may skip their block."""
+
+
+class NameUse(NamedTuple):
+    """A name where it is read or bound, in the order of evaluation."""
+
+    name: str
+    is_bound: bool
+    is_sure: bool = True
+
+
+def leaves(body: Sequence[ast.stmt]) -> str:
+    """The statement by which a block may leave, or bind names of others; "" for none."""
+    waiting: list[tuple[ast.AST, bool]] = [(statement, False) for statement in body]
+    while waiting:
+        node, is_inner_loop = waiting.pop()
+        is_of_loop = isinstance(node, ast.Break | ast.Continue)
+        if isinstance(node, _LEAVING) and not (is_of_loop and is_inner_loop):
+            return type(node).__name__.lower()
+        if not isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            is_loop = is_inner_loop or isinstance(node, ast.For | ast.While)
+            waiting += [(child, is_loop) for child in ast.iter_child_nodes(node)]
+    return ""
+
+
+def outer_names(file: SourceFile, loop: ast.For | ast.While) -> list[str]:
+    """Names that a loop's body binds and that are not its own.
+
+    A name is the body's own if each turn binds it before reading it, and what comes after the loop
+    (or in the next turn of a loop around it) binds it before reading it.
+    """
+    inside = list(_uses(loop.body))
+    if isinstance(loop, ast.For):
+        inside = [*_uses([loop.target]), *inside]
+    after = list(_after(file, loop))
+    before = {use.name for use in _before(file, loop)}
+    names = []
+    for name in dict.fromkeys(use.name for use in inside if use.is_bound):
+        first = next(use for use in inside if use.name == name)
+        later = next((use for use in after if use.name == name), None)
+        is_own = first.is_bound and (first.is_sure or name not in before)
+        if not is_own or (later is not None and not later.is_bound):
+            names.append(name)
+    return names
+
+
+def reads_after(file: SourceFile, loop: ast.For | ast.While, name: str) -> bool:
+    """True if a name is read after a loop before it is bound again."""
+    later = next((use for use in _after(file, loop) if use.name == name), None)
+    return later is not None and not later.is_bound
+
+
+def _after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
+    """Uses after a statement within its function; then those of the next turns of loops around."""
+    node: ast.AST = loop
+    around: list[ast.For | ast.While] = []
+    while not isinstance(node, Function | ast.Module):
+        parent = file.parent(node)
+        if parent is None:
+            break
+        for block in _blocks(parent):
+            if node in block:
+                yield from _uses(block[block.index(node) + 1 :])
+        if isinstance(parent, ast.For | ast.While):
+            around.append(parent)
+        node = parent
+    for outer in around:
+        yield from _uses([outer])
+
+
+def _before(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
+    scope = file.function_of(loop) or file.tree
+    inside = set(ast.walk(loop))
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Name) and node not in inside:
+            yield NameUse(node.id, isinstance(node.ctx, ast.Store))
+        elif isinstance(node, ast.arg):
+            yield NameUse(node.arg, is_bound=True)
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.AST]]:
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            yield value
+
+
+def _uses(nodes: Sequence[ast.AST], *, is_sure: bool = True) -> Iterator[NameUse]:
+    """The names of nodes in the order of evaluation."""
+    for node in nodes:
+        yield from _uses_of(node, is_sure)
+
+
+def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
+    if isinstance(node, ast.Name):
+        yield NameUse(node.id, isinstance(node.ctx, ast.Store), is_sure)
+    elif isinstance(node, ast.Assign):
+        yield from _uses([node.value, *node.targets], is_sure=is_sure)
+    elif isinstance(node, ast.AnnAssign):
+        parts = [node.value] if node.value is not None else []
+        yield from _uses([*parts, node.target], is_sure=is_sure)
+    elif isinstance(node, ast.AugAssign):
+        if isinstance(node.target, ast.Name):
+            yield NameUse(node.target.id, is_bound=False)
+        yield from _uses([node.value, node.target], is_sure=is_sure)
+    elif isinstance(node, ast.For):
+        yield from _uses([node.iter], is_sure=is_sure)
+        yield from _uses([node.target, *node.body, *node.orelse], is_sure=is_sure)
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        yield from _of_comprehension(node)
+    elif isinstance(node, Function | ast.ClassDef):
+        yield from (use for use in _of_function(node) if not use.is_bound)
+        yield NameUse(node.name, is_bound=True, is_sure=is_sure)
+    else:
+        sure = is_sure and not isinstance(node, _UNSURE)
+        yield from _uses(list(ast.iter_child_nodes(node)), is_sure=sure)
+
+
+def _of_comprehension(node: ast.AST) -> Iterator[NameUse]:
+    """The names that a comprehension reads of those around it."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in own)
+
+
+def _of_function(node: ast.AST) -> Iterator[NameUse]:
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    own |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in own)

@@ -1,0 +1,150 @@
+"""The file for a later version: mechanical rewrites, and comments for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Final
+
+from trnsim.behaviours import Version, language
+from trnsim.nki.dialect import MARKER
+from trnsim.nki.migrate import copies, loops
+from trnsim.nki.migrate.edits import Edit, Places, applied, overlap
+from trnsim.nki.migrate.file import SourceFile
+from trnsim.nki.migrate.report import Report, Statement, statements_of
+from trnsim.nki.migrate.rewrites import REWRITES, ByHand
+
+__all__ = ["Rewritten", "rewritten", "way_of"]
+
+_LOOPS: Final = {language.WHILE_REGISTER.name, language.DYNAMIC_LOOPS_WARN.name, "nl.dynamic_range"}
+_ROOMS: Final = (copies, loops)
+"""Rooms that register rewrites."""
+_MOST_PASSES: Final = 1000
+_WIDTH: Final = 96
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A file for a later version.
+
+    Attributes:
+        text: its text.
+        rewritten: places that were rewritten.
+        left: statements that became comments, by line of the file as it was rewritten.
+    """
+
+    text: str
+    rewritten: int
+    left: Sequence[Statement]
+
+
+def way_of(report: Report, statement: Statement) -> str:
+    """Why a statement's place is for a person; "" if its rewrite is mechanical."""
+    if statement.row is language.UNMIXED:
+        return ""
+    try:
+        _edits(Places(report.file), statement)
+    except ByHand as reason:
+        return str(reason)
+    return ""
+
+
+def rewritten(report: Report) -> Rewritten:
+    """The file of a report, rewritten for its target.
+
+    Edits that overlap are made in turns, each of a text that is read anew.
+    """
+    text, count = report.file.text, 0
+    for _ in range(_MOST_PASSES):
+        file = SourceFile(text)
+        edits = _pass(file, report)
+        if not edits:
+            break
+        text = applied(text, [edit for each in edits for edit in each])
+        count += len(edits)
+    file = SourceFile(text)
+    left = _open(file, report)
+    text = applied(text, _comments(Places(file), left, report.target))
+    return Rewritten(_marked(text, report.target), count, left)
+
+
+def _open(file: SourceFile, report: Report) -> list[Statement]:
+    """The statements that hold in the target, of a file between the old and the new one.
+
+    That versions are mixed holds no more: all kernels become the target's.
+    """
+    statements = statements_of(file, report.kernels, report.target)
+    return [
+        each
+        for each in statements
+        if each.holds_in(report.target) and each.row is not language.UNMIXED
+    ]
+
+
+def _pass(file: SourceFile, report: Report) -> list[list[Edit]]:
+    """Edits that do not overlap, of as many statements as possible."""
+    places, accepted = Places(file), list[list[Edit]]()
+    has_loop = False
+    for statement in _open(file, report):
+        is_loop = statement.row.name in _LOOPS
+        if is_loop and has_loop:
+            continue  # its function needs a name of its own, which the next turn sees
+        try:
+            edits = _edits(places, statement)
+        except ByHand:
+            continue
+        if not overlap(edits, [edit for each in accepted for edit in each]):
+            accepted.append(edits)
+            has_loop |= is_loop
+    return accepted
+
+
+def _edits(places: Places, statement: Statement) -> list[Edit]:
+    rewrite = REWRITES.get(statement.row.name)
+    if rewrite is None:
+        raise ByHand(statement.row.instead)
+    if not statement.trace.is_certain:
+        raise ByHand("the text does not tell whether it is so")
+    return rewrite(places, statement.trace)
+
+
+def _comments(places: Places, left: Sequence[Statement], target: Version) -> list[Edit]:
+    """A comment above each statement that is left, once for each row and line."""
+    lines: dict[int, tuple[Edit, list[str]]] = {}
+    text = places.text.splitlines()
+    for statement in left:
+        node = places.file.statement(statement.trace.node)
+        if node is None:
+            continue
+        perhaps = "" if statement.trace.is_certain else "perhaps: "
+        words = f"nki {target.name}: {perhaps}{statement.says}; {statement.row.instead}"
+        edit = places.above(node, [])
+        comment = [f"# {line}" for line in wrap(words, _WIDTH - len(places.indent(node)))]
+        number = places.text.count("\n", 0, edit.start)
+        above = text[max(0, number - 40) : number]
+        if not _has(above, comment):
+            known = lines.setdefault(edit.start, (places.above(node, ["X"]), []))[1]
+            known += comment if not _has(known, comment) else []
+    return [
+        edit._replace(text="".join(f"{edit.text[:-2]}{line}\n" for line in comment))
+        for edit, comment in lines.values()
+    ]
+
+
+def _has(lines: Sequence[str], comment: Sequence[str]) -> bool:
+    """True if the comment block that ends `lines` has these lines."""
+    block: list[str] = []
+    for line in reversed(lines):
+        if not line.strip().startswith("#"):
+            break
+        block.insert(0, line.strip())
+    return "\n".join(comment) in "\n".join(block)
+
+
+def _marked(text: str, target: Version) -> str:
+    """The text with its line ``# nki: 0.2`` for the target."""
+    for match in MARKER.finditer(text):
+        if match[1] != target.name:
+            return _marked(text[: match.start(1)] + target.name + text[match.end(1) :], target)
+    return text

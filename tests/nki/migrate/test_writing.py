@@ -1,0 +1,47 @@
+"""Tests of the file for a later version."""
+
+from trnsim.behaviours import VERSIONS
+from trnsim.nki.migrate.report import report_of
+from trnsim.nki.migrate.writing import rewritten, way_of
+
+TEXT = """# nki: 0.4
+import nki
+import nki.isa as nisa
+
+
+@nki.jit
+def k(x, y):
+    if x:
+        nisa.quantize_mx(  # of the input
+            x, y,
+            nisa.quantize_mx(x, y, x))
+"""
+
+
+def test_comments_stand_once_above_a_statement_and_the_marker_is_renewed():
+    made = rewritten(report_of(TEXT, "k.py"))
+    assert made.text.startswith("# nki: 0.7\n")
+    head = "        # nki 0.7: the block scale of nisa.quantize_mx is twice that of the OCP text;"
+    assert made.text.splitlines()[8:11] == [
+        f"{head} compare",
+        "        # dequantized values, not the packed ones",
+        "        nisa.quantize_mx(  # of the input",
+    ]
+    assert made.text.count("# nki 0.7") == 1
+    assert len(made.left) == 2
+
+
+def test_a_comment_that_is_there_is_not_written_again():
+    made = rewritten(report_of(TEXT, "k.py")).text
+    again = made.replace("# nki: 0.7", "# nki: 0.4")
+    assert rewritten(report_of(again, "k.py")).text == made
+
+
+def test_a_file_without_statements_stays_as_it_is():
+    report = report_of(TEXT, "k.py", VERSIONS["0.4"])
+    assert rewritten(report).text == TEXT
+
+
+def test_the_reason_of_a_row_without_a_rewrite_is_its_replacement():
+    report = report_of(TEXT, "k.py")
+    assert way_of(report, report.statements[0]) == "compare dequantized values, not the packed ones"
