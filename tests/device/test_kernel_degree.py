@@ -1,4 +1,4 @@
-"""Kernels in graphs of PyTorch and JAX: both have one number of cores since NKI 0.7."""
+"""Kernels in graphs: both have one number of cores since NKI 0.7."""
 
 import nki
 import nki.language as nl
@@ -75,33 +75,3 @@ def test_the_compilers_flag_is_its_degree(monkeypatch):
     check_degree(copied)
     with pytest.raises(CompilerRefusal, match="neuronx-cc compiles its graph on trn2 with LNC=1"):
         check_degree(copied[2])
-
-
-def test_a_graph_of_pytorch_refuses_at_the_call():
-    torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    x = torch.ones(4, 4).to("neuron")
-
-    def compiled(kernel):
-        torch._dynamo.reset()
-        return torch.compile(lambda x: kernel(x) + 1, backend="neuron")
-
-    assert copied(x).sum() == 16  # launched by itself
-    with pytest.raises(Exception, match="NCC_EVRF066: the kernel copied has LNC=1") as caught:
-        compiled(copied)(x)
-    assert f"{__file__}:" in str(caught.value)
-    assert compiled(copied[2])(x).sum() == 32
-    with pinned("0.6", "--nki"):
-        assert compiled(copied)(x).sum() == 32
-    torch._dynamo.reset()
-
-
-def test_a_program_of_jax_refuses_at_the_call():
-    jax = pytest.importorskip("jax", reason="the jax room needs pip install trnsim[jax]")
-    x = jax.numpy.ones((4, 4))
-    if x.devices().pop().platform != "neuron":
-        pytest.skip("another test has chosen JAX's platform")
-    assert copied(x).sum() == 16  # launched by itself
-    with pytest.raises(CompilerRefusal, match="the kernel copied has LNC=1") as caught:
-        jax.jit(lambda x: copied(x) + 1)(x)
-    assert caught.value.line.file == __file__
-    assert jax.jit(lambda x: copied[2](x) + 1)(x).sum() == 32
