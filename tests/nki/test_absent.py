@@ -16,7 +16,6 @@ REMOVED = [
     *((module, name) for module in ("nki", "torch_neuronx.nki") for name in trnsim.nki._GONE),
     *(("nki.language", name) for name in legacy.GONE),
     *(("nki_cpu_simulator.nki.language", name) for name in ("arange", "mgrid")),
-    ("nki.isa", "NkiInstruction"),
     *(("nki.compiler", name) for name in ("kernel_builder", "enable_stack_allocator", "sbuf")),
     *(("neuronxcc.nki", name) for name in ("benchmark", "language", "isa", "jit", "baremetal")),
 ]

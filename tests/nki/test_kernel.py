@@ -306,11 +306,6 @@ def test_a_plain_call_is_launched_on_the_configured_cores(monkeypatch):
     np.testing.assert_array_equal(simulate(cores)(x), [[1, 1]])
 
 
-def test_a_schedule_is_not_modelled():
-    with pytest.raises(NotModelled, match=r"doubled\.with_schedule"):
-        doubled.with_schedule([])
-
-
 @pytest.mark.parametrize("name", ["benchmark", "profile", "simulate_kernel", "baremetal", "trace"])
 def test_an_entry_point_of_nki_0_1_says_what_answers_now(name):
     with pytest.raises(NotModelled, match=rf"nki\.{name} belongs to NKI 0\.1") as caught:

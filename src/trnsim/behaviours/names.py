@@ -83,6 +83,7 @@ ROWS: Final = (
     # NKI 0.6, Neuron 2.32
     _added("0.6", "nl.fori_loop", "use for i in nl.dynamic_range(lower, upper)"),
     _added("0.6", "nl.while_loop", "use while register:"),
+    _added("0.6", "nisa.NkiInstruction", "order instructions by kernel.with_schedule"),
     _added("0.6", "nisa.topk", "use nisa.max8 and nisa.nc_match_replace8, eight values at a time"),
     _added("0.6", "ncc.all_gather_v", "use ncc.all_gather with tensors of one size"),
     # NKI 0.7, Neuron 2.33
@@ -106,6 +107,7 @@ ROWS: Final = (
     _added("0.7", "nisa.scalar_load", "use nisa.register_load(nisa.register_alloc(), tensor)"),
     _added("0.7", "nisa.scalar_store", "use nisa.register_store(tensor, register)"),
     _added("0.7", "nl.int64", "use nl.int32: cast an argument before the call, x.astype('int32')"),
+    _added("0.7", "nisa.dependency", "leave the kind out: depends_on is a semaphore"),
     _added("0.7", "ncc.all_to_all_v_prepare", "use ncc.all_to_all_v, in one step"),
     _added("0.7", "ncc.all_to_all_v_trigger", "use ncc.all_to_all_v, in one step"),
     _added("0.7", "ncc.all_gather_v_prepare", "use ncc.all_gather_v, in one step"),

@@ -1,22 +1,215 @@
-"""`nki.isa.NkiInstruction`: the result of a call that issues an instruction."""
+"""`nki.isa.NkiInstruction`: an issued instruction, which may be told to come after others.
+
+An edge between two instructions changes their times, never their values.
+
+Source: nki.isa.NkiInstruction, nki.isa.dependency; how-to-scheduling-apis.rst.
+"""
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
-class NkiInstruction:
-    """An issued instruction.
+from trnsim.behaviours.scheduling import DEPENDENCY_KIND, DEPENDS_ON
+from trnsim.errors import IllegalInstruction, SourceLine, user_line
+from trnsim.nki.dialect import follows, require
+from trnsim.program.edges import Edge, Turns, loops_of
+from trnsim.user_warnings import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trnsim.program import CoreContext, Program
+
+_SOURCE: Final = "nki.isa.NkiInstruction, depends_on"
+
+
+class dependency(Enum):  # noqa: N801  AWS's name
+    """The kind of an edge between two instructions.
 
     Attributes:
-        opcode: its name in `nki.isa` or `nki.collectives`.
-        name: the label that the call gave; "" for none.
+        runtime: a semaphore, on which the consumer waits each time that it runs.
+        schedule: an order of issue, which the compiler keeps; engines may overlap.
     """
 
-    __slots__ = ("name", "opcode")
+    runtime = "runtime"
+    schedule = "schedule"
 
-    def __init__(self, opcode: str, name: str | None = None) -> None:
-        self.opcode = opcode
-        self.name = name or ""
+
+class DependencyWarning(DeprecationWarning):
+    """Warning of `depends_on` without a kind, which a future release of NKI requires."""
+
+
+class NkiInstruction:
+    """An issued instruction, which calls of `nki.isa` return.
+
+    Attributes:
+        core: the context of the core that issued it.
+        index: its place in the core's program.
+        name: the label that the call gave (`name=`), or None.
+        turns: the device loops around it.
+    """
+
+    __slots__ = ("core", "index", "name", "turns")
+
+    def __init__(self, core: CoreContext, name: str | None = None) -> None:
+        """The instruction that `core` issued last."""
+        self.core = core
+        self.index = core.last
+        self.turns = core.nesting.turns
+        self.name = name
+        if name is not None:
+            self._enter(name)
+
+    def depends_on(
+        self, *producers: NkiInstruction, kind: dependency | None = None
+    ) -> NkiInstruction:
+        """This instruction, which from now on comes after each producer.
+
+        Args:
+            *producers: instructions of the same kernel, issued before or after this one.
+            kind: `nisa.dependency.runtime`: it starts when they have ended, at the cost of a
+                semaphore between engines; `nisa.dependency.schedule`: it is issued after them.
+                Without a kind: as runtime; NKI 0.7 warns.
+
+        Raises:
+            IllegalInstruction: for a producer that is no instruction of this run on this core, a
+                cycle, and an edge of kind runtime out of a device loop; before NKI 0.6, and for a
+                kind before NKI 0.7.
+
+        Source: nki.isa.NkiInstruction.
+        """
+        require(DEPENDS_ON, "depends_on")
+        if kind is not None:
+            require(DEPENDENCY_KIND, f"depends_on(kind={kind})")
+            _check_kind(kind)
+        elif follows(DEPENDENCY_KIND):
+            warn(
+                "depends_on without `kind` is deprecated: a future release of NKI requires it\n"
+                "  fix: pass kind=nisa.dependency.runtime, which is what it does now; or "
+                f"nisa.dependency.schedule for an order of issue alone\n  source: {_SOURCE}",
+                DependencyWarning,
+            )
+        line, waits = user_line(), kind is not dependency.schedule
+        for producer in producers:
+            self._check(producer, waits=waits)
+            text = f"{self.label} after {producer.label}"
+            add_edge(
+                self.core,
+                Edge(self.index, producer.index, waits, "depends_on", line, text),
+                _SOURCE,
+            )
+        return self
+
+    @property
+    def label(self) -> str:
+        """Its name in quotes, or else its opcode."""
+        return repr(self.name) if self.name else self.core.program.instruction(self.index).opcode
+
+    def _enter(self, name: object) -> None:
+        """Record its name, by which `with_schedule` finds it."""
+        if not isinstance(name, str):
+            raise IllegalInstruction(
+                f"an instruction with name={name!r}; legal: a string",
+                fix='name it by a string such as name="load0", or leave name out',
+                source="how-to-scheduling-apis.rst, Adding dependency edges",
+            )
+        self.core.labels.setdefault(name, []).append((self.index, self.turns))
+
+    def _check(self, producer: object, *, waits: bool) -> None:
+        """Refuse a producer that this instruction cannot wait for."""
+        if not isinstance(producer, NkiInstruction):
+            raise IllegalInstruction(
+                f"depends_on was given a {type(producer).__name__}; legal: NkiInstruction, the "
+                "result of a call of nki.isa",
+                fix="pass the results of calls: c.depends_on(a, b); names are for "
+                "kernel.with_schedule",
+                source=_SOURCE,
+            )
+        if producer.core is not self.core:
+            raise IllegalInstruction(
+                f"{self} depends on {producer} of another run or core; legal: instructions of "
+                "one run of a kernel, on one core",
+                fix="make both in one call of the kernel; cores meet in nisa.core_barrier",
+                source=_SOURCE,
+            )
+        if waits:
+            refuse_out_of_loop(str(self), self.turns, str(producer), producer.turns)
 
     def __repr__(self) -> str:
-        label = f" {self.name!r}" if self.name else ""
-        return f"NkiInstruction({self.opcode}{label})"
+        return described(self.core.program, self.index, self.name)
+
+
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, dependency):
+        raise IllegalInstruction(
+            f"depends_on(kind={kind!r}); legal: nisa.dependency.runtime, nisa.dependency.schedule",
+            fix="name one of these members",
+            source=_SOURCE,
+        )
+
+
+def described(program: Program, index: int, name: str | None = None) -> str:
+    """An instruction in an error: its opcode, its name and its line."""
+    label = f" {name!r}" if name else ""
+    return f"{program.instruction(index).opcode}{label} ({_place(program.line(index))})"
+
+
+def add_edge(core: CoreContext, edge: Edge, source: str) -> None:
+    """Add an edge to those of a core.
+
+    Raises:
+        IllegalInstruction: if it closes a cycle; names its instructions and their lines.
+    """
+    program = core.program
+    cycle = core.ordering.cycle(program, edge.consumer, edge.producer)
+    if cycle:
+        raise IllegalInstruction(
+            f"{edge.form}: {edge.text} closes a cycle: {_cycle_text(program, cycle)}; legal: "
+            "edges along which time goes forward",
+            fix="turn the edge around, or leave it out: an instruction already comes after those "
+            "whose results it reads or overwrites",
+            source=source,
+            line=edge.line,
+        )
+    core.ordering.add(edge)
+
+
+_MOST_SHOWN: Final = 6
+"""Instructions of a cycle that an error lists."""
+
+
+def _cycle_text(program: Program, cycle: Sequence[int]) -> str:
+    """A cycle in words."""
+    if len(cycle) == 1:
+        return f"{described(program, cycle[0])} waits for itself"
+    shown = [described(program, index) for index in cycle]
+    if len(shown) > _MOST_SHOWN:
+        shown[_MOST_SHOWN - 1 : -1] = [f"{len(shown) - _MOST_SHOWN} more"]
+    return f"{' comes after '.join(shown)}, which would come after {shown[0]}"
+
+
+def refuse_out_of_loop(consumer: str, own: Turns, producer: str, other: Turns) -> None:
+    """Refuse a semaphore that a device loop would signal for an instruction outside of its turn.
+
+    Args:
+        consumer: the waiting instruction in words.
+        own: the loops around it.
+        producer: the instruction that it waits for.
+        other: the loops around that.
+    """
+    if own[: len(other)] == other:
+        return
+    is_same = loops_of(own)[: len(other)] == loops_of(other)
+    where = "an earlier turn of its loop" if is_same else "a device loop that it is not in"
+    raise IllegalInstruction(
+        f"{consumer} depends on {producer} of {where}; legal: a producer at the same "
+        "nesting of device loops, or outside of it",
+        fix="make the edge within the loop's body; or wait for the whole loop by the tensors that "
+        "it writes",
+        source=f"{_SOURCE}: the semaphore fires each time, so an edge out of a loop would hang",
+    )
+
+
+def _place(line: SourceLine | None) -> str:
+    return "no line" if line is None else f"at {line}"

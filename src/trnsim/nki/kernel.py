@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import count
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from trnsim.arch import configured_cores
 from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
-from trnsim.errors import BadInput, NotModelled, SourceLine
+from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.collectives.prepared import check_triggered
 from trnsim.nki.configs import (
@@ -38,7 +38,8 @@ from trnsim.nki.environment import (
 )
 from trnsim.nki.notices import as_simulator, warn_of_races
 from trnsim.nki.precision import widening
-from trnsim.program import Records, Team, has_current_core
+from trnsim.nki.schedule import Schedule, refuse_kind, schedule_of
+from trnsim.program import Records, Team, current_core, has_current_core
 from trnsim.runner import run_of_call
 from trnsim.runs import OBSERVERS, Launchable, Run
 
@@ -57,6 +58,7 @@ class Kernel:
         cores: NeuronCores that run it together.
         has_grid: whether a launch grid names them.
         options: the options of `@nki.jit`.
+        schedule: the edges of `with_schedule`, or None.
         number: a unique number, by which a traced graph names the kernel.
         records: the records of its calls, which later calls reuse.
     """
@@ -65,11 +67,16 @@ class Kernel:
     """Every kernel by its number."""
 
     def __init__(
-        self, function: Callable[..., Any], options: Mapping[str, Any], cores: int = 1
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        cores: int = 1,
+        schedule: Schedule | None = None,
     ) -> None:
         self.cores = cores
         self.has_grid = False
         self.options = dict(options)
+        self.schedule = schedule
         self.number = next(_numbers)
         self._configs = configs_of(self.options)
         self._function = function
@@ -134,6 +141,7 @@ class Kernel:
                 return result
         if has_current_core():
             check_nested(self.title, self._configs)
+            self._refuse_inner_schedule()
             return self._function(*args, **kwargs)
         kernel = self.of_degree()
         check_logical_cores(kernel.title, kernel.cores)
@@ -172,7 +180,7 @@ class Kernel:
                 source="nki.jit",
             )
         if degree not in self._grids:
-            self._grids[degree] = Kernel(self._function, self.options, cores=int(degree))
+            self._grids[degree] = Kernel(self._function, self.options, int(degree), self.schedule)
             self._grids[degree].has_grid = True
         return self._grids[degree]
 
@@ -193,24 +201,44 @@ class Kernel:
         bound = self.bind(args, kwargs)
         arguments = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
+        absent: list[set[str]] = []
         try:
-            result, *_ = team.run(lambda: self._call(arguments), inputs)
+            result, *_ = team.run(lambda: self._call(arguments, absent), inputs)
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
+        if self.schedule is not None and (lacking := set.intersection(*absent)):
+            self.schedule.refuse_absent(team.contexts, lacking)
         return result
 
-    def with_schedule(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """AWS's scheduling hints, which are not modelled.
+    def with_schedule(self, edges: object, *, kind: object = None) -> Kernel:
+        """This kernel with an order of issue between its named instructions.
+
+        Args:
+            edges: pairs (consumer, producer) of names, the `name=` of calls of `nki.isa` and
+                `nki.collectives`; the producer may be a list of names.
+            kind: not emulated: how NKI 0.7 takes a kind of dependency is not public.
 
         Raises:
-            NotModelled: always.
+            IllegalInstruction: for anything but pairs of names, and for a cycle. A run raises it
+                for names that no instruction has, or several have.
+            NotModelled: for a kind, and for a second schedule.
+
+        Source: how-to-scheduling-apis.rst.
         """
-        del args, kwargs
-        raise NotModelled(
-            f"{self.title}.with_schedule: instructions are timed in the order of the kernel",
-            fix="run the kernel without the schedule; its values are the same",
-            source="how-to-scheduling-apis.rst",
-        )
+        version = self.version().version
+        if kind is not None:
+            refuse_kind(f"{self.title}.with_schedule(kind={kind!r})", version)
+        if self.schedule is not None:
+            raise NotModelled(
+                f"{self.title} has a schedule already: whether AWS's compiler replaces or extends "
+                "it is not public",
+                fix="pass all edges in one list",
+                source="how-to-scheduling-apis.rst",
+            )
+        schedule = schedule_of(edges, user_line(), version)
+        scheduled = Kernel(self._function, self.options, self.cores, schedule)
+        scheduled.has_grid = self.has_grid
+        return scheduled
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by parameter name.
@@ -229,14 +257,33 @@ class Kernel:
             ) from error
         return dict(bound.arguments)
 
-    def _call(self, arguments: dict[str, Any]) -> Any:
-        """Call the function with arguments by parameter name."""
+    def _call(self, arguments: dict[str, Any], absent: list[set[str]]) -> Any:
+        """Call the function with arguments by parameter name, on one of the cores.
+
+        `absent` receives the names of the schedule that no instruction of this core has.
+        """
         bound = inspect.signature(self._function).bind_partial()
         bound.arguments.update(arguments)
         with launched(self.title, self._configs, self.line):
             result = self._function(*bound.args, **bound.kwargs)
             check_triggered()
+        core = current_core()
+        first = core.issued()
+        result = self._function(*bound.args, **bound.kwargs)
+        check_triggered()
+        if self.schedule is not None:
+            absent.append(self.schedule.apply(core, first))
         return result
+
+    def _refuse_inner_schedule(self) -> None:
+        """Refuse a schedule of a kernel that another kernel calls."""
+        if self.schedule is not None:
+            raise NotModelled(
+                f"{self.title} has a schedule and is called by another kernel: a schedule belongs "
+                "to the kernel that is launched, and what AWS's compiler does here is not public",
+                fix="name its instructions in the schedule of the kernel that is launched",
+                source="how-to-scheduling-apis.rst, Adding dependency edges",
+            )
 
 
 _numbers = count()

@@ -61,7 +61,9 @@ class Replay:
         self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
         self._result = _on_storages(capture.result, bare)
         returned = [storage.serial for storage in self._returned]
-        self._executable = Executable.of(run.program.issued, capture, self._entered, returned)
+        issued = run.program.issued
+        program = issued.without_edges or issued
+        self._executable = Executable.of(program, capture, self._entered, returned)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
         """A run of the recorded instructions on arguments as for the kernel.

@@ -26,6 +26,7 @@ from trnsim.isa.language.overlap import refuse_overlap
 from trnsim.memory import CoreMemory, SharedTensors, Storage, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
+from trnsim.program.edges import Nesting, Ordering, Turns
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
@@ -81,6 +82,10 @@ class CoreContext:
         tell: called at intervals with the number of instructions so far, or None.
         left_in_psum: SBUF tensors without values yet, and the PSUM tiles that substitute for them
             (`nki.settling`).
+        last: the index of the instruction that was issued last.
+        ordering: the order that the kernel asks for beside that of its data.
+        nesting: the device loops that run around the next instruction.
+        labels: by `name=`, the instructions with that name and the loops around them.
         unwritten_shared: reads of shared HBM that nothing had written yet. If another core writes
             there later, that is a race; otherwise the first of these errors is raised at the end.
     """
@@ -105,10 +110,14 @@ class CoreContext:
         self.tell: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
         self.left_in_psum: WeakKeyDictionary[Storage, Tile] = WeakKeyDictionary()
-        self.program = Program(core)
+        self.ordering = Ordering()
+        self.nesting = Nesting()
+        self.labels: dict[str, list[tuple[int, Turns]]] = {}
+        self.program = Program(core, ordering=self.ordering)
         self._first_serial = self.program.first_serial
         self._machine = Machine(core, peer.link if peer else None, ranks)
         self._dependencies = DependencyTable()
+        self.last = -1
         self._signatures: dict[tuple[object, ...], SignatureInfo] = {}
         self._last_on: dict[Engine, int] = {}
         self._ordered: dict[Engine, int] | None = None
@@ -129,7 +138,9 @@ class CoreContext:
     def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
         """The record that the finished run agreed with, and the record that it produced."""
         followed = self._follower
-        if followed is not None and not followed.is_complete():
+        if followed is not None and not (
+            followed.is_complete() and self.ordering == self.program.ordering
+        ):
             self._leave_record()
         recorder = self._recorder
         return (
@@ -155,17 +166,17 @@ class CoreContext:
         after = self._register_writers(instruction) if info.reads_registers else ()
         ordered, engine = self._ordered, info.checked.engine
         if ordered is not None and engine in ordered:
-            after += (ordered[engine],)
+            after += (~ordered[engine],)
         if info.has_index:
             self._issue_indexed(instruction, after)
         else:
             reads, writes = info.accesses(instruction)
             self._run(instruction, info, reads, writes, after)
-        if ordered is not None and engine is not Engine.dma:  # DMA engines keep no order
-            ordered[engine] = self._issued() - 1
+        if ordered is not None:
+            ordered[engine] = self.last
         if info.writes_registers:
             for register in instruction.registers_written():
-                register.origins = ((self._first_serial, self._issued() - 1),)
+                register.origins = ((self._first_serial, self.last),)
 
     @contextmanager
     def outside_loops(self) -> Generator[None]:
@@ -180,14 +191,17 @@ class CoreContext:
     @contextmanager
     def in_order(self) -> Generator[None]:
         """Context in which no instruction may overtake an earlier instruction of its engine."""
-        outside = self._ordered
-        self._ordered = {} if outside is None else outside
-        try:
+        if self._ordered is not None:
             yield
+            return
+        self._ordered = {}
+        try:
+            with self.ordering.block(self.issued):
+                yield
         finally:
-            self._ordered = outside
+            self._ordered = None
 
-    def _issued(self) -> int:
+    def issued(self) -> int:
         """Number of instructions issued so far."""
         follower = self._follower
         return len(self.program) if follower is None else follower.position
@@ -298,7 +312,7 @@ class CoreContext:
         if self.loops is not None:
             self.loops.accessed(reads, writes, line)
         follower = self._follower
-        index = self._issued()
+        index = self.last = self.issued()
         if follower is None:
             ordered = self._append(info, line, reads, writes, named, after)
             if self._recorder is not None:
@@ -334,7 +348,8 @@ class CoreContext:
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
-        self.program, self._signatures = Program(self.core, first_serial=self._first_serial), {}
+        self.program = Program(self.core, first_serial=self._first_serial, ordering=self.ordering)
+        self._signatures = {}
         for step, reads, writes, named in follower.agreed_steps():
             self._append(self._renumbered(step.info), step.line, reads, writes, named, step.after)
 

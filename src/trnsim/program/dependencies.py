@@ -31,7 +31,8 @@ class Before(NamedTuple):
 
     Attributes:
         waits_for: instructions that have to end before it starts.
-        follows: further instructions on its own compute engine, which it may not overtake.
+        follows: further instructions that it may not overtake: on its own compute engine, or
+            because the kernel asks for it.
     """
 
     waits_for: list[int]
@@ -152,11 +153,12 @@ class DependencyTable:
             engine: the engine that executes it.
             reads: the tiles that it reads.
             writes: the tiles that it writes.
-            after: further instructions that it depends on.
+            after: further instructions that it depends on, and the complement (~) of one that it
+                may not overtake.
             states: the private states of its engine that it uses.
         """
         index = len(self._engine_of)
-        needed, replaced = set[int](), set(after)
+        needed, replaced = set[int](), {i for i in after if i >= 0} if after else set[int]()
         for tile in reads:
             self._read(index, tile, needed)
         for tile in writes:
@@ -176,6 +178,9 @@ class DependencyTable:
         needed |= replaced
         needed.discard(index)
         needed.discard(_NOBODY)
+        if after:
+            not_overtaken = {~i for i in after if i < 0}
+            follows = sorted(not_overtaken.union(follows) - needed)
         return Before(sorted(needed), follows)
 
     def _read(self, index: int, tile: Tile, predecessors: set[int]) -> None:

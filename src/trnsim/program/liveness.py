@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trnsim.errors import OutOfMemory
 from trnsim.memory import Memory, capacity_bytes, capacity_source
+from trnsim.program.edges import obeying
 from trnsim.program.program import Program, StorageUse
 from trnsim.program.rooms import in_rooms
 from trnsim.program.spill import NEXT, Spill, spilled
@@ -56,7 +57,7 @@ def peak(program: Program, memory: Memory) -> Peak:
 def fitted(
     programs: Sequence[Program], capacity_policy: str
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
-    """The programs of a launch with the spills of AWS's compiler, and an error for each excess.
+    """The programs of a launch with their edges and the spills of AWS's compiler; the excesses.
 
     A tensor that reuses bytes of another gets a dependence on that tensor's accesses, so the live
     data fit in SBUF and in PSUM in whatever order the instructions start.
@@ -69,6 +70,7 @@ def fitted(
     Raises:
         OutOfMemory: if SBUF or PSUM is exceeded without spills, or by a single instruction.
     """
+    programs = [obeying(program) for program in programs]
     if capacity_policy == "warn":
         return list(programs), tuple(
             error for program in programs for error in capacity_errors(program).values()

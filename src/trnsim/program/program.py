@@ -17,6 +17,7 @@ from trnsim.isa import Cost, Dims, Engine, Instruction
 from trnsim.memory import Memory, Storage, Tile
 from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
+from trnsim.program.edges import Ordering
 from trnsim.program.parts import Touches
 
 _HBM = Memory.HBM
@@ -95,6 +96,8 @@ class Program:
         first_serial: lower bound of the serials of its own storages.
         touches: the tiles on chip that each instruction accesses, those in `uses`.
         as_issued: the program as it was issued, if this one has rooms or spills; else None.
+        ordering: the order that the kernel asks for beside that of its data.
+        without_edges: the program without the dependences of its edges, if it has them; else None.
     """
 
     core: NeuronCore
@@ -107,6 +110,8 @@ class Program:
     first_serial: int = field(default_factory=next_serial)
     touches: Touches = field(default_factory=Touches)
     as_issued: Program | None = None
+    ordering: Ordering = field(default_factory=Ordering)
+    without_edges: Program | None = None
     _waits_for: array[int] = field(default_factory=lambda: array("l"))
     _waits_start: array[int] = field(default_factory=lambda: array("l", [0]))
     _follows: array[int] = field(default_factory=lambda: array("l"))
@@ -176,21 +181,37 @@ class Program:
         """
         if not after:
             return self
-        delayed = replace(
+        before = {index: self._merged_before(index, others) for index, others in after.items()}
+        delayed = self.with_before(before)
+        delayed.as_issued = self.issued
+        return delayed
+
+    def with_before(self, before: Mapping[int, Before]) -> Program:
+        """This program with other dependences: `before[i]` are those of instruction i."""
+        changed = replace(
             self,
-            as_issued=self.issued,
             _waits_for=array("l"),
             _waits_start=array("l", [0]),
             _follows=array("l"),
             _follows_start=array("l", [0]),
         )
         done = 0
-        for index in sorted(after):
-            delayed._copy_before(self, done, index)  # noqa: SLF001  of the same class
-            delayed._extend(self._merged_before(index, after[index]))  # noqa: SLF001  as above
+        for index in sorted(before):
+            changed._copy_before(self, done, index)  # noqa: SLF001  of the same class
+            changed._extend(before[index])  # noqa: SLF001  as above
             done = index + 1
-        delayed._copy_before(self, done, len(self))  # noqa: SLF001  as above
-        return delayed
+        changed._copy_before(self, done, len(self))  # noqa: SLF001  as above
+        return changed
+
+    def emptied(self) -> Program:
+        """A program without instructions, with the distinct ones and lines of this program."""
+        return Program(
+            self.core,
+            self.checked,
+            lines=self.lines,
+            first_serial=self.first_serial,
+            _line_index=self._line_index,
+        )
 
     def _merged_before(self, index: int, others: Iterable[int]) -> Before:
         """The dependences of an instruction, with further instructions added."""

@@ -52,7 +52,8 @@ class Step(NamedTuple):
             that it names without accessing them.
         reads: number of tiles that it reads.
         writes: number of tiles that it writes.
-        after: the instructions that wrote its registers, or that `nl.no_reorder` puts before it.
+        after: the instructions that wrote its registers, and the complement of the one that
+            `nl.no_reorder` puts before it.
     """
 
     info: SignatureInfo

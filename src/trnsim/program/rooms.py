@@ -65,7 +65,8 @@ class _Life:
             waits_for = program.waits_for(index)
             self._transfers.difference_update(waits_for)
             is_first = self._accesses.isdisjoint(waits_for)
-            is_first = is_first and self._accesses.isdisjoint(program.follows(index))
+            own = (i for i in program.follows(index) if program.instruction(i).engine is engine)
+            is_first = is_first and self._accesses.isdisjoint(own)
         self._accesses.add(index)
         if engine is _DMA:
             self._transfers.add(index)

@@ -204,6 +204,7 @@ class _Rewriter:
                 first = place[use.first_write] if use.first_write >= 0 else -1
                 moved = replace(use, first_write=first, last_use=place[use.last_use])
                 self.program.uses[serial] = moved
+        self.program.ordering = self._issued.ordering.moved(place)
         return self.program
 
     def _is_elsewhere(self, serial: int) -> bool:
@@ -336,8 +337,10 @@ class _Spiller:
             self._step(step_index, now)
 
     def _due(self, index: int) -> list[int]:
-        """Remove and return the deferred loads that `index` waits for."""
-        due = [load for load in self._issued.waits_for(index) if load in self._put_off]
+        """Remove and return the deferred loads that `index` waits for, or may not overtake."""
+        issued = self._issued
+        before = (*issued.waits_for(index), *issued.follows(index))
+        due = [load for load in before if load in self._put_off]
         self._put_off.difference_update(due)
         return due
 

@@ -46,8 +46,12 @@ def _with_placements(
             placements.append(own_placement)  # a reference, so that its id is not reused
             variant.checked.append(program.checked[which])
         waits_for, follows = list(program.waits_for(index)), list[int]()
+        engine = program.instruction(index).engine
         for earlier in program.follows(index):
-            is_apart = placements[variant.which[earlier]].engine is not own_placement.engine
+            is_apart = (
+                placements[variant.which[earlier]].engine is not own_placement.engine
+                and program.instruction(earlier).engine is engine
+            )
             (waits_for if is_apart else follows).append(earlier)
         variant.append(number, Before(waits_for, follows), None)
     return variant, placements

@@ -84,13 +84,20 @@ class Schedule:
     ) -> tuple[float, int]:
         """The time when instruction `index` can start, and the instruction that it waited for.
 
-        With `may_be_moved`, it also waits for those that it followed on another engine.
+        With `may_be_moved`, it also waits for those that it followed on the engine that one of them
+        has left.
         """
         engine, cost = placement
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
-        engine_of, waits_for = self._engine, self._program.waits_for(index)
+        engine_of, program = self._engine, self._program
+        waits_for = program.waits_for(index)
         if may_be_moved:
-            moved = (i for i in self._program.follows(index) if engine_of[i] is not engine)
+            issued_on = program.instruction(index).engine
+            moved = (
+                i
+                for i in program.follows(index)
+                if engine_of[i] is not engine and program.instruction(i).engine is issued_on
+            )
             waits_for = [*waits_for, *moved]
         for earlier in waits_for:
             ready_s = self.end_s[earlier]

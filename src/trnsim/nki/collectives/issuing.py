@@ -78,8 +78,9 @@ def result(instruction: Instruction, name: str | None) -> NkiInstruction | None:
 
 def issued(instruction: Instruction, name: str | None) -> NkiInstruction:
     """`instruction` under the label `name`, issued to the current core."""
-    current_core().issue(settle(instruction))
-    return NkiInstruction(instruction.opcode, name)
+    core = current_core()
+    core.issue(settle(instruction))
+    return NkiInstruction(core, name)
 
 
 def check_name(call: str, name: str | None) -> None:

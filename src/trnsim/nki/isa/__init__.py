@@ -32,6 +32,8 @@ from trnsim.isa import (
 from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.dialect import require
+from trnsim.nki.instruction import NkiInstruction as NkiInstruction
+from trnsim.nki.instruction import dependency as dependency
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import is_simulator, refuse_or_warn
 from trnsim.nki.registers import VirtualRegister as VirtualRegister
@@ -218,8 +220,10 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
                 operands[key] = _operand(instruction, enumerations.get(key), key, value)
 
+    makes_register = instruction.result is not Instruction.result
+    handle = NkiInstruction  # the module serves the name in some versions alone
+
     def issue(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
-        del name  # a label for AWS's scheduling tools
         convert_operands(kwargs)
         if args:
             operands = dict(zip(keys, args, strict=False))
@@ -229,8 +233,9 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             instance = instruction(*args, **kwargs)
         except TypeError:
             raise _illegal_operands(instruction, signature, len(args), sorted(kwargs)) from None
-        current_core().issue(settle(instance if lenient is None else lenient(instance)))
-        return instance.result()
+        core = current_core()
+        core.issue(settle(instance if lenient is None else lenient(instance)))
+        return instance.result() if makes_register else handle(core, name)
 
     function = _of_its_version(instruction.opcode, issue)
     function.__name__ = function.__qualname__ = instruction.opcode
@@ -304,7 +309,6 @@ globals().update(_FUNCTIONS)
 
 _PUBLISHED = frozenset(
     {
-        "NkiInstruction",
         "scalar_load",
         "scalar_store",
         "nc_matmul",

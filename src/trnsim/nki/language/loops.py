@@ -92,7 +92,7 @@ def dynamic_range(
     first, last = (0, start) if stop is None else (start, stop)
     turns = _turns("nl.dynamic_range", first, last, step)
     is_offset = not has_current_core() or follows(DYNAMIC_VARIABLE_IS_REGISTER)
-    return (VirtualRegister(turn, frozen=True, is_offset=is_offset) for turn in turns)
+    return _registers(turns, is_offset=is_offset)
 
 
 def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], step: int = 1) -> None:
@@ -119,8 +119,9 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
     origins = tuple(origin for bound in bounds for origin in getattr(bound, "origins", ()))
     gives_registers = any(isinstance(bound, VirtualRegister) for bound in bounds)
     gives_registers = gives_registers or not follows(FORI_GIVES_SCALARS)
-    with _body("nl.fori_loop"):
+    with _body("nl.fori_loop") as begin_turn:
         for turn in turns:
+            begin_turn()
             if gives_registers:
                 result = body_fun(VirtualRegister(turn))
             else:
@@ -142,10 +143,11 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
     _refuse_reordering("a device loop")
     _check_body("while_loop", body_fun)
     condition = _condition(init)
-    with _body("nl.while_loop"):
+    with _body("nl.while_loop") as begin_turn:
         for _ in range(register.LONGEST_LOOP):
             if not condition.is_true():
                 return
+            begin_turn()
             condition = _condition(body_fun(condition.copied()))
     if condition.is_true():
         register.refuse_endless("nl.while_loop", condition)
@@ -153,9 +155,12 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 
 @contextmanager
 def no_reorder() -> Generator[None]:
-    """Context in which instructions are timed in program order under every order policy.
+    """Context in which instructions, those of called functions included, are issued in order.
 
-    Device loops are refused inside.
+    An engine, or the DMA queues, start none before an earlier one of the block. Engines may
+    overlap, and values are the same.
+
+    Source: nki.language.no_reorder; how-to-scheduling-apis.rst, Using no_reorder.
     """
     token = _is_ordered.set(True)
     try:
@@ -211,10 +216,17 @@ def _bound(loop: str, bound: object) -> object:
 
 
 @contextmanager
-def _body(loop: str) -> Generator[None]:
-    """The bodies of a loop on the device: tensors allocated there end with it."""
-    with current_core().memory.loop(loop) if has_current_core() else nullcontext():
-        yield
+def _body(loop: str) -> Generator[Callable[[], None]]:
+    """The bodies of a loop on the device: tensors allocated there end with it.
+
+    Its value is called before each turn.
+    """
+    if not has_current_core():
+        yield _nothing
+        return
+    core = current_core()
+    with core.memory.loop(loop), core.nesting.loop() as begin_turn:
+        yield begin_turn
 
 
 def _refuse_result(result: object) -> NoReturn:
@@ -250,6 +262,18 @@ def _check_body(loop: str, body: object) -> None:
             fix="pass a function of the loop's register",
             source=f"nki.language.{loop}",
         )
+
+
+def _registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
+    """The variable of a loop in each turn."""
+    with current_core().nesting.loop() if has_current_core() else nullcontext(_nothing) as begin:
+        for turn in turns:
+            begin()
+            yield VirtualRegister(turn, frozen=True, is_offset=is_offset)
+
+
+def _nothing() -> None:
+    """Do nothing: outside a kernel no instruction is in a loop."""
 
 
 def _refuse_reordering(construct: str) -> None:

@@ -1,0 +1,188 @@
+"""`kernel.with_schedule`: edges between the named instructions of a kernel.
+
+An edge is an order of issue: AWS documents it as a constraint on the compiler's scheduler.
+
+Source: how-to-scheduling-apis.rst, Adding dependency edges.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from trnsim.behaviours import Version
+from trnsim.behaviours.scheduling import DEPENDENCY_KIND
+from trnsim.errors import IllegalInstruction, NotModelled, SourceLine
+from trnsim.nki.instruction import add_edge, dependency, refuse_out_of_loop
+from trnsim.program.edges import Edge, Turns, loops_of
+
+if TYPE_CHECKING:
+    from trnsim.program import CoreContext
+
+_SOURCE: Final = "how-to-scheduling-apis.rst, Adding dependency edges"
+_FORM: Final = '[("act1", "act0"), ("store", ["act0", "act1"])]'
+_FEW: Final = 12
+"""Names that an error lists."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The edges of `kernel.with_schedule`.
+
+    Attributes:
+        pairs: (consumer, producer) by name.
+        line: the line of the call.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    line: SourceLine | None
+
+    def apply(self, core: CoreContext, first: int) -> set[str]:
+        """Add the edges to the instructions of `core` from `first` on; returns names that it lacks.
+
+        Raises:
+            IllegalInstruction: for an ambiguous name, an edge out of a device loop, and a cycle.
+        """
+        absent: set[str] = set()
+        for consumer, producer in self.pairs:
+            consumers, producers = (self._named(core, first, n) for n in (consumer, producer))
+            absent |= {n for n, at in ((consumer, consumers), (producer, producers)) if not at}
+            for index, turns in consumers.items() if producers else ():
+                self._add(core, (consumer, index, turns), producer, producers)
+        return absent
+
+    def refuse_absent(self, cores: Sequence[CoreContext], absent: Iterable[str]) -> NoReturn:
+        """Raise the error of names that no core has."""
+        missing = sorted(absent)
+        known = list(dict.fromkeys(name for core in cores for name in core.labels))
+        near = [name for each in missing for name in get_close_matches(each, known, 1)]
+        more = f" and {len(known) - _FEW} more" if len(known) > _FEW else ""
+        names = ", ".join(map(repr, known[:_FEW])) + more if known else "none"
+        raise IllegalInstruction(
+            f"with_schedule names {', '.join(map(repr, missing))}, which no instruction of the run "
+            f"has; names of this run: {names}",
+            fix=f"write {', '.join(map(repr, near))}"
+            if near
+            else 'name the instruction where it is issued: nisa.activation(..., name="act0")',
+            source=_SOURCE,
+            line=self.line,
+        )
+
+    def _named(self, core: CoreContext, first: int, name: str) -> dict[int, Turns]:
+        """The instructions called `name`, with the loops around them: one in each turn of a loop.
+
+        Raises:
+            IllegalInstruction: if several are called so.
+        """
+        labels = [label for label in core.labels.get(name, ()) if label[0] >= first]
+        distinct = {turns for _, turns in labels}
+        if len(distinct) < len(labels) or len({loops_of(turns) for turns in distinct}) > 1:
+            lines = list(dict.fromkeys(str(core.program.line(index)) for index, _ in labels))
+            raise IllegalInstruction(
+                f"with_schedule names {name!r}, which {len(labels)} instructions have, at "
+                f"{', '.join(lines[:_FEW])}; legal: a name of one instruction",
+                fix='number the names of a Python loop: name=f"act{i}"',
+                source=f"{_SOURCE}: the second example names each turn of its loop",
+                line=self.line,
+            )
+        return dict(labels)
+
+    def _add(
+        self,
+        core: CoreContext,
+        consumer: tuple[str, int, Turns],
+        producer: str,
+        producers: dict[int, Turns],
+    ) -> None:
+        """Add the edge of one instruction of the name, in its turn of a loop."""
+        name, index, turns = consumer
+        for other, other_turns in producers.items():
+            if turns[: len(other_turns)] == other_turns:
+                text = f"{name!r} after {producer!r}"
+                edge = Edge(index, other, False, "with_schedule", self.line, text)
+                add_edge(core, edge, _SOURCE)
+                return
+        other, other_turns = next(iter(producers.items()))
+        refuse_out_of_loop(repr(name), turns, repr(producer), other_turns)
+
+
+def schedule_of(edges: object, line: SourceLine | None, version: Version) -> Schedule:
+    """The schedule of a call `kernel.with_schedule(edges)` at `line`, in a version of NKI.
+
+    Raises:
+        IllegalInstruction: for anything but pairs of names, and for a cycle among names.
+        NotModelled: for a kind of dependency, from NKI 0.7 on.
+    """
+    pairs = tuple(_pairs(edges, version))
+    _refuse_cycle(pairs)
+    return Schedule(pairs, line)
+
+
+def _pairs(edges: object, version: Version) -> Iterator[tuple[str, str]]:
+    if isinstance(edges, str) or not isinstance(edges, Iterable):
+        _refuse(f"with_schedule was given {edges!r:.80}")
+    for pair in edges:
+        if not isinstance(pair, tuple | list):
+            _refuse(f"with_schedule has the edge {pair!r:.80}")
+        if any(isinstance(part, dependency) for part in pair):
+            refuse_kind(f"with_schedule has the edge {pair!r:.80}", version)
+        if len(pair) != len(("consumer", "producer")):
+            _refuse(f"with_schedule has the edge {pair!r:.80} of {len(pair)} parts")
+        consumer, producers = pair
+        for producer in producers if isinstance(producers, list | tuple) else [producers]:
+            for name in (consumer, producer):
+                if not isinstance(name, str):
+                    _refuse(f"with_schedule has {name!r:.80} in the place of a name")
+            yield consumer, producer
+
+
+def _refuse(given: str) -> NoReturn:
+    raise IllegalInstruction(
+        f"{given}; legal: pairs of a consumer's name and a producer's, or a list of producers",
+        fix=f"pass a list such as {_FORM}",
+        source=_SOURCE,
+    )
+
+
+def refuse_kind(given: str, version: Version) -> NoReturn:
+    """Raise the error of a schedule with a kind of dependency."""
+    if not version.follows(DEPENDENCY_KIND):
+        raise DEPENDENCY_KIND.refusal(version, given)
+    raise NotModelled(
+        f"{given}: NKI 0.7 accepts a kind there, in a form that is not public",
+        fix="leave the kind out, or call depends_on(kind=...) on the instruction",
+        source="nki.isa.dependency",
+    )
+
+
+def _refuse_cycle(pairs: Sequence[tuple[str, str]]) -> None:
+    """Refuse pairs whose names form a cycle, before the kernel runs."""
+    after: defaultdict[str, list[str]] = defaultdict(list)
+    for consumer, producer in pairs:
+        after[consumer].append(producer)
+    done: set[str] = set()
+    for start in list(after):
+        path: list[str] = []
+        pending: list[tuple[str, Any]] = [(start, iter(after[start]))] if start not in done else []
+        path += [start] * bool(pending)
+        while pending:
+            name, rest = pending[-1]
+            following = next(rest, None)
+            if following is None:
+                done.add(name)
+                pending.pop()
+                path.pop()
+            elif following in path:
+                cycle = [*path[path.index(following) :], following]
+                raise IllegalInstruction(
+                    f"with_schedule has a cycle: {' after '.join(map(repr, cycle))}; legal: edges "
+                    "along which time goes forward",
+                    fix="leave out one of these edges",
+                    source=_SOURCE,
+                )
+            elif following not in done:
+                path.append(following)
+                pending.append((following, iter(after[following])))

@@ -1,0 +1,283 @@
+"""Edges: orders between instructions that the kernel asks for, beside those of its data.
+
+A waiting edge is a semaphore: its consumer starts when its producer has ended. Any other edge is an
+order of issue: the consumer comes after the producer in the order that the compiler chooses, and
+nothing synchronizes their engines. An edge may point backwards, to a producer that the kernel
+issues later: `obeying` then issues the consumer after it. Values are those of the kernel's own
+order, since an edge that contradicts the data is refused as a cycle.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trnsim.errors import SourceLine
+from trnsim.isa import Instruction
+from trnsim.program.dependencies import Before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trnsim.program.program import Program
+
+_OPEN: Final = 1 << 62
+
+Turns = tuple[tuple[int, int], ...]
+"""The device loops around an instruction, outermost first: (loop, turn) of each.
+
+Loops are numbered in the turn around them, so an instruction of a loop's body has the same loops in
+every turn.
+"""
+
+
+class Edge(NamedTuple):
+    """An order between two instructions of a program.
+
+    Attributes:
+        consumer: the later instruction.
+        producer: the earlier one.
+        waits: true for a semaphore, false for an order of issue.
+        form: the kernel's way to ask for it: "depends_on" or "with_schedule".
+        line: the user's line that asks for it.
+        text: consumer and producer in words, the same for all edges of a statement.
+    """
+
+    consumer: int
+    producer: int
+    waits: bool
+    form: str
+    line: SourceLine | None
+    text: str
+
+
+@dataclass
+class Ordering:
+    """The edges of a program, and its blocks of instructions that keep their order.
+
+    Attributes:
+        edges: the edges in the order in which the kernel asked for them.
+        blocks: [first, end) of the instructions of each outermost `nl.no_reorder`, in order.
+    """
+
+    edges: list[Edge] = field(default_factory=list[Edge])
+    blocks: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    _producers: defaultdict[int, list[int]] = field(
+        default_factory=lambda: defaultdict(list), compare=False
+    )
+    _lowest: int = field(default=_OPEN, compare=False)
+
+    def add(self, edge: Edge) -> None:
+        """Add an edge that closes no cycle (`cycle`)."""
+        self.edges.append(edge)
+        self._producers[edge.consumer].append(edge.producer)
+        if edge.producer > edge.consumer:
+            self._lowest = min(self._lowest, edge.consumer)
+
+    @contextmanager
+    def block(self, issued: Callable[[], int]) -> Generator[None]:
+        """A running block; `issued` is the number of instructions so far."""
+        place, first = len(self.blocks), issued()
+        self.blocks.append((first, _OPEN))
+        try:
+            yield
+        finally:
+            self.blocks[place] = first, issued()
+
+    @property
+    def points_back(self) -> bool:
+        """True if the producer of an edge is issued after its consumer."""
+        return self._lowest < _OPEN
+
+    def cycle(self, program: Program, consumer: int, producer: int) -> list[int]:
+        """The cycle that an edge would close: instructions that each come after the next.
+
+        From `producer` back to `consumer`; empty if there is none.
+        """
+        if producer < consumer and not self.points_back:
+            return []
+        lowest = min(consumer, self._lowest)
+        before = _Predecessors(program, self)
+        follower = {producer: producer}
+        pending = [producer]
+        while pending:
+            index = pending.pop()
+            if index == consumer:
+                path = [index]
+                while path[-1] != producer:
+                    path.append(follower[path[-1]])
+                return path[::-1]
+            for earlier in before.of(index):
+                if earlier >= lowest and earlier not in follower:
+                    follower[earlier] = index
+                    pending.append(earlier)
+        return []
+
+    def moved(self, place: Sequence[int]) -> Ordering:
+        """The edges in a program where instruction i has become instruction `place[i]`."""
+        return Ordering(
+            [
+                edge._replace(consumer=place[edge.consumer], producer=place[edge.producer])
+                for edge in self.edges
+            ]
+        )
+
+    def producers(self, consumer: int) -> Sequence[int]:
+        """The producers of the edges of `consumer`."""
+        return self._producers.get(consumer, ())
+
+    def block_before(self, index: int) -> int:
+        """The instruction before `index` in its block, or -1."""
+        at = bisect_right(self.blocks, (index, _OPEN)) - 1
+        if at < 0:
+            return -1
+        first, end = self.blocks[at]
+        return index - 1 if first < index < end else -1
+
+
+class _Predecessors:
+    """All instructions that an instruction must come after."""
+
+    def __init__(self, program: Program, ordering: Ordering) -> None:
+        self._program, self._ordering = program, ordering
+        meets = [
+            type(checked.instruction).meeting is not Instruction.meeting
+            for checked in program.checked
+        ]
+        # A core comes to its meetings with others in the order of issue.
+        self._meetings: list[int] = []
+        if any(meets):
+            self._meetings = np.flatnonzero(np.array(meets)[np.array(program.which)]).tolist()
+
+    def of(self, index: int) -> Iterator[int]:
+        """The instructions that `index` must come after."""
+        program, ordering = self._program, self._ordering
+        yield from program.waits_for(index)
+        yield from program.follows(index)
+        yield from ordering.producers(index)
+        earlier = ordering.block_before(index)
+        if earlier >= 0:
+            yield earlier
+        at = bisect_right(self._meetings, index) - 1
+        if at > 0 and self._meetings[at] == index:
+            yield self._meetings[at - 1]
+
+
+def obeying(program: Program, edges: Sequence[Edge] | None = None) -> Program:
+    """`program` with the dependences of its `edges`, by default of all; reordered where needed."""
+    chosen = program.ordering.edges if edges is None else list(edges)
+    if program.without_edges is not None or not chosen:
+        return program
+    ordering = Ordering(blocks=program.ordering.blocks)
+    for edge in chosen:
+        ordering.add(edge)
+    base = program
+    if ordering.points_back:
+        order = _order(program, ordering)
+        place = array("l", [0]) * len(program)
+        for at, index in enumerate(order):
+            place[index] = at
+        base = _reordered(program, order, place)
+        chosen = ordering.moved(place).edges
+    waiting: defaultdict[int, set[int]] = defaultdict(set)
+    following: defaultdict[int, set[int]] = defaultdict(set)
+    for edge in chosen:
+        (waiting if edge.waits else following)[edge.consumer].add(edge.producer)
+    before: dict[int, Before] = {}
+    for index in {*waiting, *following}:
+        waits_for = waiting[index].union(base.waits_for(index))
+        follows = following[index].union(base.follows(index)) - waits_for
+        before[index] = Before(sorted(waits_for), sorted(follows))
+    ordered = base.with_before(before)
+    ordered.without_edges, ordered.ordering = program, Ordering(chosen)
+    return ordered
+
+
+def _order(program: Program, ordering: Ordering) -> list[int]:
+    """The instructions in an order that obeys all edges, the earliest issued first."""
+    before = _Predecessors(program, ordering)
+    missing = array("l", [0]) * len(program)
+    after: defaultdict[int, list[int]] = defaultdict(list)
+    for index in range(len(program)):
+        for earlier in before.of(index):
+            after[earlier].append(index)
+            missing[index] += 1
+    ready = [index for index in range(len(program)) if not missing[index]]
+    order: list[int] = []
+    while ready:
+        index = heappop(ready)
+        order.append(index)
+        for later in after[index]:
+            missing[later] -= 1
+            if not missing[later]:
+                heappush(ready, later)
+    return order
+
+
+def _reordered(program: Program, order: Sequence[int], place: Sequence[int]) -> Program:
+    """`program`, issued in another order that keeps its dependences: `place` is its inverse."""
+    moved = program.emptied()
+    for index in order:
+        waits_for, follows = (
+            sorted(place[earlier] for earlier in earlier_ones)
+            for earlier_ones in (program.waits_for(index), program.follows(index))
+        )
+        moved.append(program.which[index], Before(waits_for, follows), program.line(index))
+        moved.tensor_of.append(program.tensor_of[index])
+        moved.touches.append(program.touches.of(index))
+    first: dict[int, int] = {}
+    last = {serial: at for at, serial in enumerate(moved.tensor_of)}
+    for at in range(len(order)):
+        for serial, _, _ in moved.touches.of(at):
+            first.setdefault(serial, at)
+            last[serial] = at
+    for serial, use in program.uses.items():
+        began = place[use.first_write] if use.first_write >= 0 else -1
+        moved.uses[serial] = replace(
+            use,
+            first_write=first.get(serial, began),
+            last_use=max(last.get(serial, 0), place[use.last_use]),
+        )
+    return moved
+
+
+class Nesting:
+    """The device loops that run around the next instruction.
+
+    Attributes:
+        turns: the loops and their turns.
+    """
+
+    def __init__(self) -> None:
+        self.turns: Turns = ()
+        self._begun: dict[Turns, int] = {}
+
+    @contextmanager
+    def loop(self) -> Generator[Callable[[], None]]:
+        """A running device loop; its value is called at the start of each turn."""
+        outside = self.turns
+        number = self._begun[outside] = self._begun.get(outside, -1) + 1
+        turn = -1
+
+        def begin() -> None:
+            nonlocal turn
+            turn += 1
+            self.turns = (*outside, (number, turn))
+
+        try:
+            yield begin
+        finally:
+            self.turns = outside
+
+
+def loops_of(turns: Turns) -> tuple[int, ...]:
+    """The loops of `turns`, without the turns."""
+    return tuple(loop for loop, _ in turns)
