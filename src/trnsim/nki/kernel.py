@@ -264,13 +264,11 @@ class Kernel:
         """
         bound = inspect.signature(self._function).bind_partial()
         bound.arguments.update(arguments)
+        core = current_core()
+        first = core.issued()
         with launched(self.title, self._configs, self.line):
             result = self._function(*bound.args, **bound.kwargs)
             check_triggered()
-        core = current_core()
-        first = core.issued()
-        result = self._function(*bound.args, **bound.kwargs)
-        check_triggered()
         if self.schedule is not None:
             absent.append(self.schedule.apply(core, first))
         return result
