@@ -9,6 +9,7 @@ import pytest
 import trnsim
 from trnsim.behaviours.chosen import VERSION_VARIABLE
 from trnsim.errors import BadInput
+from trnsim.nki.dialect import found_in_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 HEAD = "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
@@ -101,3 +102,12 @@ def test_the_same_kernel_under_two_versions_keeps_two_records(module):
     kernel = module(HEAD + KERNEL.format(line="pass")).kernel
     for name in ("0.4", "0.7", "0.4"):
         assert trnsim.run(kernel, ARRAY, nki=name).program.core.nki.name == name
+
+
+def test_a_file_is_of_the_newest_version_that_has_all_its_forms(tmp_path):
+    file = tmp_path / "k.py"
+    for text, name in (("", "0.7"), ("nl.dynamic_range(3)", "0.6"), ("not Python", "0.7")):
+        file.write_text(HEAD + text)
+        assert found_in_file(str(file)).version.name == name
+    file.write_text(HEAD + "nl.fori_loop\nnisa.register_move(r, imm=1)")
+    assert found_in_file(str(file)) is None

@@ -44,25 +44,25 @@ def emulator():
     return git(ROOT, "log", "-1", "--format=%h", "--", *rooms) + ("+" if edited else "")
 
 
-def opened(suite, folder):
+def opened(suite, folder, kept=KEPT):
     """The suite's ledger: what is there if it is of the same commits, else a new one."""
-    path = KEPT / f"{suite.name}.jsonl"
+    path = kept / f"{suite.name}.jsonl"
     head = {
         "suite": suite.name,
         "commit": ", ".join(commit(folder, clone) for clone in suite.clones),
         "emulator": emulator(),
     }
     if read(path)[:1] != [head]:
-        KEPT.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
         unfinished.write_text(json.dumps(head) + "\n", encoding="utf-8")
         unfinished.replace(path)
     return path
 
 
-def run(suite, folder, number):
+def run(suite, folder, number, options=(), ledger=None):
     """Run what the suite's ledger does not have yet; pytest prints each case and how many."""
-    kept = ["-p", "ledger", f"--ledger={opened(suite, folder)}"]
+    kept = ["-p", "ledger", f"--ledger={ledger or opened(suite, folder)}", *options]
     if number is not None and "sweeps" in suite.name:
         kept.append(f"--sample={number}")
     shown = ["-v", "-o", "console_output_style=count", "--tb=no", "-rN", "--show-capture=no"]

@@ -1,10 +1,12 @@
 """A pytest plugin that keeps each case's outcome as the case ends; a later run takes up from there.
 
-usage: pytest -p ledger --ledger=FILE [--sample=N] ...
+usage: pytest -p ledger --ledger=FILE [--sample=N] [--nki=VERSION] ...
 
 A line of FILE is one JSON object: a case with its outcome, reason, seconds and warnings; how many
 cases there were to choose from; or that the run reached its end. `--sample N` chooses N of the
 cases that the suite does not skip, the same ones each time, spread over files and functions.
+With `--nki` kernels follow that version, and a case has the rows of the table of behaviours that it
+asked for and that the latest version answers otherwise.
 """
 
 import json
@@ -12,6 +14,7 @@ import os
 import random
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,12 +25,14 @@ SEED = 0
 def pytest_addoption(parser):
     parser.addoption("--ledger", type=Path, help="keep outcomes here, and run only what is missing")
     parser.addoption("--sample", type=int, help="run this many of the cases that are not skipped")
+    parser.addoption("--nki", help="the version of NKI that kernels follow")
 
 
 def pytest_configure(config):
     path = config.getoption("--ledger")
     if path is not None:
-        config.pluginmanager.register(Ledger(path, config.getoption("--sample")))
+        ledger = Ledger(path, config.getoption("--sample"), config.getoption("--nki"))
+        config.pluginmanager.register(ledger)
 
 
 def read(path):
@@ -52,9 +57,10 @@ def sample(names, number):
 class Ledger:
     """The plugin, where a ledger was asked for."""
 
-    def __init__(self, path, number):
+    def __init__(self, path, number, nki):
         self.path = path
         self.number = number
+        self.nki = nki
         self.outcomes = {}
         self.warnings = defaultdict(list)
         whole = [json.dumps(entry) + "\n" for entry in read(path)]
@@ -77,7 +83,9 @@ class Ledger:
     def pytest_runtest_protocol(self, item):
         """Around all else, so that pytest has reported the case's warnings when it is written."""
         start = time.monotonic()
-        done = yield
+        with following(self.nki) as rows:
+            done = yield
+        entry = {} if self.nki is None else {"rows": rows}
         outcome, reason = self.outcomes.pop(item.nodeid, ("passed", ""))
         self.write(
             case=item.nodeid,
@@ -85,6 +93,7 @@ class Ledger:
             reason=reason,
             seconds=round(time.monotonic() - start, 1),
             warnings=self.warnings.pop(item.nodeid, []),
+            **entry,
         )
         return done
 
@@ -114,6 +123,23 @@ class Ledger:
             ended.add(pytest.ExitCode.NO_TESTS_COLLECTED)  # the ledger has them all
         if exitstatus in ended and not (session.shouldstop or session.shouldfail):
             self.write(finished=True)
+
+
+@contextmanager
+def following(version):
+    """A list that has, after this block, the rows in which `version` differed from the latest."""
+    rows = []
+    if version is None:
+        yield rows
+        return
+    from trnsim.behaviours import LATEST, version_named  # noqa: PLC0415  most runs need none
+    from trnsim.behaviours.chosen import pinned  # noqa: PLC0415
+    from trnsim.nki.across import watched  # noqa: PLC0415
+
+    current = watched(version_named(version, "--nki"))
+    with pinned(current, "--nki"):
+        yield rows
+    rows += [row.name for row, holds in current.asked.items() if LATEST.follows(row) != holds]
 
 
 def first_line(said):

@@ -79,6 +79,15 @@ def found_version(function: Callable[..., Any]) -> Choice:
     return Choice(candidates[-1], because, False)
 
 
+def found_in_file(file: str) -> Choice | None:
+    """The newest version in which every form of a whole file exists; None if none has all.
+
+    A file that uses none of the forms that versions differ in is of the latest.
+    """
+    candidates, because = narrowed(list(VERSIONS.values()), file, versioned_uses(file))
+    return Choice(candidates[-1], because, False) if candidates else None
+
+
 def follows(behaviour: Behaviour) -> bool:
     """True if `behaviour` holds for the running kernel; outside kernels, in the asked version."""
     return running_version().follows(behaviour)

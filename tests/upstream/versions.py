@@ -1,0 +1,160 @@
+"""Run the public suites under every version of NKI and write docs/generated/versions.md.
+
+usage: python tests/upstream/versions.py FOLDER [--suites D1 D6 ...] [--sample N] [--page]
+
+FOLDER holds the clones, as for conformance.py. Outcomes are kept in build/versions, a folder a
+version, and a stopped run goes on. `--sample N` takes N cases of each suite; `--page` runs nothing
+and writes the page of what is kept.
+"""
+
+import argparse
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+from ledger import read
+from page import short, table
+from suites import ROOT, SUITES
+
+import conformance
+from trnsim.behaviours import LATEST, VERSIONS
+from trnsim.behaviours.table import TABLE
+from trnsim.nki.dialect import found_in_file
+
+KEPT = ROOT / "build" / "versions"
+PAGE = ROOT / "docs" / "generated" / "versions.md"
+REFUSAL = re.compile(r"under NKI 0[.][0-9]|exists (in|from) NKI 0[.]")
+OTHERS_SHOWN = 12
+HEAD = """# Public suites by version of NKI
+
+Written by `python tests/upstream/versions.py FOLDER` from unmodified clones. Each suite was run
+under the rules of each version of NKI, whatever version it was written for. A case *runs* if its
+own harness says that it passes; it is *refused* if trnsim's error names the version; otherwise it
+has *other values* or another error, and the rows of the table of behaviours that the case asked
+for and that {latest} answers otherwise stand beside it. A case that fails under every version
+fails for a reason of its own ([Public suites](conformance.md) has it) and is counted as such.
+
+"""
+
+
+def ends(entries):
+    """(how a case ended, its reason, its rows) by case."""
+    cases = {entry["case"]: entry for entry in entries if "case" in entry}
+    return {
+        name: (_end(case), case["reason"], case.get("rows", [])) for name, case in cases.items()
+    }
+
+
+def _end(case):
+    if case["outcome"] != "failed":
+        return case["outcome"]
+    return "refused" if REFUSAL.search(case["reason"]) else "other"
+
+
+def cell(found):
+    """A suite's outcomes under a version in words."""
+    counts = Counter(end for end, _, _ in found.values())
+    words = {"passed": "run", "refused": "refused", "other": "other", "own": "fail under all"}
+    return ", ".join(f"{counts[end]} {word}" for end, word in words.items() if counts[end]) or "-"
+
+
+def reasons(suite, version, found):
+    """Lines on the cases that are refused or have other values."""
+    refusals, others = Counter(), []
+    for name, (end, reason, rows) in found.items():
+        if end == "refused":
+            refusals[row_of(reason)] += 1
+        elif end == "other":
+            others.append((short(name), reason, rows))
+    lines = [f"- {suite} under {version}: {n} refused by `{row}`\n" for row, n in refusals.items()]
+    for name, reason, rows in others[:OTHERS_SHOWN]:
+        why = ", ".join(f"`{row}`" for row in rows) or "no row was asked"
+        lines.append(f"- {suite} under {version}, `{name}`: {reason[:160]}; rows: {why}\n")
+    if others[OTHERS_SHOWN:]:
+        more = Counter(", ".join(rows) or "no row" for *_, rows in others[OTHERS_SHOWN:])
+        lines += [f"- {suite} under {version}: {n} more; rows: {row}\n" for row, n in more.items()]
+    return lines
+
+
+def row_of(reason):
+    """The row that a refusal speaks of, by its form or by the words of its other side."""
+    for row in TABLE.values():
+        if (row.form and row.form in reason) or f"where {row.otherwise};" in reason:
+            return row.name
+    return reason[:100]
+
+
+def files(folder):
+    """(file, version, reason) of each file of the clones that is not of the latest version."""
+    for clone in sorted({clone for suite in SUITES for clone in suite.clones}):
+        for path in sorted((folder / clone).rglob("*.py")):
+            choice = found_in_file(str(path))
+            if choice is not None and choice.version is not LATEST:
+                yield path.relative_to(folder).as_posix(), choice
+
+
+def page(folder):
+    """The page of what is kept."""
+    rows, lines = [], []
+    for suite in SUITES:
+        by_version = {name: ends(read(KEPT / name / f"{suite.name}.jsonl")) for name in VERSIONS}
+        if not any(by_version.values()):
+            continue
+        mark_own_failures(by_version)
+        rows.append((suite.name, suite.what, *(cell(found) for found in by_version.values())))
+        for name, found in by_version.items():
+            lines += reasons(suite.name, f"NKI {name}", found)
+    text = HEAD.format(latest=LATEST) + table(("suite", "what", *VERSIONS), rows)
+    text += "## What is refused, and what has other values\n\n" + ("".join(lines) or "Nothing.\n")
+    text += (
+        "\n## Files that are not of the latest version\n\nFound from the forms that they use.\n\n"
+    )
+    for name, choice in files(folder):
+        reason = choice.reason.replace(f"{folder}{os.sep}", "")
+        text += f"- `{name}`: {choice.version}: {reason}\n"
+    return text
+
+
+def mark_own_failures(by_version):
+    """Mark the cases that pass under no version and are refused by none: "own"."""
+    names = {name for found in by_version.values() for name in found}
+    for name in names:
+        found = [cases[name] for cases in by_version.values() if name in cases]
+        if (
+            all(end == "other" for end, *_ in found)
+            and len({reason for _, reason, _ in found}) == 1
+        ):
+            for cases in by_version.values():
+                if name in cases:
+                    cases[name] = ("own", *cases[name][1:])
+
+
+def run(suite, folder, sample):
+    """Run a suite under each version."""
+    for name in VERSIONS:
+        ledger = conformance.opened(suite, folder, KEPT / name)
+        options = [f"--nki={name}", *([] if sample is None else [f"--sample={sample}"])]
+        os.environ["TRNSIM_NKI"] = name
+        conformance.run(suite, folder, None, options, ledger)
+
+
+def main():
+    """Run the suites whose names begin with one of those given, or all, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the clones lie")
+    parser.add_argument("--suites", nargs="*", default=["D", "V"], help="beginnings of names")
+    parser.add_argument("--sample", type=int, help="cases of each suite, not all")
+    parser.add_argument("--page", action="store_true", help="write the page of what is kept")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    if not given.page:
+        for suite in SUITES:
+            if suite.name.startswith(tuple(given.suites)):
+                run(suite, folder, given.sample)
+    os.environ.pop("TRNSIM_NKI", None)
+    PAGE.write_text(page(folder), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
