@@ -25,6 +25,7 @@ TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
 GRIDS = ROOT / "docs" / "grids.md"
+VERSIONS = ROOT / "docs" / "how-to-nki-versions.md"
 COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
@@ -128,7 +129,7 @@ def outputs(text, folder):
 @pytest.mark.parametrize(
     ("page", "number"),
     [
-        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (GRIDS, 1), (PRICES, 5)],
+        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (GRIDS, 1), (VERSIONS, 2), (PRICES, 5)],
         *[(COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
     ],
 )
@@ -187,6 +188,7 @@ if __name__ == "__main__":
     rewrite_tutorial(MODEL)
     rewrite_tutorial(RANKS)
     rewrite_tutorial(GRIDS)
+    rewrite_tutorial(VERSIONS)
     rewrite_tutorial(PRICES)
     rewrite_tutorial(COMMANDS)
     rewrite_tutorial(FLEET)

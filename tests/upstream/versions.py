@@ -19,6 +19,7 @@ from suites import ROOT, SUITES
 
 import conformance
 from trnsim.behaviours import LATEST, VERSIONS
+from trnsim.behaviours.language import OLD_NAMESPACE_WARNS
 from trnsim.behaviours.table import TABLE
 from trnsim.nki.dialect import found_in_file
 
@@ -110,10 +111,17 @@ def page(folder):
     text += (
         "\n## Files that are not of the latest version\n\nFound from the forms that they use.\n\n"
     )
+    old = Counter()
     for name, choice in files(folder):
+        if OLD_NAMESPACE_WARNS.form in choice.reason:
+            old[name.rpartition("/")[0]] += 1
+            continue
         reason = choice.reason.replace(f"{folder}{os.sep}", "")
         text += f"- `{name}`: {choice.version}: {reason}\n"
-    return text
+    text += "\nFiles of the generation before, which import `neuronxcc.nki`, by folder: "
+    return (
+        text + ("; ".join(f"{count} in `{name}`" for name, count in old.items()) or "none") + ".\n"
+    )
 
 
 def mark_own_failures(by_version):

@@ -117,7 +117,7 @@ ROWS: Final = (
     _removed(
         "0.7",
         "nl.dynamic_range",
-        "def body(i): ...; nl.fori_loop(lower, upper, body)",
+        "make the body a function of i, and call nl.fori_loop(lower, upper, body)",
         "release notes of NKI 0.7, deprecated and removed APIs",
     ),
 )
