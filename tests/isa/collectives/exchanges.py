@@ -1,8 +1,5 @@
 """Kernels that do one collective between two copies, for the tests of collectives."""
 
-# nki: 0.6
-# Since 0.7 all_to_all_v inside an instance wants room for every source of the group.
-
 import ml_dtypes
 import nki
 import nki.collectives as ncc

@@ -1,8 +1,5 @@
 """The kernel of plans, run on their ranks."""
 
-# nki: 0.6
-# Since 0.7 all_to_all_v inside an instance wants room for every source of the group.
-
 from contextlib import contextmanager
 from typing import NamedTuple
 
