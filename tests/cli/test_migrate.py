@@ -3,6 +3,7 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -101,3 +102,51 @@ def test_output_of_python_leaves_the_old_file(file, tmp_path):
     assert file.read_text().startswith(OLD)
     by_hand = {each["behaviour"] for each in values["statements"] if each["by_hand"]}
     assert by_hand == {"nisa.tensor_copy_dynamic_src"}
+
+
+LOOP = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def doubled(x, y=1):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, x)
+    for i in nl.dynamic_range(2):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(out, tile)
+    return out
+"""
+
+
+def test_both_versions_run_on_random_inputs_or_on_the_user_s(file, tmp_path):
+    file.write_text(LOOP)
+    assert "doubled  equal values  x 128x64:float32" in run(file, "--shape", "x=128x64")
+    assert "doubled  not run  say --shape x=128x512:float32" in run(file)
+    arrays = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    for array in arrays:
+        np.save(array, np.ones((4, 4), "float32"))
+    assert "equal values" in run("--input", arrays[0], file)
+    values = json.loads(run(file, "--input", *arrays, "--json", "--seed", "1"))
+    assert [each["name"] for each in values["trials"][0]["inputs"]] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--kernel", "other"), "--kernel other, and .* has the kernels: doubled"),
+        (("--to", "0.9"), "--to names NKI '0.9'"),
+        (("--output", "a.md"), "legal endings"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named(file, options, words):
+    with pytest.raises(BadInput, match=words):
+        run(file, *options)
+
+
+def test_arrays_for_several_kernels_need_a_name(file, tmp_path):
+    file.write_text(LOOP + LOOP.replace("doubled", "second"))
+    with pytest.raises(BadInput, match=r"no --kernel was given, and .* doubled, second"):
+        run(file, "--input", tmp_path / "a.npy")

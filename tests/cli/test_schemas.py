@@ -26,6 +26,22 @@ PROTEINS = str(ROOT / "tests" / "decide" / "companies" / "proteins" / "inventory
 SMALL, SORT, LARGE = "a smaller model", "sort.mlir", "inventory.csv"
 MEASURED, SINGLE = "measured.csv", "single.csv"
 """Names of files that the tests write."""
+OLD_KERNEL = "old_kernel.py"
+OLD_SOURCE = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def twice(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, x)
+    for i in nl.dynamic_range(2):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.quantize_mx(tile, tile, tile) if tile is None else nisa.dma_copy(out, tile)
+    return out
+"""
 SORTED = """func.func @main(%x: tensor<4x30xf32>) -> tensor<4x30xf32> {
   %y = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -66,6 +82,10 @@ ANSWERS = {
     "instances-for/1": [
         ["instances", "--for", LLAMA],
         ["instances", "--for", LLAMA, "--tokens", "100000", "--sequences", "4096"],
+    ],
+    "migrate/1": [
+        ["migrate", OLD_KERNEL, "--shape", "x=128x64", "--output", "new.py"],
+        ["migrate", OLD_KERNEL],
     ],
     "models/1": [["models"]],
     "plan-collective/1": [
@@ -115,6 +135,7 @@ def write_files():
     others = f"plan layer {LLAMA} --on trn1 --batch 2,0.002\nplan infer {BERT} --on inf2,1e-6\n"
     Path(MEASURED).write_text(row + others)
     Path(SORT).write_text(SORTED)
+    Path(OLD_KERNEL).write_text(OLD_SOURCE)
     Path(LARGE).write_text(TOO_LARGE)
     Path("large.json").write_text(Path(LLAMA).read_text())
 
@@ -133,7 +154,9 @@ def unlike_answers():
     return json.loads(document_json(document))
 
 
-@pytest.mark.slow_but("chips/1", "instances/1", "models/1", "plan-layer/1", "prices-compare/1")
+@pytest.mark.slow_but(
+    "chips/1", "instances/1", "migrate/1", "models/1", "plan-layer/1", "prices-compare/1"
+)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_are_those_that_the_schema_describes(name, tmp_path, monkeypatch):
     small = tmp_path / "small.json"

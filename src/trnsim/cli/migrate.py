@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from trnsim import files
 from trnsim.behaviours import LATEST, version_named
+from trnsim.cli import array_files
 from trnsim.cli.migrate_document import migrate_document
-from trnsim.cli.options import parser
-from trnsim.cli.report_files import AsJson, PrintedAnswer, Report, answer, check, check_output
+from trnsim.cli.options import Seed, parser
+from trnsim.cli.parsing import Command
+from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, check, check_output
+from trnsim.cli.report_files import Report as Folder
 from trnsim.errors import BadInput
-from trnsim.nki.migrate.report import report_of
+from trnsim.nki.migrate.inputs import shapes_of
+from trnsim.nki.migrate.report import Report, report_of
+from trnsim.nki.migrate.trial import trials_of
 from trnsim.nki.migrate.writing import rewritten
 
 _PYTHON: Final = ".py"
+_ARRAY: Final = ".npy"
+_INPUT: Final = "--input"
 
 _File = Annotated[Path, typer.Argument(help="A Python file of kernels.", metavar="FILE")]
 _To = Annotated[
@@ -54,18 +61,55 @@ _Output = Annotated[
         metavar="FILE",
     ),
 ]
+_Inputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
+    ),
+]
+_Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        help="Shape and dtype of a kernel's argument, for random values: x=128x512:bfloat16.",
+        metavar="NAME=SHAPE",
+    ),
+]
+_Kernel = Annotated[
+    str | None,
+    typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
+]
 
 app = parser()
 
 
-@app.command()
+class MigrateCommand(Command):
+    """The parser of `trnsim migrate`: ``--input a.npy b.npy`` is one option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with an --input before each array."""
+        arranged: list[str] = []
+        is_input = False
+        for argument in args:
+            if is_input and argument.endswith(_ARRAY) and arranged[-1] != _INPUT:
+                arranged.append(_INPUT)
+            is_input = argument == _INPUT or (is_input and argument.endswith(_ARRAY))
+            arranged.append(argument)
+        return super().parse_args(ctx, arranged)
+
+
+@app.command(cls=MigrateCommand)
 def migrate(
     path: _File,
     to: _To = LATEST.name,
     origin: _From = None,
     is_written: _Write = False,
+    inputs: _Inputs = None,
+    shapes: _Shapes = None,
+    kernel: _Kernel = None,
+    seed: Seed = 0,
     output: _Output = None,
-    report: Report = None,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what later versions of NKI refuse or change in a file of kernels.
@@ -74,7 +118,9 @@ def migrate(
     line and AWS's reason. "perhaps" marks what the text alone does not tell. Files that the file
     imports are files of their own.
 
-    With --write the file is rewritten where that is mechanical, comments and formatting kept.
+    With --write the file is rewritten where that is mechanical, comments and formatting kept. Both
+    versions run on the same inputs, random ones where annotations (nki.typing) or --shape say their
+    shapes: their values are equal, or the behaviour is named by which they differ.
 
     Example: trnsim migrate kernels.py --to 0.6 --output new.py
     """
@@ -82,25 +128,48 @@ def migrate(
         output if output is not None and output.suffix == _PYTHON else path if is_written else None
     )
     answer_file = None if output is not None and output.suffix == _PYTHON else output
-    _check_files(path, new, answer_file, report)
+    _check_files(path, new, answer_file, folder)
     told = report_of(_text(path), str(path), version_named(to, "--to"), origin)
-    written = None
+    _check_kernel(told, kernel, inputs)
+    made = rewritten(told)
+    arrays = [array_files.load(file) for file in inputs or []]
+    extents = shapes_of(shapes or [])
+    is_tried = bool(told.statements or arrays or extents or kernel)
+    trials = trials_of(told, made.text, extents, arrays, kernel, seed) if is_tried else []
     if new is not None:
-        written = rewritten(told)
-        files.write(new, written.text)
-    document = migrate_document(told, written, new)
-    answer(
-        PrintedAnswer(document, files=[new] if new else []), report, answer_file, as_json=as_json
-    )
+        files.write(new, made.text)
+    document = migrate_document(told, trials, made if new is not None else None, new)
+    answered = PrintedAnswer(document, files=[new] if new is not None else [])
+    answer(answered, folder, answer_file, as_json=as_json)
 
 
-def _check_files(path: Path, new: Path | None, output: Path | None, report: Path | None) -> None:
+def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None) -> None:
+    """Refuse a kernel that the file has not, and arrays for several kernels.
+
+    Raises:
+        BadInput: in either case.
+    """
+    names = [each.name for each in report.file.kernels]
+    legal = ", ".join(names) or "none"
+    if kernel is not None and kernel not in names:
+        raise BadInput(
+            f"--kernel {kernel}, and {report.path} has the kernels: {legal}",
+            fix="name one of them with --kernel, or leave it out",
+        )
+    if inputs and kernel is None and len(names) != 1:
+        raise BadInput(
+            f"no --kernel was given, and {report.path} has the kernels: {legal}",
+            fix="name one of them with --kernel",
+        )
+
+
+def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path | None) -> None:
     """Refuse files that cannot be written before work begins."""
     if new is not None and new != path:
         files.check_writable(new)
     check_output(output)
-    if report is not None:
-        check(report)
+    if folder is not None:
+        check(folder)
 
 
 def _text(path: Path) -> str:

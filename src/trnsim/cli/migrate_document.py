@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from trnsim.document.answer import (
     records,
 )
 from trnsim.nki.migrate.report import Report, Statement
+from trnsim.nki.migrate.trial import Trial
 from trnsim.nki.migrate.writing import Rewritten, way_of
 
 _COLUMNS: Final = (
@@ -40,9 +42,12 @@ _ROWS: Final[tuple[str, ...]] = (
 
 
 def migrate_document(
-    report: Report, written: Rewritten | None = None, path: Path | None = None
+    report: Report,
+    trials: Sequence[Trial] = (),
+    written: Rewritten | None = None,
+    path: Path | None = None,
 ) -> Document:
-    """The answer for a file, and for the rewritten one at `path` if there is one."""
+    """The answer for a file, the trials of its kernels, and the rewritten one at `path`."""
     heading = Note(_heading(report))
     sections = [
         Section("", [heading, *_kernels(report)]),
@@ -50,6 +55,8 @@ def migrate_document(
     ]
     if not report.statements:
         sections.pop()
+    if trials:
+        sections.append(_trials(report, trials))
     if written is not None:
         sections.append(Section("", [Note(_rewriting(written))]))
     values = {
@@ -68,6 +75,16 @@ def migrate_document(
             for kernel in report.kernels
         ],
         "statements": [_statement_values(report, each) for each in report.statements],
+        "trials": [
+            {
+                "kernel": trial.kernel,
+                "end": trial.end,
+                "says": trial.says,
+                "inputs": [{"name": name, "is": text} for name, text in trial.inputs.items()],
+                "behaviours": [row.name for row in trial.causes],
+            }
+            for trial in trials
+        ],
         "written": None
         if written is None
         else {"file": str(path), "rewritten": written.rewritten, "comments": len(written.left)},
@@ -93,6 +110,27 @@ def _heading(report: Report) -> str:
         counts[statement.effect] = counts.get(statement.effect, 0) + 1
     parts = ", ".join(f"{count} {effect}" for effect, count in counts.items())
     return f"{report.path}: places that change until {report.target}: {parts}."
+
+
+def _trials(report: Report, trials: Sequence[Trial]) -> Section:
+    """The end of each kernel on the same inputs, old and new."""
+    rows = [
+        (
+            trial.kernel,
+            Mark(trial.end, "strong"),
+            trial.says or ", ".join(f"{name} {text}" for name, text in trial.inputs.items()),
+        )
+        for trial in trials
+    ]
+    below = {
+        number: [f"{row.name}: {row.rule}, or {row.otherwise} ({row.span})" for row in trial.causes]
+        for number, trial in enumerate(trials)
+        if trial.causes
+    }
+    heading = f"The old file, and the one for {report.target}, on the same inputs"
+    return Section(
+        heading, [Table([Column("kernel"), Column("end"), Column("")], rows, below=below)]
+    )
 
 
 def _rewriting(written: Rewritten) -> str:

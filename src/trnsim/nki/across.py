@@ -116,14 +116,14 @@ def _compared(
     except EmulatorError as error:
         return VersionEnd(version, End.refused, error, _last_refusal(current, reference))
     except (Exception, SystemExit) as error:  # noqa: BLE001  the program's own, which is reported
-        return VersionEnd(version, End.failed, error, tuple(_rows_apart(current, reference)))
+        return VersionEnd(version, End.failed, error, tuple(rows_apart(current, reference)))
     if equal_outputs(outputs, expected):
         return VersionEnd(version, End.same)
-    causes = _causes(program, reference, expected, _rows_apart(current, reference), tell)
+    causes = _causes(program, reference, expected, rows_apart(current, reference), tell)
     return VersionEnd(version, End.other, causes=causes)
 
 
-def _rows_apart(current: WatchedVersion, reference: Version) -> list[Behaviour]:
+def rows_apart(current: WatchedVersion, reference: Version) -> list[Behaviour]:
     """The rows that a run asked for and that the reference answers differently."""
     return [row for row, holds in current.asked.items() if reference.follows(row) != holds]
 

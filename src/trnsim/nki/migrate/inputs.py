@@ -1,0 +1,111 @@
+"""Random inputs of a kernel: from options, annotations of nki.typing, and defaults."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from trnsim.dtypes import Array
+from trnsim.errors import BadInput
+from trnsim.nki.migrate.file import Function, SourceFile
+
+_SHAPE: Final = re.compile(r"(\w+)=(\d+(?:x\d+)*)(?::(\w+))?")
+_LEAST_INTEGERS: Final = 4
+"""Random integers are below this, so that they may be indices and counts."""
+
+
+class Shape(NamedTuple):
+    """The extents of a tensor, and its dtype as numpy and ml_dtypes name it."""
+
+    extents: tuple[int, ...]
+    dtype: str = "float32"
+
+
+def shapes_of(texts: Sequence[str]) -> dict[str, Shape]:
+    """Parameters with their shapes, from texts such as "x=128x512:bfloat16".
+
+    Raises:
+        BadInput: one is no such text, or names no dtype.
+    """
+    shapes = {}
+    for text in texts:
+        match = _SHAPE.fullmatch(text)
+        if match is None:
+            raise BadInput(
+                f"--shape {text}; legal: NAME=128x512 or NAME=128x512:bfloat16",
+                fix="write the extents with x between them",
+            )
+        shapes[match[1]] = Shape(tuple(map(int, match[2].split("x"))), match[3] or "float32")
+        _checked(shapes[match[1]].dtype, text)
+    return shapes
+
+
+def _checked(name: str, text: str) -> None:
+    try:
+        np.dtype(name)
+    except TypeError as error:
+        raise BadInput(
+            f"--shape {text}: {name} is no dtype; legal: float32, bfloat16, float16, int32, ...",
+            fix="name a dtype of numpy or ml_dtypes",
+        ) from error
+
+
+def inputs_of(
+    file: SourceFile,
+    kernel: Function,
+    shapes: Mapping[str, Shape],
+    arrays: Sequence[Array],
+    seed: int,
+) -> tuple[dict[str, Array], list[str]]:
+    """The arrays of a kernel by parameter, and the parameters of which nothing is known.
+
+    Args:
+        file: the file of the kernel.
+        kernel: the kernel.
+        shapes: shapes of parameters by their name.
+        arrays: arrays of the first parameters.
+        seed: of the random values.
+    """
+    random = np.random.default_rng(seed)
+    every = [*kernel.args.posonlyargs, *kernel.args.args]
+    without = len(every) - len(kernel.args.defaults)
+    needed = [each.arg for each in every[:without]]
+    needed += [
+        each.arg
+        for each, default in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)
+        if default is None
+    ]
+    found: dict[str, Array] = dict(zip((each.arg for each in every), arrays, strict=False))
+    for each in (*every, *kernel.args.kwonlyargs):
+        if each.arg in found:
+            continue
+        shape = shapes.get(each.arg) or _annotated(file, each.annotation)
+        if shape is not None:
+            found[each.arg] = _random(shape, random)
+    return found, [name for name in needed if name not in found]
+
+
+def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
+    """The shape of an annotation such as ``nt.tensor[128, 512]``."""
+    if not isinstance(annotation, ast.Subscript):
+        return None
+    if file.short(annotation.value) not in {"nt.tensor", "nt.mutable_tensor"}:
+        return None
+    index = annotation.slice
+    extents = [
+        each.value if isinstance(each, ast.Constant) else None
+        for each in (index.elts if isinstance(index, ast.Tuple) else [index])
+    ]
+    known = tuple(each for each in extents if isinstance(each, int))
+    return Shape(known) if len(known) == len(extents) else None
+
+
+def _random(shape: Shape, random: np.random.Generator) -> Any:
+    dtype = np.dtype(shape.dtype)
+    if dtype.kind in "iub":
+        return random.integers(0, _LEAST_INTEGERS, shape.extents).astype(dtype)
+    return random.standard_normal(shape.extents).astype(dtype)

@@ -1,0 +1,154 @@
+"""Trials: the old file under its version and the new one under its target, on the same inputs."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from trnsim.behaviours import Behaviour, Version
+from trnsim.behaviours.chosen import pinned
+from trnsim.dtypes import Array
+from trnsim.errors import EmulatorError
+from trnsim.nki.across import equal_outputs, rows_apart, watched
+from trnsim.nki.environment import chosen_target
+from trnsim.nki.migrate.inputs import Shape, inputs_of
+from trnsim.nki.migrate.report import Report
+from trnsim.runner import run
+from trnsim.runs import Launchable
+
+EQUAL: Final = "equal values"
+OTHER: Final = "other values"
+REFUSED: Final = "refused"
+NOT_RUN: Final = "not run"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The end of a kernel's two runs.
+
+    Attributes:
+        kernel: its name.
+        end: one of the words above.
+        says: more of it; "" where there is nothing more.
+        inputs: its arrays by parameter, in words.
+        causes: the rows that explain other values.
+    """
+
+    kernel: str
+    end: str
+    says: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    causes: Sequence[Behaviour] = ()
+
+
+def trials_of(
+    report: Report,
+    text: str,
+    shapes: Mapping[str, Shape],
+    arrays: Sequence[Array] = (),
+    kernel: str | None = None,
+    seed: int = 0,
+) -> list[Trial]:
+    """The trial of each kernel of a file.
+
+    Args:
+        report: the report of the file.
+        text: the file for the report's target.
+        shapes: shapes of parameters by their name; annotations of nki.typing have others.
+        arrays: arrays of the first parameters.
+        kernel: the name of the only kernel to try.
+        seed: of the random inputs.
+    """
+    trials: list[Trial] = []
+    for version, function in zip(report.kernels, report.file.kernels, strict=False):
+        if kernel is not None and function.name != kernel:
+            continue
+        inputs, unknown = inputs_of(report.file, function, shapes, arrays, seed)
+        if unknown:
+            says = "say " + " ".join(f"--shape {name}=128x512:float32" for name in unknown)
+            trials.append(Trial(function.name, NOT_RUN, says))
+        else:
+            with redirect_stdout(sys.stderr), warnings.catch_warnings(action="ignore"):
+                trials.append(_trial(report, text, function.name, inputs, version.version))
+    return trials
+
+
+def _trial(
+    report: Report, text: str, kernel: str, inputs: Mapping[str, Array], origin: Version
+) -> Trial:
+    words = {name: f"{'x'.join(map(str, a.shape))}:{a.dtype}" for name, a in inputs.items()}
+
+    def old() -> Sequence[Any]:
+        return _outputs(report.file.text, report.path, kernel, inputs)
+
+    try:
+        with pinned(origin, "trnsim migrate"):
+            expected = old()
+    except Exception as error:  # noqa: BLE001  the program's own, which is reported
+        return Trial(kernel, NOT_RUN, f"under {origin}: {_said(error)}", words)
+    current = watched(report.target)
+    try:
+        with pinned(current, "trnsim migrate"):
+            outputs = _outputs(text, report.path, kernel, inputs)
+    except Exception as error:  # noqa: BLE001  likewise
+        return Trial(kernel, REFUSED, f"under {report.target}: {_said(error)}", words)
+    if equal_outputs(outputs, expected):
+        return Trial(kernel, EQUAL, "", words)
+    rows = rows_apart(current, origin)
+
+    def is_explained(*exchanged: Behaviour) -> bool:
+        """True if these rows, as before, give the old values."""
+        try:
+            with pinned(watched(report.target, *exchanged), "trnsim migrate"):
+                return equal_outputs(_outputs(text, report.path, kernel, inputs), expected)
+        except Exception:  # noqa: BLE001  a row as before may not fit the new file
+            return False
+
+    causes = [row for row in rows if is_explained(row)] or (rows if is_explained(*rows) else [])
+    says = ", ".join(row.name for row in causes) or "no row of the table explains them"
+    return Trial(kernel, OTHER, says, words, causes)
+
+
+def _outputs(text: str, path: str, kernel: str, inputs: Mapping[str, Array]) -> Sequence[Any]:
+    """What a kernel of a file's text returns."""
+    with _module(text, path) as module:
+        launchable = getattr(module, kernel)
+        if not isinstance(launchable, Launchable):
+            raise TypeError(f"{kernel} is no kernel of the module")
+        arguments = {name: array.copy() for name, array in inputs.items()}
+        result = run(launchable, target=chosen_target()[0], kernel_kwargs=arguments)
+        outputs = result.outputs
+        return outputs if isinstance(outputs, tuple | list) else [outputs]
+
+
+@contextmanager
+def _module(text: str, path: str) -> Generator[ModuleType]:
+    """A module of a text, as if it stood in the file at `path`."""
+    name = Path(path).stem
+    module = ModuleType(name)
+    module.__file__ = path
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    sys.path.insert(0, str(Path(path).parent))
+    try:
+        exec(compile(text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102  the file
+        yield module
+    finally:
+        sys.path.pop(0)
+        if before is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = before
+
+
+def _said(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, EmulatorError):
+        return error.reason
+    return f"{type(error).__name__}: {error}".splitlines()[0]
