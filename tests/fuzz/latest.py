@@ -20,7 +20,7 @@ import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
-from latest_mistakes import MISTAKES, PREAMBLE
+from latest_mistakes import EDGES, MISTAKES, PREAMBLE
 from latest_parts import PARTS, RANKS, Draft, exchange
 
 import trnsim
@@ -31,6 +31,8 @@ _EXCHANGES = 0.1
 """Share of programs that run on ranks."""
 _OTHER_NUMBERS = 0.3
 """Share of the programs with a mistake whose mistake is a number."""
+_WRONG_EDGES = 0.5
+"""Share of the other programs with a schedule whose mistake is the schedule."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Program:
 
     def source(self):
         body = "\n".join(f"    {line}" for line in self.lines)
-        return f"@nki.jit\ndef kernel({', '.join(self.inputs)}):\n{body}\n"
+        end = f"kernel = kernel.with_schedule({list(self.schedule)!r})\n" if self.schedule else ""
+        return f"@nki.jit\ndef kernel({', '.join(self.inputs)}):\n{body}\n{end}"
 
     def execute(self):
         """What each rank returns.
@@ -71,8 +74,6 @@ class Program:
         names = {"nki": nki, "nisa": nisa, "nl": nl, "ncc": ncc, "np": np}
         exec(compile(self.source(), self.file, "exec"), names)  # noqa: S102  the test
         kernel = names["kernel"]
-        if self.schedule:
-            kernel = kernel.with_schedule(list(self.schedule))
         arrays = [
             [np.array(each[rank]) for each in self.inputs.values()] for rank in range(self.ranks)
         ]
@@ -103,9 +104,12 @@ def mutate(program):
     numbers = [at for at, line in enumerate(program.lines) if re.search(r"\b\d+\b", line)]
     if numbers and rng.random() < _OTHER_NUMBERS:
         return replace(program, lines=_other_number(rng, program.lines, numbers)), False
+    if program.schedule and rng.random() < _WRONG_EDGES:
+        return replace(program, schedule=EDGES[int(rng.integers(len(EDGES)))]), True
     text, choices = MISTAKES[int(rng.integers(len(MISTAKES)))]
     drawn = {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}
-    lines = (*program.lines[:-1], *PREAMBLE.split("\n"), text.format(**drawn), program.lines[-1])
+    lines = (*program.lines[:-1], *PREAMBLE.split("\n"))
+    lines += (*text.format(**drawn).split("\n"), program.lines[-1])
     return replace(program, lines=lines), True
 
 

@@ -131,7 +131,45 @@ _COLLECTIVES = (
 _REMOVED = (
     ("nl.dynamic_range(4)", {}),
     ("for i in nl.dynamic_range(4): pass", {}),
+    ("while register: break", {}),
+    ("nisa.tensor_copy_dynamic_src(on_chip, on_chip)", {}),
 )
 
-MISTAKES = (*_GRIDS, *_SCALARS, *_COLLECTIVES, *_REMOVED)
+_ISSUED = "first, second = nisa.memset(dst=ints, value=1), nisa.memset(dst=words, value=2)"
+_AGAIN = "first, second = nisa.memset(dst=ints, value=1), nisa.memset(dst=ints, value=2)"
+_EITHER = """\
+first.depends_on(second, kind=nisa.dependency.{kind})
+second.depends_on(first, kind=nisa.dependency.{kind})"""
+_SCHEDULES = (
+    (
+        f"{_ISSUED}\nsecond.depends_on({{producer}})",
+        {"producer": ("'first'", "None", "3", "ints", "[first]", "grid", "second", "first, None")},
+    ),
+    (
+        f"{_ISSUED}\nsecond.depends_on(first, kind={{kind}})",
+        {"kind": ("'runtime'", "3", "True", "nisa.engine.vector", "nisa.NkiInstruction")},
+    ),
+    (
+        f"{_ISSUED}\n{_EITHER}",
+        {"kind": ("runtime", "schedule")},
+    ),
+    (
+        f"{_AGAIN}\nfirst.depends_on(second, kind=nisa.dependency.{{kind}})",
+        {"kind": ("runtime", "schedule")},
+    ),
+    ("nisa.memset(dst=ints, value=1, name={name})", {"name": ("3", "ints", "b''")}),
+)
+EDGES = (
+    (("missing", "a0"),),
+    (("a0", "a0"),),
+    (("a0", "missing"), ("b0", "a0")),
+    (("a0", "b0"), ("b0", "a0")),
+    ("a0",),
+    (("a0", 3),),
+    (("a0", "b0", "c0"),),
+    (3,),
+)
+"""Schedules that nothing takes."""
+
+MISTAKES = (*_GRIDS, *_SCALARS, *_COLLECTIVES, *_REMOVED, *_SCHEDULES)
 """(text, what each name in braces may be)."""

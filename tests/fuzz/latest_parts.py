@@ -208,12 +208,15 @@ nisa.dma_copy(dst=@out, src=moved)
 
 
 def loop(draft):
-    """Rows of a device loop."""
+    """Rows of a device loop, of which a bound may be a scalar."""
     rows, columns = draft.draw(1, 9), draft.draw(1, 9)
     first, last, step = draft.draw(0, 3), draft.draw(0, rows), draft.draw(1, 3)
     values = draft.numbers(rows, columns)
     expected = values.copy()
     expected[list(range(first, last, step))] *= 2
+    bound = last
+    if draft.pick(True, False):
+        bound = f"nisa.scalar_load({draft.given(np.array([[last - 1]], np.int32))}) + 1"
     draft.write(
         """
 nisa.dma_copy(dst=@out, src=@x)
@@ -228,7 +231,7 @@ nl.fori_loop(@first, @last, double, @step)
         out=draft.returned((rows, columns), expected),
         n=columns,
         first=first,
-        last=last,
+        last=bound,
         step=step,
     )
 
@@ -267,5 +270,39 @@ nisa.dma_copy(dst=@out, src=dst)
     )
 
 
-PARTS = (tiles, blocks, product, scalars, offsets, loop)
+def order(draft):
+    """Instructions with an edge between them, of which the values are those of Python's order."""
+    shape = draft.draw(1, 20), draft.draw(1, 20)
+    left, right = draft.numbers(*shape), draft.numbers(*shape)
+    number = len(draft.outputs)
+    names = [f"{letter}{number}" for letter in "ab"]
+    if draft.pick(True, False):
+        names.reverse()
+    edge = draft.pick(
+        f"{names[0]}.depends_on({names[1]}, kind=nisa.dependency.{draft.pick(*KINDS)})",
+        f"total.depends_on(a{number}, b{number}, kind=nisa.dependency.{draft.pick(*KINDS)})",
+        "",
+    )
+    if not edge:
+        draft.schedule.append(draft.pick(tuple(names), (f"c{number}", names)))
+    block = draft.pick("with nl.no_reorder():", "if True:")
+    draft.write(
+        f"""
+first, second = nl.ndarray(@shape, nl.float32), nl.ndarray(@shape, nl.float32)
+a{number} = nisa.dma_copy(dst=first, src=@x, name="a{number}")
+{block}
+    b{number} = nisa.dma_copy(dst=second, src=@y, name="b{number}")
+    total = nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add, name="c{number}")
+{edge or "pass"}
+nisa.dma_copy(dst=@out, src=first)
+""",
+        x=draft.given(left),
+        y=draft.given(right),
+        out=draft.returned(shape, left + right),
+        shape=shape,
+    )
+
+
+KINDS = ("runtime", "schedule")
+PARTS = (tiles, blocks, product, scalars, offsets, loop, order)
 """What a program of one core has parts of."""

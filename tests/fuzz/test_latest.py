@@ -39,8 +39,19 @@ def every_mistake():
 
 @pytest.mark.parametrize("line", list(every_mistake()))
 def test_a_mistake_is_refused_at_its_line_with_a_remedy(line):
-    lines = (*latest_mistakes.PREAMBLE.split("\n"), line, "return [x0]")
+    lines = (*latest_mistakes.PREAMBLE.split("\n"), *line.split("\n"), "return [x0]")
     program = latest.Program(0, 1, lines, {"x0": (np.zeros((1, 1), np.float32),)}, ())
+    assert latest.check_refusal(program, must_fail=True) == ""
+
+
+@pytest.mark.parametrize("edges", latest_mistakes.EDGES, ids=str)
+def test_a_schedule_of_what_is_not_there_is_refused_at_its_line(edges):
+    lines = (
+        'a0 = nisa.memset(dst=nl.ndarray((1, 1), nl.float32), value=0.0, name="a0")',
+        'b0 = nisa.memset(dst=nl.ndarray((1, 1), nl.float32), value=0.0, name="b0")',
+        "return [x0]",
+    )
+    program = latest.Program(0, 1, lines, {"x0": (np.zeros((1, 1), np.float32),)}, (), edges)
     assert latest.check_refusal(program, must_fail=True) == ""
 
 
@@ -48,7 +59,7 @@ def test_a_program_of_every_part_is_among_the_first():
     texts = [latest.generate(seed).source() for seed in SEEDS]
     for word in ("nl.tiles", "nl.blocks", "nc_matmul", "scalar_store", "scalar_offset=place"):
         assert sum(word in text for text in texts) > len(SEEDS) // 10
-    for word in ("nl.fori_loop", "_prepare"):
+    for word in ("nl.fori_loop", "_prepare", "depends_on", "with_schedule", "no_reorder"):
         assert any(word in text for text in texts)
     assert {latest.generate(seed).ranks for seed in SEEDS} == {1, latest_parts.RANKS}
 
