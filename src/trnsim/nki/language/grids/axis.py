@@ -102,7 +102,7 @@ class GridAxis(NamedTuple):
         """The axis with some of its cells."""
         if len(cells) == 1:
             cells = range(cells[0], cells[0] + 1)  # a step to no other cell is none
-        return self._replace(cells=cells, is_indexed=is_indexed)
+        return GridAxis(*self[:6], cells, self.is_tiled, is_indexed)
 
     def regrouped(self, block: int = 1) -> GridAxis | None:
         """The selected elements as an axis of their own, in cells of `block` tiles.

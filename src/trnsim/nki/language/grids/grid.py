@@ -155,6 +155,8 @@ class NkiGrid:
 
     def _selected(self, dim: int, axis: GridAxis, index: Any) -> GridAxis:
         """The axis with the cells of an index."""
+        if index.__class__ is int and 0 <= index < len(axis.cells):  # the usual case
+            return axis.selected(axis.cells[index : index + 1], is_indexed=True)
         if static_part(index)[0] is not None:
             raise NotModelled(
                 f"{self} with the index {index!r}, which is known when the kernel runs; AWS's "
