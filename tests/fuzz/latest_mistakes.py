@@ -132,7 +132,6 @@ _REMOVED = (
     ("nl.dynamic_range(4)", {}),
     ("for i in nl.dynamic_range(4): pass", {}),
     ("while register: break", {}),
-    ("nisa.tensor_copy_dynamic_src(on_chip, on_chip)", {}),
 )
 
 _ISSUED = "first, second = nisa.memset(dst=ints, value=1), nisa.memset(dst=words, value=2)"
