@@ -24,7 +24,7 @@ COVERED = {
     **{
         f"behaviours/{family}.py": ("behaviours/test_table.py", "rows of the table")
         for family in (
-            *("collectives", "compiler", "grids", "instructions", "language", "scalars"),
+            *("collectives", "compiler", "grids", "language", "scalars"),
             *("scheduling", "simulator", "tensors"),
         )
     },
@@ -51,6 +51,7 @@ COVERED = {
     "isa/collectives/channels.py": ("isa/collectives/test_implicit.py", "whose channels they are"),
     "isa/collectives/dimensions.py": ("isa/collectives/test_movement.py", "and test_reduction.py"),
     "isa/collectives/setting.py": ("isa/collectives/test_collective.py", "a part of each"),
+    "nki/isa/older.py": ("behaviours/test_instructions.py", "calls by version of NKI"),
     "nki/isa/constants.py": ("nki/test_constants.py", "the same enumerations as nki.isa"),
     "lower/emit/attending/operands.py": (
         "lower/emit/attending/test_attention.py",

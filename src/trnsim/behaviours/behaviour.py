@@ -80,3 +80,12 @@ class Behaviour:
             fix=self.instead,
             source=self.source,
         )
+
+    def require(self, version: Version, given: str) -> None:
+        """Refuse `given` if this behaviour does not hold in `version`.
+
+        Raises:
+            IllegalInstruction: with the reason and the replacement.
+        """
+        if not version.follows(self):
+            raise self.refusal(version, given)

@@ -24,6 +24,30 @@ HWDGE_OF_TWO_DTYPES: Final = Behaviour(
     instead="view the source as the dtype of dst: src.view(dtype)",
     source=f"{_GUIDE}, nisa.dma_copy, dge_mode type matching",
 )
+DMA_COPY_MODIFIES: Final = Behaviour(
+    name="dma-copy-modifies",
+    until="0.3",
+    rule="nisa.dma_copy(dst, src, dst_rmw_op) adds to dst, by name or as the third operand",
+    otherwise="nisa.dma_copy has no dst_rmw_op and no unique_indices",
+    instead="use nisa.dma_compute(dst, [src, dst], reduce_op=nl.add)",
+    source=f"{_GUIDE}, nisa.dma_copy, dst_rmw_op and unique_indices removed",
+)
+WITHOUT_ACCUMULATE: Final = Behaviour(
+    name="nc-matmul-without-accumulate",
+    until="0.3",
+    rule="tile_position is the seventh operand of nisa.nc_matmul",
+    otherwise="accumulate is the seventh operand of nisa.nc_matmul",
+    instead="write tile_position=, tile_size= and perf_mode= by name",
+    source="the stubs of nki.isa of v2.28 and v2.29",
+)
+WITHOUT_PRIORITY: Final = Behaviour(
+    name="dma-without-priority",
+    until="0.4",
+    rule="nisa.dma_copy and nisa.dma_transpose have no priority among their operands",
+    otherwise="priority is the third operand of nisa.dma_copy, the fourth of nisa.dma_transpose",
+    instead="write oob_mode= and dge_mode= by name",
+    source="the stubs of nki.isa of v2.29 and v2.30",
+)
 MEMSET_CASTS: Final = Behaviour(
     name="memset-casts",
     until="0.3",
@@ -35,7 +59,8 @@ MEMSET_CASTS: Final = Behaviour(
 MEMSET_PACKED: Final = Behaviour(
     name="memset-of-packed",
     until="0.3",
-    rule="nisa.memset of a packed x4 dtype takes any value",
+    rule="nisa.memset does not check the value for a packed x4 dtype, nor do the documents say "
+    "which bits it writes",
     otherwise="nisa.memset of a packed x4 dtype takes only 0",
     instead="load the values by nisa.dma_copy from an argument of the kernel",
     source=f"{_GUIDE}, nisa.memset, x4 packed type restriction",
@@ -70,7 +95,8 @@ REDUCE_AXIS_1_IS_LAST: Final = Behaviour(
 RANGE_SELECT_OVERRIDES: Final = Behaviour(
     name="range-select-overrides",
     until="0.3",
-    rule="nisa.range_select ignores on_false_value and reduce_cmd: FP32_MIN and reset_reduce",
+    rule="nisa.range_select ignores on_false_value and reduce_cmd: FP32_MIN and reset_reduce "
+    "(as in SDK 2.28, which is emulated as NKI 0.2; in 2.27 they default to 0.0 and idle)",
     otherwise="nisa.range_select follows reduce_cmd, and on_false_value must be FP32_MIN",
     instead="pass reduce_cmd=nisa.reduce_cmd.reset_reduce and on_false_value=FP32_MIN",
     source=f"{_GUIDE}, nisa.range_select, parameter fixes",

@@ -27,6 +27,10 @@ class DynamicLoopWarning(UserWarning):
     """nl.dynamic_range or Python's own use of a register, which NKI 0.6 deprecates."""
 
 
+class OlderFormWarning(UserWarning):
+    """Warning of a form of an older version of NKI, which AWS's documents no longer have."""
+
+
 _is_lenient: ContextVar[bool] = ContextVar("trnsim_nki_is_lenient", default=False)
 
 

@@ -83,7 +83,7 @@ def test_hardware_descriptors_come_with_v3_and_cast_nothing(bench, core_v2, core
         IllegalInstruction, match="hwdge on NeuronCore-v2; legal from NeuronCore-v3"
     ):
         DmaCopy(wide, wide, dge_mode=DgeMode.hwdge).verify(core_v2)
-    with pytest.raises(IllegalInstruction, match="hwdge from bfloat16 to float32; legal: equal"):
+    with pytest.raises(IllegalInstruction, match="hwdge from bfloat16 to float32 under NKI"):
         DmaCopy(wide, narrow, dge_mode=DgeMode.hwdge).verify(core_v3)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import DMA_READS_PSUM, HWDGE_OF_TWO_DTYPES
 from trnsim.dtypes import INT64, Array, round_to, to_float32
-from trnsim.errors import NotModelled
+from trnsim.errors import NotModelled, UndefinedBehavior
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is
-from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
+from trnsim.isa.language.instruction import HBM, PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.isa.language.support import check_support
@@ -31,7 +32,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
     """
 
     dst: Tile = writes("", SBUF, HBM)
-    src: Tile = reads("", SBUF, HBM)
+    src: Tile = reads("", SBUF, HBM, formerly=((PSUM, DMA_READS_PSUM),))
     priority: int | None = None
     oob_mode: OobMode = OobMode.error
     dge_mode: DgeMode = DgeMode.unknown
@@ -61,7 +62,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
                 "slice one of them to the size of the other",
                 "nki.isa.dma_copy, Tile size",
             )
-        self._check_dtypes()
+        self._check_dtypes(core)
         if self.dge_mode is DgeMode.hwdge:
             check_hardware_dge(self, core)
         check_priority(self, core, self.priority)
@@ -71,12 +72,14 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         check_rows(self, self.oob_mode, self.dst, self.src)
 
     def execute(self, machine: Machine) -> None:
-        """Bit for bit where the dtypes agree, else a cast."""
+        """Bit for bit where the dtypes agree, and with dge_mode hwdge; else a cast."""
         del machine
         rows = self._rows()
         bits = self.src.bits(rows)
         if self.src.dtype != self.dst.dtype:
-            bits = round_to(to_float32(bits), self.dst.dtype)
+            is_raw = self.dge_mode is DgeMode.hwdge
+            dtype = self.dst.dtype
+            bits = bits.view(dtype.dtype) if is_raw else round_to(to_float32(bits), dtype)
         self.dst.put(bits, rows)
 
     def movement(self) -> Movement:
@@ -110,17 +113,23 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             return second if first is None else first
         return np.asarray(first & second)
 
-    def _check_dtypes(self) -> None:
+    def _check_dtypes(self, core: NeuronCore) -> None:
         src, dst = self.src.dtype, self.dst.dtype
         if src == dst:
             return
         if self.dge_mode is DgeMode.hwdge:
-            self.refuse(
-                f"dge_mode hwdge from {src} to {dst}; legal: equal dtypes",
-                "cast on chip with nisa.tensor_copy, or leave dge_mode out",
-                "release notes of NKI 0.3, nisa.dma_copy",
+            HWDGE_OF_TWO_DTYPES.require(
+                core.nki, f"{self.opcode}: dge_mode hwdge from {src} to {dst}"
             )
-        if src.is_packed or dst.is_packed:
+            if src.itemsize != dst.itemsize:
+                raise UndefinedBehavior(
+                    f"{self.opcode}: dge_mode hwdge from {src} to {dst}, whose elements differ in "
+                    "size, while it moves bytes; legal in NKI 0.2: elements of one size",
+                    fix="leave dge_mode out for a cast, or view one tensor in the dtype of the "
+                    "other",
+                    source=HWDGE_OF_TWO_DTYPES.source,
+                )
+        elif src.is_packed or dst.is_packed:
             self.refuse(
                 f"from {src} to {dst}; legal: equal dtypes, as packed formats have no values",
                 "view one of the tensors in the dtype of the other",

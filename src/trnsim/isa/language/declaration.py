@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from trnsim.behaviours import Behaviour
 from trnsim.dtypes import Dtype
 from trnsim.memory import Memory
 
@@ -29,6 +30,7 @@ class Operand:
         dtypes: legal dtypes; empty means any.
         is_immediate: whether a plain number may stand for the tile.
         is_many: whether the operand is a tuple of tiles.
+        formerly: memories that are legal in the versions of NKI that follow a behaviour.
     """
 
     access: str
@@ -37,6 +39,7 @@ class Operand:
     dtypes: tuple[Dtype, ...]
     is_immediate: bool = False
     is_many: bool = False
+    formerly: tuple[tuple[Memory, Behaviour], ...] = ()
 
 
 class State(Enum):
@@ -77,10 +80,15 @@ def _operand(operand: Operand, default: Any) -> Any:
 
 
 def reads(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+    axes: str,
+    *memories: Memory,
+    dtypes: tuple[Dtype, ...] = (),
+    default: Any = _REQUIRED,
+    formerly: tuple[tuple[Memory, Behaviour], ...] = (),
 ) -> Any:
     """A tile that the instruction reads."""
-    return _operand(Operand("read", tuple(axes.split()), memories, dtypes), default)
+    operand = Operand("read", tuple(axes.split()), memories, dtypes, formerly=formerly)
+    return _operand(operand, default)
 
 
 def writes(

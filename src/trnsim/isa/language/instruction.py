@@ -405,7 +405,10 @@ class Instruction:
                 "leave the instruction out where there is nothing to do",
                 "nki.language.NkiTensor.slice",
             )
-        if tile.memory not in operand.memories:
+        row = dict(operand.formerly).get(tile.memory)
+        if row is not None:
+            row.require(core.nki, f"{self.opcode}: `{name}` is {tile}")
+        elif tile.memory not in operand.memories:
             self.refuse(
                 f"`{name}` is {tile}; legal: {' or '.join(m.value for m in operand.memories)}",
                 f"copy it to {operand.memories[0].value} first",
@@ -424,9 +427,8 @@ class Instruction:
             self._bind(name, operand.axes, tile, n)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        if value is None and getattr(type(self), name, self) is None:
-            return
-        if operand.is_immediate and isinstance(value, int | float):
+        is_left_out = value is None and getattr(type(self), name, self) is None
+        if is_left_out or (operand.is_immediate and isinstance(value, int | float)):
             return
         kind = "a tensor or a number" if operand.is_immediate else "a tensor"
         kind = "a list of tensors" if operand.is_many else kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import MATMUL_MIXES_E4M3
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT8_E4M3,
@@ -179,11 +180,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
                 _TYPES,
             )
         if FLOAT8_E4M3 in inputs and FLOAT8_E4M3FN in inputs:
-            self.refuse(
-                "float8_e4m3 with float8_e4m3fn; legal: one of the two",
-                "quantize both operands to the same format",
-                _TYPES,
-            )
+            MATMUL_MIXES_E4M3.require(core.nki, "nc_matmul: float8_e4m3 with float8_e4m3fn")
 
     def _check_double_row(self, core: NeuronCore) -> None:
         if self.perf_mode is not MatmulPerfMode.double_row:

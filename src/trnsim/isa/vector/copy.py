@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import MEMSET_CASTS, MEMSET_PACKED
 from trnsim.dtypes import round_to
+from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
@@ -94,12 +96,16 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
             self.refuse(f"value is {self.value}; legal: a number", "use nisa.tensor_copy")
         dtype = self.dst.dtype
         if dtype.is_packed and self.value != 0:
-            self.refuse(
-                f"value {self.value} for {self.dst}; legal for packed dtypes: 0",
-                "view the tile as uint32 or uint16 and set its bits",
+            MEMSET_PACKED.require(core.nki, f"{self.opcode}: value {self.value} for {self.dst}")
+            raise Unspecified(
+                f"{self.opcode}: value {self.value} for {self.dst}; AWS does not say which bits "
+                "NKI 0.2 writes into a packed element; legal in every version: 0",
+                fix="view the tile as uint32 or uint16 and set its bits",
+                source=MEMSET_PACKED.source,
             )
-        if not dtype.is_packed and not dtype.is_float and self.value != 0:
-            self._check_integer()
+        is_whole = isinstance(self.value, int) or self.value == 0
+        if not (dtype.is_packed or dtype.is_float or is_whole):
+            MEMSET_CASTS.require(core.nki, f"{self.opcode}: value {self.value} for {self.dst}")
         if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:
             self.refuse(
                 "engine=nisa.engine.gpsimd with dst in PSUM; legal: dst in SBUF",
@@ -116,14 +122,6 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         """max(MIN_II, F/2) for zero in a 16-bit dtype, else max(MIN_II, F)."""
         halves = self.value == 0 and self.dst.dtype.is_float and self.dst.dtype.itemsize == _HALF
         return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
-
-    def _check_integer(self) -> None:
-        if not isinstance(self.value, int):
-            self.refuse(
-                f"value {self.value} for {self.dst}; legal: a whole number given as an int",
-                "pass an int, or allocate the tile with a float dtype",
-                "release notes of NKI 0.3, nisa.memset",
-            )
 
 
 _HALF = 2

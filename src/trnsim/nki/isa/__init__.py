@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trnsim.behaviours.instructions import INTEGER_ENUMS
 from trnsim.behaviours.names import BY_FORM
 from trnsim.dtypes import UINT8
 from trnsim.errors import IllegalInstruction
@@ -31,17 +32,19 @@ from trnsim.isa import (
 )
 from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.absent import Absence, AbsentNames
-from trnsim.nki.dialect import require
+from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
+from trnsim.nki.isa.older import OLDER
 from trnsim.nki.language_operators import Operator
-from trnsim.nki.notices import is_simulator, refuse_or_warn
+from trnsim.nki.notices import OlderFormWarning, is_simulator, refuse_or_warn
 from trnsim.nki.registers import VirtualRegister as VirtualRegister
 from trnsim.nki.scalars import NkiScalar as NkiScalar
 from trnsim.nki.scalars import scalar_load, scalar_store
 from trnsim.nki.settling import settle
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
+from trnsim.user_warnings import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,6 +140,13 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_number and value in by_number:
+        if not follows(INTEGER_ENUMS):
+            name = by_number[value].name
+            warn(
+                f"{instruction.opcode}: `{key}` is {value!r}; {INTEGER_ENUMS.otherwise}\n"
+                f"  fix: write {public}.{name}\n  source: {_MEMBERS}",
+                OlderFormWarning,
+            )
         return by_number[value]
     member = enumeration.__members__.get(value) if isinstance(value, str) else None
     if member is not None:
@@ -245,20 +255,30 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
 
 
 def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
-    """`issue`, with keywords refused that the running kernel's version of NKI lacks."""
+    """`issue` by the rules of the running kernel's version of NKI.
+
+    Keywords that it lacks are refused, and calls in the form of older versions are understood.
+    """
     prefix = f"nisa.{opcode}("
     rows = {
         form.removeprefix(prefix).removesuffix("=)"): row
         for form, row in BY_FORM.items()
         if form.startswith(prefix)
     }
-    if not rows:
+    older = OLDER.get(opcode)
+    if not rows and older is None:
         return issue
 
     def issue_of_version(*args: Any, **kwargs: Any) -> Any:
-        for key in kwargs.keys() & rows.keys():
-            require(rows[key], f"{prefix}{key}=)")
-        return issue(*args, **kwargs)
+        for key in kwargs:
+            if key in rows:
+                require(rows[key], f"{prefix}{key}=)")
+        if older is None:
+            return issue(*args, **kwargs)
+        call = older(args, kwargs)
+        if call.opcode == opcode:
+            return issue(*call.args, **call.kwargs)
+        return _FUNCTIONS[call.opcode](*call.args, **call.kwargs)
 
     return issue_of_version
 
@@ -305,6 +325,20 @@ _FUNCTIONS = {
     if kind.is_in_nki_isa
 } | {"scalar_load": scalar_load, "scalar_store": scalar_store}
 globals().update(_FUNCTIONS)
+
+
+def tensor_copy_dynamic_src(
+    dst: Any, src: Any, engine: Any = Engine.unknown, name: Any = None
+) -> Any:
+    """`tensor_copy` of a `src` at a dynamic offset. Source: the stub of nki.isa of v2.27."""
+    return _FUNCTIONS["tensor_copy"](dst, src, engine, name=name)
+
+
+def tensor_copy_dynamic_dst(
+    dst: Any, src: Any, engine: Any = Engine.unknown, name: Any = None
+) -> Any:
+    """`tensor_copy` to a `dst` at a dynamic offset. Source: the stub of nki.isa of v2.27."""
+    return _FUNCTIONS["tensor_copy"](dst, src, engine, name=name)
 
 
 _PUBLISHED = frozenset(

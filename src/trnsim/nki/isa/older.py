@@ -1,0 +1,213 @@
+"""Calls of `nki.isa` as older versions of NKI write them, turned into those of today.
+
+Each function here takes the operands of a call and returns the opcode and the operands of the
+call that means the same today. Instructions have no older form themselves.
+
+Source: nki/migration/index.rst, API breaking changes; the stubs of nki.isa of v2.28 to v2.30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from trnsim.behaviours import Behaviour
+from trnsim.behaviours.instructions import (
+    AFFINE_SELECT_OFFSET_THIRD,
+    DMA_COMPUTE_SCALES_FIRST,
+    DMA_COPY_MODIFIES,
+    RANGE_SELECT_OVERRIDES,
+    REDUCE_AXIS_1_IS_LAST,
+    TRANSPOSE_PADS_RANK,
+    WITHOUT_ACCUMULATE,
+    WITHOUT_PRIORITY,
+)
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.isa import DmaEngine, OobMode, ReduceCmd
+from trnsim.memory import ScalarIndex, Tile
+from trnsim.nki.dialect import follows, require
+from trnsim.nki.tensor import NkiTensor
+
+_AXES_BY_RANK: Final = {3: (2, 1, 0), 4: (3, 1, 2, 0)}
+_MATRIX: Final = 2
+
+
+class Call(NamedTuple):
+    """A call: the opcode, the positional operands, those by name."""
+
+    opcode: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def _by_name(
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    orders: tuple[tuple[Behaviour, tuple[str, ...]], ...],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The operands, by name in the first order of which the row holds; else as they are."""
+    for row, order in orders:
+        if len(args) <= len(order) and follows(row):
+            return (), {**dict(zip(order, args, strict=False)), **kwargs}
+    return args, dict(kwargs)
+
+
+_COPY_TAIL: Final = ("oob_mode", "dge_mode")
+_COPY_ORDERS: Final = (
+    (DMA_COPY_MODIFIES, ("dst", "src", "dst_rmw_op", *_COPY_TAIL, "unique_indices", "name")),
+    (WITHOUT_PRIORITY, ("dst", "src", *_COPY_TAIL, "engine", "name")),
+)
+_MODIFIERS: Final = frozenset({"dst_rmw_op", "unique_indices"})
+
+
+def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """A read-modify-write, ``dst = dst_rmw_op(dst, src)``, as a dma_compute."""
+    if len(args) <= _MATRIX and _MODIFIERS.isdisjoint(kwargs):
+        return Call("dma_copy", args, kwargs)
+    args, kwargs = _by_name(args, kwargs, _COPY_ORDERS)
+    unique = kwargs.pop("unique_indices", True)
+    operator = kwargs.pop("dst_rmw_op", None)
+    if operator is None or args:
+        return Call("dma_copy", args, kwargs)
+    dst, src = kwargs.pop("dst"), kwargs.pop("src")
+    if any(isinstance(tile.index, ScalarIndex) for tile in (dst, src) if isinstance(tile, Tile)):
+        raise NotModelled(
+            f"dma_copy: dst_rmw_op of {src} and {dst}, one of them at a dynamic address",
+            fix="copy that part to a tile of its own with nisa.dma_copy first",
+            source=DMA_COPY_MODIFIES.source,
+        )
+    kwargs.pop("dge_mode", None)  # dma_compute chooses its own
+    mode = kwargs.pop("oob_mode", OobMode.error)
+    if mode not in (OobMode.error, OobMode.error.value):
+        raise IllegalInstruction(
+            f"dma_copy: dst_rmw_op with oob_mode {mode}; legal: nisa.oob_mode.error",
+            fix="leave oob_mode out, and keep the indices within bounds",
+            source="nki.isa.dma_copy of v2.28",
+        )
+    operands = {"reduce_op": operator, "unique_indices": unique, **kwargs}
+    return Call("dma_compute", (dst, [src, dst]), operands)
+
+
+def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """(dst, srcs, scales, reduce_op) by name."""
+    order = ("dst", "srcs", "scales", "reduce_op", "name")
+    if len(args) > _MATRIX:
+        if isinstance(args[2], list | tuple) and "scales" not in kwargs:
+            require(DMA_COMPUTE_SCALES_FIRST, DMA_COMPUTE_SCALES_FIRST.form)
+        args, kwargs = _by_name(args, kwargs, ((DMA_COMPUTE_SCALES_FIRST, order),))
+    return Call("dma_compute", args, kwargs)
+
+
+def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """(dst, pattern, offset, channel_multiplier, ...) by name."""
+    order = ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value")
+    if len(args) > _MATRIX:
+        place = order.index("on_true_tile")
+        if len(args) > place and isinstance(args[place], Tile):
+            require(AFFINE_SELECT_OFFSET_THIRD, AFFINE_SELECT_OFFSET_THIRD.form)
+        orders = ((AFFINE_SELECT_OFFSET_THIRD, (*order, "cmp_op", "name")),)
+        args, kwargs = _by_name(args, kwargs, orders)
+    return Call("affine_select", args, kwargs)
+
+
+def register_move(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """`imm` as `src`."""
+    if "imm" in kwargs:
+        kwargs = {"src": kwargs.pop("imm"), **kwargs}
+    return Call("register_move", args, kwargs)
+
+
+def sendrecv(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """`use_gpsimd_dma` as a dma_engine."""
+    if "use_gpsimd_dma" in kwargs:
+        is_gpsimd = kwargs.pop("use_gpsimd_dma")
+        kwargs = {"dma_engine": DmaEngine.gpsimd_dma if is_gpsimd else DmaEngine.dma, **kwargs}
+    return Call("sendrecv", args, kwargs)
+
+
+def nc_matmul(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """Without `accumulate` among the positional operands, and with the names of SDK 2.27."""
+    kwargs.pop("psumAccumulateFlag", None)  # never had an effect
+    if "is_moving_zero" in kwargs:
+        kwargs = {"is_moving_onezero": kwargs.pop("is_moving_zero"), **kwargs}
+    if len(args) > _MATMUL_ORDER.index("tile_position"):
+        args, kwargs = _by_name(args, kwargs, ((WITHOUT_ACCUMULATE, _MATMUL_ORDER),))
+    return Call("nc_matmul", args, kwargs)
+
+
+_MATMUL_ORDER: Final = (
+    *("dst", "stationary", "moving", "is_stationary_onezero", "is_moving_onezero"),
+    *("is_transpose", "tile_position", "tile_size", "perf_mode", "name"),
+)
+
+
+def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """axis=1 as the last axis."""
+    order = ("dst", "op", "data", "axis")
+    operands = {**dict(zip(order, args, strict=False)), **kwargs}
+    axis, data = operands.get("axis"), operands.get("data")
+    if axis in (1, (1,), [1]) and isinstance(data, Tile) and follows(REDUCE_AXIS_1_IS_LAST):
+        last = len(data.shape) - 1
+        place = order.index("axis")
+        if len(args) > place:
+            return Call("tensor_reduce", (*args[:place], last, *args[place + 1 :]), kwargs)
+        kwargs["axis"] = last
+    return Call("tensor_reduce", args, kwargs)
+
+
+_RANGE_ORDER: Final = (
+    *("dst", "on_true_tile", "comp_op0", "comp_op1", "bound0", "bound1", "reduce_cmd"),
+    *("reduce_res", "reduce_op", "range_start", "on_false_value", "name"),
+)
+
+
+def range_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """With FP32_MIN and reset_reduce, whatever the call says."""
+    if follows(RANGE_SELECT_OVERRIDES):
+        args, kwargs = _by_name(args, kwargs, ((RANGE_SELECT_OVERRIDES, _RANGE_ORDER),))
+        kwargs.pop("on_false_value", None)
+        kwargs["reduce_cmd"] = ReduceCmd.reset_reduce
+    return Call("range_select", args, kwargs)
+
+
+_TRANSPOSE_ORDERS: Final = (
+    (WITHOUT_PRIORITY, ("dst", "src", "axes", "dge_mode", "oob_mode", "name")),
+)
+
+
+def dma_transpose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """With axes of length 1 in a dst of lower rank, and without a positional `priority`."""
+    operands = {**dict(zip(("dst", "src", "axes"), args, strict=False)), **kwargs}
+    if len(args) > len(("dst", "src", "axes")):
+        args, kwargs = _by_name(args, kwargs, _TRANSPOSE_ORDERS)
+    dst, src = operands.get("dst"), operands.get("src")
+    if isinstance(dst, NkiTensor) and isinstance(src, NkiTensor):
+        padded = _padded(dst, src)
+        if padded is not dst and follows(TRANSPOSE_PADS_RANK):
+            if args:
+                return Call("dma_transpose", (padded, *args[1:]), kwargs)
+            kwargs["dst"] = padded
+    return Call("dma_transpose", args, kwargs)
+
+
+def _padded(dst: NkiTensor, src: NkiTensor) -> NkiTensor:
+    """`dst` with axes of length 1 where the transposed src has them; `dst` itself if it cannot."""
+    axes = _AXES_BY_RANK.get(len(src.shape))
+    if axes is None or len(dst.shape) >= len(src.shape):
+        return dst
+    view = dst
+    for place, axis in enumerate(axes):
+        length = src.shape[axis]
+        if length == 1 and (place >= len(view.shape) or view.shape[place] != 1):
+            view = view.expand_dim(place)
+    return view if view.shape == tuple(src.shape[axis] for axis in axes) else dst
+
+
+OLDER: Final[dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Call]]] = {
+    function.__name__: function
+    for function in (
+        *(dma_copy, dma_compute, dma_transpose, affine_select, register_move, sendrecv),
+        *(nc_matmul, tensor_reduce, range_select),
+    )
+}
+"""By opcode: the function that turns a call into one of today."""
