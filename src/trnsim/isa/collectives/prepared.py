@@ -151,7 +151,7 @@ class Trigger(VariableCollective, engines=()):
         whole = super().cost(core, n)
         left_s = whole.interval_s - setup_s(self, whole)
         share = whole.engine_share * whole.interval_s / left_s if left_s else 0.0
-        return replace(whole, interval_s=left_s, engine_share=min(share, 1.0))
+        return replace(whole, interval_s=left_s, engine_share=share)
 
 
 def setup_s(exchange: VariableCollective, whole: Cost) -> float:
