@@ -18,5 +18,5 @@ def test_a_span_says_the_versions_in_words():
 def test_a_refusal_has_what_was_given_what_is_legal_and_what_to_write():
     error = row("0.2", "0.4").refusal(VERSIONS["0.6"], "f(old=1)")
     assert error.reason == "f(old=1) under NKI 0.6, where x is gone; legal: in NKI 0.2 to 0.3"
-    assert error.fix == "y"
+    assert error.fix == "y; or run it as NKI 0.3: --nki 0.3"
     assert error.source == "z"

@@ -111,3 +111,23 @@ def test_a_file_is_of_the_newest_version_that_has_all_its_forms(tmp_path):
         assert found_in_file(str(file)).version.name == name
     file.write_text(HEAD + "nl.fori_loop\nnisa.register_move(r, imm=1)")
     assert found_in_file(str(file)) is None
+
+
+def test_a_kernel_without_source_is_found_by_the_names_of_its_code():
+    names = {}
+    loop = "for i in nl.dynamic_range(2): nisa.tensor_scalar(tile, tile, nl.add, 1.0)"
+    exec(HEAD + KERNEL.format(line=loop), names)  # noqa: S102  no file holds it
+    run = trnsim.run(names["kernel"], ARRAY)
+    assert run.version.version.name == "0.6"
+    assert "nl.dynamic_range at <string>" in run.version.note
+
+
+@pytest.mark.parametrize(
+    "line", ["if r: pass", "for i in range(r): pass", "int(r)", "assert r == 1"]
+)
+def test_a_register_that_python_reads_is_a_form_of_0_6(module, line):
+    text = HEAD + KERNEL.format(line=f"r = nisa.register_alloc(1)\n    {line}")
+    run = trnsim.run(module(text).kernel, ARRAY)
+    assert run.version.note.startswith("NKI 0.6: a register as a number of Python's at ")
+    with pytest.raises(TypeError, match=r"--nki 0\.6"):
+        trnsim.run(module(text).kernel, ARRAY, nki="0.7")

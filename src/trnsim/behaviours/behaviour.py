@@ -75,9 +75,10 @@ class Behaviour:
             version: the version of the running kernel.
             given: what the program wrote.
         """
+        held = [other.name for other in VERSIONS.values() if other.follows(self)]
         return IllegalInstruction(
             f"{given} under {version}, where {self.otherwise}; legal: {self.span}",
-            fix=self.instead,
+            fix=f"{self.instead}; or run it as NKI {held[-1]}: --nki {held[-1]}",
             source=self.source,
         )
 

@@ -14,7 +14,8 @@ WHILE_REGISTER: Final = Behaviour(
     form="while register:",
     rule="`while register:` is a loop on the device",
     otherwise="a register has no value while the kernel is traced",
-    instead="make the body a function that returns the next register, and call nl.while_loop",
+    instead="make the body a function that returns the next register, "
+    "and call nl.while_loop(register, body)",
     source="release notes of NKI 0.7; nki/migration/index.rst, dynamic while loops",
 )
 LIST_ARGUMENTS: Final = Behaviour(

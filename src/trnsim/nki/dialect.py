@@ -6,6 +6,8 @@ that it uses exists. `behaviours.chosen` has the user's choice, which goes befor
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import re
 import sys
@@ -26,9 +28,10 @@ MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MUL
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 _REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 _HINTS: Final = re.compile(
-    "|".join(sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"while", "buffer"}))
+    "|".join(sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"register_alloc"}))
 )
 """Words without which a file has no form that was removed."""
+_NAME: Final = re.compile(r"(nl|nisa|ncc)[.]\w+")
 _MOST_FILES: Final = 400
 """Files that a kernel's file imports, directly or not, of which forms are looked for."""
 
@@ -65,7 +68,10 @@ def found_version(function: Callable[..., Any]) -> Choice:
     """
     code = _code_of(function)
     file = _file_of(function)
-    uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
+    if code is not None and not _text(file):
+        uses = _uses_of_code(code)
+    else:
+        uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
     candidates, because = narrowed(list(VERSIONS.values()), file, uses)
     if not candidates:
         refuse_contradiction(file, uses)
@@ -168,6 +174,18 @@ def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -
         return ()
 
 
+def _uses_of_code(code: CodeType) -> list[Use]:
+    """The removed names that a function without source uses, as one that `exec` made."""
+    names, waiting = set(code.co_names), [code]
+    while waiting:
+        inner = [const for const in waiting.pop().co_consts if isinstance(const, CodeType)]
+        names |= {name for part in inner for name in part.co_names}
+        waiting += inner
+    line = code.co_firstlineno
+    used = [form for form in _REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
+    return [Use(form, line, ast.Pass()) for form in used]
+
+
 def _modules_from(name: str) -> Iterator[ModuleType]:
     """The modules of users' files from which a module has names, directly or not."""
     waiting, seen = [name], {name}
@@ -218,12 +236,12 @@ def _text(file: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _cached_text(file: str, stamp: float) -> str:
-    """The text of a file; "" if there is none."""
+    """The text of a file or of a notebook's cell; "" if there is none."""
     del stamp
     try:
         return Path(file).read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
-        return ""
+        return "".join(linecache.getlines(file))
 
 
 def _stamp(file: str) -> float:

@@ -8,10 +8,10 @@ of behaviours whose form is no name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from trnsim.behaviours import instructions, language
+from trnsim.behaviours import instructions, language, scalars
 
 _SHORT: Final = {
     "nki.language": "nl",
@@ -23,6 +23,8 @@ _SHORT: Final = {
 """The usual name of each module in programs."""
 _TYPING: Final = "nki.typing"
 """A module that is a name of the table itself."""
+_READERS: Final = frozenset({"range", "int", "bool", "float"})
+"""Functions of Python that need the value of their arguments."""
 _DMA_COMPUTE_OPERANDS: Final = 4
 _AFFINE_SELECT_OPERANDS: Final = 6
 
@@ -116,10 +118,12 @@ class Reader:
                     yield from self._of_path(f"{node.module}.{alias.name}", node)
             elif isinstance(node, ast.Attribute | ast.Name):
                 yield from self._of_path(self._path(node), node)
-            elif isinstance(node, ast.Call):
-                yield from self._of_call(node)
             elif isinstance(node, ast.While) and self._is_register_name(node.test):
                 yield language.WHILE_REGISTER.form, node
+            elif any(map(self._is_register_name, _read_by_python(node))):
+                yield scalars.REGISTER_HAS_VALUE.form, node
+            if isinstance(node, ast.Call):
+                yield from self._of_call(node)
 
     def short(self, node: ast.AST) -> str:
         """The usual spelling of a name of NKI; "" for other expressions."""
@@ -183,6 +187,17 @@ class Reader:
 
     def _is_register_name(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id in self._registers
+
+
+def _read_by_python(node: ast.AST) -> Sequence[ast.AST]:
+    """The expressions of which a node needs the value while Python runs."""
+    if isinstance(node, ast.If | ast.IfExp | ast.Assert):
+        return [node.test]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.args if node.func.id in _READERS else []
+    return []
 
 
 def short_name(path: str) -> str:

@@ -34,7 +34,7 @@ def read_by_python(use: str) -> None:
     if not version.follows(REGISTER_HAS_VALUE):
         row = WHILE_REGISTER if use == AS_CONDITION else REGISTER_HAS_VALUE
         error = row.refusal(version, f"a register {use}")
-        fix = f"{error.fix}; or {REGISTER_HAS_VALUE.instead}"
+        fix = f"{REGISTER_HAS_VALUE.instead}; or {error.fix}"
         raise UnsupportedOperator(
             error.reason, fix=error.fix if row is REGISTER_HAS_VALUE else fix, source=error.source
         )

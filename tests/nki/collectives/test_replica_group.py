@@ -73,4 +73,4 @@ def test_ranks_are_partitioned_since_07():
     message = r"ReplicaGroup\.from_partition_op under NKI 0\.6, where it does not exist yet"
     with pytest.raises(IllegalInstruction, match=message) as caught:
         trnsim.run(kernel, np.ones(4, np.float32), nki="0.6")
-    assert caught.value.fix == "list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])"
+    assert caught.value.fix.startswith("list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])")
