@@ -343,8 +343,8 @@ def leaves():
     """(name, command) of every command, subcommands by both names."""
     for name in COMMANDS:
         command = get_command(import_module(module_of(name)).app)
-        for below, inner in getattr(command, "commands", {"": command}).items():
-            yield f"{name} {below}".strip(), inner
+        for below in getattr(command, "commands", ("",)):
+            yield f"{name} {below}".strip(), command.get_command(None, below) if below else command
 
 
 def of_options():

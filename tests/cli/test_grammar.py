@@ -49,11 +49,11 @@ OWN_MEANING = {
 
 
 def walked(name, command):
-    subcommands = getattr(command, "commands", {})
-    if not subcommands:
+    names = getattr(command, "commands", ())
+    if not names:
         yield name, command
-    for below, found in subcommands.items():
-        yield from walked(f"{name} {below}", found)
+    for below in names:
+        yield from walked(f"{name} {below}", command.get_command(None, below))
 
 
 def leaves():
@@ -90,7 +90,7 @@ def subcommands(name):
     if name in LEAVES:
         return []
     group = get_command(import_module(module_of(name)).app) if name else get_command(app)
-    return group.commands.values()
+    return [group.get_command(None, below) for below in group.commands]
 
 
 @pytest.mark.parametrize("name", LEAVES)

@@ -63,6 +63,12 @@ def _is_command(module):
     return hasattr(import_module(f"trnsim.cli.{module}"), "app")
 
 
+def test_a_plan_imports_none_of_the_other_plans():
+    line = "import sys, trnsim.cli.plan.serve; print('trnsim.cli.plan.train' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
+
+
 def test_the_version_is_that_of_the_package():
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"trnsim {VERSION}\n")

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from trnsim.cli import COMMANDS, module_of
+from trnsim.cli import COMMANDS, module_of, plan
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number, whole, wholes
 
@@ -63,6 +63,8 @@ def test_every_option_that_is_a_number_is_read_alike():
     for module in (import_module(module_of(name)) for name in COMMANDS):
         for function in functions_of(module.app):
             plain |= plain_numbers(function)
+    for name in plan.COMMANDS:
+        plain |= plain_numbers(getattr(import_module(f"{plan.__name__}.{name}"), name))
     assert plain == set()
 
 
