@@ -16,9 +16,6 @@ class CompiledReplica(Replica):
         super().__init__(engine, costs)
         self._longest_heap: list[tuple[float, int, Sequence]] = []
 
-    def _is_turn_of_decodes(self) -> bool:
-        return self.engine.is_alternating and self._has_filled and bool(self._running)
-
     def _has_place(self, begun: int) -> bool:
         engine = self.engine
         if len(self._running) + len(self._filling) >= engine.max_num_seqs:
@@ -43,6 +40,7 @@ class CompiledReplica(Replica):
         self._chunks = [(sequence, sequence.prompt - sequence.filled) for sequence in chosen]
         left = max([tokens for _, tokens in self._chunks])
         past = max([sequence.filled for sequence in chosen])
+        self._left_tokens = 0
         duration_s = 0.0
         for step in engine.segments(engine.prompts(len(chosen)), left, past):
             self.prefills[step] += 1

@@ -15,17 +15,10 @@ class DynamicReplica(Replica):
     def __init__(self, engine: Engine, costs: StepCosts) -> None:
         super().__init__(engine, costs)
         self._base_tokens = 0.0
-        self._filling_tokens = 0  # of all prompts that have begun
-        self._left_tokens = 0  # of these, tokens that are not computed
         self._most_tokens = engine.max_num_batched_tokens
         self._decode_tokens = 1 + engine.draft_tokens if engine.is_chunked else 0
 
     # Prompts.
-
-    def _begin_prompt(self, sequence: Sequence) -> None:
-        self._filling.append(sequence)
-        self._filling_tokens += sequence.prompt
-        self._left_tokens += sequence.prompt - sequence.filled
 
     def _has_place(self, _begun: int) -> bool:
         live = len(self._running)
@@ -62,12 +55,6 @@ class DynamicReplica(Replica):
         self.decodes[batch, length] += 1
         return self._costs.mixed(count, tokens, past, rounded_count(batch), rounded_count(length))
 
-    def _finish_prompts(self, ended: list[Sequence]) -> list[Sequence]:
-        first = super()._finish_prompts(ended)
-        for sequence in first:
-            self._filling_tokens -= sequence.prompt
-        return first
-
     # Decodes.
 
     def _join(self, sequence: Sequence) -> None:
@@ -83,11 +70,10 @@ class DynamicReplica(Replica):
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
         count = 1 if is_turn else self._make_room(self._steps_to_an_end())
         mean = self._mean_tokens()
-        step = len(self._running), self.engine.length(mean)
         if count > 1:
             until = math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._growth)
             count = min(count, max(until, 1))
-        return count, step
+        return count, (len(self._running), self.engine.length(mean))
 
     def _mean_tokens(self) -> float:
         return self._base_tokens / len(self._running) + self._growth * self._steps

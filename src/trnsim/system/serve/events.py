@@ -183,9 +183,7 @@ class _Run:
     def plan(self, now_s: float, replica_index: int) -> None:
         """Begin the next steps of a replica."""
         replica = self.replicas[replica_index]
-        if not replica.is_idle:
-            return
-        steps = replica.plan(now_s)
+        steps = replica.plan(now_s) if replica.is_idle else None
         if steps is None:
             return
         end_s, begun = steps

@@ -41,9 +41,13 @@ class Replica(ABC):
         self._costs = costs
         self._growth = engine.growth
         self._decodes_only = engine.role is Role.DECODE
+        self._joins = engine.role is Role.BOTH
         self._is_mixing = engine.is_mixing
+        self._has_prefixes = engine.has_prefix_cache
         self.waiting: deque[Sequence] = deque()
         self._filling: list[Sequence] = []
+        self._filling_tokens = 0  # of all prompts that have begun
+        self._left_tokens = 0  # of these, tokens that are in no step so far
         self._running: dict[int, Sequence] = {}
         self._ends_heap: list[tuple[int, int, Sequence]] = []
         self._cache = PrefixCache(engine.block_tokens)
@@ -76,7 +80,7 @@ class Replica(ABC):
 
     def plan(self, now_s: float) -> tuple[float, list[Sequence]] | None:
         """The end of the next step or steps, and the sequences that begin; None without work."""
-        is_turn = self._is_turn_of_decodes()
+        is_turn = self.engine.is_alternating and self._has_filled and bool(self._running)
         begun = self._admit() if self.waiting and not is_turn else []
         if self._filling:
             duration_s = self._fill()
@@ -88,7 +92,8 @@ class Replica(ABC):
         self._has_filled = False
         count, step = self._next_decodes(is_turn=is_turn)
         self._last_step = step
-        self._count_decodes(count)
+        self.decodes[step] += count
+        self.sequence_steps += count * len(self._running)
         duration_s = self._costs.decode(*step)
         self._action = (False, now_s, duration_s, count)
         return now_s + count * duration_s, begun
@@ -103,7 +108,8 @@ class Replica(ABC):
         steps = max(math.ceil((now_s - start_s) / duration_s), 1)
         if steps >= count:
             return None
-        self._count_decodes(steps - count)
+        self.decodes[self._last_step] += steps - count
+        self.sequence_steps += (steps - count) * len(self._running)
         self._action = (False, start_s, duration_s, steps)
         return start_s + steps * duration_s
 
@@ -124,14 +130,10 @@ class Replica(ABC):
             if self._ends_heap[0][0] <= self._steps:
                 ended = self._ended_sequences()
         if is_fill:
-            first += [(sequence, now_s) for sequence in self._finish_prompts(ended)]
+            first += self._finish_prompts(now_s, ended)
         for sequence in ended:
             self.outstanding -= sequence.request.tokens
         return first, ended
-
-    def _is_turn_of_decodes(self) -> bool:
-        """True if the running sequences take a step before the next prompt."""
-        return False
 
     # Prompts.
 
@@ -147,16 +149,14 @@ class Replica(ABC):
                 self._join(sequence)
                 self._joined_sequences.append(sequence)
                 continue
-            if self.engine.has_prefix_cache:
+            if self._has_prefixes:
                 sequence.filled = self._cache.take(sequence)
                 self._shared_tokens += sequence.filled
                 self.cached_tokens += sequence.filled
-            self._begin_prompt(sequence)
+            self._filling.append(sequence)
+            self._filling_tokens += sequence.prompt
+            self._left_tokens += sequence.prompt - sequence.filled
         return begun
-
-    def _begin_prompt(self, sequence: Sequence) -> None:
-        """Add a sequence to those whose prompt is computed."""
-        self._filling.append(sequence)
 
     @abstractmethod
     def _has_place(self, begun: int) -> bool:
@@ -170,23 +170,24 @@ class Replica(ABC):
     def _fill(self) -> float:
         """Seconds of the next step with prompts, whose chunks are recorded."""
 
-    def _finish_prompts(self, ended: list[Sequence]) -> list[Sequence]:
-        """Mark the chunks of a step as computed; return the finished prompts.
+    def _finish_prompts(self, now_s: float, ended: list[Sequence]) -> list[tuple[Sequence, float]]:
+        """Mark the chunks of a step as computed; return the finished prompts with their time.
 
         Prompts that need no decode step here are added to `ended`.
         """
-        first: list[Sequence] = []
+        first: list[tuple[Sequence, float]] = []
         for sequence, tokens in self._chunks:
             sequence.filled += tokens
             if sequence.filled < sequence.prompt:
                 continue
             self._filling.remove(sequence)
-            if self.engine.has_prefix_cache:
+            self._filling_tokens -= sequence.prompt
+            if self._has_prefixes:
                 before = sequence.shared
                 self._cache.keep(sequence, self._room_for_cache())
                 self._shared_tokens += sequence.shared - before
-            first.append(sequence)
-            if sequence.steps and self.engine.role is Role.BOTH:
+            first.append((sequence, now_s))
+            if sequence.steps and self._joins:
                 self._join(sequence)
             else:
                 self._release(sequence)
@@ -243,11 +244,6 @@ class Replica(ABC):
 
         One step if it `is_turn` of the decodes between two prompts.
         """
-
-    def _count_decodes(self, count: int) -> None:
-        """Count `count` more steps like the last; fewer if negative."""
-        self.decodes[self._last_step] += count
-        self.sequence_steps += count * len(self._running)
 
 
 def _is_live(entry: tuple[int, int, Sequence]) -> bool:
