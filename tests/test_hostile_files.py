@@ -188,7 +188,7 @@ COMMANDS = {
     "compile {}.jax": (),
     "assess {}.csv --report out": (),
     "assess {}.yaml --report out": (),
-    "assess sources.yaml --report out": ("pt2", "py", "ipynb", "cu"),
+    "assess sources.yaml --on trn1.32xlarge --report out": ("pt2", "py", "ipynb", "cu"),
     "plan train {}.json --on trn2 --tokens 1e9": (),
     "plan train llama-3.1-8b.json --on trn2 --tokens 1e9 --measured {}.csv": (),
     "plan train llama-3.1-8b.json --on trn2 --tokens 1e9 --prices {}.yaml": (),

@@ -21,6 +21,8 @@ NAMES = sorted(one.parent.name for one in COMPANIES.glob("*/expected.yaml"))
 ON = ("trn1.32xlarge", "trn2.48xlarge", "trn2.3xlarge", "inf1.xlarge", "inf2.xlarge")
 """Candidates that any of the decisions is about."""
 ASKED = AssessmentOptions(on=ON, as_of=date(2026, 11, 21))
+DEAR = pytest.mark.slow
+"""Of companies whose answer takes seconds, and of which others like them are cheap."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_staying_saves_nothing(name, predictor):
     assert staying.saving is None or abs(staying.saving.p50) < 0.01
 
 
-@pytest.mark.slow_cases("games", "frontier", "proteins", "recipes")
+@pytest.mark.slow_cases("games", "frontier", "helpdesk", "proteins", "recipes")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_dollar_follows_from_the_file(name, predictor, tmp_path):
     path = assess(inventory(name), ASKED, predictor=predictor).write(tmp_path / "decision.json")
@@ -101,8 +103,8 @@ def bill(name, usd):
         ("parcels", bill("parcels", 1000.0), "no-go", "0% of draws"),
         ("photos", bill("photos", 4000.0), "no-go", "of draws"),
         ("laws", {"framework": "cuda"}, "no-go", "CUDA-only"),
-        ("games", bill("games", 5000.0), "no-go", "of draws"),
-        ("helpdesk", bill("helpdesk", 3000.0), "no-go", "more than today"),
+        pytest.param("games", bill("games", 5000.0), "no-go", "of draws", marks=DEAR),
+        pytest.param("helpdesk", bill("helpdesk", 3000.0), "no-go", "more than today", marks=DEAR),
         ("recipes", bill("recipes", 300_000.0), "pilot", "pays back within 12 months"),
         ("travel", {"is_portability_needed": True}, "no-go", "several clouds"),
     ],
@@ -144,7 +146,11 @@ def test_places_that_miss_their_promise_come_after_those_that_keep_it(predictor)
     assert late == sorted(late)
 
 
-FLIPS = [(name, flip) for name in NAMES for flip in expected(name)["flips"]]
+FLIPS = [
+    pytest.param(name, flip, marks=DEAR if name in {"frontier", "games", "helpdesk"} else ())
+    for name in NAMES
+    for flip in expected(name)["flips"]
+]
 
 
 def flipped(workload, field, value):

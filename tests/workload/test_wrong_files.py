@@ -35,13 +35,14 @@ def put(config, path, value):
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_wrong_value_is_refused_or_counted(name):
     config, _ = COUNTS[name]
-    said = []
+    said, counted = [], set()  # each model once: most values change none
     for path in (*places(config), *((key,) for key in EXTRA)):
         for value in WRONG:
             try:
                 found = workload_of(put(config, path, value), "mine.json")
-                if isinstance(found, CapturedModel):
+                if isinstance(found, CapturedModel) or repr(found) in counted:
                     continue
+                counted.add(repr(found))
                 assert parameters(found) > 0
                 assert summaries(found, Pass(Phase.TRAIN, 1, 4), Split(tensor=3, expert=2))
             except (BadInput, NotModelled) as error:
