@@ -26,6 +26,7 @@ MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
 GRIDS = ROOT / "docs" / "grids.md"
 VERSIONS = ROOT / "docs" / "how-to-nki-versions.md"
+SCALARS = ROOT / "docs" / "scalars.md"
 COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
@@ -129,7 +130,15 @@ def outputs(text, folder):
 @pytest.mark.parametrize(
     ("page", "number"),
     [
-        *[(TUTORIAL, 10), (MODEL, 4), (RANKS, 3), (GRIDS, 1), (VERSIONS, 2), (PRICES, 5)],
+        *[
+            (TUTORIAL, 10),
+            (MODEL, 4),
+            (RANKS, 3),
+            (GRIDS, 1),
+            (SCALARS, 1),
+            (VERSIONS, 2),
+            (PRICES, 5),
+        ],
         *[(COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
     ],
 )
@@ -189,6 +198,7 @@ if __name__ == "__main__":
     rewrite_tutorial(RANKS)
     rewrite_tutorial(GRIDS)
     rewrite_tutorial(VERSIONS)
+    rewrite_tutorial(SCALARS)
     rewrite_tutorial(PRICES)
     rewrite_tutorial(COMMANDS)
     rewrite_tutorial(FLEET)
