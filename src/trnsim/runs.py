@@ -281,7 +281,8 @@ def capacity_of(kernel: Launchable, capacity: str) -> str:
 def core_of(kernel: Launchable, chip: arch.Target, *, is_paired: bool) -> arch.NeuronCore:
     """The core of `chip` for `kernel`, which follows the rules of the kernel's version of NKI."""
     core = arch.paired(chip) if is_paired else chip.core
-    return core.following(kernel.version().version)
+    choice = kernel.version()
+    return core.following(choice.version, is_simulated=choice.is_simulated)
 
 
 def policy_named(order: str | None) -> Policy:

@@ -46,7 +46,7 @@ def test_generations_count_up_from_two(core_v2, core_v3, core_v4):
 
 def test_every_number_has_a_provenance_with_a_source(core):
     facts = core.facts()
-    assert len(facts) == len(asdict(core)) - 4  # name, generation, features, nki
+    assert len(facts) == len(asdict(core)) - 5  # name, generation, features, nki, is_simulated
     for name, fact in facts.items():
         assert fact.provenance.source, name
         assert fact > 0, name

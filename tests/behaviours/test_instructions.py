@@ -300,10 +300,12 @@ def test_registers_are_moved_by_imm_in_0_2():
 
 def test_sendrecv_names_its_engine_by_a_flag_in_0_2():
     def body(out, tile):
-        other = nl.ndarray(tile.shape, tile.dtype, nl.sbuf)
+        sent, other = (nl.ndarray((16, 4), tile.dtype, nl.sbuf) for _ in range(2))
+        nisa.memset(sent, 0)
+        nisa.dma_copy(sent[0:3], tile)
         rank = nl.program_id(0)
-        nisa.sendrecv(tile, other, 1 - rank, 1 - rank, 0, use_gpsimd_dma=True)
-        nisa.dma_copy(out[rank], other)
+        nisa.sendrecv(sent, other, 1 - rank, 1 - rank, 0, use_gpsimd_dma=True)
+        nisa.dma_copy(out[rank], other[0:3])
 
     result = run(body, nki_version="0.2", shape=(2, 3, 4), cores=2)
     assert (result == ARRAY).all()

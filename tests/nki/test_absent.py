@@ -8,9 +8,11 @@ from importlib.util import find_spec
 import pytest
 
 import trnsim
+from trnsim.behaviours.chosen import pinned
 from trnsim.errors import NotModelled
 from trnsim.nki import absent
 from trnsim.nki.language import legacy
+from trnsim.nki.language_operators import Composed
 
 REMOVED = [
     *((module, name) for module in ("nki", "torch_neuronx.nki") for name in trnsim.nki._GONE),
@@ -127,3 +129,29 @@ def test_looking_for_a_submodule_is_left_to_python():
 def test_one_finder_stands_last():
     assert [type(finder) for finder in sys.meta_path].count(absent._Finder) == 1
     assert sys.meta_path.index(absent._finder) > 0
+
+
+def test_a_misspelt_name_is_told_the_near_one_in_both_ways():
+    with pytest.raises(AttributeError, match="did you mean 'tensor_scalar'"):
+        trnsim.nki.isa.tensor_scalr  # noqa: B018
+    with pytest.raises(ImportError, match=r"from 'nki\.isa'; did you mean 'tensor_scalar'"):
+        exec("from trnsim.nki.isa import tensor_scalr", {})  # noqa: S102
+    with pytest.raises(ImportError, match="did you mean 'softmax'"):
+        exec("from trnsim.nki.language import sofmax", {})  # noqa: S102
+
+
+def test_the_module_says_its_version_and_has_its_compiler():
+    assert trnsim.nki.__version__ == "0.7.0"
+    with pinned("0.4", "a test"):
+        assert trnsim.nki.__version__ == "0.4.0"
+    assert trnsim.nki.compiler.__name__ == "trnsim.nki.compiler"
+
+
+def test_functions_of_tiles_have_their_signatures():
+    for name, function in vars(trnsim.nki.language).items():
+        if isinstance(function, Composed):
+            kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+            assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}, name
+    assert list(inspect.signature(trnsim.nki.language.where).parameters) == [
+        *("condition", "x", "y", "dtype")
+    ]

@@ -117,7 +117,7 @@ def test_rsqrt_takes_no_psum_since_nki_0_5(random):
 
     with pytest.raises(IllegalInstruction, match=r"nl.rsqrt of PSUM \[4, 8\] float32") as caught:
         trnsim.run(kernel, x)
-    assert "nisa.activation(op=nl.rsqrt)" in caught.value.fix
+    assert "nisa.activation(dst, nl.rsqrt, data)" in caught.value.fix
     assert caught.value.source == "nki/migration/index.rst, nki.language.rsqrt"
 
 

@@ -106,7 +106,6 @@ def test_dynamic_range_is_refused_from_0_7_on_and_warned_of_in_0_6():
         lambda tile, i: tile[:, nl.ds(i, 1)],
         lambda tile, i: tile[:, nl.ds(i + 1, 1)],
         lambda tile, i: tile.ap([[8, 4], [1, 1]], scalar_offset=2 * i, indirect_dim=1),
-        lambda tile, i: tile.select(1, i),
     ],
 )
 def test_the_variable_of_dynamic_range_is_an_offset_from_0_4_on(use):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from trnsim.arch.features import Features
-from trnsim.behaviours import LATEST, Version
+from trnsim.behaviours import LATEST, Behaviour, Version
 from trnsim.facts import Count, Fact, Rate
 
 _RATIO_SUFFIXES: Final = ("_speedup", "_slowdown")
@@ -22,6 +22,7 @@ class NeuronCore:
 
     Attributes:
         nki: the version of NKI whose rules its programs follow.
+        is_simulated: whether values are those of AWS's simulator of that version.
     """
 
     name: str
@@ -105,6 +106,7 @@ class NeuronCore:
     paired_launch_s: Rate
     # Language
     nki: Version = LATEST
+    is_simulated: bool = False
 
     @property
     def version(self) -> str:
@@ -117,9 +119,15 @@ class NeuronCore:
             self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
         )
 
-    def following(self, nki: Version) -> NeuronCore:
+    def following(self, nki: Version, *, is_simulated: bool = False) -> NeuronCore:
         """The same core, whose programs follow the rules of another version of NKI."""
-        return self if nki is self.nki else replace(self, nki=nki)
+        if nki is self.nki and is_simulated == self.is_simulated:
+            return self
+        return replace(self, nki=nki, is_simulated=is_simulated)
+
+    def does(self, simulated: Behaviour) -> bool:
+        """True on the chip, and on AWS's simulator of versions in which it does as the chip."""
+        return not self.is_simulated or self.nki.follows(simulated)
 
     @property
     def is_paired(self) -> bool:

@@ -24,11 +24,13 @@ class Choice(NamedTuple):
         version: the version.
         reason: what names it: "--nki", or a form of the file and its line.
         is_chosen: false if it was found from the forms of a file.
+        is_simulated: whether AWS's simulator of that version is meant.
     """
 
     version: Version
     reason: str
     is_chosen: bool
+    is_simulated: bool = False
 
     @property
     def note(self) -> str:

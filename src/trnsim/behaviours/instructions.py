@@ -127,6 +127,55 @@ MATMUL_MIXES_E4M3: Final = Behaviour(
     instead="use one of the two for both operands",
     source="release notes of NKI 0.4, nc_matmul float8_e4m3fn input dtype",
 )
+TENSOR_SCALAR_SQUARE_RELU: Final = Behaviour(
+    name="tensor-scalar-square-relu",
+    since="0.4",
+    rule="nisa.tensor_scalar and nisa.tensor_scalar_reduce take square, relu, abs_max and abs_min",
+    otherwise="instructions of the Vector Engine do not take square, relu, abs_max and abs_min",
+    instead="use nisa.activation for square and relu; nl.maximum or nl.minimum of nl.abs",
+    source="release notes of NKI 0.4, New opcodes for nki.isa.tensor_scalar",
+)
+BYPASS_AND_PRELU: Final = Behaviour(
+    name="bypass-and-prelu",
+    since="0.4",
+    rule="nl.bypass and nl.prelu are operators",
+    otherwise="nl.bypass and nl.prelu do not exist yet",
+    instead="leave the operator out; write prelu with nl.maximum and nl.multiply",
+    source="release notes of NKI 0.4, New activation and arithmetic opcodes",
+)
+NC_TRANSPOSE_ON_GIVEN_ENGINE: Final = Behaviour(
+    name="nc-transpose-on-given-engine",
+    since="0.4",
+    rule="nisa.nc_transpose runs on the engine that engine= names",
+    otherwise="nisa.nc_transpose ignores engine=, and chooses by the memory of dst",
+    instead="leave engine out",
+    source="release notes of NKI 0.4, Bug Fixes, nki.isa.nc_transpose",
+    effect=Effect.time,
+)
+SENDRECV_OF_ANY_PARTITIONS: Final = Behaviour(
+    name="sendrecv-of-any-partitions",
+    since="0.4",
+    rule="nisa.sendrecv takes any number of partitions",
+    otherwise="nisa.sendrecv takes a multiple of 16 partitions",
+    instead="pad both tiles to a multiple of 16 partitions",
+    source="release notes of NKI 0.4, nki.isa.sendrecv",
+)
+GATHER_TRANSPOSE_OF_FEW_COLUMNS: Final = Behaviour(
+    name="gather-transpose-of-few-columns",
+    since="0.4",
+    rule="nisa.dma_transpose with a vector_offset takes up to 128 columns",
+    otherwise="nisa.dma_transpose with a vector_offset takes 128 columns",
+    instead="pad the last dimension of src to 128",
+    source="release notes of NKI 0.4, nki.isa.dma_transpose with indirect indexing",
+)
+SCALAR_TRANSPOSE_SKIPS: Final = Behaviour(
+    name="scalar-transpose-skips",
+    since="0.5",
+    rule="nisa.dma_transpose with a scalar_offset takes oob_mode.skip",
+    otherwise="nisa.dma_transpose takes oob_mode.skip with a vector_offset alone",
+    instead="keep the scalar_offset within bounds, and leave oob_mode out",
+    source="release notes of NKI 0.5, nki.isa.dma_transpose",
+)
 MX_SCALE_TWICE_OCP: Final = Behaviour(
     name="mx-scale-twice-ocp",
     since="0.5",

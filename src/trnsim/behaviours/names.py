@@ -84,6 +84,10 @@ ROWS: Final = (
     _added("0.4", "nisa.dma_copy(priority=)", "leave it out"),
     _added("0.4", "nisa.dma_transpose(priority=)", "leave it out"),
     _added("0.4", "nisa.dma_compute(oob_mode=)", "keep indices within bounds"),
+    _added("0.4", "nisa.dma_copy(priority=)", "leave it out"),
+    _added("0.4", "nisa.dma_transpose(priority=)", "leave it out"),
+    _added("0.4", "nisa.tensor_scalar_reduce(reduce_cmd=)", "leave it out: each call starts anew"),
+    _added("0.4", "nisa.tensor_scalar_reduce(reduce_init=)", "reduce, then add the first value"),
     _removed(
         "0.4",
         "nisa.tensor_copy_dynamic_src",
@@ -96,7 +100,9 @@ ROWS: Final = (
     ),
     # NKI 0.5, Neuron 2.31
     _added("0.5", "nl.float8_e8m0fnu", "keep the scales in nl.uint8"),
+    _added("0.5", "nisa.get_nc_sub_version", "use nisa.get_nc_version"),
     # NKI 0.6, Neuron 2.32
+    _added("0.6", "nisa.tensor_scalar_reduce(reduce_res_negate=)", "negate it by nisa.activation"),
     _added("0.6", "nl.fori_loop", "use for i in nl.dynamic_range(lower, upper)"),
     _added("0.6", "nl.while_loop", "use while register:"),
     _added("0.6", "nisa.NkiInstruction", "order instructions by kernel.with_schedule"),

@@ -17,36 +17,91 @@ AP_OFFSET_ADDS: Final = Behaviour(
     source="nki.language.NkiTensor.ap of v2.30 and v2.31",
     effect=Effect.values,
 )
-RESHAPE_KEEPS_ELEMENTS: Final = Behaviour(
-    name="reshape-keeps-elements",
-    since="0.5",
-    rule="tensor.reshape checks that the number of elements stays",
-    otherwise="tensor.reshape does not check the number of elements",
-    instead="give a shape of as many elements",
+RESHAPE_UNCHECKED: Final = Behaviour(
+    name="reshape-unchecked",
+    until="0.5",
+    rule="tensor.reshape does not compare the numbers of elements: the view starts where it did",
+    otherwise="tensor.reshape keeps the number of elements",
+    instead="slice the tensor to as many elements before the reshape",
     source="nki/migration/index.rst, NkiTensor.reshape",
 )
 COPY_IS_EXACT: Final = Behaviour(
     name="copy-is-exact",
     since="0.6",
-    rule="nl.copy is a tensor_copy of the Vector Engine, of a tile in SBUF or PSUM, exact",
-    otherwise="nl.copy goes through float32 on the Scalar Engine and takes no tile in PSUM",
+    rule="nl.copy is a tensor_copy of the Vector Engine, and exact",
+    otherwise="nl.copy goes through float32 on the Scalar Engine",
     instead="use nisa.tensor_copy(dst, src)",
-    source=f"{_NOTES} 0.6, nki.language.copy; of NKI 0.3, Known Issues, Data Movement",
+    source=f"{_NOTES} 0.6, nki.language.copy; of NKI 0.4, Known Issues, nki.language.copy",
     effect=Effect.values,
 )
-STORE_REFUSES_PSUM: Final = Behaviour(
-    name="store-refuses-psum",
-    since="0.3",
-    rule="nl.store takes no tile in PSUM",
-    otherwise="nl.store does not exist",
-    instead="copy the tile to SBUF first: nl.copy(tile)",
-    source=f"{_NOTES} 0.3, Known Issues, Data Movement",
+COPY_READS_PSUM: Final = Behaviour(
+    name="copy-reads-psum",
+    since="0.6",
+    rule="nl.copy takes a tile in PSUM",
+    otherwise="nl.copy takes no tile in PSUM",
+    instead="use nisa.tensor_copy(dst, src)",
+    source=f"{_NOTES} 0.6, nki.language.copy; of NKI 0.4, Known Issues, nki.language.copy",
 )
-RSQRT_ON_GPSIMD: Final = Behaviour(
-    name="rsqrt-on-gpsimd",
-    since="0.5",
-    rule="nl.rsqrt runs on GpSimd, more precisely, and takes no tile in PSUM",
-    otherwise="nl.rsqrt runs on the Scalar Engine and takes a tile in PSUM",
+RSQRT_ON_SCALAR_ENGINE: Final = Behaviour(
+    name="rsqrt-on-scalar-engine",
+    until="0.5",
+    rule="nl.rsqrt runs on the Scalar Engine",
+    otherwise="nl.rsqrt runs on the GpSimd Engine, which is more precise",
     instead="use nisa.activation(dst, nl.rsqrt, data)",
     source="nki/migration/index.rst, nki.language.rsqrt",
+    effect=Effect.time,
 )
+RSQRT_READS_PSUM: Final = Behaviour(
+    name="rsqrt-reads-psum",
+    until="0.5",
+    rule="nl.rsqrt takes a tile in PSUM",
+    otherwise="nl.rsqrt takes a tile in SBUF alone, as the GpSimd Engine computes it",
+    instead="use nisa.activation(dst, nl.rsqrt, data), which reads PSUM",
+    source="nki/migration/index.rst, nki.language.rsqrt",
+)
+VIEW_METHODS: Final = Behaviour(
+    name="view-methods",
+    since="0.5",
+    rule="tensors have slice, select, permute, broadcast, expand_dim, squeeze_dim, reshape_dim, "
+    "flatten_dims, rearrange, vector_select, is_contiguous and is_indirect",
+    otherwise="tensors have reshape, view, ap, get_pattern and indexing by slices",
+    instead="write the view as tensor.ap([[stride, count], ...]), or index with slices",
+    source=f"{_NOTES} 0.5, New NkiTensor view primitives",
+)
+JAX_DTYPES: Final = Behaviour(
+    name="jax-dtypes",
+    since="0.4",
+    rule="an argument of a kernel may be a dtype of JAX, such as jnp.bfloat16",
+    otherwise="a dtype of JAX is no argument of a kernel",
+    instead="pass the dtype of NKI: nl.bfloat16",
+    source=f"{_NOTES} 0.4, JAX dtype support",
+)
+
+
+def _limit(version: str, name: str, instead: str) -> Behaviour:
+    """The existence of a limit of `nl.tile_size` since `version`."""
+    form = f"nl.tile_size.{name}"
+    return Behaviour(
+        name=form,
+        since=version,
+        form=form,
+        rule=f"{form} exists",
+        otherwise="it does not exist yet",
+        instead=instead,
+        source=f"{_NOTES} {version}, New Features",
+    )
+
+
+_FREE = "nl.tile_size.total_available_sbuf_size"
+ROWS: Final = (
+    _limit("0.4", "sbuf_size_bytes", f"multiply {_FREE} by nl.tile_size.pmax"),
+    _limit("0.4", "sbuf_fmax", f"divide {_FREE} by 4"),
+    _limit("0.4", "sbuf_fmax_bytes", f"use {_FREE}"),
+    _limit("0.4", "psum_bank_fmax", "use nl.tile_size.psum_fmax"),
+    _limit("0.4", "psum_bank_fmax_bytes", "multiply nl.tile_size.psum_fmax by 4"),
+    _limit("0.5", "psum_num_banks", "write 8, the banks of a partition of PSUM"),
+)
+"""The limits of `nl.tile_size` that a version added."""
+
+LIMITS: Final = {row.form.rpartition(".")[2]: row for row in ROWS}
+"""The row of each of these limits by its name."""

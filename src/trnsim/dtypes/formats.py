@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple, NoReturn
+from typing import Any, ClassVar, Final, Literal, NamedTuple, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -39,6 +39,8 @@ class Dtype:
     """
 
     __slots__ = ("dtype", "element", "family", "mantissa_bits", "name")
+    truncates: ClassVar[bool] = False
+    """Whether floats are cast to it as numpy does, instead of as the engines do."""
 
     name: str
     dtype: np.dtype[Any]

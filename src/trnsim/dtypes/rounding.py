@@ -93,6 +93,9 @@ def _round_float(values: Array, dtype: Dtype) -> Array:
 
 def _saturate(values: Array, dtype: Dtype) -> Array:
     """Integers: round to nearest even, clamp to the range, NaN to 0."""
+    if dtype.truncates:
+        with np.errstate(invalid="ignore"):
+            return values.astype(dtype.dtype)
     limits = np.iinfo(dtype.dtype)
     if values.dtype.kind in "iu":
         return np.clip(values, limits.min, limits.max).astype(dtype.dtype)

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from trnsim.nki import isa, language
+from trnsim.nki import compiler, isa, language
 from trnsim.nki.absent import Absence, AbsentNames
+from trnsim.nki.dialect import running_version
 from trnsim.nki.entry import cpu_simulate, simulate
 from trnsim.nki.kernel import Kernel, jit
 from trnsim.nki.tensor import NkiTensor
 
-__all__ = ["Kernel", "NkiTensor", "cpu_simulate", "isa", "jit", "language", "simulate"]
+__all__ = ["Kernel", "NkiTensor", "compiler", "cpu_simulate", "isa", "jit", "language", "simulate"]
 
 _GONE = {
     "simulate_kernel": "nki.simulate(kernel)(...) gives its values",
@@ -34,4 +35,6 @@ _ABSENT = AbsentNames(__name__, "nki", _explain)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return f"{running_version().name}.0"
     return _ABSENT.serve(name)

@@ -87,6 +87,11 @@ class AbsentNames:
         reason = f"{row.form} exists {row.span}, and {choice.reason} asks for {choice.version}"
         return Absence(reason, fix=row.instead, source=row.source)
 
+    def near(self, name: str) -> str:
+        """The name of the module that is most like a misspelt one; "" if there is none."""
+        legal = [] if name.startswith("_") else dir(sys.modules[self.module])
+        return next(iter(get_close_matches(name, legal, 1, 0.75)), "")
+
     def serve(self, name: str) -> Any:
         """The module's `__getattr__`: a name of the chosen version.
 
@@ -98,9 +103,8 @@ class AbsentNames:
         if absence is None and name in self._versioned:
             return self._versioned[name]
         if absence is None:
-            legal = [] if name.startswith("_") else dir(sys.modules[self.module])
-            near = get_close_matches(name, legal, 1)
-            perhaps = f"; did you mean {near[0]!r}?" if near else ""
+            near = self.near(name)
+            perhaps = f"; did you mean {near!r}?" if near else ""
             raise AttributeError(f"module {self.public!r} has no attribute {name!r}{perhaps}")
         raise AbsentAttribute(absence.reason, fix=absence.fix, source=absence.source)
 
@@ -144,6 +148,12 @@ class _Finder:
             error = AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
             error.name = names.public
             raise error
+        near = names.near(name) if names is not None and fullname not in sys.modules else ""
+        if names is not None and near and near != name:
+            raise ImportError(
+                f"cannot import name {name!r} from {names.public!r}; did you mean {near!r}?",
+                name=names.public,
+            )
 
 
 _finder = _Finder()

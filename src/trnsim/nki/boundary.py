@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from trnsim.behaviours.tensors import JAX_DTYPES
 from trnsim.dtypes import Array, as_dtype
 from trnsim.errors import BadInput, IllegalInstruction, SourceLine
 from trnsim.memory import AccessPattern, ByteMask
@@ -103,7 +104,7 @@ class Boundary:
                 fix="return it in shared HBM from that run, and pass the array that comes back",
             )
         array = self._as_array(value)
-        return _as_numpy_dtype(value) if array is None else self._adopt(name, value, array)
+        return self._as_dtype(name, value) if array is None else self._adopt(name, value, array)
 
     def write_back(self) -> None:
         """Write the changed bytes of all copies back to their arguments.
@@ -211,6 +212,15 @@ class Boundary:
         storage.changed = duplicate.changed if duplicate is not None else None
         return self.entered[-1]
 
+    def _as_dtype(self, name: str, value: Any) -> Any:
+        """The dtype of a jax scalar type such as jnp.bfloat16; any other value unchanged."""
+        if type(value).__name__ != "_ScalarMeta" or not hasattr(value, "dtype"):
+            return value
+        version = self._context.core.nki
+        if not version.follows(JAX_DTYPES):
+            raise JAX_DTYPES.refusal(version, f"argument `{name}` is JAX's {value.dtype}")
+        return as_dtype(np.dtype(value.dtype))
+
     def _as_array(self, value: Any) -> Array | None:
         if isinstance(value, np.ma.MaskedArray | np.matrix):
             _refuse_kind(value)
@@ -269,12 +279,6 @@ def _memory_key(value: Any, array: Array) -> Hashable:
 def _bytes_of(array: Array) -> Array:
     """A view of its bytes, with a last axis for the bytes of an element."""
     return array[..., None].view(np.uint8)
-
-
-def _as_numpy_dtype(value: Any) -> Any:
-    """The dtype of a jax scalar type such as jnp.bfloat16; any other value unchanged."""
-    is_jax_type = type(value).__name__ == "_ScalarMeta" and hasattr(value, "dtype")
-    return as_dtype(np.dtype(value.dtype)) if is_jax_type else value
 
 
 def like(container: Any, items: list[Any]) -> Any:

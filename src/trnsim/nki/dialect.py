@@ -115,11 +115,14 @@ def require(behaviour: Behaviour, given: str) -> None:
     Raises:
         IllegalInstruction: with the row's reason and replacement.
     """
-    if not has_current_core() and asked_version() is None:
-        return
-    version = running_version()
-    if not version.follows(behaviour):
-        raise behaviour.refusal(version, given)
+    if is_refused(behaviour):
+        raise behaviour.refusal(running_version(), given)
+
+
+def is_refused(behaviour: Behaviour) -> bool:
+    """True if `require` refuses programs that need `behaviour`."""
+    is_free = not has_current_core() and asked_version() is None
+    return not is_free and not running_version().follows(behaviour)
 
 
 def narrowed(

@@ -112,9 +112,9 @@ def asks_for_simulator() -> bool:
     return _is_on(SIMULATOR_VARIABLE, is_on_unset=False)
 
 
-def is_precise() -> bool:
-    """True if low-precision floats are rounded when stored (NKI_PRECISE_FP, default yes)."""
-    return _is_on(PRECISION_VARIABLE, is_on_unset=True)
+def is_precise(*, is_on_unset: bool = True) -> bool:
+    """True if low-precision floats are rounded when stored (NKI_PRECISE_FP)."""
+    return _is_on(PRECISION_VARIABLE, is_on_unset=is_on_unset)
 
 
 def transposes_on_tensor_engine() -> bool:

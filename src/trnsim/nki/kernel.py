@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from trnsim.arch import configured_cores
 from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
+from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
 from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.collectives.prepared import check_triggered
@@ -37,7 +38,8 @@ from trnsim.nki.environment import (
     is_precise,
 )
 from trnsim.nki.notices import as_simulator, warn_of_races
-from trnsim.nki.precision import widening
+from trnsim.nki.notices import is_simulator as runs_on_simulator
+from trnsim.nki.precision import truncating, widening
 from trnsim.nki.schedule import Schedule, refuse_kind, schedule_of
 from trnsim.program import Records, Team, current_core, has_current_core
 from trnsim.runner import run_of_call
@@ -118,7 +120,8 @@ class Kernel:
             BadInput: for a version that does not exist, or a file whose forms no version has
                 together.
         """
-        return choice_of(lambda: self._marked_version, lambda: self._found_version)
+        choice = choice_of(lambda: self._marked_version, lambda: self._found_version)
+        return choice._replace(is_simulated=True) if runs_on_simulator() else choice
 
     @functools.cached_property
     def _marked_version(self) -> Choice | None:
@@ -327,7 +330,10 @@ def emulate(
     Races and spills are warnings. On AWS's simulator, which has no notion of time, nothing is
     spilled, and refusals that are the compiler's alone are warnings too.
     """
-    with as_simulator(is_simulator), widening(not is_precise()):
+    version = kernel.version().version
+    is_wide = not is_precise(is_on_unset=not is_simulator or version.follows(PRECISE))
+    is_truncated = is_simulator and not version.follows(CASTS_SATURATE)
+    with as_simulator(is_simulator), widening(is_wide), truncating(is_truncated):
         result = run_of_call(
             kernel,
             args,

@@ -10,15 +10,23 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from trnsim.behaviours.tensors import (
+    COPY_IS_EXACT,
+    COPY_READS_PSUM,
+    RSQRT_ON_SCALAR_ENGINE,
+    RSQRT_READS_PSUM,
+)
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import ACTIVATIONS, ALU
 from trnsim.memory import Memory
+from trnsim.nki.dialect import follows, require
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
 
 _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 _NAMES_ONLY = ("average", "bypass", "prelu")
+_PSUM_READERS = {"copy": COPY_READS_PSUM, "rsqrt": RSQRT_READS_PSUM}
 
 
 class Operator:
@@ -64,20 +72,16 @@ class UnaryOperator(Operator):
             IllegalInstruction: for rsqrt of a tile in PSUM.
         """
         tile = as_tile(repr(self), x)
-        if self.name == "copy":
+        if tile.memory is Memory.PSUM and self.name in _PSUM_READERS:
+            require(_PSUM_READERS[self.name], f"{self!r} of {tile}")
+        if self.name == "copy" and follows(COPY_IS_EXACT):
             return cast(tile, dtype)
-        if self.name == "rsqrt" and tile.memory is Memory.PSUM:
-            raise IllegalInstruction(
-                f"nl.rsqrt of {tile}; legal: a tile in SBUF, as the GpSimd Engine computes it",
-                fix="call nisa.activation(op=nl.rsqrt), which reads PSUM, or copy the tile to SBUF",
-                source="nki/migration/index.rst, nki.language.rsqrt",
-            )
         result = new_tile(tile.shape, tile.dtype if dtype is None else dtype)
         if self.name == "reciprocal":
             issue("reciprocal", result, tile)
-        elif self.name in ACTIVATIONS and self.name != "rsqrt":
+        elif self.name in ACTIVATIONS and (self.name != "rsqrt" or follows(RSQRT_ON_SCALAR_ENGINE)):
             issue("activation", result, self.name, tile)
-        else:  # rsqrt too, which runs on the GpSimd Engine: release notes of NKI 0.5
+        else:
             issue("tensor_scalar", result, tile, self.name)
         return result
 
@@ -121,6 +125,7 @@ class Composed(Operator):
         """An operator by its function, and the alternative if AWS's compiler lacks it."""
         super().__init__(function.__name__)
         self.__doc__ = function.__doc__
+        self.__signature__ = inspect.signature(function)
         self._function = function
         self._lacks = lacks
 

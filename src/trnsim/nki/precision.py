@@ -50,6 +50,42 @@ _WIDE_DTYPES = {
 }
 
 
+class TruncatedDtype(Dtype):
+    """An integer dtype to which floats are cast as by numpy, which truncates."""
+
+    __slots__ = ()
+    truncates = True
+
+    def __hash__(self) -> int:
+        return hash(BY_NAME[self.name])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the name."""
+        return _truncated, (self.name,)
+
+
+def _truncated(name: str) -> TruncatedDtype:
+    return _TRUNCATED_DTYPES[name]
+
+
+_TRUNCATED_DTYPES = {
+    kind.name: TruncatedDtype(kind.name, kind.dtype, kind.family)
+    for kind in BY_NAME.values()
+    if kind.family in ("signed", "unsigned") and kind is not INT64
+}
+_is_truncating: ContextVar[bool] = ContextVar("trnsim_nki_is_truncating", default=False)
+
+
+@contextmanager
+def truncating(is_on: bool) -> Generator[None]:
+    """Context in which floats become integers as by numpy if `is_on`: AWS's older simulator."""
+    token = _is_truncating.set(is_on)
+    try:
+        yield
+    finally:
+        _is_truncating.reset(token)
+
+
 @contextmanager
 def widening(is_on: bool) -> Generator[None]:
     """Context in which `stored_dtype` widens if `is_on`."""
@@ -74,6 +110,8 @@ def stored_dtype(dtype: Any) -> Dtype:
     kind = as_dtype(dtype)
     if kind is INT64:
         require(BY_FORM["nl.int64"], "a tensor of int64")
+    if _is_truncating.get() and kind.name in _TRUNCATED_DTYPES:
+        return _TRUNCATED_DTYPES[kind.name]
     return _WIDE_DTYPES.get(kind.name, kind) if _is_widening.get() else kind
 
 

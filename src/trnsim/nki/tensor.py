@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from trnsim.behaviours.grids import TENSOR_DATA
+from trnsim.behaviours.instructions import COMPUTE_INDIRECTION
+from trnsim.behaviours.tensors import AP_OFFSET_ADDS
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import FREE_DIMENSIONS, Scalar, VirtualRegister
 from trnsim.memory import (
@@ -23,7 +25,7 @@ from trnsim.memory import (
 )
 from trnsim.nki.absent import AbsentAttribute
 from trnsim.nki.arguments import SOURCE, integers, lengths
-from trnsim.nki.dialect import follows, running_version
+from trnsim.nki.dialect import follows, require, running_version
 from trnsim.nki.indexing import (
     DynamicSlice,
     MemoryRegion,
@@ -37,7 +39,7 @@ from trnsim.nki.indexing import (
     static_part,
 )
 from trnsim.nki.precision import reinterpreted_dtype
-from trnsim.nki.views import TensorViews
+from trnsim.nki.views import TensorViews, since_05
 
 __all__ = ["DynamicSlice", "MemoryRegion", "NkiTensor"]
 
@@ -97,10 +99,12 @@ class NkiTensor(TensorViews):
             raise AbsentAttribute(refusal.reason, fix=refusal.fix, source=refusal.source)
         return self
 
+    @since_05
     def is_contiguous(self) -> bool:
         """True if it is row-major without gaps; on chip, within each partition."""
         return self.pattern.is_contiguous(self.dtype.itemsize, 1 if self._on_chip else 0)
 
+    @since_05
     def is_indirect(self) -> bool:
         """True if an index tensor addresses it."""
         return self.index is not None
@@ -171,6 +175,7 @@ class NkiTensor(TensorViews):
 
     # Dynamic addresses, and explicit ones
 
+    @since_05
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
         """Element `index` of dimension `dim`, which is dropped; a tensor or register is dynamic."""
         (dim,) = integers("select", dim)
@@ -198,8 +203,9 @@ class NkiTensor(TensorViews):
         """An explicit [[stride, count], ...] pattern over the storage, in elements.
 
         `scalar_offset` is a register, one element in SBUF, or a scalar: int32, in HBM int64 too.
-        `offset` counts from the view's own start. On chip the first stride is the free size, of the
-        tensor or of the view: one partition. Bounds are checked when an instruction uses it.
+        `offset` counts from the view's own start, before NKI 0.5 from that of its tensor. On chip
+        the first stride is the free size, of the tensor or of the view: one partition. Bounds are
+        checked when an instruction uses it.
 
         Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
@@ -218,10 +224,12 @@ class NkiTensor(TensorViews):
         if self._on_chip:
             first_bytes = self._partition_step(first_bytes, new.itemsize, counts)
         place = storage.placed_bytes
+        adds = follows(AP_OFFSET_ADDS)
+        origin_bytes = self.pattern.offset_bytes if adds else storage.origin_bytes
         access = AccessPattern(
             counts,
             (place(first_bytes), *(stride * new.itemsize for stride in rest)),
-            self.pattern.offset_bytes + place(start * new.itemsize),
+            origin_bytes + place(start * new.itemsize),
         )
         bounded = limit_index(index, access, new.itemsize, storage.nbytes)
         return NkiTensor(storage, new, access, self.buffer, bounded)
@@ -252,6 +260,7 @@ class NkiTensor(TensorViews):
             )
         return row_bytes if given_bytes == view else given_bytes
 
+    @since_05
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Row i is row ``vector_offset[i]`` of an HBM tensor; `dim` must be 0."""
         if dim != 0 or self._on_chip or self.index is not None:
@@ -271,6 +280,7 @@ class NkiTensor(TensorViews):
 
         G is 16 partitions; the Tensor Engine's operands use 32.
         """
+        require(COMPUTE_INDIRECTION, "tensor.indirect()")
         self._guard_second(self.index)
         snake = snake_index(self, index, num_elem)
         pattern = self.pattern._replace(shape=(self.pattern.shape[0], snake.count))

@@ -8,9 +8,13 @@ Source: nki.language.NkiTensor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from math import prod
+from typing import Any, ParamSpec, Self, TypeVar
 
+from trnsim.behaviours.tensors import RESHAPE_UNCHECKED, VIEW_METHODS
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction
 from trnsim.memory import (
@@ -23,10 +27,35 @@ from trnsim.memory import (
     VectorIndex,
 )
 from trnsim.nki.arguments import SOURCE, integers, lengths
+from trnsim.nki.dialect import follows, require
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.precision import reinterpreted_dtype
 from trnsim.nki.rearrange import Group, names, order, split_lengths
 from trnsim.nki.values import Valueless
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`method`, refused in programs of versions without the row VIEW_METHODS.
+
+    Functions of this package use it under every version.
+    """
+
+    @wraps(method)
+    def view(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not follows(VIEW_METHODS) and not _is_own_caller():
+            require(VIEW_METHODS, f"tensor.{method.__name__}()")
+        return method(*args, **kwargs)
+
+    return view
+
+
+def _is_own_caller() -> bool:
+    """True if the caller of a view method is of this package."""
+    name: str = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001
+    return name.startswith("trnsim.")
 
 
 class TensorViews(Valueless):
@@ -59,12 +88,14 @@ class TensorViews(Valueless):
         """Number of dimensions."""
         return len(self.pattern.shape)
 
+    @since_05
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Self:
         """Every `step`-th element from `start` to `end` (exclusive) of dimension `dim`."""
         dim, start, end, step = integers("slice", dim, start, end, step)
         self._guard_rows(dim, "slice")
         return self._view(self.pattern.slice(dim, start, end, step))
 
+    @since_05
     def permute(self, dims: Sequence[int]) -> Self:
         """Dimensions in another order; on chip the partition axis stays first."""
         dims = lengths("permute", dims)
@@ -74,12 +105,14 @@ class TensorViews(Valueless):
             self._refuse_partition(f"permute({dims})")
         return self._view(self.pattern.permute(dims))
 
+    @since_05
     def broadcast(self, dim: int, size: int) -> Self:
         """A dimension of length 1, repeated `size` times."""
         dim, size = integers("broadcast", dim, size)
         self._guard(dim, "broadcast")
         return self._view(self.pattern.broadcast(dim, size))
 
+    @since_05
     def expand_dim(self, dim: int) -> Self:
         """A new dimension of length 1 at `dim`."""
         (dim,) = integers("expand_dim", dim)
@@ -87,12 +120,14 @@ class TensorViews(Valueless):
             self._refuse_partition(f"expand_dim({dim})")
         return self._view(self.pattern.expand_dim(dim))
 
+    @since_05
     def squeeze_dim(self, dim: int) -> Self:
         """The tensor without dimension `dim`, which has length 1."""
         (dim,) = integers("squeeze_dim", dim)
         self._guard(dim, "squeeze_dim")
         return self._view(self.pattern.squeeze_dim(dim))
 
+    @since_05
     def reshape_dim(self, dim: int, shape: Sequence[int]) -> Self:
         """Dimension `dim` split into `shape`, of which one length may be -1."""
         (dim,), shape = integers("reshape_dim", dim), lengths("reshape_dim", shape)
@@ -100,6 +135,7 @@ class TensorViews(Valueless):
             self._guard(dim, "reshape_dim")
         return self._view(self.pattern.reshape_dim(dim, shape))
 
+    @since_05
     def flatten_dims(self, start_dim: int, end_dim: int) -> Self:
         """Dimensions `start_dim` to `end_dim` (inclusive) merged."""
         start_dim, end_dim = integers("flatten_dims", start_dim, end_dim)
@@ -109,6 +145,8 @@ class TensorViews(Valueless):
     def reshape(self, shape: Sequence[int]) -> Self:
         """The same elements under another shape; on chip the partition axis stays."""
         shape = lengths("reshape", shape)
+        if prod(shape) != self.pattern.elements and self._may_reshape_to_others(shape):
+            return self._view(self._from_its_start(shape))
         if not self._on_chip:
             return self._view(self.pattern.reshape(shape))
         if not shape or shape[0] != self.shape[0]:
@@ -124,6 +162,7 @@ class TensorViews(Valueless):
             )
         )
 
+    @since_05
     def rearrange(
         self,
         src_pattern: Sequence[Group],
@@ -158,6 +197,23 @@ class TensorViews(Valueless):
         return type(self)(self.storage, new, pattern, self.buffer)
 
     reinterpret_cast = view
+
+    def _may_reshape_to_others(self, shape: tuple[int, ...]) -> bool:
+        """True where a reshape may change the number of elements of this tensor."""
+        is_same_partition = not self._on_chip or shape[:1] == self.shape[:1]
+        is_dense = self.pattern.is_contiguous(self.dtype.itemsize, 1 if self._on_chip else 0)
+        is_whole = all(length > 0 for length in shape)
+        return is_whole and is_dense and is_same_partition and follows(RESHAPE_UNCHECKED)
+
+    def _from_its_start(self, shape: tuple[int, ...]) -> AccessPattern:
+        """Row-major elements from its first one on; on chip its partitions stay."""
+        fixed = self.pattern.strides_bytes[:1] if self._on_chip else ()
+        strides: list[int] = []
+        stride = self.dtype.itemsize
+        for length in reversed(shape[len(fixed) :]):
+            strides.append(stride)
+            stride *= length
+        return AccessPattern(shape, (*fixed, *reversed(strides)), self.pattern.offset_bytes)
 
     @property
     def _on_chip(self) -> bool:

@@ -62,9 +62,9 @@ LINES = {
     "matmul-mixes-e4m3": "nisa.nc_matmul(psum, e4m3, e4m3fn)",
     "mx-scale-twice-ocp": "nisa.quantize_mx(packed, tile, e4m3)",
     "ap-offset-adds": "nisa.dma_copy(out, tile[0:64, 8:16].ap([[512, 64], [1, 8]], offset=8))",
-    "reshape-keeps-elements": "tile.reshape((128, 500))",
+    "reshape-unchecked": "tile.reshape((128, 500))",
     "copy-is-exact": "nl.copy(whole)",
-    "rsqrt-on-gpsimd": "nl.rsqrt(psum)",
+    "rsqrt-reads-psum": "nl.rsqrt(psum)",
     "simulator-find-all-ones": "nisa.nc_find_index8(tile, other, y); nki.simulate(y)",
     "simulator-replace-from-end": "nisa.nc_match_replace8(tile, other, y, 0.0); nki.simulate(y)",
     "simulator-reduce-res-may-alias": (

@@ -7,6 +7,7 @@ from enum import Enum
 import numpy as np
 
 from trnsim.arch import NeuronCore, makes_pairs
+from trnsim.behaviours.instructions import SENDRECV_OF_ANY_PARTITIONS
 from trnsim.dtypes import Array
 from trnsim.isa.language.declaration import names, reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
@@ -17,6 +18,7 @@ from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile
 
 _PAIR = 2
+_GROUP_PARTITIONS = 16
 _GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
 
 
@@ -134,6 +136,8 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
           16-bit, 256 of 8-bit.
         """
         ranks = self._ranks(core)
+        if n.P % _GROUP_PARTITIONS:
+            SENDRECV_OF_ANY_PARTITIONS.require(core.nki, f"{self.opcode}: src is {self.src}")
         for name in ("send_to_rank", "recv_from_rank"):
             if (rank := getattr(self, name)) not in ranks:
                 legal = " or ".join(map(str, ranks))

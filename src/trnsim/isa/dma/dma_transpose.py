@@ -6,6 +6,12 @@ from dataclasses import replace
 from math import ceil, prod
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import (
+    GATHER_TRANSPOSE_OF_FEW_COLUMNS,
+    SCALAR_TRANSPOSE_SKIPS,
+    TRANSPOSE_PADS_RANK,
+    TRANSPOSE_RELAXED,
+)
 from trnsim.dtypes import UINT32, Array
 from trnsim.isa.dma.dma_copy import (
     check_hardware_dge,
@@ -19,7 +25,7 @@ from trnsim.isa.language.definedness import Movement
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
-from trnsim.memory import Tile, VectorIndex
+from trnsim.memory import ScalarIndex, Tile, VectorIndex
 
 _AXES_BY_RANK = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 _LEGAL_ITEMSIZES = (2, 4)
@@ -64,7 +70,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         - `priority` is 0 to 3, from v4 on; oob_mode skip needs an index.
         """
         del n
-        self._check_shapes()
+        self._check_shapes(core)
         if self.src.dtype != self.dst.dtype:
             self.refuse(
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
@@ -82,7 +88,12 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
                 "oob_mode skip without an index on src; legal: with one",
                 "leave oob_mode out",
             )
+        if self.oob_mode is OobMode.skip and isinstance(self.src.index, ScalarIndex):
+            SCALAR_TRANSPOSE_SKIPS.require(core.nki, f"{self.opcode}: oob_mode skip of {self.src}")
         if isinstance(self.src.index, VectorIndex):
+            if self.src.shape[-1] != _LAST_AXIS_MAX:
+                request = f"src is {self.src} with a vector_offset"
+                GATHER_TRANSPOSE_OF_FEW_COLUMNS.require(core.nki, f"{self.opcode}: {request}")
             check_vector_index(self, core, "src", self.src, self.dge_mode)
             self._check_gather(self.src.index.source)
         else:
@@ -94,7 +105,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         rows = self._rows()
         moved = self.src.bits(rows).transpose(self._permutation())
         if rows is None:
-            self.dst.put(moved)
+            self.dst.put(moved.reshape(self.dst.shape))
             return
         done = 0
         for part in self.fully_written_tiles():
@@ -104,7 +115,11 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
 
     def movement(self) -> Movement:
         """The axes in another order."""
-        return Movement(self.src, self.dst, lambda array: array.transpose(self._permutation()))
+        return Movement(
+            self.src,
+            self.dst,
+            lambda array: array.transpose(self._permutation()).reshape(self.dst.shape),
+        )
 
     def resolved(self) -> Instruction | None:
         """As for any instruction; then with oob_mode error, as no index is left to skip."""
@@ -151,7 +166,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         """One boolean per row: whether it is moved; None for all rows."""
         return self.src.legal_rows() if self.oob_mode is OobMode.skip else None
 
-    def _check_shapes(self) -> None:
+    def _check_shapes(self, core: NeuronCore) -> None:
         shape = self.src.shape
         legal = _AXES_BY_RANK.get(len(shape))
         if legal is None:
@@ -163,6 +178,10 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             )
         transposed = tuple(shape[axis] for axis in legal)
         if self.dst.shape != transposed:
+            is_shorter = len(self.dst.shape) < len(transposed)
+            is_padded = is_shorter and _long(self.dst.shape) == _long(transposed)
+            if is_padded and core.nki.follows(TRANSPOSE_PADS_RANK):
+                return
             self.refuse(
                 f"dst is {self.dst}; legal: {list(transposed)}, the shape of src transposed",
                 "allocate dst with that shape, rank included",
@@ -181,6 +200,10 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             return
         check_hardware_dge(self, core)
         shape = self.src.shape
+        if (shape[0], shape[-1]) != (_BLOCK_ROWS, _LAST_AXIS_MAX):
+            TRANSPOSE_RELAXED.require(
+                core.nki, f"{self.opcode}: src is {self.src} with dge_mode hwdge"
+            )
         if len(shape) == _ONE_FREE_AXIS:
             is_legal, legal = shape[0] == _BLOCK_ROWS, f"first dimension {_BLOCK_ROWS}"
         else:
@@ -227,3 +250,8 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
     def _require(self, condition: bool, form: str, source: str) -> None:
         if not condition:
             self.refuse(f"src is {self.src} with {form}", "tile or pad src to that", source)
+
+
+def _long(shape: tuple[int, ...]) -> list[int]:
+    """The dimensions of a shape but those of length 1."""
+    return [length for length in shape if length > 1]

@@ -44,6 +44,8 @@ def operator_of(
     if operator is None or (operator is BYPASS and not may_bypass):
         legal = ", ".join(row for row in ALU if row != BYPASS.name)
         instruction.refuse(f"`{field}` is {name}; legal: {legal}", "use an operator of nl", TABLE)
+    if operator.behaviour is not None:
+        operator.behaviour.require(core.nki, f"{instruction.opcode}: `{field}` is {name}")
     check_support(
         instruction,
         core,

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from trnsim.behaviours import Behaviour
+from trnsim.behaviours.instructions import BYPASS_AND_PRELU, TENSOR_SCALAR_SQUARE_RELU
 from trnsim.dtypes import Array
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.numerics import activation_functions
@@ -40,6 +42,7 @@ class AluOperator:
         is_bitvec: whether it treats elements as bit patterns.
         engines: the engines that have it, by the table of SDK 2.26 and the release notes since;
             today's table names none. Exact 32-bit integers are GpSimd's for every operator.
+        behaviour: the row of the versions of NKI that have it; None if all have it.
     """
 
     name: str
@@ -48,6 +51,7 @@ class AluOperator:
     arity: int = 2
     is_bitvec: bool = False
     engines: tuple[Engine, ...] = (Engine.vector,)
+    behaviour: Behaviour | None = None
 
 
 def _comparison_as_numbers(compare: _ArrayFunction) -> _ArrayFunction:
@@ -153,14 +157,14 @@ _ALU_OPERATORS: Final = (
         _reduction_as_numbers(np.logical_xor.reduce),
     ),
     AluOperator("power", _power, engines=(Engine.gpsimd,)),
-    AluOperator("abs_max", _abs_max),
-    AluOperator("abs_min", _abs_min),
+    AluOperator("abs_max", _abs_max, behaviour=TENSOR_SCALAR_SQUARE_RELU),
+    AluOperator("abs_min", _abs_min, behaviour=TENSOR_SCALAR_SQUARE_RELU),
     AluOperator("abs", np.abs, arity=1, engines=(Engine.vector, Engine.scalar)),
-    AluOperator("square", np.square, arity=1),
-    AluOperator("relu", _relu, arity=1),
+    AluOperator("square", np.square, arity=1, behaviour=TENSOR_SCALAR_SQUARE_RELU),
+    AluOperator("relu", _relu, arity=1, behaviour=TENSOR_SCALAR_SQUARE_RELU),
     AluOperator("rsqrt", _rsqrt, arity=1, engines=(Engine.gpsimd, Engine.scalar)),
     AluOperator("reciprocal", _reciprocal, arity=1, engines=(Engine.vector, Engine.scalar)),
-    AluOperator("bypass", _bypass, arity=1, engines=(Engine.scalar,)),
+    AluOperator("bypass", _bypass, arity=1, engines=(Engine.scalar,), behaviour=BYPASS_AND_PRELU),
     AluOperator("bitwise_and", np.bitwise_and, np.bitwise_and.reduce, is_bitvec=True),
     AluOperator("bitwise_or", np.bitwise_or, np.bitwise_or.reduce, is_bitvec=True),
     AluOperator("bitwise_xor", np.bitwise_xor, np.bitwise_xor.reduce, is_bitvec=True),

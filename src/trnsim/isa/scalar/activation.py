@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trnsim.arch import NeuronCore, advised, cores
+from trnsim.behaviours.simulator import REDUCE_RES_MAY_ALIAS
 from trnsim.dtypes import FLOAT32, TFLOAT32, Array, Float32Array
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import (
@@ -81,7 +82,9 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         values = self.data.load()
         vectors = [tile.bits() for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
         # A function that may still refuse its inputs must leave dst as it was.
-        out = self.dst.output(values, *vectors) if function.is_total else None
+        is_last = not machine.core.does(REDUCE_RES_MAY_ALIAS)
+        may_compute_in_dst = function.is_total and not is_last
+        out = self.dst.output(values, *vectors) if may_compute_in_dst else None
         if not (isinstance(self.scale, int | float) and self.scale == 1):
             values = np.multiply(values, along_free_axis(self.scale, values), out=out)
             out = values
@@ -95,6 +98,8 @@ class Activation(Instruction, engines=(Engine.scalar,)):
             result = function.apply(values).astype(np.float32, copy=False)
         self.dst.store(result)
         accumulate(machine, self, result)
+        if is_last and self.reduce_res is not None:
+            self.dst.store(result)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F); reading the accumulator adds about 64 cycles.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import MX_SCALE_TWICE_OCP, MX_SCALES_E8M0
 from trnsim.dtypes import (
     BFLOAT16,
     FLOAT4_E2M1FN_X4,
@@ -16,6 +17,7 @@ from trnsim.dtypes import (
     UINT8,
     Array,
     Float32Array,
+    ScaleRule,
     mx_dequantize,
     mx_quantize,
     pack_x4,
@@ -108,6 +110,8 @@ class MxInstruction(Instruction, engines=()):
             )
         for name, data in self._scaled().items():
             scale: Tile = getattr(self, name)
+            if scale.dtype == FLOAT8_E8M0FNU:
+                MX_SCALES_E8M0.require(core.nki, f"{self.opcode}: `{name}` is {scale}")
             rows = scale_rows(data.partitions)
             if scale.partitions < rows:
                 self.refuse(
@@ -151,8 +155,8 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     test_quantize_to_mx.py: zero padding).
 
     Note:
-        The block scale is twice that of the OCP text, as AWS documents. Groups with an infinity or
-        NaN are not documented, so they are refused.
+        The block scale is twice that of the OCP text, as AWS documents; before NKI 0.5 it is that
+        of the OCP text. Groups with an infinity or NaN are not documented, so they are refused.
     """
 
     written_flags_used = ("dst_scale",)
@@ -181,7 +185,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
 
     def execute(self, machine: Machine) -> None:
         """Each group is divided by its scale, rounded and packed."""
-        del machine
+        rule: ScaleRule = "aws" if machine.core.nki.follows(MX_SCALE_TWICE_OCP) else "ocp"
         element = self.dst.dtype.element
         if element is None:
             raise InternalError(f"{self.dst} is not packed")
@@ -189,7 +193,7 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
         if not self.src.is_written():
             values = np.where(self.src.written_flags(), values, 0)
         groups = grouped(values.reshape(self.src.partitions, -1))
-        blocks = mx_quantize(groups, element)
+        blocks = mx_quantize(groups, element, rule)
         self.dst.put(pack_x4(ungrouped(blocks.elements)))
         self._pad_scales()
         codes = blocks.scales.view(self.dst_scale.dtype.dtype)

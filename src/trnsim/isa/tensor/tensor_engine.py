@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from trnsim.arch import NeuronCore, has_dtype
+from trnsim.behaviours.instructions import MATMUL_BF16_8192
+from trnsim.behaviours.simulator import OVERLAPS_ACCUMULATE
 from trnsim.dtypes import BFLOAT16, FLOAT32, Array, Dtype, Float32Array
 from trnsim.errors import UndefinedBehavior
 from trnsim.isa.language.instruction import Cost, Dims, Instruction
 from trnsim.isa.language.lanes import larger, smaller
 from trnsim.isa.language.support import check_support
-from trnsim.memory import AccessPattern, ByteMask, SnakeIndex, Tile
+from trnsim.memory import AccessPattern, ByteMask, SnakeIndex, Storage, Tile
 
 _PAIR = 2
 
 
-def moving_free_max(core: NeuronCore, dst: Tile) -> int:
-    """Most columns of one matmul: as many elements of dst's dtype as it may write to PSUM."""
+def moving_free_max(instruction: Instruction, core: NeuronCore, dst: Tile) -> int:
+    """Most columns of one matmul: as many elements of dst's dtype as it may write to PSUM.
+
+    Those of nc_matmul_mx were only documented later than those of nc_matmul.
+    """
     is_short = dst.dtype == BFLOAT16
+    if instruction.opcode == "nc_matmul":
+        is_short = is_short and core.nki.follows(MATMUL_BF16_8192)
     return int(core.features.matmul_bfloat16_columns_max if is_short else core.moving_free_max)
 
 
@@ -31,7 +40,7 @@ def dst_dtypes(core: NeuronCore) -> tuple[Dtype, ...]:
 
 def check_limits(instruction: Instruction, core: NeuronCore, n: Dims, dst: Tile) -> None:
     """Refuse K, M or N beyond the array and PSUM, and dst across PSUM banks."""
-    limits = {"K": core.pe_rows, "M": core.pe_columns, "N": moving_free_max(core, dst)}
+    limits = {"K": core.pe_rows, "M": core.pe_columns, "N": moving_free_max(instruction, core, dst)}
     if any(n[axis] > limit for axis, limit in limits.items()):
         instruction.refuse(
             f"[K={n.K}, M={n.M}] x [K={n.K}, N={n.N}]; legal on {core.name}: K <= "
@@ -144,7 +153,8 @@ def multiply_onto(
         UndefinedBehavior: for accumulation onto elements that no matmul wrote last.
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
-    if accumulate is False or (accumulate is None and _is_fresh(dst)):
+    is_first = accumulate is None and (_is_first_there(core, dst) or _is_fresh(dst))
+    if accumulate is False or is_first:
         dst.store(_product(left, right, out))
         mark_started(dst)
         return
@@ -160,6 +170,20 @@ def multiply_onto(
     dst.store(np.add(product, old, out=product if out is None else out))
     if not is_started:
         mark_started(dst)
+
+
+_written_as: Final[WeakKeyDictionary[Storage, set[AccessPattern]]] = WeakKeyDictionary()
+"""The patterns in which matmuls wrote to a tensor, on AWS's simulator before NKI 0.6."""
+
+
+def _is_first_there(core: NeuronCore, dst: Tile) -> bool:
+    """True where AWS's simulator takes an overlapping write for a first one."""
+    if core.does(OVERLAPS_ACCUMULATE):
+        return False
+    patterns = _written_as.setdefault(dst.storage, set())
+    is_first = dst.pattern not in patterns
+    patterns.add(dst.pattern)
+    return is_first
 
 
 def _product(

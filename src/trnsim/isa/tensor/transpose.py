@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import NC_TRANSPOSE_ON_GIVEN_ENGINE
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT16, Array, Dtype, to_float32
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, transposed_rows
@@ -38,8 +39,8 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
         """The Tensor Engine from SBUF to PSUM, else the Vector Engine."""
-        del core
-        if self.engine is not Engine.unknown:
+        is_honoured = core.nki.follows(NC_TRANSPOSE_ON_GIVEN_ENGINE)
+        if self.engine is not Engine.unknown and is_honoured:
             return self.engine
         is_tensor = self.data.memory is SBUF and self.dst.memory is PSUM
         return Engine.tensor if is_tensor else Engine.vector

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.instructions import REDUCE_RES_OPTIONAL
 from trnsim.isa.language.declaration import (
     Operand,
     State,
@@ -66,6 +67,8 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
           number or a float32 tile), the others without.
         """
         del n
+        if self.reduce_res is None:
+            REDUCE_RES_OPTIONAL.require(core.nki, f"{self.opcode}: reduce_res is None")
         check_operand(self, "operand0", arithmetic(self, "op0", core, may_bypass=True))
         if self.reverse0:
             self.refuse(

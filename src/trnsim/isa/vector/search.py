@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from trnsim.arch import NeuronCore
+from trnsim.behaviours.simulator import FIND_ALL_ONES, REPLACE_FROM_END
 from trnsim.dtypes import UINT16, UINT32, Array, Float32Array, round_to
 from trnsim.errors import UndefinedBehavior, Unspecified
 from trnsim.isa.language.declaration import reads, writes
@@ -95,7 +96,10 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
 
     def execute(self, machine: Machine) -> None:
         """A value found is replaced by NaN, which equals nothing, before the next search."""
-        del machine
+        if not machine.core.does(FIND_ALL_ONES):
+            matches = _rows(self.data)[:, None, :] == _rows(self.vals)[:, :, None]
+            self.dst.put(matches.argmax(axis=-1).astype(self.dst.dtype.dtype))
+            return
         places = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT), np.nan)
         stored = self.dst.dtype.dtype
         self.dst.put(np.where(places == _NOT_FOUND, np.iinfo(stored).max, places).astype(stored))
@@ -139,10 +143,12 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
 
     def execute(self, machine: Machine) -> None:
         """Elements that are not replaced keep their bits if the dtypes agree."""
-        del machine
         values = _rows(self.data)
+        slots_in_order = range(_EIGHT)
+        if machine.core.does(REPLACE_FROM_END):
+            slots_in_order = slots_in_order[::-1]
         # NaN marks the places found, so that they are not found again even if imm is in vals.
-        indices = _find(values.copy(), _rows(self.vals), range(_EIGHT - 1, -1, -1), np.nan)
+        indices = _find(values.copy(), _rows(self.vals), slots_in_order, np.nan)
         if self.dst_idx is not None and (indices == _NOT_FOUND).any():
             lane, slot = (int(i[0]) for i in np.nonzero(indices == _NOT_FOUND))
             raise UndefinedBehavior(

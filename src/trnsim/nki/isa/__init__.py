@@ -15,6 +15,7 @@ import numpy as np
 
 from trnsim.behaviours.instructions import INTEGER_ENUMS
 from trnsim.behaviours.names import BY_FORM
+from trnsim.behaviours.simulator import WARNS_OF_UNWRITTEN_PSUM
 from trnsim.dtypes import UINT8
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
@@ -179,11 +180,12 @@ def _lenient_matmul(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
     is_psum = dst.buffer is MemoryRegion.psum and dst.index is None and dst.dtype.is_float
     if not is_psum or not current_core().has_values or not dst.storage.written.is_empty:
         return matmul
-    refuse_or_warn(
-        f"{matmul.opcode}: accumulate=True onto {dst}, which nothing wrote",
-        "use accumulate=False for the first matmul, or leave accumulate out",
-        "release notes of NKI 0.5, nc_matmul with accumulate=True on uninitialized PSUM",
-    )
+    if follows(WARNS_OF_UNWRITTEN_PSUM):
+        refuse_or_warn(
+            f"{matmul.opcode}: accumulate=True onto {dst}, which nothing wrote",
+            "use accumulate=False for the first matmul, or leave accumulate out",
+            "release notes of NKI 0.5, nc_matmul with accumulate=True on uninitialized PSUM",
+        )
     base = dst.base_tensor
     base.fill(np.array(np.nan).astype(base.dtype.dtype))
     base.mark_written()

@@ -5,13 +5,31 @@ Source: nki.language.tile_size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trnsim.arch import NeuronCore, target
+from trnsim.behaviours.tensors import LIMITS
 from trnsim.dtypes import FLOAT32
+from trnsim.nki.absent import AbsentAttribute
+from trnsim.nki.dialect import is_refused, running_version
 from trnsim.nki.environment import default_target, transposes_on_tensor_engine
 from trnsim.program import current_core, has_current_core
 
 # AWS gives no number; engines address bytes.
 _SBUF_ALIGNMENT_BYTES = 1
+
+
+def _limit(getter: Callable[[TileSize], int]) -> property:
+    """A limit that only some versions of NKI have, for `hasattr` too."""
+    row = LIMITS[getter.__name__]
+
+    def limit(self: TileSize) -> int:
+        if is_refused(row):
+            error = row.refusal(running_version(), row.form)
+            raise AbsentAttribute(error.reason, fix=row.instead, source=row.source)
+        return getter(self)
+
+    return property(limit, doc=getter.__doc__)
 
 
 class TileSize:
@@ -26,24 +44,27 @@ class TileSize:
         """Partitions of a tile."""
         return int(self._core.partitions)
 
-    @property
+    @_limit
     def psum_num_banks(self) -> int:
         """PSUM banks, less those of the compiler's transposes if it uses the Tensor Engine."""
         core = self._core
         reserved = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
         return int(core.psum_banks) - reserved
 
-    @property
+    @_limit
     def psum_bank_fmax_bytes(self) -> int:
         """Bytes of a PSUM bank in a partition."""
         return int(self._core.psum_bank_bytes)
 
-    @property
+    @_limit
     def psum_bank_fmax(self) -> int:
         """float32 elements of a PSUM bank in a partition."""
-        return self.psum_bank_fmax_bytes // FLOAT32.itemsize
+        return self.psum_fmax
 
-    psum_fmax = psum_bank_fmax
+    @property
+    def psum_fmax(self) -> int:
+        """float32 elements of a PSUM bank in a partition."""
+        return self.psum_min_align // FLOAT32.itemsize
 
     @property
     def gemm_stationary_fmax(self) -> int:
@@ -53,7 +74,7 @@ class TileSize:
     @property
     def gemm_moving_fmax(self) -> int:
         """Largest free size of a matmul's moving tile that fits a PSUM bank."""
-        return self.psum_bank_fmax
+        return self.psum_fmax
 
     @property
     def bn_stats_fmax(self) -> int:
@@ -63,29 +84,32 @@ class TileSize:
     @property
     def psum_min_align(self) -> int:
         """Alignment of a PSUM address in its partition, in bytes: a bank (migration/index.rst)."""
-        return self.psum_bank_fmax_bytes
+        return int(self._core.psum_bank_bytes)
 
     @property
     def sbuf_min_align(self) -> int:
         """Alignment of an SBUF address in its partition, in bytes."""
         return _SBUF_ALIGNMENT_BYTES
 
-    @property
+    @_limit
     def sbuf_fmax_bytes(self) -> int:
         """Bytes of an SBUF partition."""
-        return int(self._core.sbuf_partition_bytes)
+        return self.total_available_sbuf_size
 
-    @property
+    @_limit
     def sbuf_fmax(self) -> int:
         """float32 elements of an SBUF partition."""
-        return self.sbuf_fmax_bytes // FLOAT32.itemsize
+        return self.total_available_sbuf_size // FLOAT32.itemsize
 
-    @property
+    @_limit
     def sbuf_size_bytes(self) -> int:
         """Bytes of the entire SBUF."""
-        return self.sbuf_fmax_bytes * self.pmax
+        return self.total_available_sbuf_size * self.pmax
 
-    total_available_sbuf_size = sbuf_fmax_bytes  # AWS's name; bytes of one partition
+    @property
+    def total_available_sbuf_size(self) -> int:
+        """Bytes of an SBUF partition, by AWS's first name for them."""
+        return int(self._core.sbuf_partition_bytes)
 
 
 tile_size = TileSize()

@@ -311,7 +311,7 @@ def _reshapes(file: SourceFile) -> Iterator[Trace]:
         made = file.made_by(node.func.value)
         old = _counted(argument(made, 0, "shape") if made is not None else None)
         if new is not None and old is not None and new != old:
-            yield Trace(tensors.RESHAPE_KEEPS_ELEMENTS, node)
+            yield Trace(tensors.RESHAPE_UNCHECKED, node)
 
 
 def _counted(node: ast.AST | None) -> float | None:
@@ -337,7 +337,7 @@ def _rsqrts(file: SourceFile) -> Iterator[Trace]:
     for call in file.calls("nl.rsqrt"):
         buffer = file.tensor(argument(call, 0, "x")).buffer
         if buffer != "nl.sbuf":
-            yield Trace(tensors.RSQRT_ON_GPSIMD, call, buffer == "nl.psum")
+            yield Trace(tensors.RSQRT_READS_PSUM, call, buffer == "nl.psum")
 
 
 @_finder
