@@ -25,3 +25,12 @@ def test_the_page_has_reason_and_source():
     page = html(migrate_document(report_of(KERNEL, "k.py", origin="0.4")))
     assert "compare dequantized values" in page
     assert "release notes of NKI 0.5, nisa.quantize_mx" in page
+
+
+def test_places_of_which_the_same_is_said_are_told_together():
+    lines = "    x.a.ap(x)\n    x.b.ap(x)\n    x.c.ap(x)\n"
+    document = migrate_document(report_of(KERNEL + lines, "k.py", origin="0.4"))
+    told = text(document, 100)
+    assert told.count("perhaps other values  tensor.ap(offset=) adds") == 1
+    assert "also in line 8, 9" in told
+    assert len(document.values["statements"]) == 4

@@ -151,7 +151,7 @@ def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None)
     """
     names = [each.name for each in report.file.kernels]
     legal = ", ".join(names) or "none"
-    if kernel is not None and kernel not in names:
+    if kernel is not None and kernel not in {each.name for each in report.file.functions}:
         raise BadInput(
             f"--kernel {kernel}, and {report.path} has the kernels: {legal}",
             fix="name one of them with --kernel, or leave it out",

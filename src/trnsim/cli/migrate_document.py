@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from trnsim.document.answer import (
     Block,
+    Cell,
     Column,
     Document,
     Figure,
@@ -171,22 +172,31 @@ def _kernels(report: Report) -> list[Block]:
 
 
 def _statements(report: Report) -> list[Block]:
-    statements = report.statements
-    rows = [
-        (
-            Figure(statement.line, str(statement.line), f"/statements/{number}/line"),
-            statement.version.name,
-            Mark(statement.effect, "strong"),
-            statement.says,
-            statement.row.instead,
-            statement.row.source,
+    """A row for all places of a behaviour of which the same is said."""
+    groups: dict[object, list[int]] = {}
+    for number, statement in enumerate(report.statements):
+        key = statement.row.name, statement.version, statement.effect, _fix(report, statement)
+        groups.setdefault(key, []).append(number)
+    rows: list[tuple[Cell, ...]] = []
+    below: dict[int, list[str]] = {}
+    for first, *others in groups.values():
+        statement = report.statements[first]
+        lines = [report.statements[each].line for each in others]
+        below[len(rows)] = [
+            *([f"also in line {', '.join(map(str, lines))}"] if lines else []),
+            f"fix: {_fix(report, statement)}",
+            f"source: {statement.row.source}",
+        ]
+        rows.append(
+            (
+                Figure(statement.line, str(statement.line), f"/statements/{first}/line"),
+                statement.version.name,
+                Mark(statement.effect, "strong"),
+                statement.says,
+                statement.row.instead,
+                statement.row.source,
+            )
         )
-        for number, statement in enumerate(statements)
-    ]
-    below = {
-        number: (f"fix: {_fix(report, statement)}", f"source: {statement.row.source}")
-        for number, statement in enumerate(statements)
-    }
     return [Table(_COLUMNS, rows, below=below)]
 
 

@@ -27,6 +27,14 @@ def report(*body):
             "nisa.dma_compute(d, [s, d], reduce_op=nl.add, unique_indices=False)",
         ),
         ("nisa.dma_copy(d, s, unique_indices=False)", "nisa.dma_copy(d, s)"),
+        (
+            "nisa.tensor_copy_dynamic_src(d, s.ap(o, scalar_offset=o))",
+            "nisa.tensor_copy(d, s.ap(o, scalar_offset=o))",
+        ),
+        (
+            "nisa.tensor_copy_dynamic_dst(src=s, dst=d.ap(o, scalar_offset=o))",
+            "nisa.tensor_copy(src=s, dst=d.ap(o, scalar_offset=o))",
+        ),
     ],
 )
 def test_a_copy_that_computes(line, expected):
@@ -44,6 +52,7 @@ def test_a_choice_in_the_call_becomes_branches():
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
+        (["nisa.tensor_copy_dynamic_src(d, s[o])"], "src is no tensor.ap(pattern"),
         (["nisa.dma_copy(d, s, dst_rmw_op=nl.add, dge_mode=o)"], "nisa.dma_compute has no dge"),
         (["nisa.dma_copy(d, s, dst_rmw_op=o)"], "dst_rmw_op=o is not an operation for all calls"),
         (["nisa.dma_copy(d, s, dst_rmw_op=o.op)"], "not an operation for all calls"),
@@ -63,4 +72,4 @@ def test_a_choice_in_the_call_becomes_branches():
 def test_a_copy_that_is_for_a_person(lines, words):
     told = report(*lines)
     assert any(words in way_of(told, statement) for statement in told.statements)
-    assert "# nki 0.7: nisa.dma_copy" in rewritten(told).text
+    assert "# nki 0.7: nisa." in rewritten(told).text

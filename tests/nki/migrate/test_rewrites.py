@@ -48,7 +48,10 @@ def test_a_rewrite(line, expected):
     ("line", "comment"),
     [
         ("nisa.dma_copy(x, y, dge_mode=9)", "# nki 0.7: the documents want members by name"),
-        ("nisa.tensor_reduce(x, nl.add, y, axis=1)", "# nki 0.7: perhaps: axis of nisa.tensor_"),
+        (
+            "nisa.tensor_reduce(x, nl.add, y, axis=1)",
+            "# nki 0.7: perhaps, here and below: axis of nisa.",
+        ),
         ("nisa.quantize_mx(x, y, x)", "# nki 0.7: the block scale of nisa.quantize_mx is twice"),
         ("nisa.range_select(x, **y)", "# nki 0.7: nisa.range_select follows reduce_cmd"),
     ],

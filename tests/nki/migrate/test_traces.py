@@ -174,3 +174,10 @@ def test_what_the_text_leaves_open_is_perhaps_so():
 def test_a_kernel_that_another_calls_returns_no_output():
     text = PROGRAMS["output-in-any-hbm"]
     assert traces_of(SourceFile(text + "\ndef other(x):\n    return kernel(x)\n")) == []
+
+
+def test_the_old_namespace_is_told_once_in_each_function_of_kernels():
+    line = "import neuronxcc.nki.language as old; old.arange(3); old.load(x)"
+    rest = "\ndef test():\n    old.arange(3)\n"
+    traces = traces_of(SourceFile(HEAD + KERNEL.replace("LINE", line) + rest))
+    assert [trace.line for trace in traces] == [18]

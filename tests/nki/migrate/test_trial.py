@@ -66,3 +66,32 @@ def test_an_old_file_that_ends_is_not_run():
     (trial,) = trials(arrays=[np.zeros((300, 64), "float32")])
     assert trial.end == "not run"
     assert trial.says.startswith("under NKI 0.6: ")
+
+
+def test_a_file_of_a_package_imports_its_neighbours(tmp_path):
+    package = tmp_path / "kernels_of_a_package" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "sizes.py").write_text("TURNS = 3\n")
+    text = TEXT.replace("range(3)", "range(TURNS)").replace(
+        "print", "from .sizes import TURNS\nprint"
+    )
+    report = report_of(text, str(package / "kernels.py"))
+    (trial,) = trials_of(report, rewritten(report).text, SHAPES, kernel="scaled")
+    assert (trial.end, trial.says) == ("equal values", "")
+
+
+def test_a_kernel_that_a_function_makes_is_for_a_program():
+    text = TEXT + "\ndef make():\n    @nki.jit\n    def made(x):\n        pass\n"
+    *_, trial = trials_of(report_of(text, "kernels.py"), text, SHAPES, kernel="made")
+    assert trial.says == "it is made in a function; run the program: trnsim run --nki all"
+
+
+def test_a_function_that_its_callers_decorate_is_tried_by_its_name():
+    text = TEXT.replace("@nki.jit\n", "")
+    report = report_of(text, "kernels.py")
+    made = rewritten(report).text
+    assert trials_of(report, made, SHAPES) == []
+    (trial,) = trials_of(report, made, SHAPES, kernel="scaled")
+    assert (trial.end, trial.says) == ("equal values", "")

@@ -45,3 +45,14 @@ def test_a_file_without_statements_stays_as_it_is():
 def test_the_reason_of_a_row_without_a_rewrite_is_its_replacement():
     report = report_of(TEXT, "k.py")
     assert way_of(report, report.statements[0]) == "compare dequantized values, not the packed ones"
+
+
+def test_what_the_text_leaves_open_is_said_once_in_a_function():
+    text = (
+        TEXT.split("    if x", maxsplit=1)[0].replace("# nki: 0.4", "")
+        + "    x.a.ap(y)\n    y.b.ap(x)\n"
+    )
+    report = report_of(text, "k.py", origin="0.4")
+    assert [each.effect for each in report.statements] == ["perhaps other values"] * 2
+    made = rewritten(report).text
+    assert made.count("# nki 0.7: perhaps, here and below: tensor.ap(offset=) adds") == 1

@@ -142,3 +142,16 @@ def _choice(
     if nothing.count(True) != 1:
         raise ByHand("dst_rmw_op is one of several operations")
     return operation, assignment
+
+
+@rewrite("nisa.tensor_copy_dynamic_src", "nisa.tensor_copy_dynamic_dst")
+def _dynamic_copy(places: Places, trace: Trace) -> list[Edit]:
+    """``tensor_copy_dynamic_src(dst, x.ap(...))`` becomes ``tensor_copy(dst, x.ap(...))``."""
+    file, call = places.file, call_of(places.file, trace.node)
+    position, name = (1, "src") if trace.row.name.endswith("src") else (0, "dst")
+    pattern = argument(call, position, name)
+    method = pattern.func if isinstance(pattern, ast.Call) else None
+    is_pattern = isinstance(method, ast.Attribute) and method.attr == "ap"
+    if call.func is not trace.node or not is_pattern:
+        raise ByHand(f"{name} is no tensor.ap(pattern, scalar_offset=...)")
+    return [places.replaced(trace.node, spelled(file, "nisa.tensor_copy"))]

@@ -74,7 +74,7 @@ def _forms(file: SourceFile) -> Iterator[Trace]:
     for form, node in file.forms:
         row = _OF_FORM.get(form)
         is_import = isinstance(node, ast.ImportFrom)
-        if row is language.OLD_NAMESPACE_WARNS and file.function_of(node) is None:
+        if row is language.OLD_NAMESPACE_WARNS:
             continue
         if row is not None and not is_import and not _is_inner_name(file, node):
             yield Trace(row, node)
@@ -83,6 +83,19 @@ def _forms(file: SourceFile) -> Iterator[Trace]:
 def _is_inner_name(file: SourceFile, node: ast.AST) -> bool:
     """True for the base of a longer name."""
     return isinstance(file.parent(node), ast.Attribute)
+
+
+@_finder
+def _old_namespace(file: SourceFile) -> Iterator[Trace]:
+    """The first name of neuronxcc.nki in each function that is, or is called by, a kernel."""
+    functions: set[Function] = set()
+    for form, node in file.forms:
+        owner = file.function_of(node)
+        if form != language.OLD_NAMESPACE_WARNS.form or owner is None or owner in functions:
+            continue
+        if any(node in file.reached_from(kernel) for kernel in file.kernels):
+            functions.add(owner)
+            yield Trace(language.OLD_NAMESPACE_WARNS, node)
 
 
 @_finder

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -17,8 +18,10 @@ from trnsim.dtypes import Array
 from trnsim.errors import EmulatorError
 from trnsim.nki.across import equal_outputs, rows_apart, watched
 from trnsim.nki.environment import chosen_target
+from trnsim.nki.kernel import jit
+from trnsim.nki.migrate.file import Function
 from trnsim.nki.migrate.inputs import Shape, inputs_of
-from trnsim.nki.migrate.report import Report
+from trnsim.nki.migrate.report import KernelVersion, Report
 from trnsim.runner import run
 from trnsim.runs import Launchable
 
@@ -62,12 +65,14 @@ def trials_of(
         text: the file for the report's target.
         shapes: shapes of parameters by their name; annotations of nki.typing have others.
         arrays: arrays of the first parameters.
-        kernel: the name of the only kernel to try.
+        kernel: the name of the only kernel to try; a function without @nki.jit is one too.
         seed: of the random inputs.
     """
     trials: list[Trial] = []
-    for version, function in zip(report.kernels, report.file.kernels, strict=False):
-        if kernel is not None and function.name != kernel:
+    for version, function in _functions(report, kernel):
+        if report.file.function_of(function) is not None:
+            says = "it is made in a function; run the program: trnsim run --nki all"
+            trials.append(Trial(function.name, NOT_RUN, says))
             continue
         inputs, unknown = inputs_of(report.file, function, shapes, arrays, seed)
         if unknown:
@@ -77,6 +82,16 @@ def trials_of(
             with redirect_stdout(sys.stderr), warnings.catch_warnings(action="ignore"):
                 trials.append(_trial(report, text, function.name, inputs, version.version))
     return trials
+
+
+def _functions(report: Report, kernel: str | None) -> list[tuple[KernelVersion, Function]]:
+    """The kernels of a file with their versions, or the function called `kernel`."""
+    pairs = list(zip(report.kernels, report.file.kernels, strict=False))
+    if kernel is None:
+        return pairs
+    named = [(version, function) for version, function in pairs if function.name == kernel]
+    plain = [each for each in report.file.functions if each.name == kernel]
+    return named or [(report.kernels[0], each) for each in plain[:1]]
 
 
 def _trial(
@@ -120,7 +135,7 @@ def _outputs(text: str, path: str, kernel: str, inputs: Mapping[str, Array]) -> 
     with _module(text, path) as module:
         launchable = getattr(module, kernel)
         if not isinstance(launchable, Launchable):
-            raise TypeError(f"{kernel} is no kernel of the module")
+            launchable = jit(launchable)  # as its callers do
         arguments = {name: array.copy() for name, array in inputs.items()}
         result = run(launchable, target=chosen_target()[0], kernel_kwargs=arguments)
         outputs = result.outputs
@@ -129,18 +144,26 @@ def _outputs(text: str, path: str, kernel: str, inputs: Mapping[str, Array]) -> 
 
 @contextmanager
 def _module(text: str, path: str) -> Generator[ModuleType]:
-    """A module of a text, as if it stood in the file at `path`."""
-    name = Path(path).stem
+    """A module of a text, as if it stood in the file at `path`, in the package that has that."""
+    folder, package = Path(path).resolve().parent, list[str]()
+    while (folder / "__init__.py").exists():
+        package.insert(0, folder.name)
+        folder = folder.parent
+    name = ".".join([*package, Path(path).stem])
     module = ModuleType(name)
     module.__file__ = path
+    module.__package__ = ".".join(package)
+    sys.path.insert(0, str(folder))
     before = sys.modules.get(name)
-    sys.modules[name] = module
-    sys.path.insert(0, str(Path(path).parent))
     try:
+        if package:
+            import_module(module.__package__)  # which may import the file itself
+        before = sys.modules.get(name)
+        sys.modules[name] = module
         exec(compile(text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102  the file
         yield module
     finally:
-        sys.path.pop(0)
+        sys.path.remove(str(folder))
         if before is None:
             sys.modules.pop(name, None)
         else:

@@ -64,7 +64,7 @@ def rewritten(report: Report) -> Rewritten:
         text = applied(text, [edit for each in edits for edit in each])
         count += len(edits)
     file = SourceFile(text)
-    left = _open(file, report)
+    left = _commented(file, _open(file, report))
     text = applied(text, _comments(Places(file), left, report.target))
     return Rewritten(_marked(text, report.target), count, left)
 
@@ -109,15 +109,25 @@ def _edits(places: Places, statement: Statement) -> list[Edit]:
     return rewrite(places, statement.trace)
 
 
+def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statement]:
+    """Statements that get a comment: of those that the text leaves open, one a row and function."""
+    chosen: dict[object, Statement] = {}
+    for statement in statements:
+        node = statement.trace.node
+        place = node if statement.trace.is_certain else file.function_of(node)
+        chosen.setdefault((statement.row.name, place), statement)
+    return list(chosen.values())
+
+
 def _comments(places: Places, left: Sequence[Statement], target: Version) -> list[Edit]:
-    """A comment above each statement that is left, once for each row and line."""
+    """A comment above each statement, once for each row and line."""
     lines: dict[int, tuple[Edit, list[str]]] = {}
     text = places.text.splitlines()
     for statement in left:
         node = places.file.statement(statement.trace.node)
         if node is None:
             continue
-        perhaps = "" if statement.trace.is_certain else "perhaps: "
+        perhaps = "" if statement.trace.is_certain else "perhaps, here and below: "
         words = f"nki {target.name}: {perhaps}{statement.says}; {statement.row.instead}"
         edit = places.above(node, [])
         comment = [f"# {line}" for line in wrap(words, _WIDTH - len(places.indent(node)))]
