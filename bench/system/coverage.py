@@ -5,7 +5,8 @@ left out. The interval score is ``width + 2 / 0.2 x miss`` of logarithms (Gneiti
 2007). Two other intervals stand beside: the one factor of each family that the package had before,
 and one relative width for all. Writes coverage.json, from which page.py makes its tables, and
 prints what in `trnsim.estimate.certainty` and `.cells` is not as fitted. With ``--loads`` servers
-alone are judged anew.
+alone are judged anew. With ``--check`` nothing is written: rows that differ from coverage.json by
+more than a thousandth are printed, and fail.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from trnsim.estimate.cells import CELLS, Cell, Family, Kind
 from trnsim.workload.operators import Phase
 
 FILE = Path(__file__).parent / "coverage.json"
+FIGURES = ("error", "half", "before", "constant")
+NEAR = 1e-3
 BEFORE = 0.85
 """Of the errors of other architectures that the one factor of a family held before."""
 BEFORE_ON_OTHER_CHIP = 0.30
@@ -226,6 +229,8 @@ def main():
         fitted = vars(scales(residuals))
     judged += judge_loads(judged)
     served = sorted(map(repr, load_rows.cells()))
+    if "--check" in sys.argv:
+        return _compared(judged)
     lines = {
         "scales": json.dumps(_rounded(fitted)),
         "served": json.dumps(served, indent=1),
@@ -241,6 +246,25 @@ def main():
     if wrong:
         print(lines["scales"], *made, *served, sep="\n", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _compared(judged):
+    """Print the rows that coverage.json has otherwise, or lacks; 1 if there are any."""
+    rows = json.loads(FILE.read_text(encoding="utf-8"))["judged"]
+    known = {(row["id"], row["cut"], row["group"]): row for row in rows}
+    wrong = []
+    for row in map(vars, judged):
+        old = known.pop((row["id"], row["cut"], row["group"]), None)
+        names = () if old is None else [name for name in FIGURES if not _is_near(row, old, name)]
+        if old is None or names:
+            wrong.append(f"{row['id']} ({row['cut']} {row['group']}): {', '.join(names) or 'new'}")
+    wrong += [f"{' '.join(map(str, key))}: judged no more" for key in known]
+    print(*wrong, f"{len(judged)} rows, {len(wrong)} differ from {FILE.name}", sep="\n")
+    return 1 if wrong else 0
+
+
+def _is_near(row, old, name):
+    return abs(row[name] - old[name]) <= NEAR
 
 
 def _rounded(values):

@@ -63,6 +63,7 @@ PARTS = (
             *("--against", "bench/system/limits.json"),
         ),
     ),
+    Part("coverage of intervals", ("bench/system/coverage.py", "--check")),
     Part("mutants", ("tests/mutants/mutants.py",)),
     Part("random kernels", ("tests/fuzz/main.py", "--seed", "0", "--kernels", "2000")),
     Part(
