@@ -399,3 +399,13 @@ def test_scalars_and_int64_came_with_0_7():
     with pytest.raises(IllegalInstruction, match="argument `x` is int64") as caught:
         trnsim.run(kernel, x.astype(np.int64), nki="0.6")
     assert "x.astype('int32')" in caught.value.fix
+
+
+def test_a_scalar_is_no_result():
+    @jit
+    def kernel(x):
+        return nisa.scalar_load(x)
+
+    with pytest.raises(IllegalInstruction, match="the kernel returned a scalar") as caught:
+        trnsim.run(kernel, np.ones((1, 1), np.int32))
+    assert "nisa.scalar_store" in caught.value.fix

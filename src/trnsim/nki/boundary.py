@@ -24,6 +24,7 @@ from trnsim.nki.language.grids import NkiGrid
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.notices import refuse_list, refuse_or_warn
 from trnsim.nki.precision import stored_dtype
+from trnsim.nki.scalars import NkiScalar
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import CoreContext
 
@@ -139,6 +140,12 @@ class Boundary:
             _refuse_output(
                 f"returned a {type(result).__name__}",
                 "return tensors, or a tuple, list or dict",
+                self._kernel_line,
+            )
+        if isinstance(result, NkiScalar):
+            _refuse_output(
+                "returned a scalar, which has no value for the caller",
+                "store it with nisa.scalar_store in a tensor, and return that in nl.shared_hbm",
                 self._kernel_line,
             )
         if not isinstance(result, NkiTensor):
