@@ -150,6 +150,20 @@ class Boundary:
             )
         if not isinstance(result, NkiTensor):
             return result
+        line = self._check_place(result)
+        if not self._context.has_values:
+            return None
+        if not result.storage.written.covers(result.pattern, result.dtype.itemsize):
+            refuse_or_warn(
+                f"the kernel returned {result}, of which some elements were never written",
+                "write every element before returning the tensor",
+                "nki_simulator.rst, Uninitialized Memory Detection",
+                line,
+            )
+        return self._as_caller_array(result.array)
+
+    def _check_place(self, result: NkiTensor) -> SourceLine | None:
+        """Refuse an output that lies elsewhere than in shared HBM; the line that allocated it."""
         storage = result.storage
         line = self._kernel_line if storage.is_argument else storage.line
         if result.memory.is_on_chip:
@@ -169,16 +183,7 @@ class Boundary:
                 "cannot access IO tensors (compiler error in checkCollective)",
                 line,
             )
-        if not self._context.has_values:
-            return None
-        if not storage.written.covers(result.pattern, result.dtype.itemsize):
-            refuse_or_warn(
-                f"the kernel returned {result}, of which some elements were never written",
-                "write every element before returning the tensor",
-                "nki_simulator.rst, Uninitialized Memory Detection",
-                line,
-            )
-        return self._as_caller_array(result.array)
+        return line
 
     def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
         entered = {key: self.enter(f"{name}.{key}", item) for key, item in vars(value).items()}
