@@ -218,6 +218,7 @@ def test_64_bits_reach_beyond_4_gib_and_32_do_not():
         (list, "as a sequence"),
         (lambda i: [*i], "as a sequence"),
         (len, r"as a sequence \(len"),
+        (lambda i: i[0], "indexed"),
         (lambda i: 3 in i, "behind `in`"),
         (np.asarray, "by numpy"),
         (np.sqrt, "numpy.sqrt"),

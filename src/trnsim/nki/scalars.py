@@ -59,6 +59,7 @@ _USES = {
     **dict.fromkeys(("int", "index", "float", "complex", "trunc", "floor", "ceil"), _NUMBER),
     "iter": "used as a sequence (for, unpacking, list())",
     "len": "used as a sequence (len())",
+    "getitem": "indexed",
     "contains": "used behind `in`",
     "array": "used by numpy",
 }
