@@ -66,6 +66,7 @@ PARTS = (
     Part("coverage of intervals", ("bench/system/coverage.py", "--check")),
     Part("mutants", ("tests/mutants/mutants.py",)),
     Part("random kernels", ("tests/fuzz/main.py", "--seed", "0", "--kernels", "2000")),
+    Part("random scalars", ("tests/fuzz/scalars.py", "--seed", "0", "--programs", "5000")),
     Part(
         "random collectives",
         (*TESTS, "tests/isa/collectives/test_programs.py"),
