@@ -158,8 +158,8 @@ def scalar_load(src: Tile) -> NkiScalar:
 
     Source: nki.isa.scalar_load.
     """
-    dtype = src.dtype if isinstance(src, Tile) and src.dtype in SCALAR_DTYPES else INT32
-    scalar = NkiScalar.of_dtype(dtype)
+    dtype = getattr(src, "dtype", None)
+    scalar = NkiScalar.of_dtype(dtype if dtype in SCALAR_DTYPES else INT32)
     current_core().issue(ScalarLoad(src, dst=scalar))
     return scalar
 

@@ -173,8 +173,7 @@ def no_reorder() -> Generator[None]:
 def _turns(loop: str, first: object, last: object, step: Any) -> range:
     """The values of a loop on the device."""
     source = f"nki.language.{loop.removeprefix('nl.')}"
-    is_constant = hasattr(step, "__index__") and not isinstance(step, VirtualRegister | Scalar)
-    if not is_constant or operator.index(step) < 1:
+    if _constant(step) < 1:
         raise IllegalInstruction(
             f"{loop} with step {step}; legal: a positive integer known at compile time",
             fix="count up by a constant, and compute the index from it",
@@ -190,6 +189,16 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
             source=source,
         )
     return turns
+
+
+def _constant(step: Any) -> int:
+    """The step; 0 for what is not known when the kernel is compiled."""
+    if isinstance(step, VirtualRegister | Scalar):
+        return 0
+    try:
+        return operator.index(step)
+    except TypeError:
+        return 0
 
 
 def _bound(loop: str, bound: object) -> object:
