@@ -20,7 +20,7 @@ import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
-from latest_mistakes import EDGES, MISTAKES, PREAMBLE
+from latest_mistakes import EDGES, EXCHANGES, MISTAKES, PREAMBLE
 from latest_parts import PARTS, RANKS, Draft, exchange
 
 import trnsim
@@ -31,8 +31,8 @@ _EXCHANGES = 0.1
 """Share of programs that run on ranks."""
 _OTHER_NUMBERS = 0.3
 """Share of the programs with a mistake whose mistake is a number."""
-_WRONG_EDGES = 0.5
-"""Share of the other programs with a schedule whose mistake is the schedule."""
+_OF_A_PART = 0.5
+"""Share of the other programs with a schedule or an exchange whose mistake is in it."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,11 @@ def mutate(program):
     numbers = [at for at, line in enumerate(program.lines) if re.search(r"\b\d+\b", line)]
     if numbers and rng.random() < _OTHER_NUMBERS:
         return replace(program, lines=_other_number(rng, program.lines, numbers)), False
-    if program.schedule and rng.random() < _WRONG_EDGES:
+    if program.ranks > 1 and rng.random() < _OF_A_PART:
+        right, wrong = EXCHANGES[int(rng.integers(len(EXCHANGES)))]
+        lines = tuple(line.replace(right, wrong) for line in program.lines)
+        return replace(program, lines=lines), True
+    if program.schedule and rng.random() < _OF_A_PART:
         return replace(program, schedule=EDGES[int(rng.integers(len(EDGES)))]), True
     text, choices = MISTAKES[int(rng.integers(len(MISTAKES)))]
     drawn = {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}

@@ -172,3 +172,18 @@ EDGES = (
 
 MISTAKES = (*_GRIDS, *_SCALARS, *_COLLECTIVES, *_REMOVED, *_SCHEDULES)
 """(text, what each name in braces may be)."""
+
+_TRIGGER = "ncc.all_to_all_v_trigger(ready)"
+_READY = "ready = ncc.all_to_all_v_prepare([src], [dst], group, counts)"
+EXCHANGES = (
+    (_TRIGGER, "pass"),
+    (_TRIGGER, f"{_TRIGGER}; {_TRIGGER}"),
+    (_TRIGGER, "ncc.all_gather_v_trigger(ready)"),
+    (_TRIGGER, "ncc.all_to_all_v_trigger(group)"),
+    (_READY, f"{_READY}; {_READY}"),
+    (_READY, "ready = None"),
+    (_READY, _READY.replace("group, ", "None, ")),
+    (_READY, _READY.replace("counts", "counts[0:2]")),
+    (_READY, _READY.replace("[src]", "[src, src]")),
+)
+"""Statements of an exchange in two steps, and what nothing takes in their place."""

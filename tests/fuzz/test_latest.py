@@ -55,6 +55,14 @@ def test_a_schedule_of_what_is_not_there_is_refused_at_its_line(edges):
     assert latest.check_refusal(program, must_fail=True) == ""
 
 
+@pytest.mark.parametrize(("right", "wrong"), latest_mistakes.EXCHANGES)
+def test_a_wrong_exchange_is_refused_at_its_line(right, wrong):
+    program = next(p for p in map(latest.generate, SEEDS) if p.ranks > 1)
+    assert right in program.source()
+    lines = tuple(line.replace(right, wrong) for line in program.lines)
+    assert latest.check_refusal(replace(program, lines=lines), must_fail=True) == ""
+
+
 def test_a_program_of_every_part_is_among_the_first():
     texts = [latest.generate(seed).source() for seed in SEEDS]
     for word in ("nl.tiles", "nl.blocks", "nc_matmul", "scalar_store", "scalar_offset=place"):
