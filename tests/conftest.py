@@ -59,6 +59,13 @@ def pytest_itemcollected(item):
                 item.add_marker(pytest.mark.slow)
 
 
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Capacities from runs of 512 requests, for what is not their figures."""
+    for name in ("BRIEF_RUN", "LONG_RUN", "LONGEST_RUN"):
+        monkeypatch.setattr(f"trnsim.system.serve.capacity.{name}", 512)
+
+
 class Bench:
     """A NeuronCore at work: tiles from arrays, instructions one by one, what they cost."""
 

@@ -11,7 +11,6 @@ from workload_rates import WORKLOADS, done
 
 from trnsim.cli import app
 from trnsim.system.claims.rates import stored_rates
-from trnsim.system.serve import capacity
 
 CHIPS = 16
 """Of a trn1.32xlarge and of a trn2.48xlarge."""
@@ -101,10 +100,9 @@ def test_a_replica_of_a_fleet_has_the_requests_of_a_serving_plan(tmp_path, reque
     assert fleet["services"][0]["requests_per_s"] == pytest.approx(most)
 
 
-def test_a_decision_about_a_promise_is_the_answer_of_a_serving_plan(config, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("short_runs")
+def test_a_decision_about_a_promise_is_the_answer_of_a_serving_plan(config, tmp_path):
     """Of today's and of the best place; a decision has no spare on either side."""
-    for name in ("BRIEF_RUN", "LONG_RUN", "LONGEST_RUN"):
-        monkeypatch.setattr(capacity, name, 512)
     inventory, rate_per_s = tmp_path / "inventory.csv", 60.0
     hours, outputs = 730, 32
     row = {

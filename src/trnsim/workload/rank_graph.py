@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final
 
 from trnsim.graph import Graph, Value
@@ -364,6 +365,7 @@ _EXCHANGES: Final[dict[str, Any]] = {
 }
 
 
+@cache
 def element_type(bits: float) -> str:
     """The shortest floating-point type of at least `bits`."""
     return next(kind for size, kind in _ELEMENT_TYPES.items() if bits <= size)

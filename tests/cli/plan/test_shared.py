@@ -164,6 +164,7 @@ def test_fp8_weights_and_sliding_windows_count(tmp_path):
     assert windowed[1] < 0.5 * whole[1]
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_two_requests_that_follow_each_other_have_a_throughput():
     asked = ("--on", "trn1", "--tensor-parallel-size", "8", "--max-num-seqs", "1", *LOAD)
     found = json.loads(run("serve", CONFIG, *asked, "--json").output)
