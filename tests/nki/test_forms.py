@@ -44,6 +44,10 @@ def test_names_of_others_are_no_forms():
             "nisa.dma_compute(dst, srcs, scales, reduce_op)",
         ),
         (
+            "nisa.dma_compute(d, s, [1.0], operation)",
+            "nisa.dma_compute(dst, srcs, scales, reduce_op)",
+        ),
+        (
             "nisa.affine_select(d, p, 0, 1, t, 0.0)",
             "nisa.affine_select(dst, pattern, offset, ...)",
         ),

@@ -161,10 +161,11 @@ class Reader:
         return not self._path(node)
 
     def _has_scales_third(self, name: str, node: ast.Call) -> bool:
-        """True for nisa.dma_compute(dst, srcs, scales, nl.add)."""
+        """True for nisa.dma_compute(dst, srcs, scales, nl.add), and for scales in brackets."""
         if name != "nisa.dma_compute" or len(node.args) < _DMA_COMPUTE_OPERANDS:
             return False
-        return self.short(node.args[3]).startswith("nl.")
+        are_scales = isinstance(node.args[2], ast.List | ast.Tuple)
+        return are_scales or self.short(node.args[3]).startswith("nl.")
 
     def _path(self, node: ast.AST) -> str:
         """The full name of an expression such as ``nisa.engine.vector``; "" for others."""

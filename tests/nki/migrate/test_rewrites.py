@@ -28,6 +28,23 @@ def new(line, target="0.7"):
             "nisa.range_select(x, y, on_false_value=0.0)",
             "nisa.range_select(x, y, reduce_cmd=nisa.reduce_cmd.reset_reduce)",
         ),
+        (
+            "for i in nl.affine_range(x, y): nl.sequential_range(3)",
+            "for i in range(x, y): range(3)",
+        ),
+        ("nisa.nc_matmul(x, y, y, psumAccumulateFlag=3)", "nisa.nc_matmul(x, y, y)"),
+        (
+            "nisa.nc_matmul(x, y, y, is_moving_zero=True)",
+            "nisa.nc_matmul(x, y, y, is_moving_onezero=True)",
+        ),
+        (
+            "nisa.nc_matmul(x, y, y, False, False, False, (0, 0), (8, 8))",
+            "nisa.nc_matmul(x, y, y, False, False, False, tile_position=(0, 0), tile_size=(8, 8))",
+        ),
+        (
+            "nisa.dma_copy(x, y, nisa.oob_mode.skip)",
+            "nisa.dma_copy(x, y, oob_mode=nisa.oob_mode.skip)",
+        ),
         ("nisa.register_move(dst=x, imm=3)", "nisa.register_move(dst=x, src=3)"),
         ("nisa.register_move(x, imm=y)", "nisa.register_move(x, src=y)"),
         (
@@ -53,6 +70,8 @@ def test_a_rewrite(line, expected):
             "# nki 0.7: perhaps, here and below: axis of nisa.",
         ),
         ("nisa.quantize_mx(x, y, x)", "# nki 0.7: the block scale of nisa.quantize_mx is twice"),
+        ("nl.affine_range(3, step=2)", "# nki 0.7: nl.affine_range, nl.sequential_range and"),
+        ("nisa.dma_transpose(x, y, x, nisa.oob_mode.skip)", "# nki 0.7: priority is the third"),
         ("nisa.range_select(x, **y)", "# nki 0.7: nisa.range_select follows reduce_cmd"),
     ],
 )

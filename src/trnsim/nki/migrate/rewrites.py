@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from trnsim.behaviours import Behaviour, instructions, language
+from trnsim.behaviours import Behaviour, instructions, language, scalars
 from trnsim.behaviours.names import BY_FORM
 from trnsim.nki.migrate.edits import Edit, Places
 from trnsim.nki.migrate.file import Function, SourceFile, argument
@@ -255,3 +255,46 @@ def _unique_indices(places: Places, trace: Trace) -> list[Edit]:
     if any(keyword.arg == "dst_rmw_op" for keyword in call.keywords):
         raise ByHand("dst_rmw_op has to go first")
     return places.arguments(call, [trace.node])
+
+
+@rewrite(scalars.RANGES_ARE_PYTHONS)
+def _range(places: Places, trace: Trace) -> list[Edit]:
+    """``nl.affine_range(n)`` becomes ``range(n)``."""
+    call = call_of(places.file, trace.node)
+    if call.keywords:
+        raise ByHand("range takes no keywords")
+    return [places.replaced(call.func, "range")]
+
+
+@rewrite("nisa.nc_matmul(psumAccumulateFlag=)")
+def _without(places: Places, trace: Trace) -> list[Edit]:
+    """The argument goes."""
+    return places.arguments(call_of(places.file, trace.node), [trace.node])
+
+
+@rewrite("nisa.nc_matmul(is_moving_zero=)")
+def _moving_onezero(places: Places, trace: Trace) -> list[Edit]:
+    """``is_moving_zero=`` becomes ``is_moving_onezero=``."""
+    node = trace.node
+    assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
+    return [places.replaced(node, f"is_moving_onezero={places.file.code(node.value)}")]
+
+
+_NAMED_LATER: Final = {
+    instructions.WITHOUT_ACCUMULATE.name: (6, ("tile_position", "tile_size", "perf_mode")),
+    instructions.WITHOUT_PRIORITY.name: (2, ("oob_mode", "dge_mode", "engine")),
+}
+"""Row -> the first operand by position that moved, and the names from there on."""
+
+
+@rewrite(instructions.WITHOUT_ACCUMULATE, instructions.WITHOUT_PRIORITY)
+def _by_name(places: Places, trace: Trace) -> list[Edit]:
+    """Operands by position that moved are written by name."""
+    file, call = places.file, call_of(places.file, trace.node)
+    first, names = _NAMED_LATER[trace.row.name]
+    if file.short(call.func) == "nisa.dma_transpose" or len(call.args) > first + len(names):
+        raise ByHand("operands by position need their names")
+    return [
+        places.replaced(value, f"{name}={file.code(value)}")
+        for name, value in zip(names, call.args[first:], strict=False)
+    ]

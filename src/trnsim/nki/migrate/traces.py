@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from trnsim.behaviours import Behaviour, instructions, language, simulator, tensors
+from trnsim.behaviours import Behaviour, instructions, language, scalars, simulator, tensors
 from trnsim.behaviours.table import TABLE
 from trnsim.isa import DgeMode, DmaEngine, Engine, NcVersion, OobMode, ReduceCmd
 from trnsim.nki.migrate.file import Function, SourceFile, argument
@@ -27,6 +27,8 @@ ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
 """Parameter -> its enumeration in programs, and its members."""
 _INTEGERS: Final = tuple(f"nl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))
 _LOW_PRECISION: Final = ("nl.bfloat16", "nl.float8")
+ACCUMULATE_PLACE: Final = 7
+"""Operands of nisa.nc_matmul by position of which the last was another before accumulate."""
 _AXES: Final = 2
 """Axes of a tensor whose axis 1 is the last."""
 
@@ -275,6 +277,29 @@ def _matmuls(file: SourceFile) -> Iterator[Trace]:
         }
         if dtypes == {"nl.float8_e4m3", "nl.float8_e4m3fn"}:
             yield Trace(instructions.MATMUL_MIXES_E4M3, call)
+
+
+@_finder
+def _operands(file: SourceFile) -> Iterator[Trace]:
+    """Operands by position that have another place in later versions."""
+    for call in file.calls("nisa.nc_matmul"):
+        if len(call.args) >= ACCUMULATE_PLACE:
+            yield Trace(instructions.WITHOUT_ACCUMULATE, call)
+    for name, place in (("nisa.dma_copy", 2), ("nisa.dma_transpose", 3)):
+        for call in file.calls(name):
+            third = call.args[place] if len(call.args) > place else None
+            if third is None:
+                continue
+            if file.short(third).startswith("nl.") and name == "nisa.dma_copy":
+                yield Trace(instructions.DMA_COPY_MODIFIES, call)
+            elif file.short(third).startswith("nisa."):
+                yield Trace(instructions.WITHOUT_PRIORITY, call)
+
+
+@_finder
+def _ranges(file: SourceFile) -> Iterator[Trace]:
+    for call in file.calls("nl.affine_range", "nl.sequential_range", "nl.static_range"):
+        yield Trace(scalars.RANGES_ARE_PYTHONS, call)
 
 
 @_finder
