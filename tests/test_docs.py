@@ -133,7 +133,7 @@ def outputs(text, folder):
         *[
             (TUTORIAL, 10),
             (MODEL, 4),
-            (RANKS, 3),
+            (RANKS, 4),
             (GRIDS, 1),
             (SCALARS, 1),
             (VERSIONS, 2),
