@@ -84,7 +84,7 @@ def compiled(kernel, source=None):
     return names["kernel"]
 
 
-def execute(kernel):
+def execute(kernel, version=NKI):
     """What the kernel returns on trnsim.
 
     Raises:
@@ -95,7 +95,7 @@ def execute(kernel):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", DynamicLoopWarning)
         launched = made[2] if kernel.cores > 1 else made
-        return trnsim.run(launched, *kernel.arrays(), target=kernel.target, nki=NKI).outputs
+        return trnsim.run(launched, *kernel.arrays(), target=kernel.target, nki=version).outputs
 
 
 def check(kernel):
