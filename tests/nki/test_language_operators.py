@@ -1,6 +1,7 @@
 """`nl.add`, `nl.exp` and the rest: names for an `op`, and functions of tiles."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -130,3 +131,48 @@ def test_a_copy_of_an_operator_is_the_operator(name):
     for made in (copy.copy(operator), copy.deepcopy(operator)):
         assert made is operator
     assert pickle.loads(pickle.dumps(operator)) is operator  # noqa: S301  our own
+
+
+@pytest.mark.parametrize(
+    ("call", "reason", "fix"),
+    [
+        (lambda t: nl.exp(t, t, t), "nl.exp: too many", "call it as nl.exp(x, dtype=None)"),
+        (
+            lambda t: nl.add(t, t, dtyp=nl.float32),
+            "nl.add: got an unexpected keyword argument 'dtyp'; legal: x, y, dtype",
+            "call it as nl.add(x, y, dtype=None); perhaps with dtype",
+        ),
+        (
+            nl.sum,
+            "nl.sum: missing a required argument: 'axis'",
+            "call it as nl.sum(x, axis, dtype=None, keepdims=False)",
+        ),
+        (
+            lambda t: nl.softmax(t, axes=1),
+            "nl.softmax: got an unexpected keyword argument 'axes'",
+            "call it as nl.softmax(x, axis=-1, dtype=None); perhaps with axis",
+        ),
+        (
+            lambda t: nl.load(t, typ=3),
+            "nl.load: got an unexpected keyword argument 'typ'",
+            "call it as nl.load(src, dtype=None)",
+        ),
+        (lambda t: nl.sin(t, 1, 2), "nl.sin: too many", "call it as nl.sin(x, dtype=None)"),
+    ],
+)
+def test_a_wrong_call_is_refused_with_the_call_to_write(call, reason, fix):
+    @jit
+    def kernel(x):
+        call(nl.load(x))
+
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(kernel, np.ones((2, 2), np.float32))
+    assert caught.value.reason.startswith(reason)
+    assert caught.value.fix.startswith(fix)
+    assert caught.value.line.file == __file__
+
+
+def test_every_function_of_tiles_has_the_names_of_its_operands():
+    assert list(inspect.signature(nl.exp).parameters) == ["x", "dtype"]
+    assert list(inspect.signature(nl.add).parameters) == ["x", "y", "dtype"]
+    assert list(inspect.signature(nl.max).parameters) == ["x", "axis", "dtype", "keepdims"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,6 +16,47 @@ from trnsim.isa import VirtualRegister
 from trnsim.memory import Tile
 
 SOURCE = "nki.language.NkiTensor"
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def documented(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function of `nki.language`, whose wrong calls are refused with the call to write."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            check_call(f"nl.{function.__name__}", inspect.signature(function), args, kwargs)
+            raise
+
+    return call
+
+
+def check_call(
+    label: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Refuse a call of `label` that does not fit its signature.
+
+    Raises:
+        IllegalInstruction: with the call to write.
+    """
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        legal = list(signature.parameters)
+        plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        shown = signature.replace(parameters=plain, return_annotation=signature.empty)
+        near = [n for key in kwargs if key not in legal for n in get_close_matches(key, legal, 1)]
+        raise IllegalInstruction(
+            f"{label}: {error}; legal: {', '.join(legal)}",
+            fix=f"call it as {label}{shown}"
+            + (f"; perhaps with {', '.join(near)}" if near else ""),
+            source=f"nki.language.{label.removeprefix('nl.')}",
+        ) from None
 
 
 def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from trnsim.behaviours.tensors import (
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import ACTIVATIONS, ALU
 from trnsim.memory import Memory
+from trnsim.nki.arguments import check_call
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import NkiTensor
@@ -40,6 +41,7 @@ class Operator:
         """An operator by its name in instructions, and in `nki.language` if that differs."""
         self.name = name
         self.__name__ = public_name or name
+        self.__signature__ = inspect.signature(self._apply)
 
     def __repr__(self) -> str:
         return f"nl.{self.__name__}"
@@ -49,11 +51,19 @@ class Operator:
         return _named, (self.__name__,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
-        """Refuse a call: an operator without a function of tiles is only a name for `op`.
+        """The operator's function of tiles.
 
         Raises:
-            IllegalInstruction: always.
+            IllegalInstruction: for operands that do not fit its signature, and for an operator
+                without such a function, which is only a name for `op`.
         """
+        try:
+            return self._apply(*args, **kwargs)
+        except TypeError:
+            check_call(repr(self), self.__signature__, args, kwargs)
+            raise
+
+    def _apply(self, *args: Any, **kwargs: Any) -> NkiTensor:
         del args, kwargs
         raise IllegalInstruction(
             f"{self!r} is called; legal: as the operator of an instruction",
@@ -65,7 +75,7 @@ class Operator:
 class UnaryOperator(Operator):
     """A function of a tile."""
 
-    def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
+    def _apply(self, x: Any, dtype: Any = None) -> NkiTensor:
         """The operator applied element by element, as a single instruction.
 
         Raises:
@@ -89,7 +99,7 @@ class UnaryOperator(Operator):
 class BinaryOperator(Operator):
     """A function of two tiles, or of a tile and a number on either side."""
 
-    def __call__(self, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    def _apply(self, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         """The operator applied element by element, as a single instruction.
 
         Raises:
@@ -129,7 +139,7 @@ class Composed(Operator):
         self._function = function
         self._lacks = lacks
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NkiTensor:
+    def _apply(self, *args: Any, **kwargs: Any) -> NkiTensor:
         """The function's result in a new tile."""
         if self._lacks:
             refuse_or_warn(
@@ -137,14 +147,6 @@ class Composed(Operator):
                 self._lacks,
                 _KNOWN_ISSUES,
             )
-        try:
-            inspect.signature(self._function).bind(*args, **kwargs)
-        except TypeError as error:
-            raise IllegalInstruction(
-                f"{self!r}: {error}",
-                fix=f"call it as {self!r}{inspect.signature(self._function)}",
-                source=f"nki.language.{self.__name__}",
-            ) from None
         return self._function(*args, **kwargs)
 
 

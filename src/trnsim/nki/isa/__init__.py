@@ -308,7 +308,7 @@ def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
     default = parameter.default
     if not isinstance(default, Enum):
         return parameter
-    name = f"nisa.{type(default).__name__.lower()}.{default.name}"
+    name = f"nisa.{_ENUMERATIONS[type(default)]}.{default.name}"
     return parameter.replace(default=_Spelled(name))
 
 

@@ -273,7 +273,7 @@ def _dtype_of_tile(x: Any) -> Any:
 class _Sine(UnaryOperator):
     """nl.sin: as an `op` the engine's sine without argument reduction, on tiles with it."""
 
-    def __call__(self, x: Any, dtype: Any = None) -> NkiTensor:
+    def _apply(self, x: Any, dtype: Any = None) -> NkiTensor:
         """The sine of each element."""
         return sin(x, dtype)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import boolean, check_tensor, lengths
+from trnsim.nki.arguments import boolean, check_tensor, documented, lengths
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, new_tile, spread
@@ -19,6 +19,7 @@ _MATRIX_RANK = 2
 _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 
 
+@documented
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the values of an HBM tensor."""
     check_tensor("nl.load", src, "nki.language.load")
@@ -27,6 +28,7 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile
 
 
+@documented
 def store(dst: NkiTensor, value: NkiTensor) -> None:
     """Write an SBUF tile to an HBM tensor.
 
@@ -36,6 +38,7 @@ def store(dst: NkiTensor, value: NkiTensor) -> None:
     issue("dma_copy", dst, value)
 
 
+@documented
 def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile [N, M] with the values of an HBM tensor [M, N], transposed by the DMA.
 
@@ -47,6 +50,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile if dtype is None or tile.dtype == dtype else cast(tile, dtype)
 
 
+@documented
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new PSUM tile with the partition and the free axis of `x` swapped by the Tensor Engine."""
     tile = _as_matrix("nl.transpose", as_tile("nl.transpose", x))
@@ -57,6 +61,7 @@ def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     return swapped
 
 
+@documented
 def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     """``x.T @ y`` in a new PSUM tile, float32.
 
@@ -75,6 +80,7 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     return product
 
 
+@documented
 def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTensor:
     """`x` repeated along its dimensions of length 1; `x` itself if the shape is the same.
 
@@ -99,12 +105,14 @@ def broadcast_to(x: NkiTensor, shape: Iterable[int], dtype: Any = None) -> NkiTe
     return cast(repeated, dtype) if is_view or is_cast else repeated
 
 
+@documented
 def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
     """A view of `x` with a new dimension of length 1 at `axis`."""
     check_tensor("nl.expand_dims", x, "nki.language.expand_dims")
     return x.expand_dim(axis)
 
 
+@documented
 def gather_flattened(
     data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None
 ) -> NkiTensor:

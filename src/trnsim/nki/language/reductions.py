@@ -21,7 +21,7 @@ Axes = int | tuple[int, ...] | list[int]
 class ReductionOperator(Operator):
     """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
 
-    def __call__(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    def _apply(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
         """The reduction along the last free axes, as a single instruction."""
         return _reduce(self.name, repr(self), x, axis, dtype, keepdims=keepdims)
 
