@@ -27,6 +27,7 @@ RANKS = ROOT / "docs" / "ranks.md"
 GRIDS = ROOT / "docs" / "grids.md"
 VERSIONS = ROOT / "docs" / "how-to-nki-versions.md"
 SCALARS = ROOT / "docs" / "scalars.md"
+ORDER = ROOT / "docs" / "how-to-order-instructions.md"
 COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
@@ -107,6 +108,8 @@ def commands(text):
 def outputs(text, folder):
     """What each command of the tutorial prints, run in order in `folder`."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
+    (folder / "bench").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "bench" / "schedules.py", folder / "bench")
     found = []
     with (
         chdir(folder),
@@ -137,6 +140,7 @@ def outputs(text, folder):
             (GRIDS, 1),
             (SCALARS, 1),
             (VERSIONS, 2),
+            (ORDER, 1),
             (PRICES, 5),
         ],
         *[(COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
@@ -199,6 +203,7 @@ if __name__ == "__main__":
     rewrite_tutorial(GRIDS)
     rewrite_tutorial(VERSIONS)
     rewrite_tutorial(SCALARS)
+    rewrite_tutorial(ORDER)
     rewrite_tutorial(PRICES)
     rewrite_tutorial(COMMANDS)
     rewrite_tutorial(FLEET)

@@ -265,3 +265,22 @@ def test_a_model_stands_above_its_program(tmp_path, timeline, ran):
 
 def test_a_kernel_has_no_model(page, tmp_path):
     assert 'aria-label="The whole model" hidden' in rendered(page, tmp_path)
+
+
+def test_edges_of_the_kernel_are_drawn_and_listed(tmp_path):
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((2, 128, 512), nl.float32, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf) for _ in range(2)]
+        first, second = (nisa.dma_copy(tile, x) for tile in tiles)
+        second.depends_on(first, kind=nisa.dependency.runtime)
+        stores = [nisa.dma_copy(out[at], tile) for at, tile in enumerate(tiles)]
+        stores[1].depends_on(stores[0], kind=nisa.dependency.schedule)
+        return out
+
+    run = trnsim.run(kernel, np.ones((128, 512), np.float32))
+    document = rendered(run.report(tmp_path / "edges.html"), tmp_path)
+    assert attribute(document, "drawn-edges") == 2
+    listed = document[document.index('id="edges"') :]
+    assert re.search(r"depends_on \(runtime\), dma_copy after dma_copy: without it .*costs", listed)
+    assert "depends_on (schedule), dma_copy after dma_copy" in listed

@@ -18,6 +18,7 @@ from trnsim.document.answer import (
 )
 from trnsim.profile.analysis.data import Data
 from trnsim.profile.analysis.diff import Diff
+from trnsim.profile.analysis.edges import MOST_INSTRUCTIONS, MOST_TRIED
 from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.analysis.whole import model_blocks
 from trnsim.profile.formats.stored import summary_of
@@ -83,6 +84,8 @@ def profile_values(profile: Data) -> dict[str, Any]:
         return [{**row, "line": _place(profile, row) if row["line"] >= 0 else None} for row in rows]
 
     tables: Data = {name: placed(profile[name]) for name in ("by_line", "gains", "advice")}
+    if profile.get("edges"):  # reports of an earlier trnsim have none
+        tables["edges"] = placed(profile["edges"])
     for line, row in zip(tables["by_line"], profile["by_line"], strict=True):
         line["text"] = _source(profile, row)
     if "model" in profile:
@@ -128,6 +131,7 @@ def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
         if gain["line"] < 0 and gain["gain_ns"] > 0
     ]
     changes += [("try", f"{item['text']} ({_place(profile, item)})") for item in profile["advice"]]
+    changes += [("edge", edge_words(profile, edge)) for edge in profile.get("edges", ())]
     blocks.append(labelled(changes))
     if has_figures:
         figures, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
@@ -137,6 +141,22 @@ def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
         ]
         blocks.append(Table(columns("figure | value | why unknown", numbers_to=2), rows))
     return blocks
+
+
+def edge_words(profile: Data, edge: Data) -> str:
+    """The effect of the edges of a statement in words."""
+    many = f" ({edge['edges']} edges)" if edge["edges"] > 1 else ""
+    head = f"{edge['form']} at {_place(profile, edge)} ({edge['kind']}), {edge['text']}{many}"
+    if "gain_ns" not in edge:
+        return (
+            f"{head}: not tried, as at most {MOST_TRIED} statements and {MOST_INSTRUCTIONS:,} "
+            "instructions are"
+        )
+    gain_ns = edge["gain_ns"]
+    times = f"without it {_time(edge['without_ns'])}, with it {_time(edge['with_ns'])}"
+    if not gain_ns:
+        return f"{head}: {times}: changes nothing"
+    return f"{head}: {times}: {'gains' if gain_ns > 0 else 'costs'} {_time(abs(gain_ns))}"
 
 
 def comparison(profiles: Sequence[Data], *, is_brief: bool = False) -> Table:

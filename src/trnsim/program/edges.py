@@ -173,9 +173,9 @@ class _Predecessors:
 
 def obeying(program: Program, edges: Sequence[Edge] | None = None) -> Program:
     """`program` with the dependences of its `edges`, by default of all; reordered where needed."""
-    chosen = program.ordering.edges if edges is None else list(edges)
-    if program.without_edges is not None or not chosen:
+    if program.without_edges is not None or not program.ordering.edges:
         return program
+    chosen = program.ordering.edges if edges is None else list(edges)
     ordering = Ordering(blocks=program.ordering.blocks)
     for edge in chosen:
         ordering.add(edge)

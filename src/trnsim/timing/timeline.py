@@ -15,7 +15,8 @@ from trnsim.errors import SourceLine
 from trnsim.fabric.collective_time import constants_of
 from trnsim.facts import Evidence, Fact, Interval
 from trnsim.isa import Collective, Engine
-from trnsim.program import Program
+from trnsim.program import Program, fitted
+from trnsim.program.edges import Edge, obeying
 from trnsim.timing.changed import changed, halves_at_once
 from trnsim.timing.compiler_policy import DEFAULT, Policy
 from trnsim.timing.interval import interval
@@ -62,11 +63,21 @@ class Timeline:
     """The times of all instructions of a program."""
 
     def __init__(
-        self, programs: Sequence[Program], rank: int, schedule: Schedule, order: Order
+        self,
+        programs: Sequence[Program],
+        rank: int,
+        schedule: Schedule,
+        order: Order,
+        together: int = 0,
+        ranks: Sequence[int] = (),
     ) -> None:
-        """The timeline of the core with index `rank` among those that ran `programs` together."""
+        """The timeline of the core with index `rank` among those that ran `programs` together.
+
+        `together` and `ranks` are as in `timelines`.
+        """
         self.program = programs[rank]
         self.order = order
+        self._together, self._ranks = together or len(programs), ranks
         self._programs = programs
         self._rank = rank
         self._schedule = schedule
@@ -79,7 +90,9 @@ class Timeline:
         if program is self.program:
             return self
         programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
-        return Timeline(programs, self._rank, self._schedule, self.order)
+        return Timeline(
+            programs, self._rank, self._schedule, self.order, self._together, self._ranks
+        )
 
     @property
     def launch_s(self) -> float:
@@ -182,6 +195,20 @@ class Timeline:
         program = self.program if keeps_rooms else self.program.issued
         return changed(program, self.order.policy, placement).device_time_s
 
+    def device_time_without_s(self, is_left_out: Callable[[Edge], bool]) -> float:
+        """The device time without some of the edges of all cores, in an order chosen again."""
+        bare = [program.issued.without_edges or program.issued for program in self._programs]
+        programs = [
+            obeying(program, [edge for edge in program.ordering.edges if not is_left_out(edge)])
+            for program in bare
+        ]
+        if any(program.as_issued is not None for program in self._programs):
+            parts = range(0, len(programs), self._together)
+            fits = [fitted(programs[at : at + self._together], "spill")[0] for at in parts]
+            programs = [program for fit in fits for program in fit]
+        timed = timelines(programs, self.order.policy, self._together, self._ranks)
+        return timed[self._rank].device_time_s
+
     def two_in_flight_s(self) -> float:
         """`undisturbed_s` if the program's second half ran beside its first.
 
@@ -241,5 +268,6 @@ def timelines(
         order = choose(programs, core, policy, tables, together, ranks)
     schedules = replay(programs, core, order, tables)
     return tuple(
-        Timeline(programs, rank, schedule, order) for rank, schedule in enumerate(schedules)
+        Timeline(programs, rank, schedule, order, together, ranks)
+        for rank, schedule in enumerate(schedules)
     )

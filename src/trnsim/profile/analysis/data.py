@@ -15,6 +15,7 @@ from trnsim.errors import SourceLine
 from trnsim.isa import Instruction
 from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.analysis.advice import Advice, advise
+from trnsim.profile.analysis.edges import EdgeEffect, edge_effects
 from trnsim.profile.analysis.gains import gains
 from trnsim.profile.analysis.roofline import roofline
 from trnsim.profile.analysis.summary import Summary
@@ -27,6 +28,8 @@ _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _MAX_STEPS: Final = 4096
 """Most steps of a quantity over time; with more, each stretch is replaced by its maximum."""
+_MAX_PAIRS: Final = 1024
+"""Most edges of a statement that are drawn."""
 
 Data = dict[str, Any]
 """A JSON object."""
@@ -70,7 +73,10 @@ def profile_data(run: Profiled) -> Data:
     """The data of one run's report, for the core that took longest."""
     timeline = run.timeline
     program = timeline.program
-    numbers = {line: number for number, line in enumerate(program.lines)}
+    effects = edge_effects(timeline)
+    edge_lines = (effect.line for effect in effects if effect.line is not None)
+    lines = list(dict.fromkeys([*program.lines, *edge_lines]))
+    numbers = {line: number for number, line in enumerate(lines)}
     return {
         "title": f"{run.title} on {run.target.name}",
         "kernel": run.title,
@@ -87,7 +93,7 @@ def profile_data(run: Profiled) -> Data:
             }
             for checked in program.checked
         ],
-        "lines": [_line(line) for line in program.lines],
+        "lines": [_line(line) for line in lines],
         "spans": _spans(timeline),
         "critical": critical_steps(timeline).index.tolist(),
         "memories": _memories(timeline),
@@ -96,6 +102,7 @@ def profile_data(run: Profiled) -> Data:
         "opcodes": _opcodes(timeline),
         "by_line": [_line_time(row, numbers) for row in time_by_line(timeline)],
         "advice": [_advice(advice, numbers) for advice in advise(timeline)],
+        "edges": [_edge(effect, numbers) for effect in effects],
         "gains": [
             {
                 "change": gain.change,
@@ -175,6 +182,22 @@ def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> Data:
         "gain_ns": _ns(advice.gain_s),
         "source": advice.source,
     }
+
+
+def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> Data:
+    """The edges of a statement; without times if it was not tried."""
+    row: Data = {
+        "form": effect.form,
+        "kind": effect.kind,
+        "text": effect.text,
+        "line": _number(effect.line, numbers),
+        "pairs": [list(pair) for pair in effect.pairs[:_MAX_PAIRS]],
+        "edges": len(effect.pairs),
+    }
+    if effect.without_s is not None:
+        row["with_ns"], row["without_ns"] = _ns(effect.with_s), _ns(effect.without_s)
+        row["gain_ns"] = _ns(effect.without_s - effect.with_s)
+    return row
 
 
 def _memories(timeline: Timeline) -> list[Data]:

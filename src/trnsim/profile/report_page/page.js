@@ -170,6 +170,23 @@ function showGains() {
   byId("warnings").replaceChildren(...data.warnings.map((words) => element("div", { textContent: `Warning: ${words}` })));
 }
 
+// What each depends_on and each pair of with_schedule gained or cost; an earlier report has none.
+function showEdges() {
+  const edges = data.edges || [];
+  byId("edges-part").hidden = !edges.length;
+  byId("edges").replaceChildren(...edges.map((edge) => element("div", {}, lineButton(edge.line),
+    ` ${edge.form} (${edge.kind}), ${edge.text}${edge.edges > 1 ? ` (${edge.edges} edges)` : ""}: `, ...edgeWords(edge))));
+}
+
+/** @param {KernelEdge} edge @returns {(Node | string)[]} */
+function edgeWords(edge) {
+  const gain = edge.gain_ns;
+  if (gain === undefined) return ["not tried"];
+  const times = `without it ${short(edge.without_ns || 0)}, with it ${short(edge.with_ns || 0)}: `;
+  const words = gain ? `${gain > 0 ? "gains" : "costs"} ${short(Math.abs(gain))}` : "changes nothing";
+  return [times, element("span", { className: gain > 0 ? "gain" : gain < 0 ? "wrong" : "", textContent: words })];
+}
+
 /** @param {Cell[]} cells @param {string} tag */
 function row(cells, tag = "td") {
   return element("tr", {}, ...cells.map(([content, className]) => {

@@ -15,6 +15,7 @@ interface Profile {
   by_line: { line: number; instructions: number; busy_ns: number; critical_ns: number; waiting_ns: number }[];
   advice: Advice[];
   gains: (Gain & { change: string })[];
+  edges?: KernelEdge[];
   facts: { name: string; value: number; kind: string; source: string }[];
   model?: Model;
 }
@@ -32,6 +33,11 @@ interface Model {
 interface ModelRow {
   path?: string; own_ns?: number; depth?: number; times: number; name: string;
   instructions: number; time_ns: number; bound_by: string; hbm_bytes: number;
+}
+/** The edges of a statement of the kernel, (consumer, producer) each; without times if not tried. */
+interface KernelEdge {
+  form: string; kind: "runtime" | "schedule"; text: string; line: number; pairs: number[][]; edges: number;
+  with_ns?: number; without_ns?: number; gain_ns?: number;
 }
 interface Gain { line: number; gain_ns: number }
 interface Advice extends Gain { rule: string; text: string; source: string }

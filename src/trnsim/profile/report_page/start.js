@@ -27,6 +27,7 @@ function openProfile(profile) {
   showCards();
   showAdvice();
   showGains();
+  showEdges();
   showTargets();
   showLines();
   showRoofline();

@@ -94,6 +94,7 @@ function draw() {
   pen.rect(GUTTER, 0, plotWidth() + EDGE, height);
   pen.clip();
   lanes.forEach((lane) => drawLane(pen, lane, drawn));
+  drawEdges(pen);
   drawCause(pen);
   levels.forEach((level, at) => drawLevel(pen, level, levelTop(at)));
   pen.restore();
@@ -223,6 +224,44 @@ function outline(pen, box, top, height, style) {
   pen.strokeStyle = style;
   pen.lineWidth = 2;
   pen.strokeRect(box.left - 1, top - 1, Math.max(box.right - box.left, 2) + 1, height + 2);
+}
+
+// The edges that the kernel asks for: a semaphore from the end of its producer, an order of issue
+// from its start (dotted). Edges outside of the window are left out.
+/** @param {Pen} pen */
+function drawEdges(pen) {
+  let drawn = 0;
+  for (const edge of data.edges || []) {
+    for (const [consumer, producer] of edge.pairs) {
+      const isSemaphore = edge.kind === "runtime";
+      const x0 = toX(isSemaphore ? readable(producer) : spans.start[producer]), x1 = toX(spans.start[consumer]);
+      if (Math.max(x0, x1) < GUTTER || Math.min(x0, x1) > GUTTER + plotWidth() || drawn >= MOST_EDGES) continue;
+      drawn++;
+      drawArrow(pen, x0, laneOf(producer).top + LANE / 2 - 2, x1, laneOf(consumer).top + LANE / 2 - 2, isSemaphore);
+    }
+  }
+  canvas.dataset.drawnEdges = String(drawn);
+}
+const MOST_EDGES = 200;
+
+/** @param {Pen} pen @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {boolean} isSolid */
+function drawArrow(pen, x0, y0, x1, y1, isSolid) {
+  // Within a lane it is an arc above the names.
+  const bend = y0 === y1 ? LANE * 0.42 : 0, angle = bend ? Math.PI / 3 : Math.atan2(y1 - y0, x1 - x0);
+  pen.strokeStyle = pen.fillStyle = theme("accent");
+  pen.lineWidth = 2;
+  pen.setLineDash(isSolid ? [] : [2, 3]);
+  pen.beginPath();
+  pen.moveTo(x0, y0);
+  if (bend) pen.quadraticCurveTo((x0 + x1) / 2, y0 - 2 * bend, x1, y1);
+  else pen.lineTo(x1, y1);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.beginPath();
+  pen.moveTo(x1, y1);
+  for (const side of [-0.4, 0.4]) pen.lineTo(x1 - 9 * Math.cos(angle + side), y1 - 9 * Math.sin(angle + side));
+  pen.closePath();
+  pen.fill();
 }
 
 /** From the instruction that the selected one waited for. @param {Pen} pen */
