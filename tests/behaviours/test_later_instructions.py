@@ -169,7 +169,7 @@ def quantized(x, scale_dtype=nl.uint8):
     packed = new((x.shape[0], x.shape[1] // 4), nl.float8_e4m3fn_x4)
     scale = tile((x.shape[0], x.shape[1] // 4), nl.uint8)
     nisa.quantize_mx(
-        packed, loaded(x), scale if scale_dtype is nl.uint8 else scale.view(scale_dtype)
+        packed, loaded(x), scale if scale_dtype == nl.uint8 else scale.view(scale_dtype)
     )
     return packed, scale
 

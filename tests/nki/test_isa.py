@@ -227,7 +227,6 @@ def test_what_is_no_member_and_no_number_of_one_is_refused(
         assert caught.value.source.endswith("Integer enum constants no longer supported")
 
 
-@pytest.mark.filterwarnings("ignore::trnsim.nki.notices.OlderFormWarning")
 @pytest.mark.parametrize("is_positional", [False, True])
 @pytest.mark.parametrize("number", [3, np.int32(3)])
 def test_a_number_stands_for_its_member_by_position_and_by_keyword(is_positional, number):
@@ -257,7 +256,6 @@ def test_a_kernel_asks_for_a_generation_and_later(version):
         assert on_core(body, target)[0, 0] == expected
 
 
-@pytest.mark.filterwarnings("ignore::trnsim.nki.notices.OlderFormWarning")
 @pytest.mark.parametrize("is_positional", [False, True])
 def test_awss_simulator_takes_names_of_members_too(is_positional):
     def copied(mode):

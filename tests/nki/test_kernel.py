@@ -276,12 +276,6 @@ def test_the_options_seen_in_the_wild_are_kept_and_change_nothing(random):
     np.testing.assert_array_equal(made(x), 2 * x)
 
 
-def test_platform_target_is_an_option_no_more():
-    with pytest.raises(BadInput, match=r"platform_target='trn2'\): NKI 0\.3 removed") as caught:
-        jit(platform_target="trn2")
-    assert "NEURON_PLATFORM_TARGET_OVERRIDE" in caught.value.fix
-
-
 def test_inspect_finds_the_signature_and_the_source():
     assert str(inspect.signature(doubled)) == "(x)"
     assert "nl.multiply(nl.load(x), 2.0)" in inspect.getsource(doubled)

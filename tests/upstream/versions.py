@@ -19,7 +19,7 @@ from suites import ROOT, SUITES
 
 import conformance
 from trnsim.behaviours import LATEST, VERSIONS
-from trnsim.behaviours.language import OLD_NAMESPACE_WARNS
+from trnsim.behaviours.language import OLD_NAMESPACE
 from trnsim.behaviours.table import TABLE
 from trnsim.nki.dialect import found_in_file
 
@@ -113,7 +113,7 @@ def page(folder):
     )
     old = Counter()
     for name, choice in files(folder):
-        if OLD_NAMESPACE_WARNS.form in choice.reason:
+        if OLD_NAMESPACE.form in choice.reason:
             old[name.rpartition("/")[0]] += 1
             continue
         reason = choice.reason.replace(f"{folder}{os.sep}", "")

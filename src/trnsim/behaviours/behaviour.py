@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from trnsim.behaviours.version import VERSIONS, Version
-from trnsim.errors import IllegalInstruction
+from trnsim.errors import IllegalInstruction, SourceLine
 
 _NEVER: Final = (10**6,)
 
@@ -68,25 +68,29 @@ class Behaviour:
             return f"from NKI {held[0]} on"
         return f"in NKI {held[0]}" + (f" to {held[-1]}" if len(held) > 1 else "")
 
-    def refusal(self, version: Version, given: str) -> IllegalInstruction:
+    def refusal(
+        self, version: Version, given: str, line: SourceLine | None = None
+    ) -> IllegalInstruction:
         """The error of a program that needs this behaviour under a version without it.
 
         Args:
             version: the version of the running kernel.
             given: what the program wrote.
+            line: the line of the program; None for the innermost on the stack.
         """
         held = [other.name for other in VERSIONS.values() if other.follows(self)]
         return IllegalInstruction(
             f"{given} under {version}, where {self.otherwise}; legal: {self.span}",
             fix=f"{self.instead}; or run it as NKI {held[-1]}: --nki {held[-1]}",
             source=self.source,
+            line=line,
         )
 
-    def require(self, version: Version, given: str) -> None:
+    def require(self, version: Version, given: str, line: SourceLine | None = None) -> None:
         """Refuse `given` if this behaviour does not hold in `version`.
 
         Raises:
             IllegalInstruction: with the reason and the replacement.
         """
         if not version.follows(self):
-            raise self.refusal(version, given)
+            raise self.refusal(version, given, line)

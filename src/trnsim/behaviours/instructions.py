@@ -90,7 +90,6 @@ REDUCE_AXIS_1_IS_LAST: Final = Behaviour(
     otherwise="axis of nisa.tensor_reduce is a dimension of the tensor",
     instead="name the last axis: axis=2 or axis=3",
     source=f"{_GUIDE}, nisa.tensor_reduce, axis handling fix",
-    effect=Effect.values,
 )
 RANGE_SELECT_OVERRIDES: Final = Behaviour(
     name="range-select-overrides",
@@ -106,7 +105,8 @@ INTEGER_ENUMS: Final = Behaviour(
     name="integer-enums",
     until="0.3",
     rule="members of enumerations may be written as integers: dge_mode=2",
-    otherwise="the documents want members by name, while AWS's own library still passes integers",
+    otherwise="the documents want members by name, while AWS's own library still passes integers, "
+    "so that they warn where the user has chosen the version",
     instead="name the member: nisa.dge_mode.hwdge",
     source=f"{_GUIDE}, Integer enum constants no longer supported",
     effect=Effect.warned,

@@ -56,12 +56,40 @@ MODE_OF_JIT: Final = Behaviour(
     name="jit-mode",
     until="0.3",
     rule="nki.jit(mode=) names the framework",
-    otherwise="nki.jit(mode=) is ignored",
+    otherwise="nki.jit(mode=) is ignored, with a warning where the user has chosen the version",
     instead="leave mode out: the arguments tell the framework",
     source=f"{_GUIDE}, nki.jit(mode=...)",
     effect=Effect.warned,
 )
+KEYWORD_ONLY_REFUSED: Final = Behaviour(
+    name="keyword-only-refused",
+    since="0.3",
+    until="0.6",
+    rule="a `*` in the signature of a kernel is refused",
+    otherwise="a `*` in the signature of a kernel is Python's",
+    instead="move the parameters with defaults to the end, and leave `*` out",
+    source=f"{_GUIDE}, Remove keyword-only argument separator",
+)
+IDENTITY_REFUSED: Final = Behaviour(
+    name="identity-refused",
+    since="0.3",
+    until="0.6",
+    rule="`is` is refused in kernels, but for `is None`",
+    otherwise="`is` is Python's in kernels",
+    instead="write == or !=",
+    source=f"{_GUIDE}, Replace is / is not with == / !=",
+)
 OLD_NAMESPACE_WARNS: Final = Behaviour(
+    name="neuronxcc-in-kernels-warns",
+    since="0.3",
+    until="0.4",
+    rule="names of neuronxcc.nki inside a kernel are deprecated",
+    otherwise="names of neuronxcc.nki inside a kernel do not warn",
+    instead="import nki, nki.language and nki.isa",
+    source=f"{_GUIDE}, neuronxcc.nki.* inside kernels",
+    effect=Effect.warned,
+)
+OLD_NAMESPACE: Final = Behaviour(
     name="neuronxcc-in-kernels",
     until="0.4",
     form="neuronxcc.nki in a kernel",

@@ -29,6 +29,7 @@ from trnsim.cli.terminal import complain
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
 from trnsim.nki.environment import chosen_target
+from trnsim.nki.mixing import one_program
 from trnsim.runner import collecting_worlds, on_ranks
 from trnsim.runs import ordered, watching
 from trnsim.worlds import World
@@ -172,6 +173,7 @@ def run_script(
             ordered(order),
             on_ranks(ranks, instance),
             pinned(nki, "--nki"),
+            one_program(),
             collecting_worlds() as worlds,
         ):
             endings = _endings(path, kernel, inputs, arguments or [], chips)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from trnsim.behaviours.language import OUTPUT_IN_ANY_HBM
 from trnsim.behaviours.tensors import JAX_DTYPES
 from trnsim.dtypes import Array, as_dtype
 from trnsim.errors import BadInput, IllegalInstruction, SourceLine
@@ -92,7 +93,7 @@ class Boundary:
     def enter(self, name: str, value: Any) -> Any:
         """`value` with a tensor in the place of each array, also inside containers."""
         if isinstance(value, tuple | list):
-            refuse_list(name, value)
+            refuse_list(name, value, self._context.core.nki)
             entered = [self.enter(f"{name}[{i}]", item) for i, item in enumerate(value)]
             return like(value, entered)
         if isinstance(value, dict):
@@ -173,9 +174,8 @@ class Boundary:
                 line,
             )
         if result.buffer is not MemoryRegion.shared_hbm:
-            _refuse_output(
-                f"returned {result} in {result.buffer.value}", "allocate it in nl.shared_hbm", line
-            )
+            given = f"the kernel returned {result} in {result.buffer.value}"
+            OUTPUT_IN_ANY_HBM.require(self._context.core.nki, given, line)
         if storage.is_exchanged:
             _refuse_output(
                 f"returned {result}, which a collective reads or writes",

@@ -23,7 +23,7 @@ from trnsim.user_warnings import warn
 
 _JIT: Final = "nki.jit"
 _OLDER: Final = (
-    *("mode", "debug_kernel", "show_compiler_tb", "experimental_flags"),
+    *("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags"),
     *("additional_compile_opt", "enable_cache", "kernel_return"),
 )
 """Options of older versions, which public kernels pass; NKI ignores them since 0.3."""

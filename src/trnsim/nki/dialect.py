@@ -42,8 +42,8 @@ def marked_version(function: Callable[..., Any]) -> Choice | None:
     Raises:
         BadInput: for a version that does not exist, and for lines that differ.
     """
-    file = _file_of(function)
-    text = _text(file)
+    file = file_of(function)
+    text = text_of(file)
     names = dict.fromkeys(MARKER.findall(text))
     if not names:
         return None
@@ -66,9 +66,9 @@ def found_version(function: Callable[..., Any]) -> Choice:
     Raises:
         BadInput: if no version has all forms of the kernel.
     """
-    code = _code_of(function)
-    file = _file_of(function)
-    if code is not None and not _text(file):
+    code = code_of(function)
+    file = file_of(function)
+    if code is not None and not text_of(file):
         uses = _uses_of_code(code)
     else:
         uses = versioned_uses(file, code and (code.co_name, code.co_firstlineno))
@@ -125,6 +125,19 @@ def is_refused(behaviour: Behaviour) -> bool:
     return not is_free and not running_version().follows(behaviour)
 
 
+def needs(function: Callable[..., Any], behaviour: Behaviour) -> bool:
+    """True if a kernel has a form that exists only in versions that follow `behaviour`."""
+    code = code_of(function)
+    text = "" if code is None else text_of(code.co_filename)
+    try:
+        uses = uses_of(text, code and (code.co_name, code.co_firstlineno))
+    except (SyntaxError, ValueError):
+        return False
+    rows = [ROW_OF_FORM[use.form] for use in uses if use.form in ROW_OF_FORM]
+    others = [version for version in VERSIONS.values() if not version.follows(behaviour)]
+    return any(not any(version.follows(row) for version in others) for row in rows)
+
+
 def narrowed(
     candidates: list[Version], file: str, uses: Sequence[Use]
 ) -> tuple[list[Version], str]:
@@ -168,7 +181,7 @@ def versioned_uses(file: str, function: tuple[str, int] | None = None) -> list[U
 @lru_cache(maxsize=1024)
 def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -> tuple[Use, ...]:
     del stamp
-    text = _text(file)
+    text = text_of(file)
     if _HINTS.search(text) is None:
         return ()
     try:
@@ -214,10 +227,10 @@ def _may_have_kernels(module: ModuleType) -> bool:
     """True for a module of Python that is not trnsim's and speaks of NKI."""
     file = getattr(module, "__file__", None) or ""
     is_ours = module.__name__.partition(".")[0] in {"trnsim", "nki", "neuronxcc"}
-    return file.endswith(".py") and not is_ours and "nki" in _text(file)
+    return file.endswith(".py") and not is_ours and "nki" in text_of(file)
 
 
-def _code_of(function: Any) -> CodeType | None:
+def code_of(function: Any) -> CodeType | None:
     """The code of a function, also behind partials and wrappers; None for other callables."""
     while not hasattr(function, "__code__"):
         inner = getattr(function, "func", None) or getattr(function, "__wrapped__", None)
@@ -228,12 +241,14 @@ def _code_of(function: Any) -> CodeType | None:
     return code
 
 
-def _file_of(function: Callable[..., Any]) -> str:
-    code = _code_of(function)
+def file_of(function: Callable[..., Any]) -> str:
+    """The file of a function; "" for other callables."""
+    code = code_of(function)
     return "" if code is None else code.co_filename
 
 
-def _text(file: str) -> str:
+def text_of(file: str) -> str:
+    """The text of a file; "" if there is none."""
     return _cached_text(file, _stamp(file))
 
 

@@ -23,16 +23,20 @@ SIMULATED_TARGET = "trn3"
 _NO = ("", "0", "false", "no")
 
 
-def default_target() -> str:
+def default_target(platform: str = "") -> str:
     """The target of a plain call: the variable's, that of TRNSIM_INSTANCE, else trn2.
 
     If NKI_SIMULATOR is set it is trn3 instead of trn2.
+
+    Args:
+        platform: the platform_target of `nki.jit`, for where neither names one.
 
     Raises:
         BadInput: where a variable names no generation, or no instance that is emulated.
     """
     default = SIMULATED_TARGET if asks_for_simulator() else DEFAULT_TARGET
-    return _named_target() or instance_target() or default
+    named = target(platform).name if platform else None
+    return _named_target() or named or instance_target() or default
 
 
 def simulated_target(*first: str) -> str:

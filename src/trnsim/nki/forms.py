@@ -58,6 +58,15 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
     return sorted(uses, key=lambda use: use.line)
 
 
+def definitions_of(text: str, function: tuple[str, int]) -> list[ast.AST]:
+    """The definition of a function of a file, and those that it names, directly or not.
+
+    Raises:
+        SyntaxError: if the file is no Python.
+    """
+    return Reader(ast.parse(text)).reachable(*function)
+
+
 class Reader:
     """The walk of a file's syntax tree.
 
@@ -136,7 +145,7 @@ class Reader:
         elif path.removeprefix("trnsim.") == _TYPING:
             yield _TYPING, node
         elif path.startswith("neuronxcc.nki.") and not path.startswith("neuronxcc.nki.typing"):
-            yield language.OLD_NAMESPACE_WARNS.form, node
+            yield language.OLD_NAMESPACE.form, node
 
     def _of_call(self, node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         name = self.short(node.func)

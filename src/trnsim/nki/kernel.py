@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from trnsim.arch import configured_cores
 from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
+from trnsim.behaviours.language import PLATFORM_TARGET
 from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
 from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
 from trnsim.nki.boundary import Boundary
@@ -29,7 +30,7 @@ from trnsim.nki.configs import (
     configs_of,
     launched,
 )
-from trnsim.nki.dialect import found_version, marked_version
+from trnsim.nki.dialect import found_version, marked_version, require
 from trnsim.nki.environment import (
     TARGET_VARIABLE,
     asks_for_simulator,
@@ -37,9 +38,11 @@ from trnsim.nki.environment import (
     default_target,
     is_precise,
 )
+from trnsim.nki.mixing import note_kernel, refuse_nested
 from trnsim.nki.notices import as_simulator, warn_of_races
 from trnsim.nki.notices import is_simulator as runs_on_simulator
 from trnsim.nki.precision import truncating, widening
+from trnsim.nki.restrictions import check_language
 from trnsim.nki.schedule import Schedule, refuse_kind, schedule_of
 from trnsim.program import Records, Team, current_core, has_current_core
 from trnsim.runner import run_of_call
@@ -123,6 +126,11 @@ class Kernel:
         choice = choice_of(lambda: self._marked_version, lambda: self._found_version)
         return choice._replace(is_simulated=True) if runs_on_simulator() else choice
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The decorated function."""
+        return self._function
+
     @functools.cached_property
     def _marked_version(self) -> Choice | None:
         return marked_version(self._function)
@@ -145,15 +153,15 @@ class Kernel:
         if has_current_core():
             check_nested(self.title, self._configs)
             self._refuse_inner_schedule()
+            refuse_nested(self)
             return self._function(*args, **kwargs)
         kernel = self.of_degree()
         check_logical_cores(kernel.title, kernel.cores)
         is_simulator = asks_for_simulator()
         if not is_simulator:
             OBSERVERS.expect()
-        return emulate(
-            kernel, args, kwargs, target=default_target(), is_simulator=is_simulator
-        ).outputs
+        target = default_target(str(self.options.get("platform_target") or ""))
+        return emulate(kernel, args, kwargs, target=target, is_simulator=is_simulator).outputs
 
     def of_degree(self) -> Kernel:
         """The kernel on the cores that a call of it uses.
@@ -201,6 +209,9 @@ class Kernel:
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> object:
         """Issue the kernel's instructions to `team`; returns its result as the kernel's tensors."""
+        version = team.contexts[0].core.nki
+        note_kernel(self, team)
+        check_language(self._function, self.options, self.line, version)
         bound = self.bind(args, kwargs)
         arguments = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
@@ -366,14 +377,11 @@ def jit(
     Source: nki.jit.
 
     Raises:
-        BadInput: for platform_target, which NKI 0.3 removed, and for unknown options.
+        IllegalInstruction: for platform_target, if the user has chosen a version that lacks it.
+        BadInput: for unknown options.
     """
     if "platform_target" in kwargs:
-        raise BadInput(
-            f"nki.jit(platform_target={kwargs['platform_target']!r}): NKI 0.3 removed the option",
-            fix=f"set {TARGET_VARIABLE}, or name the target: trnsim.run(kernel, ..., target=...)",
-            source="nki/migration/index.rst",
-        )
+        require(PLATFORM_TARGET, f"nki.jit(platform_target={kwargs['platform_target']!r})")
     configs = {"compile_config": compile_config, "specialization_config": specialization_config}
     options = kwargs | {key: value for key, value in configs.items() if value is not None}
     configs_of(options)  # a wrong one is refused at the decorator, also in `@nki.jit(...)`

@@ -11,6 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from trnsim.behaviours import Version
+from trnsim.behaviours.language import LIST_ARGUMENTS
 from trnsim.errors import IllegalInstruction, SourceLine
 from trnsim.user_warnings import warn, warn_of_all
 
@@ -63,17 +65,19 @@ def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None =
     warn(f"{text}\n  source: {source}", SimulatorOnlyWarning, line)
 
 
-def refuse_list(name: str, value: object) -> None:
+def refuse_list(name: str, value: object, version: Version) -> None:
     """Refuse a list that is argument `name` of a kernel, or nested in it; objects may hold lists.
+
+    NKI 0.2 takes lists. AWS does not say whether 0.7 takes them again.
 
     Raises:
         IllegalInstruction: unless the kernel runs as on AWS's simulator, which is plain Python.
     """
-    if isinstance(value, list) and "." not in name:
+    if isinstance(value, list) and "." not in name and not version.follows(LIST_ARGUMENTS):
         refuse_or_warn(
             f"argument `{name}` is a list; legal: a tuple",
             f"pass tuple({name})",
-            "nki/migration/index.rst, Replace list kernel arguments with tuples",
+            LIST_ARGUMENTS.source,
         )
 
 

@@ -17,6 +17,7 @@ from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.reductions import top_k
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Scope
+from trnsim.nki.mixing import refuse_in_graph
 
 _PLACEMENT_CALLS: Final = (
     *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
@@ -115,6 +116,7 @@ def custom_call(scope: Scope, op: Op) -> Any:
 def _kernel_call(scope: Scope, op: Op) -> Any:
     """A call of an NKI kernel, a program of its own."""
     call = call_of(mlir.symbol(op, "backend_config"))
+    refuse_in_graph(call.kernel, scope.graph)
     origin = scope.graph.came_from
     if origin is not None:
         scope.graph.came_from = replace(origin, operator=call.name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.instructions import INTEGER_ENUMS
 from trnsim.behaviours.names import BY_FORM
 from trnsim.behaviours.simulator import WARNS_OF_UNWRITTEN_PSUM
@@ -141,7 +142,7 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_number and value in by_number:
-        if not follows(INTEGER_ENUMS):
+        if asked_version() is not None and not follows(INTEGER_ENUMS):
             name = by_number[value].name
             warn(
                 f"{instruction.opcode}: `{key}` is {value!r}; {INTEGER_ENUMS.otherwise}\n"

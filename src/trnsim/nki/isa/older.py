@@ -146,8 +146,9 @@ def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     order = ("dst", "op", "data", "axis")
     operands = {**dict(zip(order, args, strict=False)), **kwargs}
     axis, data = operands.get("axis"), operands.get("data")
-    if axis in (1, (1,), [1]) and isinstance(data, Tile) and follows(REDUCE_AXIS_1_IS_LAST):
-        last = len(data.shape) - 1
+    last = len(data.shape) - 1 if isinstance(data, Tile) else 1
+    if axis in (1, (1,), [1]) and last > 1:
+        require(REDUCE_AXIS_1_IS_LAST, f"tensor_reduce: axis=1 of data {data}")
         place = order.index("axis")
         if len(args) > place:
             return Call("tensor_reduce", (*args[:place], last, *args[place + 1 :]), kwargs)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from trnsim import files
+from trnsim.behaviours.language import STRING_BUFFERS
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.memory import Memory
 from trnsim.nki.arguments import check_tensor, integers, lengths
+from trnsim.nki.dialect import require
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.sentinels import with_sentinels
@@ -28,6 +30,7 @@ psum = MemoryRegion.psum
 private_hbm = MemoryRegion.private_hbm
 hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
+_BY_NAME = {"hbm": hbm, **{region.value: region for region in MemoryRegion}}
 
 _DROPPED_BITS = 8  # the 24 remaining of 32 random bits are exact in float32
 
@@ -36,15 +39,19 @@ def region(buffer: object) -> MemoryRegion:
     """`buffer`, checked to be a memory region.
 
     Raises:
-        BadInput: for any other value, such as the strings of NKI 0.2.
+        IllegalInstruction: for the name of one, but in NKI 0.2.
+        BadInput: for any other value.
     """
     if isinstance(buffer, MemoryRegion):
         return buffer
+    if isinstance(buffer, str) and buffer in _BY_NAME:
+        require(STRING_BUFFERS, f"buffer={buffer!r}")
+        return _BY_NAME[buffer]
     legal = ", ".join(f"nl.{legal.value}" for legal in MemoryRegion)
     raise BadInput(
         f"buffer={buffer!r}; legal: {legal}",
-        fix="pass one of these objects; NKI 0.3 takes no strings any more",
-        source="nki/migration/index.rst, String buffer names no longer supported",
+        fix="pass one of these objects",
+        source=STRING_BUFFERS.source,
     )
 
 

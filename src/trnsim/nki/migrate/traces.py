@@ -76,7 +76,7 @@ def _forms(file: SourceFile) -> Iterator[Trace]:
     for form, node in file.forms:
         row = _OF_FORM.get(form)
         is_import = isinstance(node, ast.ImportFrom)
-        if row is language.OLD_NAMESPACE_WARNS:
+        if row is language.OLD_NAMESPACE:
             continue
         if row is not None and not is_import and not _is_inner_name(file, node):
             yield Trace(row, node)
@@ -93,11 +93,11 @@ def _old_namespace(file: SourceFile) -> Iterator[Trace]:
     functions: set[Function] = set()
     for form, node in file.forms:
         owner = file.function_of(node)
-        if form != language.OLD_NAMESPACE_WARNS.form or owner is None or owner in functions:
+        if form != language.OLD_NAMESPACE.form or owner is None or owner in functions:
             continue
         if any(node in file.reached_from(kernel) for kernel in file.kernels):
             functions.add(owner)
-            yield Trace(language.OLD_NAMESPACE_WARNS, node)
+            yield Trace(language.OLD_NAMESPACE, node)
 
 
 @_finder

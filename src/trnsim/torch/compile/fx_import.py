@@ -19,6 +19,7 @@ from trnsim.device.kernel_call import KernelCall
 from trnsim.graph import Graph, Value
 from trnsim.graph.building.build import Build, ReplicaGroups
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.nki.mixing import refuse_in_graph
 from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
@@ -210,6 +211,7 @@ class _Import:
     ) -> Any:
         """An NKI kernel as one operation with all of its results."""
         graph, tensors = self.b.graph, tensors_in(results)
+        refuse_in_graph(call.kernel, graph)
         if not tensors:
             return None
         operands = values_in([self._value(argument) for argument in arguments])

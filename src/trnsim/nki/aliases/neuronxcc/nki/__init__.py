@@ -1,16 +1,42 @@
-"""`neuronxcc.nki`: the older generation of NKI (0.1), of which only `typing` exists here."""
+"""`neuronxcc.nki`: the older generation of NKI (0.1), of which only `typing` exists here.
 
+Where the user has chosen NKI 0.2 or 0.3, `language` and `isa` are those of `nki`: kernels of these
+versions may still use the older names.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
+from trnsim.behaviours.chosen import asked_version
+from trnsim.behaviours.language import OLD_NAMESPACE
 from trnsim.nki import typing
-from trnsim.nki.absent import Absence, AbsentNames
+from trnsim.nki.absent import Absence, AbsentImport, AbsentNames
 
 __all__ = ["typing"]
 
+_SERVED = {"language": "trnsim.nki.aliases.older_language", "isa": "trnsim.nki.isa"}
+
+
+def _is_served(name: str) -> bool:
+    choice = asked_version()
+    return name in _SERVED and choice is not None and choice.version.follows(OLD_NAMESPACE)
+
 
 def _explain(name: str) -> Absence | None:
-    if name.startswith("__"):
+    if name.startswith("__") or _is_served(name):
         return None
+    choice = asked_version()
+    if name in _SERVED and choice is not None:
+        return Absence(
+            f"neuronxcc.nki.{name} stands for nki.{name} {OLD_NAMESPACE.span}, and "
+            f"{choice.reason} asks for {choice.version}",
+            fix=OLD_NAMESPACE.instead,
+            source=OLD_NAMESPACE.source,
+        )
     return Absence(
         f"neuronxcc.nki.{name} belongs to NKI 0.1, the older generation, which is not emulated yet",
         fix="migrate the kernel to `import nki` (0.2 and later)",
@@ -22,4 +48,38 @@ _ABSENT = AbsentNames(__name__, "neuronxcc.nki", _explain)
 
 
 def __getattr__(name: str) -> Any:
-    return _ABSENT.serve(name)
+    return import_module(_SERVED[name]) if _is_served(name) else _ABSENT.serve(name)
+
+
+class _Served:
+    """The finder and loader of the modules that are served."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module of `nki`, under a name of neuronxcc.
+
+        Raises:
+            AbsentImport: if the chosen version has it no more.
+        """
+        del path, target
+        package, _, name = fullname.rpartition(".")
+        if package != "neuronxcc.nki" or name not in _SERVED or asked_version() is None:
+            return None
+        absence = _explain(name)
+        if absence is not None:
+            raise AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module of `nki`, which keeps its own spec."""
+        module = import_module(_SERVED[spec.name.rpartition(".")[2]])
+        self._own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the module was imported under its own name."""
+        module.__spec__ = self._own
+
+
+sys.meta_path.append(_Served())

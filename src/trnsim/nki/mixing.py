@@ -1,0 +1,96 @@
+"""Kernels of NKI 0.2 and of later versions in one program or graph, which AWS does not support.
+
+A kernel whose version was found, and which has no form that NKI 0.2 lacks, goes with either.
+
+Source: release notes of NKI 0.3, Breaking Changes, note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from trnsim.behaviours.language import UNMIXED
+from trnsim.errors import BadInput
+from trnsim.graph import Graph
+from trnsim.graph.ops.calls import CustomCall
+from trnsim.nki.dialect import needs
+from trnsim.program import CoreContext, Team, current_core
+
+if TYPE_CHECKING:
+    from trnsim.nki.kernel import Kernel
+
+_program: ContextVar[list[Kernel] | None] = ContextVar("trnsim_nki_program", default=None)
+_running: WeakKeyDictionary[CoreContext, Kernel] = WeakKeyDictionary()
+
+
+@contextmanager
+def one_program() -> Generator[None]:
+    """In this block all kernels that run belong to one program."""
+    token = _program.set([])
+    try:
+        yield
+    finally:
+        _program.reset(token)
+
+
+def note_kernel(kernel: Kernel, team: Team) -> None:
+    """Note that `kernel` starts on `team`, in the program of a surrounding block if there is one.
+
+    Raises:
+        BadInput: if the program has a kernel with which it may not be mixed.
+    """
+    for context in team.contexts:
+        _running[context] = kernel
+    program = _program.get()
+    if program is not None and not any(kernel is other for other in program):
+        refuse_mixed([*program, kernel])
+        program.append(kernel)
+
+
+def refuse_in_graph(kernel: Kernel, graph: Graph) -> None:
+    """Refuse a call of `kernel` in a graph with kernels with which it may not be mixed.
+
+    Raises:
+        BadInput: with both kernels.
+    """
+    calls = [node.operation.call for node in graph.nodes if isinstance(node.operation, CustomCall)]
+    kernels = [getattr(call, "kernel", kernel) for call in calls]
+    refuse_mixed(dict.fromkeys([*kernels, kernel]))
+
+
+def refuse_nested(kernel: Kernel) -> None:
+    """Refuse a call of `kernel` within a kernel with which it may not be mixed.
+
+    Raises:
+        BadInput: with both kernels.
+    """
+    outer = _running.get(current_core())
+    if outer is not None and outer is not kernel:
+        refuse_mixed([outer, kernel])
+
+
+def refuse_mixed(kernels: Iterable[Kernel]) -> None:
+    """Refuse kernels of NKI 0.2 beside kernels that need a later version.
+
+    Raises:
+        BadInput: with one of each, their lines and the reasons of their versions.
+    """
+    chosen = [(kernel, kernel.version()) for kernel in kernels]
+    of_0_2 = [row for row in chosen if not row[1].version.follows(UNMIXED)]
+    later = [row for row in chosen if row[1].version.follows(UNMIXED)] if of_0_2 else []
+    later = [row for row in later if row[1].is_chosen or needs(row[0].function, UNMIXED)]
+    if not later:
+        return
+    (old, old_choice), (new, new_choice) = of_0_2[0], later[0]
+    raise BadInput(
+        f"the kernel {old.title} at {old.line} is of {old_choice.version} ({old_choice.reason}), "
+        f"and {new.title} at {new.line} of {new_choice.version} ({new_choice.reason}), in one "
+        f"program; {UNMIXED.rule}",
+        fix=UNMIXED.instead,
+        source=UNMIXED.source,
+        line=new.line,
+    )

@@ -1,0 +1,133 @@
+"""Restrictions of the language that only a kernel's source or signature shows, by version of NKI.
+
+They are looked for when a kernel starts, under the versions that have them.
+
+Source: nki/migration/index.rst, Language restrictions; neuronxcc.nki.* inside kernels.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from trnsim.behaviours import Behaviour, Version
+from trnsim.behaviours.chosen import asked_version
+from trnsim.behaviours.language import (
+    IDENTITY_REFUSED,
+    KEYWORD_ONLY_REFUSED,
+    MODE_OF_JIT,
+    OLD_NAMESPACE,
+    OLD_NAMESPACE_WARNS,
+    PLATFORM_TARGET,
+)
+from trnsim.errors import SourceLine
+from trnsim.nki.dialect import code_of, text_of, versioned_uses
+from trnsim.nki.forms import definitions_of
+from trnsim.nki.notices import OlderFormWarning, refuse_or_warn
+from trnsim.user_warnings import warn
+
+_OLD_MODULES: Final = ("neuronxcc.nki.language", "neuronxcc.nki.isa")
+
+
+def check_language(
+    function: Callable[..., Any], options: dict[str, Any], line: SourceLine | None, version: Version
+) -> None:
+    """Refuse, or warn of, the forms of a kernel that `version` refuses or warns of.
+
+    Args:
+        function: the kernel's function.
+        options: those of `nki.jit`.
+        line: the line of the function.
+        version: the version of NKI that it follows.
+
+    Raises:
+        IllegalInstruction: with the line of the form.
+    """
+    if "platform_target" in options:
+        given = f"nki.jit(platform_target={options['platform_target']!r})"
+        PLATFORM_TARGET.require(version, given, line)
+    if "mode" in options and asked_version() is not None and not version.follows(MODE_OF_JIT):
+        _warn(MODE_OF_JIT, MODE_OF_JIT.otherwise, line)
+    if version.follows(KEYWORD_ONLY_REFUSED):
+        _refuse_keyword_only(function, line, version)
+    if version.follows(IDENTITY_REFUSED):
+        for place in identities_of(function):
+            _refuse(IDENTITY_REFUSED, version, "`is` with another operand than None", place)
+    if any(module in sys.modules for module in _OLD_MODULES):
+        _check_namespace(function, version)
+
+
+def identities_of(function: Callable[..., Any]) -> Iterator[SourceLine]:
+    """The lines of a function, and of those of its file that it names, that compare identity.
+
+    `x is None` counts not: AWS's own library of NKI 0.3 has it in kernels for the chip
+    (nki-library 2.29, attention_bwd.py).
+    """
+    code = code_of(function)
+    if code is None:
+        return
+    text = text_of(code.co_filename)
+    for number in _identities(text, code.co_name, code.co_firstlineno):
+        yield SourceLine(code.co_filename, number)
+
+
+@lru_cache(maxsize=256)
+def _identities(text: str, name: str, first_line: int) -> tuple[int, ...]:
+    try:
+        definitions = definitions_of(text, (name, first_line))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(
+        sorted(
+            node.lineno
+            for definition in definitions
+            for node in ast.walk(definition)
+            if isinstance(node, ast.Compare) and _compares_identity(node)
+        )
+    )
+
+
+def _compares_identity(node: ast.Compare) -> bool:
+    """True for `is` and `is not` of two operands of which neither is None."""
+    operands = [node.left, *node.comparators]
+    return any(
+        isinstance(operator, ast.Is | ast.IsNot)
+        and not any(isinstance(o, ast.Constant) and o.value is None for o in pair)
+        for operator, *pair in zip(node.ops, operands, operands[1:], strict=False)
+    )
+
+
+def _refuse_keyword_only(
+    function: Callable[..., Any], line: SourceLine | None, version: Version
+) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    code = code_of(function)
+    if names and code is not None and code.co_kwonlyargcount:
+        _refuse(KEYWORD_ONLY_REFUSED, version, f"`*` before parameter `{names[0]}`", line)
+
+
+def _check_namespace(function: Callable[..., Any], version: Version) -> None:
+    code = code_of(function)
+    if code is None:
+        return
+    for use in versioned_uses(code.co_filename, (code.co_name, code.co_firstlineno)):
+        if use.form != OLD_NAMESPACE.form:
+            continue
+        line = SourceLine(code.co_filename, use.line)
+        OLD_NAMESPACE.require(version, "a name of neuronxcc.nki in a kernel", line)
+        if version.follows(OLD_NAMESPACE_WARNS):
+            _warn(OLD_NAMESPACE_WARNS, OLD_NAMESPACE_WARNS.rule, line)
+
+
+def _refuse(row: Behaviour, version: Version, given: str, line: SourceLine | None) -> None:
+    reason = f"{given} under {version}, where {row.rule}; so it is {row.span}"
+    refuse_or_warn(reason, row.instead, row.source, line)
+
+
+def _warn(row: Behaviour, reason: str, line: SourceLine | None) -> None:
+    warn(f"{reason}\n  fix: {row.instead}\n  source: {row.source}", OlderFormWarning, line)

@@ -1,0 +1,200 @@
+"""Tests of the language of kernels by version of NKI: both sides of each row's boundary."""
+
+import importlib.util
+import sys
+
+import neuronxcc.nki
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim import nki
+from trnsim.behaviours import VERSIONS
+from trnsim.behaviours.chosen import VERSION_VARIABLE, pinned
+from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.nki import isa as nisa
+from trnsim.nki import language as nl
+from trnsim.nki.notices import OlderFormWarning, SimulatorOnlyWarning
+
+ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
+LATER = [name for name in VERSIONS if name != "0.2"]
+REFUSING = ["0.3", "0.4", "0.5"]
+FREE = ["0.2", "0.6", "0.7"]
+
+
+def copied(x, buffer=nl.shared_hbm, on_chip=nl.sbuf):
+    tile = nl.ndarray(x.shape, x.dtype, on_chip)
+    out = nl.ndarray(x.shape, x.dtype, buffer)
+    nisa.dma_copy(tile, x)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def run(kernel, *arguments, version):
+    return trnsim.run(kernel, ARRAY, *arguments, nki=version).outputs
+
+
+def refused(kernel, *arguments, version, match, error=IllegalInstruction):
+    with pytest.raises(error, match=match) as caught:
+        run(kernel, *arguments, version=version)
+    assert caught.value.fix
+    assert caught.value.source
+    assert caught.value.line.file == __file__
+
+
+@pytest.mark.parametrize("buffer", [nl.hbm, nl.private_hbm])
+def test_an_output_may_be_in_any_hbm_in_0_2(buffer):
+    @nki.jit
+    def kernel(x):
+        return copied(x, buffer)
+
+    assert (run(kernel, version="0.2") == ARRAY).all()
+    for version in LATER:
+        refused(kernel, version=version, match=f"in private_hbm under NKI {version}, where outputs")
+
+
+@pytest.mark.parametrize("name", ["hbm", "shared_hbm", "private_hbm"])
+def test_a_buffer_may_be_named_by_a_string_in_0_2(name):
+    @nki.jit
+    def kernel(x):
+        return copied(x, name, "sbuf")
+
+    assert (run(kernel, version="0.2") == ARRAY).all()
+    refused(kernel, version="0.3", match="buffer='sbuf' under NKI 0.3, where a buffer is an object")
+
+
+def test_a_string_that_names_no_buffer_is_refused_in_every_version():
+    @nki.jit
+    def kernel(x):
+        return copied(x, "dram")
+
+    refused(kernel, version="0.2", match="buffer='dram'; legal: nl.sbuf", error=BadInput)
+
+
+def test_an_argument_may_be_a_list_in_0_2():
+    @nki.jit
+    def kernel(x, axes):
+        assert axes == [0, 1]
+        return copied(x)
+
+    assert (run(kernel, [0, 1], version="0.2") == ARRAY).all()
+    for version in LATER:
+        with pytest.raises(IllegalInstruction, match="argument `axes` is a list; legal: a tuple"):
+            run(kernel, [0, 1], version=version)
+    with pinned("0.3", "a test"), pytest.warns(SimulatorOnlyWarning, match="`axes` is a list"):
+        nki.simulate(kernel)(ARRAY, [0, 1])
+
+
+@nki.jit
+def with_separator(x, *, flag=True):
+    del flag
+    return copied(x)
+
+
+def test_a_separator_is_refused_from_0_3_to_0_5():
+    for version in FREE:
+        assert (run(with_separator, version=version) == ARRAY).all()
+    for version in REFUSING:
+        refused(with_separator, version=version, match=r"`\*` before parameter `flag` under NKI")
+
+
+@nki.jit
+def with_identity(x, flag=True):
+    assert flag is True
+    return copied(x)
+
+
+@nki.jit
+def with_none(x, other=None):
+    assert other is None
+    return copied(x)
+
+
+def test_identity_is_refused_from_0_3_to_0_5_but_of_none():
+    for version in FREE:
+        assert (run(with_identity, version=version) == ARRAY).all()
+    for version in REFUSING:
+        refused(with_identity, version=version, match="`is` with another operand than None")
+        assert (run(with_none, version=version) == ARRAY).all()
+    with pinned("0.4", "a test"), pytest.warns(SimulatorOnlyWarning, match="`is` with another"):
+        nki.simulate(with_identity)(ARRAY)
+
+
+def test_platform_target_names_the_chip_in_0_2():
+    @nki.jit(platform_target="trn3")
+    def kernel(x):
+        assert nisa.get_nc_version() == nisa.nc_version.gen4
+        return copied(x)
+
+    with pinned("0.2", "a test"):
+        assert (kernel(ARRAY) == ARRAY).all()
+    refused(kernel, version="0.3", match=r"nki.jit\(platform_target='trn3'\) under NKI 0.3")
+    with pinned("0.3", "a test"), pytest.raises(IllegalInstruction, match="platform_target"):
+        nki.jit(platform_target="trn3")
+
+
+def test_mode_is_ignored_from_0_3_on():
+    @nki.jit(mode="jax")
+    def kernel(x):
+        return copied(x)
+
+    assert (run(kernel, version="0.2") == ARRAY).all()
+    with pytest.warns(OlderFormWarning, match=r"nki.jit\(mode=\) is ignored") as caught:
+        run(kernel, version="0.3")
+    assert caught[0].filename == __file__
+
+
+OLD_NAMESPACE = """
+import nki
+import nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+"""
+
+
+@pytest.fixture
+def old_namespace(tmp_path, monkeypatch):
+    """The module of a kernel that uses neuronxcc.nki."""
+    monkeypatch.delitem(sys.modules, "neuronxcc.nki.language", raising=False)
+    path = tmp_path / "old_namespace.py"
+    path.write_text(OLD_NAMESPACE)
+    spec = importlib.util.spec_from_file_location("old_namespace", path)
+    module = importlib.util.module_from_spec(spec)
+    yield spec.loader.exec_module, module
+    sys.modules.pop("neuronxcc.nki.language", None)
+    vars(neuronxcc.nki).pop("language", None)
+
+
+def test_neuronxcc_in_a_kernel_warns_in_0_3_and_is_an_error_from_0_4_on(old_namespace, monkeypatch):
+    load, module = old_namespace
+    monkeypatch.setenv(VERSION_VARIABLE, "0.2")
+    load(module)
+    assert (run(module.kernel, version="0.2") == ARRAY).all()
+    with pytest.warns(OlderFormWarning, match="are deprecated"):
+        run(module.kernel, version="0.3")
+    for version in ("0.4", "0.7"):
+        with pytest.raises(IllegalInstruction, match="are a compile error") as caught:
+            run(module.kernel, version=version)
+        assert caught.value.line.file.endswith("old_namespace.py")
+
+
+def test_neuronxcc_is_imported_where_a_version_that_has_it_is_chosen(old_namespace, monkeypatch):
+    load, module = old_namespace
+    monkeypatch.setenv(VERSION_VARIABLE, "0.4")
+    with pytest.raises(ImportError, match=r"neuronxcc.nki.language .*in NKI 0\.2 to 0\.3"):
+        load(module)
+
+
+def test_neuronxcc_has_static_cast_for_arrays_of_the_host(old_namespace, monkeypatch):
+    load, module = old_namespace
+    monkeypatch.setenv(VERSION_VARIABLE, "0.2")
+    load(module)
+    assert module.nl.static_cast(ARRAY, nl.int32).dtype == np.int32
+    assert module.nl.ndarray is nl.ndarray
+    assert {"static_cast", "ndarray"} <= set(dir(module.nl))
