@@ -49,6 +49,7 @@ COVERED = {
     "isa/collectives/channels.py": ("isa/collectives/test_implicit.py", "whose channels they are"),
     "isa/collectives/dimensions.py": ("isa/collectives/test_movement.py", "and test_reduction.py"),
     "isa/collectives/setting.py": ("isa/collectives/test_collective.py", "a part of each"),
+    "nki/builtin_buffers.py": ("behaviours/test_language.py", "a row of its table"),
     "nki/isa/older.py": ("behaviours/test_instructions.py", "calls by version of NKI"),
     "nki/isa/constants.py": ("nki/test_constants.py", "the same enumerations as nki.isa"),
     "lower/emit/attending/operands.py": (

@@ -1,5 +1,6 @@
 """Tests of the language of kernels by version of NKI: both sides of each row's boundary."""
 
+import builtins
 import importlib.util
 import sys
 
@@ -198,3 +199,19 @@ def test_neuronxcc_has_static_cast_for_arrays_of_the_host(old_namespace, monkeyp
     assert module.nl.static_cast(ARRAY, nl.int32).dtype == np.int32
     assert module.nl.ndarray is nl.ndarray
     assert {"static_cast", "ndarray"} <= set(dir(module.nl))
+
+
+@nki.jit
+def with_builtin_buffers(x):
+    tile = sbuf.view(dtype=x.dtype, shape=x.shape)  # noqa: F821  the compiler knows it
+    nisa.dma_copy(tile, x)
+    out = hbm.view("float32", x.shape)  # noqa: F821  likewise
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def test_buffers_are_builtins_of_kernels_in_0_2():
+    assert (run(with_builtin_buffers, version="0.2") == ARRAY).all()
+    assert trnsim.run(with_builtin_buffers, ARRAY).program.core.nki.name == "0.2"
+    assert not hasattr(builtins, "sbuf")
+    refused(with_builtin_buffers, version="0.3", match=r"sbuf.view\(\) under NKI 0.3")

@@ -11,15 +11,16 @@ import importlib.util
 import sys
 import types
 
+import nki
 import numpy as np
 import pytest
 
-import nki
+import trnsim
+from trnsim.errors import IllegalInstruction
 
 V2 = "nki-library-2.27/src/nkilib_standalone"
 TESTS = "nkipy/tests/unit/test_nki.py"
 EXAMPLE = "nkipy/examples/playground/simple_nki_kernel.py"
-KERNELS_OF_0_2 = ("nki_beta2", "nl_beta2", "nisa_beta2")
 BEFORE = """
 import nki as nki_beta2
 import nki as nki_beta3
@@ -37,10 +38,14 @@ CASES = {
     "cached": {"cache_softmax": True},
     "prefix": {"prior": 100},
     "context": {"cp_offset": 128},
-    "uneven": {"seqlen": 200},
     "long": {"seqlen": 1024},
 }
 """Variants of the entry point, from its docstring."""
+TOO_LONG_A_BIAS = pytest.mark.xfail(
+    raises=IllegalInstruction,
+    strict=True,
+    reason="72 rows with a bias of 128, where the documents want equal numbers of partitions",
+)
 
 
 @pytest.fixture
@@ -58,15 +63,16 @@ def attention(upstream, monkeypatch):
 
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, pytest.param("uneven", marks=TOO_LONG_A_BIAS)])
 def test_attention_agrees_with_its_reference(attention, case, dtype, cores):
     import torch  # noqa: PLC0415
 
     kernel, reference = attention
-    options = {**CASES[case]}
+    options = {**CASES.get(case, {"seqlen": 200})}
     arguments = arguments_of(torch, options, getattr(torch, dtype))
     numbers = {name: value for name, value in arguments.items() if value is not None}
-    results = nki.simulate(nki.jit(kernel))[cores](**numbers)
+    run = trnsim.run(nki.jit(kernel)[cores], kernel_kwargs=numbers, races="warn")
+    results = run.outputs
     expected = reference(**arguments)
     results = results if isinstance(results, tuple | list) else (results,)
     expected = expected if isinstance(expected, tuple | list) else (expected,)
@@ -121,9 +127,8 @@ def kernels_of_tests(path):
             continue
         for node in test.body:
             source = ast.unparse(node)
-            if isinstance(node, ast.FunctionDef) and "_beta" in source and "dma_copy" in source:
-                yield test.name, node.name, source
-            elif isinstance(node, ast.FunctionDef) and "nl_beta3.load" in source:
+            is_kernel = "nisa_beta2.dma_copy" in source or "nl_beta3.load" in source
+            if isinstance(node, ast.FunctionDef) and is_kernel:
                 yield test.name, node.name, source
 
 

@@ -43,6 +43,15 @@ STRING_BUFFERS: Final = Behaviour(
     instead="write the object: buffer=nl.sbuf",
     source=f"{_GUIDE}, String buffer names no longer supported",
 )
+BUILTIN_BUFFERS: Final = Behaviour(
+    name="builtin-buffers",
+    until="0.3",
+    form="sbuf.view()",
+    rule="sbuf, psum and hbm are names in kernels, whose .view(dtype, shape) allocates",
+    otherwise="sbuf, psum and hbm are no names in kernels",
+    instead="nl.ndarray(shape, dtype, buffer=nl.sbuf)",
+    source="nki-dma-overview.rst of v2.28",
+)
 PLATFORM_TARGET: Final = Behaviour(
     name="jit-platform-target",
     until="0.3",
@@ -60,24 +69,6 @@ MODE_OF_JIT: Final = Behaviour(
     instead="leave mode out: the arguments tell the framework",
     source=f"{_GUIDE}, nki.jit(mode=...)",
     effect=Effect.warned,
-)
-KEYWORD_ONLY_REFUSED: Final = Behaviour(
-    name="keyword-only-refused",
-    since="0.3",
-    until="0.6",
-    rule="a `*` in the signature of a kernel is refused",
-    otherwise="a `*` in the signature of a kernel is Python's",
-    instead="move the parameters with defaults to the end, and leave `*` out",
-    source=f"{_GUIDE}, Remove keyword-only argument separator",
-)
-IDENTITY_REFUSED: Final = Behaviour(
-    name="identity-refused",
-    since="0.3",
-    until="0.6",
-    rule="`is` is refused in kernels, but for `is None`",
-    otherwise="`is` is Python's in kernels",
-    instead="write == or !=",
-    source=f"{_GUIDE}, Replace is / is not with == / !=",
 )
 OLD_NAMESPACE_WARNS: Final = Behaviour(
     name="neuronxcc-in-kernels-warns",
@@ -126,20 +117,18 @@ DYNAMIC_VARIABLE_IS_REGISTER: Final = Behaviour(
 NO_BARE_STAR: Final = Behaviour(
     name="no-keyword-only-parameters",
     since="0.3",
-    until="0.7",
-    rule="the documents want no `*` among the parameters of a kernel",
+    until="0.6",
+    rule="a `*` in the signature of a kernel is refused",
     otherwise="parameters of a kernel may stand behind `*`",
     instead="leave the `*` out, and put parameters with defaults at the end",
-    source=f"{_GUIDE}, Remove keyword-only argument separator; release notes of NKI 0.7",
-    effect=Effect.warned,
+    source=f"{_GUIDE}, Remove keyword-only argument separator",
 )
 IS_OF_NONE: Final = Behaviour(
     name="is-of-none-alone",
     since="0.3",
-    until="0.7",
-    rule="the documents want == and != for `is` and `is not`; AWS's own library keeps `is None`",
+    until="0.6",
+    rule="`is` is refused in kernels, but for `is None`, which AWS's own library has",
     otherwise="`is` and `is not` compare anything",
     instead="write == or !=",
-    source=f"{_GUIDE}, Replace is / is not with == / !=; release notes of NKI 0.7",
-    effect=Effect.warned,
+    source=f"{_GUIDE}, Replace is / is not with == / !=",
 )

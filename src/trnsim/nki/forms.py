@@ -25,6 +25,7 @@ _TYPING: Final = "nki.typing"
 """A module that is a name of the table itself."""
 _READERS: Final = frozenset({"range", "int", "bool", "float"})
 """Functions of Python that need the value of their arguments."""
+_BUILTIN_BUFFERS: Final = frozenset({"sbuf", "psum", "hbm"})
 _DMA_COMPUTE_OPERANDS: Final = 4
 _AFFINE_SELECT_OPERANDS: Final = 6
 
@@ -79,6 +80,12 @@ class Reader:
         self.tree = tree
         self.names: dict[str, str] = {}
         self._registers: set[str] = set()
+        self._bound = {
+            node.id if isinstance(node, ast.Name) else node.arg
+            for node in ast.walk(tree)
+            if isinstance(node, ast.arg)
+            or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -151,6 +158,8 @@ class Reader:
         name = self.short(node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "indirect":
             yield instructions.COMPUTE_INDIRECTION.form, node
+        if self._is_builtin_buffer(node.func):
+            yield language.BUILTIN_BUFFERS.form, node
         if not name:
             return
         for keyword in node.keywords:
@@ -164,6 +173,13 @@ class Reader:
             yield instructions.DMA_COMPUTE_SCALES_FIRST.form, node
         if name == "nisa.affine_select" and len(node.args) >= _AFFINE_SELECT_OPERANDS:
             yield instructions.AFFINE_SELECT_OFFSET_THIRD.form, node
+
+    def _is_builtin_buffer(self, node: ast.AST) -> bool:
+        """True for `sbuf.view` of a name that the file does not bind."""
+        if not (isinstance(node, ast.Attribute) and node.attr == "view"):
+            return False
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        return name in _BUILTIN_BUFFERS and name not in self.names and name not in self._bound
 
     def _may_be_own(self, node: ast.Name | ast.Attribute) -> bool:
         """True if a name may be a definition of the file, or a method of one."""

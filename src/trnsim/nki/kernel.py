@@ -22,6 +22,7 @@ from trnsim.behaviours.language import PLATFORM_TARGET
 from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
 from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
 from trnsim.nki.boundary import Boundary
+from trnsim.nki.builtin_buffers import builtin_buffers
 from trnsim.nki.collectives.prepared import check_triggered
 from trnsim.nki.configs import (
     CompileConfig,
@@ -217,7 +218,8 @@ class Kernel:
         inputs = [tensor.storage for tensor in boundary.entered]
         absent: list[set[str]] = []
         try:
-            result, *_ = team.run(lambda: self._call(arguments, absent), inputs)
+            with builtin_buffers(self._function, self.line, version):
+                result, *_ = team.run(lambda: self._call(arguments, absent), inputs)
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
         if self.schedule is not None and (lacking := set.intersection(*absent)):

@@ -17,9 +17,9 @@ from typing import Any, Final
 from trnsim.behaviours import Behaviour, Version
 from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.language import (
-    IDENTITY_REFUSED,
-    KEYWORD_ONLY_REFUSED,
+    IS_OF_NONE,
     MODE_OF_JIT,
+    NO_BARE_STAR,
     OLD_NAMESPACE,
     OLD_NAMESPACE_WARNS,
     PLATFORM_TARGET,
@@ -52,11 +52,11 @@ def check_language(
         PLATFORM_TARGET.require(version, given, line)
     if "mode" in options and asked_version() is not None and not version.follows(MODE_OF_JIT):
         _warn(MODE_OF_JIT, MODE_OF_JIT.otherwise, line)
-    if version.follows(KEYWORD_ONLY_REFUSED):
+    if version.follows(NO_BARE_STAR):
         _refuse_keyword_only(function, line, version)
-    if version.follows(IDENTITY_REFUSED):
+    if version.follows(IS_OF_NONE):
         for place in identities_of(function):
-            _refuse(IDENTITY_REFUSED, version, "`is` with another operand than None", place)
+            _refuse(IS_OF_NONE, version, "`is` with another operand than None", place)
     if any(module in sys.modules for module in _OLD_MODULES):
         _check_namespace(function, version)
 
@@ -108,7 +108,7 @@ def _refuse_keyword_only(
     names = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     code = code_of(function)
     if names and code is not None and code.co_kwonlyargcount:
-        _refuse(KEYWORD_ONLY_REFUSED, version, f"`*` before parameter `{names[0]}`", line)
+        _refuse(NO_BARE_STAR, version, f"`*` before parameter `{names[0]}`", line)
 
 
 def _check_namespace(function: Callable[..., Any], version: Version) -> None:

@@ -89,7 +89,7 @@ def test_a_rule_of_some_versions_is_rewritten_for_those_alone():
 def test_keyword_only_parameters_without_defaults_are_for_a_person():
     text = HEAD + "@nki.jit\ndef k(x, y=1, *, z):\n    pass\n"
     made = rewritten(report_of(text, "k.py", VERSIONS["0.3"], "0.2")).text
-    assert "# nki 0.3: the documents want no `*` among the parameters of a kernel" in made
+    assert "# nki 0.3: a `*` in the signature of a kernel is refused" in made
 
 
 def test_lists_of_one_and_of_none_become_tuples():

@@ -44,6 +44,7 @@ LINES = {
     "nl.dynamic_range": "for i in nl.dynamic_range(register): nisa.memset(tile, 0.0)",
     "while-register": "while register: nisa.register_move(register, 0)",
     "register-has-value": "for i in range(register): nisa.memset(tile, 0.0)",
+    "builtin-buffers": "a = sbuf.view(nl.float32, (128, 2))",
     "string-buffers": "a = nl.ndarray((128, 2), nl.float32, buffer='sbuf')",
     "neuronxcc-in-kernels": "import neuronxcc.nki.language as old; old.arange(3)",
     "dynamic-loops-warn": "for i in nl.dynamic_range(4): nisa.memset(tile, 0.0)",

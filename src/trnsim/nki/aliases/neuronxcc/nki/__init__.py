@@ -7,6 +7,7 @@ versions may still use the older names.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -51,7 +52,7 @@ def __getattr__(name: str) -> Any:
     return import_module(_SERVED[name]) if _is_served(name) else _ABSENT.serve(name)
 
 
-class _Served:
+class _Served(Loader):
     """The finder and loader of the modules that are served."""
 
     def find_spec(

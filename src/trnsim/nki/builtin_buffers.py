@@ -1,0 +1,71 @@
+"""`sbuf`, `psum` and `hbm` of NKI 0.2: names that its compiler knows without an import.
+
+``sbuf.view(dtype, shape)`` allocates a tensor. While a kernel of that version runs they are
+builtins of Python.
+
+Source: nki-dma-overview.rst and nki.language.device_print of v2.28.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import Any, Final
+
+from trnsim.behaviours import Version
+from trnsim.behaviours.language import BUILTIN_BUFFERS
+from trnsim.errors import SourceLine
+from trnsim.nki.dialect import code_of
+from trnsim.nki.language.creation import ndarray
+from trnsim.nki.tensor import MemoryRegion, NkiTensor
+
+
+class BuiltinBuffer:
+    """A region of memory, in which `view` allocates."""
+
+    def __init__(self, region: MemoryRegion) -> None:
+        self._region = region
+
+    def view(self, dtype: Any, shape: Iterable[int]) -> NkiTensor:
+        """A new uninitialised tensor of the region."""
+        return ndarray(shape, dtype, self._region)
+
+
+_BUFFERS: Final = {
+    "sbuf": BuiltinBuffer(MemoryRegion.sbuf),
+    "psum": BuiltinBuffer(MemoryRegion.psum),
+    "hbm": BuiltinBuffer(MemoryRegion.private_hbm),
+}
+
+
+@contextmanager
+def builtin_buffers(
+    function: Callable[..., Any], line: SourceLine | None, version: Version
+) -> Generator[None]:
+    """In this block the names exist, if `version` has them.
+
+    Args:
+        function: the kernel's function.
+        line: its line.
+        version: the version of NKI that it follows.
+
+    Raises:
+        IllegalInstruction: if the function uses one of them and `version` lacks them.
+    """
+    if not version.follows(BUILTIN_BUFFERS):
+        code, known = code_of(function), getattr(function, "__globals__", {})
+        names = () if code is None or "view" not in code.co_names else code.co_names
+        for name in names:
+            if name in _BUFFERS and name not in known:
+                BUILTIN_BUFFERS.require(version, f"{name}.view()", line)
+        yield
+        return
+    before = {name: getattr(builtins, name) for name in _BUFFERS if hasattr(builtins, name)}
+    vars(builtins).update(_BUFFERS)
+    try:
+        yield
+    finally:
+        for name in _BUFFERS:
+            vars(builtins).pop(name, None)
+        vars(builtins).update(before)
