@@ -85,6 +85,7 @@ def test_a_file_of_a_package_imports_its_neighbours(tmp_path):
 def test_a_kernel_that_a_function_makes_is_for_a_program():
     text = TEXT + "\ndef make():\n    @nki.jit\n    def made(x):\n        pass\n"
     *_, trial = trials_of(report_of(text, "kernels.py"), text, SHAPES, kernel="made")
+    assert trials_of(report_of(text, "kernels.py"), text, {})[-1].kernel == "other"
     assert trial.says == "it is made in a function; run the program: trnsim run --nki all"
 
 

@@ -306,4 +306,5 @@ def _mixed(file: SourceFile, kernels: Sequence[KernelVersion], target: Version) 
     if not old or len(old) == len(kernels) or not target.follows(row):
         return []
     node = file.kernels[kernels.index(old[0])]
-    return [Statement(Trace(row, node), VERSIONS[row.since], (old[0].name,), LATEST)]
+    trace = Trace(row, node, is_certain=False)  # a file is not yet a model
+    return [Statement(trace, VERSIONS[row.since], (old[0].name,), LATEST)]

@@ -58,7 +58,7 @@ def trials_of(
     kernel: str | None = None,
     seed: int = 0,
 ) -> list[Trial]:
-    """The trial of each kernel of a file.
+    """The trial of each kernel of a file that no function makes.
 
     Args:
         report: the report of the file.
@@ -70,6 +70,8 @@ def trials_of(
     """
     trials: list[Trial] = []
     for version, function in _functions(report, kernel):
+        if report.file.function_of(function) is not None and kernel is None:
+            continue
         if report.file.function_of(function) is not None:
             says = "it is made in a function; run the program: trnsim run --nki all"
             trials.append(Trial(function.name, NOT_RUN, says))
