@@ -28,6 +28,7 @@ GRIDS = ROOT / "docs" / "grids.md"
 VERSIONS = ROOT / "docs" / "how-to-nki-versions.md"
 SCALARS = ROOT / "docs" / "scalars.md"
 ORDER = ROOT / "docs" / "how-to-order-instructions.md"
+MIGRATE = ROOT / "docs" / "how-to-migrate.md"
 COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
@@ -143,7 +144,8 @@ def outputs(text, folder):
             (ORDER, 1),
             (PRICES, 5),
         ],
-        *[(COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3), (CALIBRATE, 4)],
+        *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
+        (CALIBRATE, 4),
     ],
 )
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
@@ -202,6 +204,7 @@ if __name__ == "__main__":
     rewrite_tutorial(RANKS)
     rewrite_tutorial(GRIDS)
     rewrite_tutorial(VERSIONS)
+    rewrite_tutorial(MIGRATE)
     rewrite_tutorial(SCALARS)
     rewrite_tutorial(ORDER)
     rewrite_tutorial(PRICES)
