@@ -88,6 +88,19 @@ def test_between_engines_a_runtime_edge_costs_a_semaphore_and_a_schedule_none():
     assert load.start_s <= fill.start_s < load.end_s
 
 
+def test_an_order_of_issue_holds_between_engines_for_all_constants():
+    def edit(fill, second, **_):
+        fill.depends_on(second, kind=nisa.dependency.schedule)
+
+    spans, run = spans_of(edit)
+    (fill,) = (span for span in spans if span.opcode == "memset")
+    second = next(s for s in spans if s.opcode == "tensor_scalar")
+    assert fill.start_s == second.start_s > spans_of(lambda **_: None)[0][1].start_s
+    (time_s,) = run.timeline.device_times_on_s([run.program.core])
+    assert time_s == pytest.approx(run.timeline.device_time_s)
+    assert run.timeline.device_time_s == pytest.approx(run.timeline.undisturbed_anew_s)
+
+
 def test_both_spellings_of_two_edges_are_the_same():
     kind = nisa.dependency.runtime
 

@@ -93,6 +93,19 @@ def test_a_forward_edge_may_close_a_cycle_with_one_that_points_back(bench):
     assert work.context.ordering.cycle(work.program, 2, 1) == []
 
 
+def test_cycles_are_found_through_chains_of_edges_that_point_back(bench):
+    work = filled(bench, 12)
+    for consumer, producer in ((0, 3), (3, 6), (8, 10)):
+        work.context.ordering.add(edge(consumer, producer))
+    cycle = work.context.ordering.cycle
+    assert cycle(work.program, 6, 0) == [0, 3, 6]
+    assert cycle(work.program, 10, 8) == [8, 10]
+    assert cycle(work.program, 6, 8) == []
+    work.context.ordering.add(edge(6, 8))
+    assert cycle(work.program, 10, 0) == [0, 3, 6, 8, 10]
+    assert cycle(work.program, 0, 10) == []
+
+
 def test_the_order_of_a_block_admits_no_edge_against_it(bench):
     work = bench(has_values=False)
     with work.context.in_order(), work.context.in_order():
@@ -131,7 +144,7 @@ def test_random_edges_hold_on_the_timeline(bench, policy):
                 assert consumer.start_s >= producer.end_s
             elif consumer.engine is producer.engine and consumer.engine is not Engine.dma:
                 assert consumer.start_s >= producer.busy_until_s
-            elif consumer.engine is producer.engine:
+            else:
                 assert consumer.start_s >= producer.start_s
 
 

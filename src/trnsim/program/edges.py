@@ -1,8 +1,8 @@
 """Edges: orders between instructions that the kernel asks for, beside those of its data.
 
 A waiting edge is a semaphore: its consumer starts when its producer has ended. Any other edge is an
-order of issue: the consumer comes after the producer in the order that the compiler chooses, and
-nothing synchronizes their engines. An edge may point backwards, to a producer that the kernel
+order of issue: the consumer starts no earlier than the producer, at no cost, and may overlap it on
+another engine. An edge may point backwards, to a producer that the kernel
 issues later: `obeying` then issues the consumer after it. Values are those of the kernel's own
 order, since an edge that contradicts the data is refused as a cycle.
 """
@@ -10,7 +10,7 @@ order, since an edge that contradicts the data is refused as a cycle.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -73,14 +73,15 @@ class Ordering:
     _producers: defaultdict[int, list[int]] = field(
         default_factory=lambda: defaultdict(list), compare=False
     )
-    _lowest: int = field(default=_OPEN, compare=False)
+    # (-producer, consumer) of the edges that point back, in order.
+    _back: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]], compare=False)
 
     def add(self, edge: Edge) -> None:
         """Add an edge that closes no cycle (`cycle`)."""
         self.edges.append(edge)
         self._producers[edge.consumer].append(edge.producer)
         if edge.producer > edge.consumer:
-            self._lowest = min(self._lowest, edge.consumer)
+            insort(self._back, (-edge.producer, edge.consumer))
 
     @contextmanager
     def block(self, issued: Callable[[], int]) -> Generator[None]:
@@ -95,7 +96,7 @@ class Ordering:
     @property
     def points_back(self) -> bool:
         """True if the producer of an edge is issued after its consumer."""
-        return self._lowest < _OPEN
+        return bool(self._back)
 
     def cycle(self, program: Program, consumer: int, producer: int) -> list[int]:
         """The cycle that an edge would close: instructions that each come after the next.
@@ -104,7 +105,7 @@ class Ordering:
         """
         if producer < consumer and not self.points_back:
             return []
-        lowest = min(consumer, self._lowest)
+        lowest = self._lowest(consumer)
         before = _Predecessors(program, self)
         follower = {producer: producer}
         pending = [producer]
@@ -120,6 +121,15 @@ class Ordering:
                     follower[earlier] = index
                     pending.append(earlier)
         return []
+
+    def _lowest(self, consumer: int) -> int:
+        """The first instruction from which edges that point back may lead to `consumer`."""
+        lowest = consumer
+        for negative_producer, earlier in self._back:
+            if -negative_producer < lowest:
+                break
+            lowest = min(lowest, earlier)
+        return lowest
 
     def moved(self, place: Sequence[int]) -> Ordering:
         """The edges in a program where instruction i has become instruction `place[i]`."""

@@ -36,7 +36,7 @@ def _with_placements(
 
     An instruction waits for those that it followed on its engine, if either has been moved.
     """
-    variant = Program(program.core, touches=program.touches)
+    variant = Program(program.core, touches=program.touches, ordering=program.ordering)
     placements: list[EnginePlacement] = []
     numbers: dict[tuple[int, int], int] = {}
     for index, which in enumerate(program.which):

@@ -3,6 +3,7 @@
 An instruction starts when its predecessor on its engine releases the engine and the results that it
 waits for can be read; a result of another engine costs a semaphore on top. The engine is busy
 for the initiation interval; the result can be read a latency later.
+An edge that is an order of issue (`program.edges`) delays its consumer to its producer's start.
 
 A transfer occupies the queue that issues it for the time of its issue, and from its start on takes
 its share of the joint time of the 16 DMA engines. The Scalar Engine loads a table before a function
@@ -73,6 +74,7 @@ class Schedule:
         self._port: dict[Memory, int] = {}
         self._issued: dict[int, tuple[float, int]] = {}
         self._issue_from_s = 0.0
+        self._issued_after = _issued_after(program)
 
     @property
     def device_time_s(self) -> float:
@@ -88,6 +90,21 @@ class Schedule:
         has left.
         """
         engine, cost = placement
+        start_s, waited_for = self._after_others(index, engine, may_be_moved=may_be_moved)
+        if engine is Engine.dma:
+            issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NEVER)
+            if issued_s > start_s:
+                start_s, waited_for = issued_s, issuer
+            self._issue_from_s = start_s
+        last = self._last.get(engine)
+        port_users = [self._port[port] for port in cost.ports if port in self._port]
+        for earlier in port_users if last is None else (last, *port_users):
+            if self.busy_until_s[earlier] >= start_s:
+                start_s, waited_for = self.busy_until_s[earlier], earlier
+        return start_s, waited_for
+
+    def _after_others(self, index: int, engine: Engine, *, may_be_moved: bool) -> tuple[float, int]:
+        """The time when the dependences and edges of `index` permit its start, and the last one."""
         start_s, waited_for = 0.0, WAITED_FOR_NOTHING
         engine_of, program = self._engine, self._program
         waits_for = program.waits_for(index)
@@ -105,16 +122,9 @@ class Schedule:
                 ready_s += self._semaphore_s
             if ready_s > start_s:
                 start_s, waited_for = ready_s, earlier
-        if engine is Engine.dma:
-            issued_s, issuer = self._issued.get(self._queue_of.get(index, 0), _NEVER)
-            if issued_s > start_s:
-                start_s, waited_for = issued_s, issuer
-            self._issue_from_s = start_s
-        last = self._last.get(engine)
-        port_users = [self._port[port] for port in cost.ports if port in self._port]
-        for earlier in port_users if last is None else (last, *port_users):
-            if self.busy_until_s[earlier] >= start_s:
-                start_s, waited_for = self.busy_until_s[earlier], earlier
+        for earlier in self._issued_after.get(index, ()):
+            if self.start_s[earlier] > start_s:
+                start_s, waited_for = self.start_s[earlier], earlier
         return start_s, waited_for
 
     def place(
@@ -142,6 +152,15 @@ class Schedule:
         """Start instruction `index` at `start_s` with those of other cores."""
         self._issue_from_s = start_s
         self.place(index, placement, start_s, waited_for)
+
+
+def _issued_after(program: Program) -> dict[int, list[int]]:
+    """By instruction, those before which it does not start: edges that are an order of issue."""
+    after: dict[int, list[int]] = {}
+    for edge in program.ordering.edges:
+        if not edge.waits:
+            after.setdefault(edge.consumer, []).append(edge.producer)
+    return after
 
 
 def replay(
@@ -264,6 +283,9 @@ class _Sampled:
         self._loads, self._queue_of = order.loads[rank], order.queues[rank]
         self._zero_s = np.zeros_like(cores.launch_s)
         self._end_s: dict[int, npt.NDArray[np.float64]] = {}
+        self._issued_after = _issued_after(program)
+        self._issuers = {index for before in self._issued_after.values() for index in before}
+        self._start_s: dict[int, npt.NDArray[np.float64]] = {}
         self._free_s: dict[Engine | Memory, npt.NDArray[np.float64]] = {}
         self._issued_s: dict[int, npt.NDArray[np.float64]] = {}
         self._issue_from_s = self._zero_s
@@ -284,6 +306,8 @@ class _Sampled:
             if self._engines[which[earlier]] is not engine:
                 ready_s = ready_s + self._semaphore_s
             start_s = np.maximum(start_s, ready_s)
+        for earlier in self._issued_after.get(index, ()):
+            start_s = np.maximum(start_s, self._start_s[earlier])
         if engine is Engine.dma:
             issued_s = self._issued_s.get(self._queue_of.get(index, 0), self._zero_s)
             start_s = np.maximum(start_s, issued_s)
@@ -297,6 +321,8 @@ class _Sampled:
 
     def place(self, index: int, start_s: npt.NDArray[np.float64]) -> None:
         """Start instruction `index` at `start_s`."""
+        if index in self._issuers:
+            self._start_s[index] = start_s
         kind = self._program.which[index]
         engine, taken_s, stretch = self._engines[kind], self._intervals[kind], self._stretch[index]
         if stretch != 1.0:
