@@ -3,7 +3,14 @@
 import pytest
 
 from trnsim.behaviours import LATEST, VERSIONS
-from trnsim.behaviours.chosen import VERSION_VARIABLE, Choice, asked_version, choice_of, pinned
+from trnsim.behaviours.chosen import (
+    FRONTEND_VARIABLE,
+    VERSION_VARIABLE,
+    Choice,
+    asked_version,
+    choice_of,
+    pinned,
+)
 from trnsim.errors import BadInput
 
 FOUND = Choice(VERSIONS["0.6"], "nl.dynamic_range at k.py:3", is_chosen=False)
@@ -50,3 +57,22 @@ def test_a_note_is_empty_for_the_latest_that_nobody_chose():
     assert Choice(LATEST, "the latest", is_chosen=False).note == ""
     assert Choice(LATEST, "--nki", is_chosen=True).note == "NKI 0.7: --nki"
     assert FOUND.note == "NKI 0.6: nl.dynamic_range at k.py:3"
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [("custom", "0.6"), ("parser", "0.6"), ("tracer", None)]
+)
+def test_awss_variable_brings_the_front_end_of_0_6_back(value, name, monkeypatch):
+    monkeypatch.delenv(VERSION_VARIABLE, raising=False)
+    monkeypatch.setenv(FRONTEND_VARIABLE, value)
+    choice = asked_version()
+    assert (choice and choice.version.name) == name
+    monkeypatch.setenv(VERSION_VARIABLE, "0.3")
+    assert asked_version().version.name == "0.3"
+
+
+def test_a_front_end_that_does_not_exist_is_named(monkeypatch):
+    monkeypatch.delenv(VERSION_VARIABLE, raising=False)
+    monkeypatch.setenv(FRONTEND_VARIABLE, "new")
+    with pytest.raises(BadInput, match="legal: custom, parser, tracer"):
+        asked_version()

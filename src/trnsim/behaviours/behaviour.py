@@ -79,9 +79,10 @@ class Behaviour:
             line: the line of the program; None for the innermost on the stack.
         """
         held = [other.name for other in VERSIONS.values() if other.follows(self)]
+        near = held[0] if version.number < self.first else held[-1]
         return IllegalInstruction(
             f"{given} under {version}, where {self.otherwise}; legal: {self.span}",
-            fix=f"{self.instead}; or run it as NKI {held[-1]}: --nki {held[-1]}",
+            fix=f"{self.instead}; or run it as NKI {near}: --nki {near}",
             source=self.source,
             line=line,
         )

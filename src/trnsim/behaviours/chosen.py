@@ -1,7 +1,8 @@
 """The version of NKI that the user chose, if any.
 
 In this order: `trnsim.run(..., nki=)` or `--nki`, a line ``# nki: 0.4`` in the kernel's file, the
-variable TRNSIM_NKI, and the version that is found from the file.
+variable TRNSIM_NKI, AWS's NKI_COMPILER_FRONTEND=custom (0.6), and the version that is found from
+the file.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
-from trnsim.behaviours.version import LATEST, Version, version_named
+from trnsim.behaviours.version import LATEST, VERSIONS, Version, version_named
+from trnsim.errors import BadInput
 
 VERSION_VARIABLE: Final = "TRNSIM_NKI"
+FRONTEND_VARIABLE: Final = "NKI_COMPILER_FRONTEND"
+"""AWS's variable, which in NKI 0.7 brings the front end of 0.6 back: no scalars, dynamic loops."""
+_FRONTENDS: Final = {"custom": "0.6", "parser": "0.6", "tracer": None}
 
 
 class Choice(NamedTuple):
@@ -93,7 +98,19 @@ def choice_of(marked: Callable[[], Choice | None], found: Callable[[], Choice]) 
 
 def _of_variable() -> Choice | None:
     name = os.environ.get(VERSION_VARIABLE)
-    if not name:
+    if name:
+        asked_by = f"${VERSION_VARIABLE}"
+        return Choice(version_named(name, asked_by), asked_by, is_chosen=True)
+    frontend = os.environ.get(FRONTEND_VARIABLE)
+    if not frontend:
         return None
-    asked_by = f"${VERSION_VARIABLE}"
-    return Choice(version_named(name, asked_by), asked_by, is_chosen=True)
+    if frontend not in _FRONTENDS:
+        raise BadInput(
+            f"${FRONTEND_VARIABLE} is {frontend!r}; legal: {', '.join(_FRONTENDS)}",
+            fix=f"unset it, or set {FRONTEND_VARIABLE}=custom for the front end of NKI 0.6",
+            source="release notes of NKI 0.7; announce-nki-specialization-change",
+        )
+    version = _FRONTENDS[frontend]
+    if version is None:
+        return None
+    return Choice(VERSIONS[version], f"${FRONTEND_VARIABLE}={frontend}", is_chosen=True)

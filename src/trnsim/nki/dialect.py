@@ -28,7 +28,9 @@ MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MUL
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 _REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 _HINTS: Final = re.compile(
-    "|".join(sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"register_alloc"}))
+    "|".join(
+        sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"register_alloc", "rank_id"})
+    )
 )
 """Words without which a file has no form that was removed."""
 _NAME: Final = re.compile(r"(nl|nisa|ncc)[.]\w+")

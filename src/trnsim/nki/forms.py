@@ -23,6 +23,14 @@ _SHORT: Final = {
 """The usual name of each module in programs."""
 _TYPING: Final = "nki.typing"
 """A module that is a name of the table itself."""
+_REGISTERS: Final = frozenset(
+    {
+        "nisa.register_alloc",
+        "ncc.rank_id",
+        "ncc.collective_permute_implicit_current_processing_rank_id",
+    }
+)
+"""Calls that give a register."""
 _READERS: Final = frozenset({"range", "int", "bool", "float"})
 """Functions of Python that need the value of their arguments."""
 _BUILTIN_BUFFERS: Final = frozenset({"sbuf", "psum", "hbm"})
@@ -134,9 +142,9 @@ class Reader:
                     yield from self._of_path(f"{node.module}.{alias.name}", node)
             elif isinstance(node, ast.Attribute | ast.Name):
                 yield from self._of_path(self._path(node), node)
-            elif isinstance(node, ast.While) and self._is_register_name(node.test):
+            elif isinstance(node, ast.While) and self._is_register(node.test):
                 yield language.WHILE_REGISTER.form, node
-            elif any(map(self._is_register_name, _read_by_python(node))):
+            elif any(map(self._is_register, _read_by_python(node))):
                 yield scalars.REGISTER_HAS_VALUE.form, node
             if isinstance(node, ast.Call):
                 yield from self._of_call(node)
@@ -209,10 +217,10 @@ class Reader:
             self.names[root] = root
 
     def _is_register(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and self.short(node.func) == "nisa.register_alloc"
-
-    def _is_register_name(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Name) and node.id in self._registers
+        """True for a call that gives a register, and for a name that holds one."""
+        if isinstance(node, ast.Name):
+            return node.id in self._registers
+        return isinstance(node, ast.Call) and self.short(node.func) in _REGISTERS
 
 
 def _read_by_python(node: ast.AST) -> Sequence[ast.AST]:
