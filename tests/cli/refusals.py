@@ -128,6 +128,7 @@ BASES = {
     "explain": "nc_matmul",
     "compile": "bert-large.json",
     "calibrate": "log.txt",
+    "migrate": "kernel.py --to 0.6",
     "models": "",
     "plan train": "bert-large.json --on trn1",
     "plan serve": "llama-3.1-8b.json --on trn2",
