@@ -215,3 +215,31 @@ def test_buffers_are_builtins_of_kernels_in_0_2():
     assert trnsim.run(with_builtin_buffers, ARRAY).program.core.nki.name == "0.2"
     assert not hasattr(builtins, "sbuf")
     refused(with_builtin_buffers, version="0.3", match=r"sbuf.view\(\) under NKI 0.3")
+
+
+def test_an_affine_range_between_brackets_is_a_slice_before_0_7():
+    @nki.jit
+    def kernel(x):
+        tile = copied(x[nl.affine_range(1, 3), nl.affine_range(0, 4, 2)])
+        assert tile.shape == (2, 2)
+        return tile
+
+    for version in ("0.2", "0.4", "0.6"):
+        assert (run(kernel, version=version) == ARRAY[1:3, ::2]).all()
+    refused(kernel, version="0.7", match="nl.affine_range between brackets under NKI 0.7")
+
+
+def test_wide_elements_of_the_simulator_do_not_overlap_at_addresses():
+    @nki.jit
+    def kernel(x):
+        first, second = (
+            nl.ndarray(x.shape, nl.bfloat16, nl.sbuf, address=(0, 8 * place)) for place in range(2)
+        )
+        nisa.dma_copy(first, x)
+        nisa.memset(second, 0.0)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, first)
+        return out
+
+    with pinned("0.3", "a test"):
+        assert (nki.simulate(kernel)(ARRAY) == ARRAY).all()

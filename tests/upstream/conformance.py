@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from ledger import read
-from page import Result, page, with_rows
-from suites import NOT_YET, ROOT, SUITES
+from page import COLUMNS, Result, page, table, with_rows
+from suites import NOT_YET, PINNED, ROOT, SUITES
 
 KEPT = ROOT / "build" / "conformance"
 ABOVE_KERNELS = (
@@ -96,18 +96,23 @@ def main():
     """Run the suites whose names begin with one of those given, or all, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the clones lie")
-    names = [suite.name for suite in SUITES]
+    names = [suite.name for suite in (*SUITES, *PINNED)]
     parser.add_argument("suites", nargs="*", help=f"beginnings of {', '.join(names)}; default all")
     parser.add_argument("--sweeps", type=int, help="run this many of the sweeps, not all")
     given = parser.parse_args()
     folder = given.folder.resolve()
-    chosen = [s for s in SUITES if s.name.startswith(tuple(given.suites) or "D")]
+    beginnings = tuple(given.suites) or "D"
+    chosen = [s for s in (*SUITES, *PINNED) if s.name.startswith(beginnings)]
     if not chosen:
         parser.error(f"no suite begins with {given.suites}; there are {', '.join(names)}")
     for suite in chosen:
         run(suite, folder, given.sweeps)
-    write_page(folder)
-    print(PAGE.read_text(encoding="utf-8"))
+    if any(suite in SUITES for suite in chosen):
+        write_page(folder)
+        print(PAGE.read_text(encoding="utf-8"))
+    rows = [Result(s, read(KEPT / f"{s.name}.jsonl")).row() for s in chosen if s in PINNED]
+    if rows:
+        print(table(COLUMNS, rows))
 
 
 if __name__ == "__main__":

@@ -113,6 +113,45 @@ SUITES = (
     ),
 )
 
+V1_FILES = (
+    "core/cumsum/test_cumsum.py",
+    "core/embeddings/test_rope.py",
+    "core/max/test_cascaded_max.py",
+    "core/output_projection/test_output_proj_tkg.py",
+)
+
+
+def pinned(name, clone, what, version, chosen):
+    """Kernels of test_pinned.py under their own version of NKI."""
+    return Suite(
+        name,
+        (clone,),
+        what,
+        (str(HERE / "test_pinned.py"), "-k", chosen),
+        environment={"TRNSIM_NKI": version},
+    )
+
+
+PINNED = (
+    Suite(
+        "V1",
+        ("nki-library-2.28",),
+        "4 kernels of tag 2.28, `-m fast`, under NKI 0.2",
+        (
+            *("-p", "nki_library_plugin", "-n", "0", "--test-mode", "simulation", "-m", "fast"),
+            *(f"--output-directory={tempfile.mkdtemp()}", "--force-local-cleanup"),
+            *(f"{D5_FOLDER}/{file}" for file in V1_FILES),
+        ),
+        cwd="nki-library-2.28",
+        environment={"NEURON_PYTHONHASHSEED": "0", "TRNSIM_NKI": "0.2"},
+        paths=("src", "src/nkilib_src", "."),
+    ),
+    pinned("V2", "nki-library-2.27", "attention_cte, tag 2.27, under NKI 0.2", "0.2", "attention"),
+    pinned("V7-0.2", "nkipy", "kernels of NKIPy's tests, under NKI 0.2", "0.2", "beta2 or beta_2"),
+    pinned("V7-0.4", "nkipy", "newer ones, and its example, under 0.4", "0.4", "beta3 or example"),
+)
+"""Suites of a version of NKI, which are run by name and have no row on the page."""
+
 NOT_YET = (
     ("D2", "aws-neuron-sdk", "nki/test"),
     ("D3", "nki-samples", "src/nki_samples/tutorials"),

@@ -41,6 +41,8 @@ CASES = {
     "long": {"seqlen": 1024},
 }
 """Variants of the entry point, from its docstring."""
+TOLERANCE = 2e-2
+"""The relative one of nki-library 2.29 for this kernel, which computes in bfloat16."""
 TOO_LONG_A_BIAS = pytest.mark.xfail(
     raises=IllegalInstruction,
     strict=True,
@@ -77,10 +79,9 @@ def test_attention_agrees_with_its_reference(attention, case, dtype, cores):
     results = results if isinstance(results, tuple | list) else (results,)
     expected = expected if isinstance(expected, tuple | list) else (expected,)
     assert len(results) == len(expected)
-    tolerance = 2e-2 if dtype == "bfloat16" else 1e-3
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_allclose(
-            result.float().numpy(), wanted.float().numpy(), rtol=tolerance, atol=tolerance
+            result.float().numpy(), wanted.float().numpy(), rtol=TOLERANCE, atol=TOLERANCE / 4
         )
 
 
@@ -92,7 +93,7 @@ def arguments_of(torch, options, dtype):
     has_sink = options.pop("has_sink", False)
 
     def drawn(*shape, is_swapped=False):
-        tensor = (0.5 * torch.randn(*shape)).to(dtype)
+        tensor = (0.5 * torch.randn(*shape)).bfloat16().to(dtype)  # which the kernel rounds to
         return tensor.transpose(1, 2).contiguous() if is_swapped else tensor
 
     batch = 2 * heads

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ledger import read
 from page import short, table
-from suites import ROOT, SUITES
+from suites import PINNED, ROOT, SUITES
 
 import conformance
 from trnsim.behaviours import LATEST, VERSIONS
@@ -88,7 +88,7 @@ def row_of(reason):
 
 def files(folder):
     """(file, version, reason) of each file of the clones that is not of the latest version."""
-    for clone in sorted({clone for suite in SUITES for clone in suite.clones}):
+    for clone in sorted({clone for suite in (*SUITES, *PINNED) for clone in suite.clones}):
         for path in sorted((folder / clone).rglob("*.py")):
             choice = found_in_file(str(path))
             if choice is not None and choice.version is not LATEST:
@@ -98,7 +98,7 @@ def files(folder):
 def page(folder):
     """The page of what is kept."""
     rows, lines = [], []
-    for suite in SUITES:
+    for suite in (*SUITES, *PINNED):
         by_version = {name: ends(read(KEPT / name / f"{suite.name}.jsonl")) for name in VERSIONS}
         if not any(by_version.values()):
             continue
@@ -157,8 +157,9 @@ def main():
     given = parser.parse_args()
     folder = given.folder.resolve()
     if not given.page:
-        for suite in SUITES:
-            if suite.name.startswith(tuple(given.suites)):
+        for suite in (*SUITES, *PINNED):
+            is_there = all((folder / clone).is_dir() for clone in suite.clones)
+            if is_there and suite.name.startswith(tuple(given.suites)):
                 run(suite, folder, given.sample)
     os.environ.pop("TRNSIM_NKI", None)
     PAGE.write_text(page(folder), encoding="utf-8")

@@ -105,3 +105,11 @@ ROWS: Final = (
 
 LIMITS: Final = {row.form.rpartition(".")[2]: row for row in ROWS}
 """The row of each of these limits by its name."""
+RANGE_INDEXES: Final = Behaviour(
+    name="affine-range-indexes",
+    until="0.7",
+    rule="nl.affine_range between the brackets of a tensor is the slice of its elements",
+    otherwise="nl.affine_range is Python's range, which indexes nothing",
+    instead="slice: tensor[0:128, 0:512]",
+    source="examples/playground/simple_nki_kernel.py of NKIPy at b91c980; nki-loops of NKI 0.7",
+)

@@ -11,6 +11,7 @@ from types import EllipsisType
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from trnsim.behaviours.language import DYNAMIC_VARIABLE_IS_REGISTER
+from trnsim.behaviours.tensors import RANGE_INDEXES
 from trnsim.dtypes import INT32, INT64
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
@@ -155,9 +156,12 @@ def refuse_scalar(call: str) -> NoReturn:
 def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     """Unclamped (start, end, step) of a slice, nl.ds or integer, and True if its dimension stays.
 
+    An nl.affine_range, which is an object of its own before NKI 0.7, is a slice.
+
     Raises:
         IllegalInstruction: for any other key.
     """
+    index = getattr(index, "span", index)  # nl.affine_range
     if isinstance(index, slice):
         start, end, step = integers(
             "slice",
@@ -169,6 +173,8 @@ def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     if isinstance(index, DynamicSlice):
         start, size = integers("nl.ds", index.start, index.size)
         return start, start + size, 1, True
+    if isinstance(index, range):
+        require(RANGE_INDEXES, "nl.affine_range between brackets")
     try:
         start = int(index.__index__())
     except (AttributeError, TypeError):

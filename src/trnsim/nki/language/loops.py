@@ -68,6 +68,11 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
                 watcher.iterate(running)
                 yield i
 
+    @property
+    def span(self) -> slice:
+        """The slice that it stands for between the brackets of a tensor."""
+        return slice(self._range.start, self._range.stop, self._range.step)
+
     def __len__(self) -> int:
         return len(self._range)
 
