@@ -132,6 +132,7 @@ _REMOVED = (
     ("nl.dynamic_range(4)", {}),
     ("for i in nl.dynamic_range(4): pass", {}),
     ("while register: break", {}),
+    ("nisa.tensor_copy_dynamic_{end}(on_chip, on_chip)", {"end": ("src", "dst")}),
 )
 
 _ISSUED = "first, second = nisa.memset(dst=ints, value=1), nisa.memset(dst=words, value=2)"
