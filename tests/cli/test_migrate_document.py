@@ -34,3 +34,10 @@ def test_places_of_which_the_same_is_said_are_told_together():
     assert told.count("perhaps other values  tensor.ap(offset=) adds") == 1
     assert "also in line 8, 9" in told
     assert len(document.values["statements"]) == 4
+
+
+def test_what_is_legal_again_in_the_target_may_stay():
+    lines = "    if x is True:\n        pass\n"
+    report = report_of(KERNEL + lines, "k.py", origin="0.2")
+    told = " ".join(text(migrate_document(report), 100).split())
+    assert "fix: write == or !=, or leave it as it is: legal again in NKI 0.7" in told

@@ -24,6 +24,7 @@ ON_THE_LINE = {
     "nl.dynamic_range": "dynamic_range",
     "dynamic-loops-warn": ("dynamic_range", "while "),
     "while-register": "while ",
+    "ranges-are-pythons": ("affine_range", "sequential_range", "static_range"),
     "output-in-any-hbm": "hbm",
     "mx-scale-twice-ocp": "quantize_mx",
     "ap-offset-adds": ".ap(",
@@ -31,6 +32,7 @@ ON_THE_LINE = {
     "integer-enums": "=",
 }
 """Behaviour -> what a line that relies on it has."""
+LOOPS = {"nl.dynamic_range", "while-register", "ranges-are-pythons"}
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -52,7 +54,7 @@ def test_every_statement_is_true(suite, upstream):
         of_today = {kernel.name for kernel in report.kernels if kernel.version.name >= "0.6"}
         for statement in report.statements:
             if of_today.issuperset(statement.kernels):
-                assert statement.row.name in {"nl.dynamic_range", "while-register"}, path
+                assert statement.row.name in LOOPS, path
         ast.parse(rewritten(report).text)
     assert files
     assert not [words for words in refused if "has no kernel" not in words and "0.1" not in words]

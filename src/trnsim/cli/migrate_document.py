@@ -203,6 +203,8 @@ def _statements(report: Report) -> list[Block]:
 def _fix(report: Report, statement: Statement) -> str:
     """The replacement, and whether --write makes it."""
     instead, way = statement.row.instead, _way(report, statement)
+    if not statement.holds_in(report.target):
+        return f"{instead}, or leave it as it is: legal again in {report.target}"
     if way == instead:
         return instead
     return f"{instead} (--write does it)" if not way else f"{instead} (by hand: {way})"

@@ -109,3 +109,16 @@ def test_a_version_is_chosen_by_the_file_or_the_option(mark):
 def test_a_file_that_cannot_be_migrated_is_named(text, options, error, words):
     with pytest.raises(error, match=words):
         report_of(text, "k.py", **options)
+
+
+@pytest.mark.parametrize(
+    ("line", "version"), [("if x is True: pass", "0.7"), ("y.reshape((128, 3))", "0.4")]
+)
+def test_a_restriction_is_a_sign_of_a_version_without_it(line, version):
+    text = f"{HEAD}@nki.jit\ndef k(x):\n    y = nl.ndarray((128, 2), nl.int32)\n    {line}\n"
+    report = report_of(text, "k.py")
+    assert report.kernels[0].version is VERSIONS[version]
+    assert [each.version.name for each in report.statements] == (
+        ["0.5"] if version == "0.4" else []
+    )
+    assert report_of(text, "k.py", origin="0.5").statements == []

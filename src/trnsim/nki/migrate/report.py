@@ -252,7 +252,7 @@ def _version_of(
     for trace in traces:
         row = trace.row
         is_sure = trace.is_certain and row.effect is Effect.refused
-        fewer = [version for version in candidates if version.follows(row)]
+        fewer = [each for each in candidates if each.follows(row) == trace.needs_row]
         if is_sure and fewer and fewer[-1] is not candidates[-1]:
             candidates, reason = fewer, f"line {trace.line}: {row.rule} {row.span}"
     reason = reason.replace(f" at {path}:", " in line ")
@@ -289,8 +289,12 @@ def _statement(
     """The statement of a place on the way from one version to another; None if it changes there."""
     row = trace.row
     versions = list(VERSIONS.values())
-    ends = row.until is not None and row.first <= origin.number < row.end <= target.number
-    begins = origin.number < row.first <= target.number
+    ends = (
+        trace.needs_row
+        and row.until is not None
+        and row.first <= origin.number < row.end <= target.number
+    )
+    begins = not trace.needs_row and origin.number < row.first <= target.number
     if ends:
         return Statement(trace, VERSIONS[row.until or ""], kernels, LATEST)
     if begins:

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from trnsim.behaviours import Behaviour, instructions, language, scalars, simulator, tensors
+from trnsim.behaviours import (
+    VERSIONS,
+    Behaviour,
+    instructions,
+    language,
+    scalars,
+    simulator,
+    tensors,
+)
 from trnsim.behaviours.table import TABLE
 from trnsim.isa import DgeMode, DmaEngine, Engine, NcVersion, OobMode, ReduceCmd
 from trnsim.nki.migrate.file import Function, SourceFile, argument
@@ -45,6 +53,14 @@ class Trace(NamedTuple):
     row: Behaviour
     node: ast.AST
     is_certain: bool = True
+
+    @property
+    def needs_row(self) -> bool:
+        """True if the place needs the row to hold; false if it needs that it does not.
+
+        A row that began after the first version and has no form is a restriction.
+        """
+        return bool(self.row.form) or self.row.since == next(iter(VERSIONS))
 
     @property
     def line(self) -> int:
