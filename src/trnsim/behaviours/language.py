@@ -31,7 +31,7 @@ OUTPUT_IN_ANY_HBM: Final = Behaviour(
     until="0.3",
     rule="a kernel may return a tensor in nl.hbm",
     otherwise="outputs must be in nl.shared_hbm",
-    instead="allocate it with buffer=nl.shared_hbm",
+    instead="allocate it with buffer=nl.shared_hbm, or pin NKI 0.2 (--nki 0.2)",
     source=f"{_GUIDE}, Output tensors must use nl.shared_hbm",
 )
 STRING_BUFFERS: Final = Behaviour(
