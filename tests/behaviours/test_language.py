@@ -243,3 +243,17 @@ def test_wide_elements_of_the_simulator_do_not_overlap_at_addresses():
 
     with pinned("0.3", "a test"):
         assert (nki.simulate(kernel)(ARRAY) == ARRAY).all()
+
+
+def test_a_buffer_of_nl_beside_a_view_is_no_builtin_buffer():
+    @nki.jit
+    def kernel(x):
+        tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x)
+        out = nl.ndarray(x.shape, nl.int32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, tile.view(nl.int32))
+        return out
+
+    ones = np.ones((2, 2), np.float32)
+    for version in ("0.2", "0.6", "0.7"):
+        assert (trnsim.run(kernel, ones, nki=version).outputs == ones.view(np.int32)).all()

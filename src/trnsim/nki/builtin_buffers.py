@@ -11,6 +11,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from dis import get_instructions
+from functools import lru_cache
+from types import CodeType
 from typing import Any, Final
 
 from trnsim.behaviours import Version
@@ -39,6 +42,15 @@ _BUFFERS: Final = {
 }
 
 
+@lru_cache(maxsize=256)
+def _global_buffers(code: CodeType) -> tuple[str, ...]:
+    """The names of these that a function with a `.view()` takes for globals, as nl.sbuf is not."""
+    if "view" not in code.co_names or not _BUFFERS.keys() & set(code.co_names):
+        return ()
+    loads = (step.argval for step in get_instructions(code) if step.opname == "LOAD_GLOBAL")
+    return tuple(name for name in loads if name in _BUFFERS)
+
+
 @contextmanager
 def builtin_buffers(
     function: Callable[..., Any], line: SourceLine | None, version: Version
@@ -55,9 +67,8 @@ def builtin_buffers(
     """
     if not version.follows(BUILTIN_BUFFERS):
         code, known = code_of(function), getattr(function, "__globals__", {})
-        names = () if code is None or "view" not in code.co_names else code.co_names
-        for name in names:
-            if name in _BUFFERS and name not in known:
+        for name in () if code is None else _global_buffers(code):
+            if name not in known:
                 BUILTIN_BUFFERS.require(version, f"{name}.view()", line)
         yield
         return
