@@ -62,6 +62,22 @@ def starts(run, opcode):
     return [span.start_s for span in run.timeline.spans() if span.opcode == opcode]
 
 
+def test_the_guide_is_of_nki_0_2_whose_outputs_are_in_hbm():
+    @nki.jit
+    def kernel(t):
+        a, b = (nl.ndarray(t.shape, t.dtype, buffer=nl.sbuf) for _ in range(2))
+        nisa.dma_copy(dst=a, src=t, name="load")
+        nisa.memset(dst=b, value=1.0, name="fill")
+        out = nl.ndarray(t.shape, t.dtype, buffer=nl.hbm)
+        nisa.dma_copy(dst=out, src=a)
+        return out
+
+    scheduled = kernel.with_schedule([("fill", "load")])
+    assert len(trnsim.run(scheduled, X, nki="0.2").program.ordering.edges) == 1
+    with pytest.raises(IllegalInstruction, match="outputs must be in nl.shared_hbm"):
+        trnsim.run(scheduled, X)
+
+
 @pytest.mark.parametrize("producer", ["recip", ["recip"]])
 def test_the_guides_first_example_orders_its_halves(producer):
     run = trnsim.run(reciprocal_plus.with_schedule([("plus1", producer)]), X)
