@@ -74,7 +74,7 @@ def test_the_guide_is_of_nki_0_2_whose_outputs_are_in_hbm():
 
     scheduled = kernel.with_schedule([("fill", "load")])
     assert len(trnsim.run(scheduled, X, nki="0.2").program.ordering.edges) == 1
-    with pytest.raises(IllegalInstruction, match="outputs must be in nl.shared_hbm"):
+    with pytest.raises(IllegalInstruction, match=r"outputs must be in nl\.shared_hbm"):
         trnsim.run(scheduled, X)
 
 
