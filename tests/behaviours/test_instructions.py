@@ -5,7 +5,8 @@ import pytest
 
 import trnsim
 from trnsim import nki
-from trnsim.errors import IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
+from trnsim.errors import BadInput, IllegalInstruction, NotModelled, UndefinedBehavior, Unspecified
+from trnsim.nki import collectives as ncc
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.nki.notices import OlderFormWarning
@@ -329,3 +330,23 @@ def test_dynamic_copies_exist_until_0_4():
         match="tensor_copy_dynamic_src exists in NKI 0.2 to 0.3",
         error=AttributeError,
     )
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_implicit_permute_takes_the_number_of_channels_in_0_2(is_named):
+    @nki.jit
+    def kernel(_):
+        group = ncc.ReplicaGroup([[0, 1]])
+        call = ncc.collective_permute_implicit_current_processing_rank_id
+        rank = call(0, group, 0, num_channels=1) if is_named else call(0, group, 0, 1)
+        out = nl.ndarray((1, 1), nl.int32, nl.shared_hbm)
+        nisa.register_store(out, rank)
+        return out
+
+    def of_version(version):
+        return trnsim.run(kernel, ARRAY, ranks=2, nki=version)
+
+    assert [int(out[0, 0]) for out in of_version("0.2").outputs] == [0, 1]
+    with pytest.raises((IllegalInstruction, BadInput), match=r"num_channels=|name") as caught:
+        of_version("0.3")
+    assert caught.value.line.file == __file__

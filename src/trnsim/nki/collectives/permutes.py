@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
+from trnsim.behaviours.names import BY_FORM
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
     CollectivePermute,
@@ -26,6 +28,7 @@ from trnsim.nki.collectives.issuing import (
     result,
 )
 from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
+from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction
 from trnsim.program import current_core
 
@@ -100,6 +103,29 @@ def collective_permute_implicit_reduce(
     )
 
 
+def _with_num_channels(function: Callable[..., VirtualRegister]) -> Callable[..., VirtualRegister]:
+    """`function`, which in NKI 0.2 takes `num_channels` too: by name, or as the fourth operand.
+
+    The channels of the permute itself say how many there are, so it changes nothing.
+
+    Source: the stub of nki.collectives of v2.28.
+    """
+    form = f"ncc.{function.__name__}(num_channels=)"
+    row, place = BY_FORM[form], len(("iteration_id", "replica_group", "channel_id"))
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> VirtualRegister:
+        if "num_channels" in kwargs:
+            require(row, form)
+            del kwargs["num_channels"]
+        elif len(args) > place and follows(row):
+            args = args[:place]
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_with_num_channels
 def collective_permute_implicit_current_processing_rank_id(
     iteration_id: int,
     replica_group: ReplicaGroup,
