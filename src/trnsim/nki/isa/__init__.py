@@ -37,7 +37,7 @@ from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
-from trnsim.nki.isa.older import OLDER
+from trnsim.nki.isa.older import OLDER, PLAIN
 from trnsim.nki.language_operators import Operator
 from trnsim.nki.notices import OlderFormWarning, is_simulator, refuse_or_warn
 from trnsim.nki.registers import VirtualRegister as VirtualRegister
@@ -268,15 +268,17 @@ def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any
         for form, row in BY_FORM.items()
         if form.startswith(prefix)
     }
-    older = OLDER.get(opcode)
+    older, named = OLDER.get(opcode), frozenset(rows)
+    most, old_names = PLAIN.get(opcode, (-1, named))
     if not rows and older is None:
         return issue
 
     def issue_of_version(*args: Any, **kwargs: Any) -> Any:
-        for key in kwargs:
-            if key in rows:
-                require(rows[key], f"{prefix}{key}=)")
-        if older is None:
+        if not named.isdisjoint(kwargs):
+            for key in kwargs:
+                if key in rows:
+                    require(rows[key], f"{prefix}{key}=)")
+        if older is None or (len(args) <= most and old_names.isdisjoint(kwargs)):
             return issue(*args, **kwargs)
         call = older(args, kwargs)
         if call.opcode == opcode:
