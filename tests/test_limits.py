@@ -68,10 +68,6 @@ def show_the_older_generation():
         assert not hasattr(neuronxcc.nki, name)
 
 
-def show_instructions_return_nothing():
-    trnsim.run(copied, ONES)
-
-
 def show_lowering_refuses_collectives():
     graph = Graph()
     graph.outputs = [graph.apply(AllReduce(((0, 1),)), graph.input((4, 5), "float32"))]
@@ -85,7 +81,6 @@ SHOWN = {
     "Kernels on several devices run as ranks.": show_several_devices,
     "`trnsim.record` refuses kernels on two cores": show_records_of_two_cores,
     "Of the older generation, `neuronxcc.nki`, only `typing` is there.": show_the_older_generation,
-    "Instructions return nothing": show_instructions_return_nothing,
     "`trnsim.lower` and its `evaluate` refuse collectives": show_lowering_refuses_collectives,
 }
 
