@@ -73,10 +73,13 @@ def builtin_buffers(
         yield
         return
     before = {name: getattr(builtins, name) for name in _BUFFERS if hasattr(builtins, name)}
-    vars(builtins).update(_BUFFERS)
+    for name, buffer in _BUFFERS.items():
+        setattr(builtins, name, buffer)
     try:
         yield
     finally:
         for name in _BUFFERS:
-            vars(builtins).pop(name, None)
-        vars(builtins).update(before)
+            if name in before:
+                setattr(builtins, name, before[name])
+            else:
+                delattr(builtins, name)

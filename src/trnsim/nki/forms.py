@@ -123,7 +123,8 @@ class Reader:
                 start = node
         if start is None:
             return [self.tree]
-        nodes, waiting = [start], [start]
+        nodes: list[ast.AST] = [start]
+        waiting: list[ast.AST] = [start]
         while waiting:
             for node in ast.walk(waiting.pop()):
                 if isinstance(node, ast.Name | ast.Attribute):

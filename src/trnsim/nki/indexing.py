@@ -5,6 +5,7 @@ Source: nki.language.NkiTensor, __getitem__ and ap.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from enum import Enum
 from types import EllipsisType
@@ -176,8 +177,8 @@ def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     if isinstance(index, range):
         require(RANGE_INDEXES, "nl.affine_range between brackets")
     try:
-        start = int(index.__index__())
-    except (AttributeError, TypeError):
+        start = operator.index(index)
+    except TypeError:
         raise IllegalInstruction(
             f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
             fix="index with integers; tensors index through .ap(vector_offset=...)",

@@ -158,7 +158,7 @@ def scalar_load(src: Tile) -> NkiScalar:
 
     Source: nki.isa.scalar_load.
     """
-    dtype = getattr(src, "dtype", None)
+    dtype: Dtype = getattr(src, "dtype", INT32)
     scalar = NkiScalar.of_dtype(dtype if dtype in SCALAR_DTYPES else INT32)
     current_core().issue(ScalarLoad(src, dst=scalar))
     return scalar

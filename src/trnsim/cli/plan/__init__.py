@@ -27,9 +27,10 @@ class PlanCommands(CommandGroup):
         for name in COMMANDS:
             self.add_command(TyperCommand(name))
 
-    def get_command(self, _context: Any, name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command, from its file; None of another name."""
-        return _command(name) if name in COMMANDS else None
+        del ctx
+        return _command(cmd_name) if cmd_name in COMMANDS else None
 
 
 def _command(name: str) -> Any:

@@ -103,7 +103,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
                 fix="view the tile as uint32 or uint16 and set its bits",
                 source=MEMSET_PACKED.source,
             )
-        is_whole = isinstance(self.value, int) or self.value == 0
+        is_whole = isinstance(self.value, int) or not self.value
         if not (dtype.is_packed or dtype.is_float or is_whole):
             MEMSET_CASTS.require(core.nki, f"{self.opcode}: value {self.value} for {self.dst}")
         if self.chosen_engine(core) is Engine.gpsimd and self.dst.memory is PSUM:

@@ -22,7 +22,8 @@ class CompiledReplica(Replica):
             return False
         return self._decodes_only or (begun < engine.prompts_at_once and self._fits_in_step())
 
-    def _has_blocks_for(self, _sequence: Sequence) -> bool:
+    def _has_blocks_for(self, sequence: Sequence) -> bool:
+        del sequence
         return True  # each of `max_num_seqs` has its own
 
     def _fits_in_step(self) -> bool:

@@ -20,7 +20,8 @@ class DynamicReplica(Replica):
 
     # Prompts.
 
-    def _has_place(self, _begun: int) -> bool:
+    def _has_place(self, begun: int) -> bool:
+        del begun
         live = len(self._running)
         if live + len(self._filling) >= self.engine.max_num_seqs:
             return False
