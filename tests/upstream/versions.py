@@ -34,7 +34,8 @@ under the rules of each version of NKI, whatever version it was written for. A c
 own harness says that it passes; it is *refused* if trnsim's error names the version; otherwise it
 has *other values* or another error, and the rows of the table of behaviours that the case asked
 for and that {latest} answers otherwise stand beside it. A case that fails under every version
-fails for a reason of its own ([Public suites](conformance.md) has it) and is counted as such.
+fails for a reason of its own ([Public suites](conformance.md) has it) and is counted as such. Where
+a version has `-`, the suite was not run.
 
 """
 
@@ -103,7 +104,7 @@ def page(folder):
         if not any(by_version.values()):
             continue
         mark_own_failures(by_version)
-        rows.append((suite.name, suite.what, *(cell(found) for found in by_version.values())))
+        rows.append((suite.name, what(suite), *(cell(found) for found in by_version.values())))
         for name, found in by_version.items():
             lines += reasons(suite.name, f"NKI {name}", found)
     text = HEAD.format(latest=LATEST) + table(("suite", "what", *VERSIONS), rows)
@@ -122,6 +123,15 @@ def page(folder):
     return (
         text + ("; ".join(f"{count} in `{name}`" for name, count in old.items()) or "none") + ".\n"
     )
+
+
+def what(suite):
+    """The suite in words, with the size of the sample that was run."""
+    for name in VERSIONS:
+        for entry in read(KEPT / name / f"{suite.name}.jsonl"):
+            if entry.get("chosen", 0) < entry.get("population", 0):
+                return f"{suite.what}: a sample of {entry['chosen']} of {entry['population']}"
+    return suite.what
 
 
 def mark_own_failures(by_version):
