@@ -174,10 +174,11 @@ def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     if isinstance(index, DynamicSlice):
         start, size = integers("nl.ds", index.start, index.size)
         return start, start + size, 1, True
+    position: Any = index
     if isinstance(index, range):
         require(RANGE_INDEXES, "nl.affine_range between brackets")
     try:
-        start = operator.index(index)
+        start = operator.index(position)
     except TypeError:
         raise IllegalInstruction(
             f"an index of type {type(index).__name__}; legal: integers, slices, nl.ds, Ellipsis",
