@@ -6,6 +6,7 @@ import pytest
 
 import trnsim
 from trnsim import nki
+from trnsim.behaviours.chosen import pinned
 from trnsim.dtypes import mx_dequantize
 from trnsim.errors import IllegalInstruction
 from trnsim.nki import isa as nisa
@@ -137,6 +138,15 @@ def test_sendrecv_takes_multiples_of_16_partitions_alone_before_0_4(rows, since)
         nisa.sendrecv(tile((rows, 8)), new((rows, 8)), other, other, 0)
 
     check_boundary(nki.jit(kernel)[2], since=since)
+
+
+def test_awss_simulator_sends_any_number_of_partitions_in_0_3():
+    def kernel():
+        other = 1 - nl.program_id(0)
+        nisa.sendrecv(tile((5, 8)), new((5, 8)), other, other, 0)
+
+    with pinned("0.3", "a test"):
+        nki.simulate(nki.jit(kernel))[2]()
 
 
 def test_tensor_scalar_reduce_keeps_its_sum_from_0_6_on():

@@ -136,7 +136,8 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
           16-bit, 256 of 8-bit.
         """
         ranks = self._ranks(core)
-        if n.P % _GROUP_PARTITIONS:
+        # nki-library 2.29 sends 20 rows through AWS's simulator of NKI 0.3.
+        if n.P % _GROUP_PARTITIONS and not core.is_simulated:
             SENDRECV_OF_ANY_PARTITIONS.require(core.nki, f"{self.opcode}: src is {self.src}")
         for name in ("send_to_rank", "recv_from_rank"):
             if (rank := getattr(self, name)) not in ranks:
