@@ -1,5 +1,6 @@
 """Tests of names and keywords by version: both sides of each row's boundary."""
 
+import numpy as np
 import pytest
 
 import trnsim
@@ -7,6 +8,7 @@ from trnsim import nki
 from trnsim.behaviours import VERSIONS
 from trnsim.behaviours.chosen import pinned
 from trnsim.behaviours.names import BY_FORM
+from trnsim.nki import collectives
 
 MODULES = {"nl": nki.language, "nisa": nki.isa}
 NAMES = [
@@ -50,6 +52,33 @@ def test_a_name_that_was_imported_before_is_refused_where_it_is_called():
         load(x)
 
     with pytest.raises(trnsim.errors.IllegalInstruction) as caught:
-        trnsim.run(kernel, __import__("numpy").zeros((1, 1), "float32"), nki="0.2")
+        trnsim.run(kernel, np.zeros((1, 1), np.float32), nki="0.2")
     assert "nl.load under NKI 0.2" in caught.value.reason
     assert caught.value.line.file == __file__
+
+
+KEYWORDS = [form for form in BY_FORM if form.endswith("=)") and form[:4] in ("nisa", "ncc.")]
+
+
+def refusal_of(form, version):
+    """The error of a call with that keyword alone, and nothing else of use."""
+    name, _, keyword = form.removesuffix("=)").partition("(")
+    module, _, function = name.partition(".")
+    modules = {**MODULES, "ncc": collectives}
+
+    @nki.jit
+    def kernel(x):
+        del x
+        getattr(modules[module], function)(**{keyword: 0})
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011  a call without operands never runs
+        trnsim.run(kernel, np.zeros((1, 1), np.float32), nki=version.name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("form", KEYWORDS)
+def test_a_keyword_is_refused_by_its_row_in_the_versions_without_it(form):
+    for version in VERSIONS.values():
+        message = refusal_of(form, version)
+        is_of_row = f"{form} under {version}, where {BY_FORM[form].otherwise}" in message
+        assert is_of_row != version.follows(BY_FORM[form]), (version, message)
