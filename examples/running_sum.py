@@ -1,4 +1,4 @@
-"""Sums of rows so far, in a loop on the device as NKI 0.2 to 0.6 write it."""
+"""Sums of rows so far, in a loop on the device as NKI 0.4 to 0.6 write it."""
 
 import nki
 import nki.isa as nisa

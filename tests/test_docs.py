@@ -148,6 +148,7 @@ def outputs(text, folder):
         (CALIBRATE, 4),
     ],
 )
+@pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("highspy",) if page == FLEET else ("pyarrow", "torch"):
         pytest.importorskip(needed)

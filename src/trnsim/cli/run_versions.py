@@ -110,8 +110,8 @@ def _reason(error: BaseException | None) -> str:
     if error is None:
         return ""
     if isinstance(error, EmulatorError):
-        place = "" if error.line is None else f" at {error.line}"
-        return f"{error.reason}{place}; instead: {error.fix}"
+        place = "" if error.line is None else f"{error.line}: "
+        return f"{place}{error.reason}; instead: {error.fix}"
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}{': ' + lines[0] if lines else ''}"
 
