@@ -247,27 +247,17 @@ def launch(
     on_start(team, kernel.title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
-        carried = carried_of(loops)
+        carried, version = carried_of(loops), kernel.version()
         if call is not None and isinstance(call.outcome, Run):
-            version = kernel.version()
             return replace(call.outcome, outputs=outputs, carried=carried, version=version)
         programs = [context.program for context in team.contexts]
         fitted_programs, exceeded = fitted(programs, capacity)
         overfull = tuple(map(str, exceeded))
         timed = timelines(fitted_programs, policy)
-        race_texts = tuple(map(str, detector.races)) if detector is not None else ()
+        certain = tuple(map(str, detector.races)) if detector is not None else ()
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-        result = Run(
-            kernel.title,
-            chip,
-            outputs,
-            timed,
-            race_texts,
-            overfull,
-            carried,
-            doubtful,
-            kernel.version(),
-        )
+        title = kernel.title
+        result = Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
         if call is not None:
             call.conclude(replace(result, outputs=None))
         return result

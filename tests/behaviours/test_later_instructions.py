@@ -141,12 +141,20 @@ def test_sendrecv_takes_multiples_of_16_partitions_alone_before_0_4(rows, since)
 
 
 def test_awss_simulator_sends_any_number_of_partitions_in_0_3():
-    def kernel():
-        other = 1 - nl.program_id(0)
-        nisa.sendrecv(tile((5, 8)), new((5, 8)), other, other, 0)
+    x = np.arange(80, dtype=np.float32).reshape(10, 8)
+
+    def kernel(x):
+        core, other = nl.program_id(0), 1 - nl.program_id(0)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        sent, received = new((5, 8)), new((5, 8))
+        nisa.dma_copy(sent, x[5 * core : 5 * core + 5])
+        nisa.sendrecv(sent, received, other, other, 0)
+        nisa.dma_copy(out[5 * core : 5 * core + 5], received)
+        return out
 
     with pinned("0.3", "a test"):
-        nki.simulate(nki.jit(kernel))[2]()
+        swapped = nki.simulate(nki.jit(kernel))[2](x)
+    assert swapped.tolist() == [*x[5:].tolist(), *x[:5].tolist()]
 
 
 def test_tensor_scalar_reduce_keeps_its_sum_from_0_6_on():

@@ -157,14 +157,11 @@ def run_script(
     instance = instance or _instance_of(on, ranks)
     script.checked(path)
     _check_no_arguments(inputs, arguments)
-    if instance is not None and ranks is None:
-        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
+    _check_has_ranks(instance, ranks)
     if nki == ALL:
         _compare_versions(path, inputs, kernel, arguments or [], chips, output, report, as_json)
         return
-    answer_file = output if output is not None and output.suffix in ENDINGS else None
-    if output is not None:
-        files.check_writable(output)
+    answer_file = _answer_file(output)
     files.check_folder(report or FOLDER)
     with progress() as tell:
         with (
@@ -181,6 +178,28 @@ def run_script(
         _report(reports, endings, worlds, None if answer_file else output, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
+
+
+def _check_has_ranks(instance: str | None, ranks: int | None) -> None:
+    """Refuse an instance on which no ranks lie.
+
+    Raises:
+        BadInput: an instance is named, and no number of ranks.
+    """
+    if instance is not None and ranks is None:
+        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
+
+
+def _answer_file(output: Path | None) -> Path | None:
+    """The file of --output if it takes the answer; None if it takes what the kernel returns.
+
+    Raises:
+        BadInput: it cannot be written.
+    """
+    if output is None:
+        return None
+    files.check_writable(output)
+    return output if output.suffix in ENDINGS else None
 
 
 def _compare_versions(
