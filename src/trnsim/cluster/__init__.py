@@ -1,0 +1,1 @@
+"""Schedulers of clusters: Kubernetes and Slurm place jobs on emulated instances."""
