@@ -56,6 +56,8 @@ COVERED = {
         "lower/emit/attending/test_attention.py",
         "what attention reads is read by attention",
     ),
+    "jobs/finding.py": ("jobs/test_rules.py", "what rules answer"),
+    "jobs/formats/format.py": ("jobs/test_formats.py", "what a format is"),
     "demo/claims_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/cost_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/examples.py": ("demo/test_demo.py", "the demo is tested as a whole"),

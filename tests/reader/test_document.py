@@ -4,7 +4,7 @@ import re
 import pytest
 
 from trnsim.errors import BadInput, SourceLine
-from trnsim.reader.document import FileContent, fault, line_in, load, parse
+from trnsim.reader.document import FileContent, fault, line_in, load, load_documents, parse
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,31 @@ def test_a_line_is_found_again_where_the_file_still_has_it(written):
 def test_an_error_about_a_whole_file_is_one_of_its_first_line():
     error = fault("a.csv", "no rows", "add one")
     assert (error.reason, error.fix, error.line) == ("a.csv:1: no rows", "add one", ("a.csv", 1))
+
+
+def test_documents_are_yaml_json_or_a_script(written):
+    contents = {
+        "a.yaml": ("a: 1\n---\nb: x\n", [{"a": 1}, {"b": "x"}]),
+        "a.json": ('{"a": 1.5, "b": [null]}', [{"a": 1.5, "b": [None]}]),
+        "a.yaml-template": ("a: $N\n", [{"a": "$N"}]),
+        "a.sbatch": ("#!/bin/bash\nsrun x\n", ["#!/bin/bash\nsrun x\n"]),
+    }
+    for name, (text, values) in contents.items():
+        documents = load_documents(written(text, name))
+        assert [document.parsed.content for document in documents] == values
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (b"", "the file is empty"),
+        (b"---\n# nothing\n", "the file is empty"),
+        (b"\xff\xfea", "the file is UTF-16"),
+        (b"a: \0", "a NUL character"),
+        (b"a: {{ .Values.name }}\n", "a key is text, not a list or a mapping"),
+        (b'{"a": 1,}', "JSON"),
+    ],
+)
+def test_documents_that_cannot_be_read_are_refused(written, stored, why):
+    with pytest.raises(BadInput, match=why):
+        load_documents(written(stored, "a"))

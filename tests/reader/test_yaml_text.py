@@ -3,7 +3,7 @@ import re
 import pytest
 
 from trnsim.reader.parsed import Malformed
-from trnsim.reader.yaml_text import parse_yaml
+from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
 
 
 def test_values_are_text_and_know_their_lines():
@@ -47,3 +47,68 @@ def test_anchors_that_multiply_are_refused():
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     with pytest.raises(Malformed, match=r"more than 50,000 values; anchors that"):
         parse_yaml("\n".join(lines))
+
+
+def test_documents_are_typed_as_json_is():
+    text = (
+        "a: 1\nb: '1'\nc: true\nd: yes\ne: -2.5e3\nf: ~\ng: 0x10\n"
+        'h: .5\n---\n# nothing\n---\n- TRUE\n- ""\n- |\n  two\n  lines\n'
+    )
+    first, second = (parsed.content for parsed in parse_yaml_documents(text))
+    assert first == {
+        "a": 1,
+        "b": "1",
+        "c": True,
+        "d": "yes",
+        "e": -2500.0,
+        "f": None,
+        "g": "0x10",
+        "h": 0.5,
+    }
+    assert second == [True, "", "two\nlines\n"]
+
+
+def test_a_local_tag_is_a_mapping_of_it():
+    text = "a: !Ref Name\nb: !If [x, !Sub '${y}', 3]\nc: !!int '4'\n"
+    (parsed,) = parse_yaml_documents(text)
+    assert parsed.content == {
+        "a": {"!Ref": "Name"},
+        "b": {"!If": ["x", {"!Sub": "${y}"}, 3]},
+        "c": "4",
+    }
+    assert parsed.line_of(("b", "!If", 1, "!Sub")) == 2
+
+
+def test_lines_of_documents_count_from_the_start_of_the_file():
+    first, second = parse_yaml_documents("a: 1\n---\nb:\n  c: 2\n")
+    assert first.line_of(("a",)) == 1
+    assert second.line_of(("b", "c")) == 4
+
+
+def test_documents_without_a_value_are_left_out():
+    assert parse_yaml_documents("---\n# only a comment\n---\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("a: 1\n---\nb: 1\nb: 2\n", 4, "b is given twice"),
+        ("a: {\n", 2, "no YAML"),
+        (
+            "a: &a [x]\n" + "\n".join(f"{c}: &{c} [*a, *a]" for c in "b") + "\n? [k]\n: 1\n",
+            3,
+            "key",
+        ),
+    ],
+)
+def test_documents_that_are_no_yaml_name_their_line(text, line, why):
+    with pytest.raises(Malformed, match=why) as error:
+        parse_yaml_documents(text)
+    assert error.value.line == line
+
+
+def test_aliases_that_multiply_are_refused_in_documents():
+    levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 7)]
+    with pytest.raises(Malformed, match="anchors that name anchors multiply"):
+        parse_yaml_documents("\n".join(levels))

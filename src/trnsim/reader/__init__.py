@@ -7,7 +7,15 @@ was perhaps meant. What fields mean together is checked by who declares them (`R
 """
 
 from trnsim.reader.declaration import Rule, between, declared
-from trnsim.reader.document import FileContent, SourcePlace, fault, line_in, load, parse
+from trnsim.reader.document import (
+    FileContent,
+    SourcePlace,
+    fault,
+    line_in,
+    load,
+    load_documents,
+    parse,
+)
 from trnsim.reader.reading import FileRecord, Foreign, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
@@ -23,6 +31,7 @@ __all__ = [
     "field_table",
     "line_in",
     "load",
+    "load_documents",
     "parse",
     "read",
     "read_rows",

@@ -20,9 +20,9 @@ from trnsim.reader.csv_text import parse_csv
 from trnsim.reader.json_text import parse_json, parse_json_lines
 from trnsim.reader.parsed import Keys, Malformed, Parsed
 from trnsim.reader.toml_text import parse_toml
-from trnsim.reader.yaml_text import parse_yaml
+from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
 
-__all__ = ["FileContent", "SourcePlace", "fault", "line_in", "load", "parse"]
+__all__ = ["FileContent", "SourcePlace", "fault", "line_in", "load", "load_documents", "parse"]
 
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -146,19 +146,37 @@ def parse(
         BadInput: it is empty, no UTF-8 text, or not what its name says.
     """
     blank = FileContent.of(None, str(path), fix)
-    if stored[:2] in _UTF16:
-        raise blank.refused(1, "the file is UTF-16", "save it as UTF-8")
-    text = files.decoded(stored, path, fix)
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise blank.refused(line, "a NUL character, which no text has", "save the file as text")
-    if not text.strip():
-        raise blank.refused(1, "the file is empty")
+    text = _checked_text(stored, path, fix)
     form = form or _form(text, Path(path).suffix.lower(), is_table=is_table)
     try:
         return FileContent(str(path), _PARSERS[form](text), fix)
     except Malformed as error:
         raise blank.refused(error.line, error.why, error.fix) from error
+
+
+def load_documents(path: Path | str, fix: str = "") -> list[FileContent]:
+    """The documents of a file for other programs, typed as JSON is: specs, manifests, scripts.
+
+    A file that begins with a brace or a bracket is JSON, one that begins with ``#!`` is a script,
+    whose value is its text, and any other is YAML, which may hold several documents, with local
+    tags as mappings (`parse_yaml_documents`).
+
+    Raises:
+        BadInput: it cannot be read, is empty, no UTF-8 text, or neither YAML nor JSON.
+    """
+    text = _checked_text(files.read_bytes(path, fix), path, fix)
+    blank = FileContent.of(None, str(path), fix)
+    if text.startswith("#!"):
+        return [FileContent(str(path), Parsed(text, lambda _: 1), fix)]
+    try:
+        if _form(text, "", is_table=False) == "json":
+            return [FileContent(str(path), parse_json(text), fix)]
+        documents = parse_yaml_documents(text)
+    except Malformed as error:
+        raise blank.refused(error.line, error.why, error.fix) from error
+    if not documents:
+        raise blank.refused(1, "the file is empty")
+    return [FileContent(str(path), parsed, fix) for parsed in documents]
 
 
 def line_in(file: str, keys: Keys) -> SourceLine | None:
@@ -171,6 +189,24 @@ def line_in(file: str, keys: Keys) -> SourceLine | None:
     except BadInput:
         return None
     return SourceLine(file, line)
+
+
+def _checked_text(stored: bytes, path: Path | str, fix: str) -> str:
+    """The text of a file.
+
+    Raises:
+        BadInput: it is UTF-16, no UTF-8, empty, or holds a NUL character.
+    """
+    blank = FileContent.of(None, str(path), fix)
+    if stored[:2] in _UTF16:
+        raise blank.refused(1, "the file is UTF-16", "save it as UTF-8")
+    text = files.decoded(stored, path, fix)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise blank.refused(line, "a NUL character, which no text has", "save the file as text")
+    if not text.strip():
+        raise blank.refused(1, "the file is empty")
+    return text
 
 
 def _form(text: str, suffix: str, *, is_table: bool) -> str:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import yaml
 
 from trnsim.reader.parsed import Keys, Malformed, Parsed
 
-__all__ = ["parse_yaml"]
+__all__ = ["parse_yaml", "parse_yaml_documents"]
 
 _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
+_TRUTHS: Final = {
+    word: truth
+    for truth, name in ((True, "true"), (False, "false"))
+    for word in (name, name.capitalize(), name.upper())
+}
+_WHOLE: Final = re.compile(r"[-+]?\d{1,30}")
+_FRACTION: Final = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?")
 _MOST_VALUES: Final = 50_000
 """More than any file that a user writes; an anchor that is repeated counts each time."""
 _TABS_FIX: Final = "indent with spaces"
@@ -25,8 +33,34 @@ def parse_yaml(text: str) -> Parsed:
     Raises:
         Malformed: it is no YAML, holds several documents or too many values, or names a key twice.
     """
+    node = _composed(text, lambda: yaml.compose(text, Loader=yaml.BaseLoader))
+    if node is None:
+        raise Malformed(1, "the file is empty")
+    return _parsed(node, _Nodes())
+
+
+def parse_yaml_documents(text: str) -> list[Parsed]:
+    """The documents of a YAML text, typed as JSON is: text, numbers, True, False, None.
+
+    A plain scalar is a number or a truth value where YAML's core schema says so; a quoted one is
+    text. A value with a local tag is a mapping of the tag: ``!Ref Name`` is ``{"!Ref": "Name"}``.
+    Source: YAML 1.2.2, section 10.3.2.
+
+    Raises:
+        Malformed: it is no YAML, holds too many values, or names a key twice.
+    """
+    nodes = _composed(text, lambda: list(yaml.compose_all(text, Loader=yaml.BaseLoader)))
+    return [_parsed(node, _TypedNodes()) for node in nodes if not _is_blank(node)]
+
+
+def _composed(text: str, compose: Callable[[], Any]) -> Any:
+    """The nodes that PyYAML composes.
+
+    Raises:
+        Malformed: the text is no YAML.
+    """
     try:
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
+        return compose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = re.sub("'<([a-z ]+)>'", r"the \1", str(error.problem))  # '<stream end>' is no text
@@ -38,13 +72,19 @@ def parse_yaml(text: str) -> Parsed:
         raise Malformed(line, f"no YAML: {why}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Malformed(1, f"no YAML: {str(error).partition(chr(10))[0]}") from error
-    if node is None:
-        raise Malformed(1, "the file is empty")
+
+
+def _parsed(node: yaml.Node, nodes: _Nodes) -> Parsed:
     try:
-        content = _Nodes().value(node)
+        content = nodes.value(node)
     except RecursionError as error:
         raise Malformed(1, "no YAML: nested too deeply, or within itself") from error
     return Parsed(content, lambda keys: _line(node, keys))
+
+
+def _is_blank(node: yaml.Node) -> bool:
+    """Whether a document holds nothing but comments."""
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _EMPTY
 
 
 class _Nodes:
@@ -62,6 +102,10 @@ class _Nodes:
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item) for item in node.value]
+        return self.scalar(node)
+
+    def scalar(self, node: yaml.Node) -> Any:
+        """The value of a scalar."""
         is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
         return None if is_plain and node.value in _EMPTY else str(node.value).strip()
 
@@ -80,6 +124,29 @@ class _Nodes:
                 )
             values[key.value], lines[key.value] = self.value(value), line
         return values
+
+
+class _TypedNodes(_Nodes):
+    """The nodes of one document, typed as JSON is."""
+
+    def value(self, node: yaml.Node) -> Any:
+        """The value of a node, within a mapping of its tag if it has a local one."""
+        value = super().value(node)
+        is_local = isinstance(node.tag, str) and re.fullmatch(r"![\w:.-]+", node.tag)
+        return {node.tag: value} if is_local else value
+
+    def scalar(self, node: yaml.Node) -> Any:
+        """The value of a scalar: quoted ones are text."""
+        text = str(node.value)
+        if node.style is not None:
+            return text
+        if text in _EMPTY:
+            return None
+        if text in _TRUTHS:
+            return _TRUTHS[text]
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        return float(text) if _FRACTION.fullmatch(text) else text
 
 
 def _line(node: yaml.Node, keys: Keys) -> int:

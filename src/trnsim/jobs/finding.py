@@ -1,0 +1,73 @@
+"""Findings in a job's spec, and the rules that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from trnsim.errors import SourceLine
+from trnsim.jobs.spec import JobSpec
+
+__all__ = ["Finding", "Rule", "Severity", "Violation"]
+
+
+class Severity(Enum):
+    """The consequence of a finding: the job fails, or it is slow, wasteful or at risk."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Violation(NamedTuple):
+    """A rule broken by a field of a job.
+
+    Attributes:
+        field: path of the field in the job, such as "roles.0.efa", whose line is named.
+        reason: what the spec states, and what is legal.
+        fix: what to change.
+    """
+
+    field: str
+    reason: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition that a job must meet.
+
+    Attributes:
+        name: its name, such as "efa-count".
+        help: the condition, a sentence.
+        source: the document that states it.
+        violations: the violations of a spec.
+        severity: consequence of a violation.
+    """
+
+    name: str
+    help: str
+    source: str
+    violations: Callable[[JobSpec], Iterator[Violation]]
+    severity: Severity = Severity.ERROR
+
+
+class Finding(NamedTuple):
+    """A violation with its place.
+
+    Attributes:
+        rule: name of the rule.
+        severity: "error" or "warning".
+        place: file and line.
+        reason: what the spec states, and what is legal.
+        source: the document that states the rule.
+        fix: what to change.
+    """
+
+    rule: str
+    severity: str
+    place: SourceLine
+    reason: str
+    source: str
+    fix: str

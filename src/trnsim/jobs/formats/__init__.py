@@ -1,0 +1,53 @@
+"""The formats of job specs, and the reader and writer of all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.job import Job
+from trnsim.jobs.spec import JobSpec
+from trnsim.reader import FileContent, load_documents
+
+__all__ = ["FORMATS", "JobFormat", "read_specs", "write_spec"]
+
+FORMATS: Final[dict[str, JobFormat]] = {}
+"""Formats by name, the more particular first: a document is of the first that has places in it."""
+
+_FIX: Final = "see trnsim job --help for the formats that are read"
+
+
+def read_specs(path: Path | str) -> list[JobSpec]:
+    """The specs of the jobs in a file, in its order.
+
+    Raises:
+        BadInput: the file cannot be read, is of no known format, or a value in it is not legal.
+    """
+    documents = load_documents(path, _FIX)
+    specs = [spec for document in documents for spec in _specs(document)]
+    if not specs:
+        legal = ", ".join(known.title for known in FORMATS.values())
+        raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)
+    return specs
+
+
+def write_spec(job: Job, format_name: str) -> str:
+    """A job as the text of a spec.
+
+    Raises:
+        BadInput: no such format, or it cannot express the job.
+    """
+    if format_name not in FORMATS:
+        raise BadInput(f"--as {format_name}; legal: {', '.join(FORMATS)}")
+    return FORMATS[format_name].write(job)
+
+
+def _specs(document: FileContent) -> list[JobSpec]:
+    """The specs in a document, by the first format that has places in it."""
+    for known in FORMATS.values():
+        places = list(known.places(document.root))
+        if places:
+            return [known.read(place) for place in places]
+    return []

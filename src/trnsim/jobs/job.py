@@ -1,0 +1,139 @@
+"""A job: roles of equal replicas, with the resources, environment and command of each.
+
+The same model stands for a SageMaker training job, an ECS task, a Batch job, a pod or a set of
+pods, a Slurm script and a ParallelCluster. None and "" stand for what a spec does not state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from trnsim.jobs.parallelism import Parallelism
+
+__all__ = ["Job", "JobKind", "KeptField", "Role"]
+
+_LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
+"""Source: aws-neuron-sdk neuron-runtime/configuration-guide.rst; both set the same."""
+
+
+class JobKind(Enum):
+    """The use of the instances: a run that ends, a server, or nodes that wait for jobs."""
+
+    TRAINING = "training"
+    SERVING = "serving"
+    CLUSTER = "cluster"
+
+
+class KeptField(NamedTuple):
+    """A field of a spec that the model of a job has no place for.
+
+    Attributes:
+        keys: the names and indexes that lead to it in its document.
+        value: text, a number, True, False, None, or an empty list or mapping.
+    """
+
+    keys: tuple[str | int, ...]
+    value: Any
+
+    @property
+    def name(self) -> str:
+        """The name in words: ``spec.containers[0].tty``."""
+        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
+        return text.lstrip(".")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """Equal replicas: whole instances, or pods and containers on a part of one.
+
+    Attributes:
+        name: name of the role.
+        replicas: number of replicas; the most of a role that grows.
+        least_replicas: the fewest of a role that grows.
+        instance: EC2 type, such as "trn2.48xlarge".
+        is_exclusive: whether a replica has its instance for itself.
+        processes: ranks that a replica starts.
+        devices: Neuron devices of a replica.
+        device_indexes: their numbers, where the spec names them (`/dev/neuron3`).
+        cores: NeuronCores of a replica, requested as a resource of their own.
+        gpus: GPUs of a replica.
+        efa: EFA interfaces of a replica.
+        vcpus: vCPUs of a replica.
+        memory_bytes: host memory of a replica.
+        hugepages_bytes: huge pages of a replica.
+        shm_bytes: size of /dev/shm.
+        capabilities: Linux capabilities that are added, without "CAP_".
+        is_privileged: whether the container has all capabilities and devices.
+        image: container image.
+        environment: names and values of variables, in the spec's order.
+        command: words of the program and its arguments.
+    """
+
+    name: str = "main"
+    replicas: int | None = 1
+    least_replicas: int | None = None
+    instance: str = ""
+    is_exclusive: bool = False
+    processes: int | None = None
+    devices: int | None = None
+    device_indexes: tuple[int, ...] = ()
+    cores: int | None = None
+    gpus: int | None = None
+    efa: int | None = None
+    vcpus: float | None = None
+    memory_bytes: int | None = None
+    hugepages_bytes: int | None = None
+    shm_bytes: int | None = None
+    capabilities: tuple[str, ...] = ()
+    is_privileged: bool = False
+    image: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = ()
+
+    def variable(self, name: str) -> str | None:
+        """Value of an environment variable, the last one if there are several."""
+        return dict(self.environment).get(name)
+
+    @property
+    def lnc(self) -> int | None:
+        """NeuronCores of a logical core that the environment sets."""
+        for name in _LNC_VARIABLES:
+            value = self.variable(name)
+            if value is not None and value.isdecimal():
+                return int(value)
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job of a scheduler or a service.
+
+    Attributes:
+        name: name of the job.
+        kind: use of its instances.
+        roles: its roles, the one with the head of the job first.
+        region: AWS region, such as "us-east-2".
+        time_limit_s: seconds after which the scheduler ends it.
+        copies: equal jobs that run independently (an array job).
+        model: name of a model, or path of its config.json.
+        parallelism: what the spec's own fields state; `parallelism_of` adds the command's options.
+        kept: fields without a place in this model; a writer of the same format writes them back.
+    """
+
+    name: str = ""
+    kind: JobKind = JobKind.TRAINING
+    roles: tuple[Role, ...] = ()
+    region: str = ""
+    time_limit_s: float | None = None
+    copies: int = 1
+    model: str = ""
+    parallelism: Parallelism = field(default_factory=Parallelism)
+    kept: tuple[KeptField, ...] = ()
+
+    @property
+    def replicas(self) -> int | None:
+        """Replicas of all roles; None if one of them is not stated."""
+        counts = [role.replicas for role in self.roles]
+        return None if None in counts else sum(count for count in counts if count is not None)

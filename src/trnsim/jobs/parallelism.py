@@ -1,0 +1,162 @@
+"""The parallel layout and batch of a job, and the options of programs that state them.
+
+Programs spell them differently: `--tensor_parallel_size` of NxD's examples, Megatron's
+`--tensor-model-parallel-size`, vLLM's `--tensor-parallel-size`. `OPTIONS` has a field for each
+spelling, with dashes for underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+__all__ = ["OPTIONS", "Parallelism", "options_of", "parallelism_in"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallelism:
+    """Degrees of parallelism and batch that a spec states; None for the others.
+
+    Attributes:
+        tensor: ranks that share heads and columns of a layer.
+        pipeline: pipeline stages.
+        virtual: parts of a pipeline stage.
+        data: ranks with different sequences.
+        context: ranks that share the tokens of a sequence.
+        expert: data ranks that share experts.
+        zero: stage of ZeRO.
+        is_sequence: whether tensor ranks share tokens between products.
+        recompute: "none", "selective" or "full".
+        micro_batch: sequences that a data rank takes at once.
+        accumulation: micro batches of a data rank in a step.
+        global_batch: sequences of a step.
+        sequence: tokens of a sequence.
+        steps: optimizer steps of the run.
+        checkpoint_steps: steps between checkpoints.
+        logical_cores: NeuronCores of a logical core that the framework is told.
+        dtype: "bf16", "fp16", "fp32" or "fp8".
+        optimizer: name of the optimizer.
+    """
+
+    tensor: int | None = None
+    pipeline: int | None = None
+    virtual: int | None = None
+    data: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    zero: int | None = None
+    is_sequence: bool | None = None
+    recompute: str | None = None
+    micro_batch: int | None = None
+    accumulation: int | None = None
+    global_batch: int | None = None
+    sequence: int | None = None
+    steps: int | None = None
+    checkpoint_steps: int | None = None
+    logical_cores: int | None = None
+    dtype: str | None = None
+    optimizer: str | None = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The fields that are stated, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def over(self, other: Parallelism) -> Parallelism:
+        """Its own fields, and those of `other` that it does not state."""
+        return replace(other, **self.stated)
+
+
+OPTIONS: Final = {
+    "tensor-model-parallel-size": "tensor",
+    "tensor-parallel-size": "tensor",
+    "tensor-parallel-degree": "tensor",
+    "tp-size": "tensor",
+    "tp-degree": "tensor",
+    "tp": "tensor",
+    "pipeline-model-parallel-size": "pipeline",
+    "pipeline-parallel-size": "pipeline",
+    "pp-size": "pipeline",
+    "pp": "pipeline",
+    "virtual-pipeline-model-parallel-size": "virtual",
+    "num-layers-per-virtual-pipeline-stage": "",
+    "data-parallel-size": "data",
+    "context-parallel-size": "context",
+    "cp-size": "context",
+    "expert-model-parallel-size": "expert",
+    "expert-parallel-size": "expert",
+    "zero-stage": "zero",
+    "micro-batch-size": "micro_batch",
+    "per-device-train-batch-size": "micro_batch",
+    "train-batch-size": "micro_batch",
+    "global-batch-size": "global_batch",
+    "gradient-accumulation-steps": "accumulation",
+    "grad-accum-usteps": "accumulation",
+    "seq-length": "sequence",
+    "seq-len": "sequence",
+    "max-seq-length": "sequence",
+    "sequence-length": "sequence",
+    "block-size": "sequence",
+    "max-model-len": "sequence",
+    "max-steps": "steps",
+    "train-iters": "steps",
+    "checkpoint-freq": "checkpoint_steps",
+    "save-steps": "checkpoint_steps",
+    "save-interval": "checkpoint_steps",
+    "recompute-granularity": "recompute",
+    "optimizer": "optimizer",
+    "logical-nc-config": "logical_cores",
+}
+"""Fields by option, with dashes for underscores; "" for one that is known and stands for none.
+
+Sources: Megatron-LM `megatron/training/arguments.py`; neuronx-distributed
+`examples/training/llama`; transformers `TrainingArguments`; vLLM `EngineArgs`;
+awsome-distributed-training `3.test_cases/pytorch/FSDP/src/model_utils/arguments.py`.
+"""
+
+_FLAGS: Final = {
+    "sequence-parallel": ("is_sequence", True),
+    "sequence-parallel-enabled": ("is_sequence", True),
+    "use-zero-1": ("zero", 1),
+    "use-zero1-optimizer": ("zero", 1),
+    "bf16": ("dtype", "bf16"),
+    "fp16": ("dtype", "fp16"),
+    "fp32": ("dtype", "fp32"),
+}
+"""Options without a value: the field, and the value for it; 0 and "false" after them deny it."""
+_DENIALS: Final = ("0", "false", "False", "no")
+MODEL_OPTIONS: Final = ("model", "model-name", "model-id", "model-path", "model-name-or-path")
+"""Options that name a model or the folder of one."""
+
+
+def options_of(words: Sequence[str]) -> dict[str, str]:
+    """Options of a command by name with dashes for underscores; "" for one without a value.
+
+    Both `--name value` and `--name=value` are read. The last of equal options counts.
+    """
+    options: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if not word.startswith("--") or len(word) == len("--"):
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not equals and index + 1 < len(words) and not words[index + 1].startswith("--"):
+            value = words[index + 1]
+        options[name.replace("_", "-")] = value
+    return options
+
+
+def parallelism_in(options: dict[str, str]) -> Parallelism:
+    """The parallelism that a program's options state; values that are no numbers are left out."""
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        field = OPTIONS.get(name)
+        if field in ("recompute", "optimizer"):
+            values[field] = value
+        elif field and value.isdecimal() and int(value) > 0:
+            values[field] = int(value)
+        elif name in _FLAGS and value not in _DENIALS:
+            flag, meaning = _FLAGS[name]
+            values[flag] = meaning
+    return Parallelism(**values)

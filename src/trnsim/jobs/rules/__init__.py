@@ -1,0 +1,35 @@
+"""The rules of jobs, and their findings in a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from trnsim.jobs.finding import Finding, Rule
+from trnsim.jobs.spec import JobSpec
+
+__all__ = ["RULES", "findings"]
+
+RULES: Final[tuple[Rule, ...]] = ()
+"""All rules, by family."""
+
+
+def findings(spec: JobSpec, rules: Iterable[Rule] = RULES) -> list[Finding]:
+    """The findings in a spec, in the order of their lines.
+
+    A violation of a field that a template fills in is no finding.
+    """
+    unordered = [
+        Finding(
+            rule.name,
+            rule.severity.value,
+            spec.line_of(violation.field),
+            violation.reason,
+            rule.source,
+            violation.fix,
+        )
+        for rule in rules
+        for violation in rule.violations(spec)
+        if not spec.is_template(violation.field)
+    ]
+    return sorted(unordered, key=lambda finding: (finding.place, finding.rule))

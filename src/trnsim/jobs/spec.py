@@ -1,0 +1,208 @@
+"""A spec as it is read: the job, the lines of its fields, and values that only a template knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from trnsim.errors import BadInput, SourceLine
+from trnsim.jobs.job import Job, KeptField
+from trnsim.reader import SourcePlace
+
+__all__ = ["JobSpec", "SpecReader", "TemplateValue", "is_template"]
+
+_TEMPLATE: Final = re.compile(r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[a-z][\w -]*>")
+"""Text of a template: a shell's variable, Helm's and Jinja's braces, `<your-value>`."""
+
+
+def is_template(text: str) -> bool:
+    """Whether a value stands for one that is filled in later."""
+    return _TEMPLATE.search(text) is not None
+
+
+class TemplateValue(NamedTuple):
+    """A field whose value the file leaves to a template or a variable.
+
+    Attributes:
+        field: path of the field in the job.
+        text: the text in the file, such as "${NUM_NODES}".
+        place: file and line.
+    """
+
+    field: str
+    text: str
+    place: SourceLine
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A job with its places in a file.
+
+    Attributes:
+        format: name of the format, one of `trnsim.jobs.formats.FORMATS`.
+        job: the job.
+        start: file and first line of the job.
+        lines: file and line of the job's fields, by path ("roles.0.efa",
+            "roles.0.environment.FI_PROVIDER"); a field without a line has that of what lacks it.
+        templates: fields that a template fills in.
+    """
+
+    format: str
+    job: Job
+    start: SourceLine
+    lines: Mapping[str, SourceLine] = field(default_factory=dict)
+    templates: tuple[TemplateValue, ...] = ()
+
+    def line_of(self, path: str) -> SourceLine:
+        """File and line of a field of the job, or of the nearest field around it."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path.rpartition(".")[0]
+        return self.start
+
+    def is_template(self, path: str) -> bool:
+        """Whether a template fills in the field."""
+        return any(value.field == path for value in self.templates)
+
+    def with_job(self, **changes: Any) -> JobSpec:
+        """The spec with other fields of its job."""
+        return replace(self, job=replace(self.job, **changes))
+
+
+class SpecReader:
+    """A document of a spec, from which fields are taken; the others are kept.
+
+    Every method takes the keys of a value in the document, and `field`, the path of the job's
+    field that it stands for. A value of a template is None, and is named in `templates`.
+
+    Args:
+        root: the mapping of the job in its document.
+    """
+
+    def __init__(self, root: SourcePlace) -> None:
+        self._root = root
+        self._taken: set[tuple[str | int, ...]] = set()
+        self.lines: dict[str, SourceLine] = {}
+        self.templates: list[TemplateValue] = []
+
+    @property
+    def start(self) -> SourceLine:
+        """File and line where the job begins."""
+        return self._root.line
+
+    def place(self, *keys: str | int) -> SourcePlace | None:
+        """The value under keys; None if there is none."""
+        place = self._root
+        for key in keys:
+            if isinstance(key, int):
+                if not isinstance(place.value, list) or not -len(place.value) <= key < len(
+                    place.value
+                ):
+                    return None
+            elif not isinstance(place.value, dict) or key not in place.value:
+                return None
+            place = place.inner(key)
+        return place
+
+    def value(self, *keys: str | int) -> Any:
+        """The value under keys without taking it; None if there is none."""
+        place = self.place(*keys)
+        return None if place is None else place.value
+
+    def length(self, *keys: str | int) -> int:
+        """Number of items of a list; 0 if there is none."""
+        value = self.value(*keys)
+        return len(value) if isinstance(value, list) else 0
+
+    def names(self, *keys: str | int) -> tuple[str, ...]:
+        """Names in a mapping; none if there is no mapping."""
+        value = self.value(*keys)
+        return tuple(value) if isinstance(value, dict) else ()
+
+    def take(self, *keys: str | int, field: str = "") -> Any:
+        """The value under keys, of any type, which is then not kept."""
+        place = self.place(*keys)
+        if place is None:
+            return None
+        self._taken.add(keys)
+        if field:
+            self.lines.setdefault(field, place.line)
+        return place.value
+
+    def text(self, *keys: str | int, field: str) -> str:
+        """A text; "" if there is none. A number or a truth value is its text.
+
+        Raises:
+            BadInput: it is a list or a mapping.
+        """
+        value = self.take(*keys, field=field)
+        if value is None:
+            return ""
+        if isinstance(value, (list, dict)):
+            raise self.refused(keys, "legal: text")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if is_template(text):
+            self.templates.append(TemplateValue(field, text, self.lines[field]))
+        return text
+
+    def whole(self, *keys: str | int, field: str, least: int = 0) -> int | None:
+        """A whole number from `least` on; None if there is none.
+
+        Raises:
+            BadInput: it is something else.
+        """
+        text = self.text(*keys, field=field)
+        if not text or is_template(text):
+            return None
+        if not re.fullmatch(r"\d{1,15}", text) or int(text) < least:
+            raise self.refused(keys, f"legal: a whole number from {least} on")
+        return int(text)
+
+    def truth(self, *keys: str | int, field: str) -> bool | None:
+        """A truth value; None if there is none.
+
+        Raises:
+            BadInput: it is something else.
+        """
+        text = self.text(*keys, field=field)
+        if not text or is_template(text):
+            return None
+        if text.lower() not in ("true", "false"):
+            raise self.refused(keys, "legal: true, false")
+        return text.lower() == "true"
+
+    def words(self, *keys: str | int, field: str) -> tuple[str, ...]:
+        """A list of texts, or one text as a list of one; () if there is none.
+
+        Raises:
+            BadInput: an item is a list or a mapping.
+        """
+        value = self.take(*keys, field=field)
+        if value is None:
+            return ()
+        items = value if isinstance(value, list) else [value]
+        if any(isinstance(item, (list, dict)) for item in items):
+            raise self.refused(keys, "legal: a list of texts")
+        return tuple("" if item is None else str(item) for item in items)
+
+    def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
+        """The error that the value under keys is `why`."""
+        return (self.place(*keys) or self._root).refused(why, fix)
+
+    def kept(self) -> tuple[KeptField, ...]:
+        """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""
+        return tuple(self._kept((), self._root.value))
+
+    def _kept(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:
+        if keys in self._taken:
+            return []
+        if isinstance(value, dict) and value:
+            items: list[tuple[str | int, Any]] = list(value.items())
+        elif isinstance(value, list) and value:
+            items = list(enumerate(value))
+        else:
+            return [KeptField(keys, value)]
+        return [kept for key, item in items for kept in self._kept((*keys, key), item)]

@@ -1,0 +1,64 @@
+from dataclasses import fields
+
+from trnsim.jobs.parallelism import OPTIONS, Parallelism, options_of, parallelism_in
+
+
+def test_options_are_read_in_both_forms_and_the_last_counts():
+    words = ["train.py", "--tp_size", "4", "--bf16", "--lr=1e-4", "--pp-size=2", "positional"]
+    words += ["--tp_size", "8", "--flag"]
+        "train.py",
+        "--tp_size",
+        "4",
+        "--bf16",
+        "--lr=1e-4",
+        "--pp-size=2",
+        "pos",
+        "--tp_size",
+        "8",
+        "--flag",
+    ]
+    assert options_of(words) == {
+        "tp-size": "8",
+        "bf16": "",
+        "lr": "1e-4",
+        "pp-size": "2",
+        "flag": "",
+    }
+    assert options_of(["--", "x", "--a=b=c"]) == {"a": "b=c"}
+
+
+def test_every_option_names_a_field():
+    names = {field.name for field in fields(Parallelism)} | {""}
+    assert set(OPTIONS.values()) <= names
+    assert all("_" not in option for option in OPTIONS)
+
+
+def test_parallelism_of_options():
+    options = {
+        "tensor-model-parallel-size": "8",
+        "pp": "4",
+        "seq-len": "8192",
+        "zero-stage": "1",
+        "bf16": "",
+        "sequence-parallel-enabled": "0",
+        "use-zero-1": "1",
+        "max-steps": "$N",
+        "recompute-granularity": "full",
+    }
+    assert parallelism_in(options).stated == {
+        "tensor": 8,
+        "pipeline": 4,
+        "sequence": 8192,
+        "zero": 1,
+        "dtype": "bf16",
+        "recompute": "full",
+    }
+
+
+def test_zero_and_text_are_no_degree():
+    assert parallelism_in({"tp": "0", "pp": "-1", "dp": "x"}).stated == {}
+
+
+def test_stated_fields_stand_over_others():
+    both = Parallelism(tensor=4).over(Parallelism(tensor=2, pipeline=8))
+    assert both.stated == {"tensor": 4, "pipeline": 8}
