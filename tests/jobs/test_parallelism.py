@@ -6,17 +6,6 @@ from trnsim.jobs.parallelism import OPTIONS, Parallelism, options_of, parallelis
 def test_options_are_read_in_both_forms_and_the_last_counts():
     words = ["train.py", "--tp_size", "4", "--bf16", "--lr=1e-4", "--pp-size=2", "positional"]
     words += ["--tp_size", "8", "--flag"]
-        "train.py",
-        "--tp_size",
-        "4",
-        "--bf16",
-        "--lr=1e-4",
-        "--pp-size=2",
-        "pos",
-        "--tp_size",
-        "8",
-        "--flag",
-    ]
     assert options_of(words) == {
         "tp-size": "8",
         "bf16": "",

@@ -138,7 +138,7 @@ class _TypedNodes(_Nodes):
     def scalar(self, node: yaml.Node) -> Any:
         """The value of a scalar: quoted ones are text."""
         text = str(node.value)
-        if node.style is not None:
+        if not isinstance(node, yaml.ScalarNode) or node.style is not None:
             return text
         if text in _EMPTY:
             return None
