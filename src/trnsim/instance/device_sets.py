@@ -1,0 +1,309 @@
+"""Sets of devices and cores that one container or job may hold on an instance.
+
+On a chain or ring a set is a run of devices whose numbers follow each other; on a torus or behind
+switches it is a group that AWS draws: aligned blocks, such as the rows of a 4x4 torus. One device
+and all devices are always a set. The rows are ``arch/device_sets.json``; each has its source, and
+those that AWS documents nothing about are marked as assumed.
+
+A container's cores are a run of consecutive numbers (aws-neuron-sdk nrt-developer-guide.rst,
+NEURON_RT_VISIBLE_CORES). On chains and rings any run is legal, as AWS's own example of nine cores
+(deploy/includes/k8s-multiple-scheduler.rst). Elsewhere cores are of one device, or all cores of a
+set of devices: AWS documents no other number there, and it would be a set that no figure draws.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any, Final
+
+from trnsim.facts import Evidence, Provenance
+from trnsim.formatting import enumerated
+from trnsim.instance.model import named
+
+__all__ = [
+    "DeviceSet",
+    "Refusal",
+    "SetRule",
+    "choose",
+    "choose_cores",
+    "core_refusal",
+    "is_legal",
+    "legal_core_counts",
+    "legal_core_sets",
+    "legal_counts",
+    "legal_sets",
+    "refusal",
+    "rule",
+]
+
+DeviceSet = tuple[int, ...]
+"""Numbers of devices or of cores, ascending, without a gap."""
+
+_ONE_OR_ALL: Final = (
+    "aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler.rst, note: one or all is always valid"
+)
+
+
+@dataclass(frozen=True)
+class SetRule:
+    """The rule of an instance.
+
+    Attributes:
+        instance: its type.
+        devices: its devices.
+        groups: sizes of the groups that AWS draws; () where every run of devices is a set.
+        within: devices of the part of the instance that groups lie in, apart from the whole.
+        provenance: the document that states the rule, or the basis of the assumption.
+        note: a caveat, or "".
+    """
+
+    instance: str
+    devices: int
+    groups: tuple[int, ...]
+    within: int
+    provenance: Provenance
+    note: str = ""
+
+    @property
+    def is_documented(self) -> bool:
+        """True if AWS documents the sets of this instance."""
+        return self.provenance.kind is Evidence.DOCUMENTED
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of devices that a set may have, ascending."""
+        return self.groups or tuple(range(1, self.devices + 1))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A number of devices or cores that no set has.
+
+    Attributes:
+        reason: the words in which AWS's scheduler refuses, where AWS documents these.
+        legal: legal numbers, ascending.
+        source: the document that states the rule.
+    """
+
+    reason: str
+    legal: tuple[int, ...]
+    source: str
+
+    @property
+    def fix(self) -> str:
+        """The legal numbers in words."""
+        first, last = self.legal[0], self.legal[-1]
+        if last - first > 1 and self.legal == tuple(range(first, last + 1)):
+            return f"request {first} to {last}"
+        return f"request {enumerated([str(count) for count in self.legal], 'or')}"
+
+
+@cache
+def rule(instance: str) -> SetRule:
+    """The rule of the instance called `instance`.
+
+    Raises:
+        BadInput: there is none of that name with Neuron devices.
+    """
+    devices = named(instance).count
+    for row in _rows():
+        if instance in row["instances"]:
+            return SetRule(
+                instance,
+                devices,
+                tuple(row.get("groups", ())),
+                row.get("within", devices),
+                Provenance(Evidence(row["kind"]), row["source"]),
+                row.get("note", ""),
+            )
+    documented = Provenance(Evidence.DOCUMENTED, _ONE_OR_ALL)
+    counts = (1,) if devices == 1 else (1, devices)
+    return SetRule(instance, devices, counts, devices, documented)
+
+
+@cache
+def _rows() -> list[dict[str, Any]]:
+    text = (resources.files("trnsim.arch") / "device_sets.json").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)
+    return rows
+
+
+def legal_counts(instance: str) -> tuple[int, ...]:
+    """Numbers of devices that a set of `instance` may have, ascending."""
+    return rule(instance).counts
+
+
+@cache
+def legal_sets(instance: str, count: int) -> tuple[DeviceSet, ...]:
+    """All sets of `count` devices, by their first device; () if no set has that many."""
+    own = rule(instance)
+    if count not in own.counts:
+        return ()
+    if not own.groups:
+        return _runs(count, own.devices)
+    if count == own.devices:
+        return (tuple(range(count)),)
+    return tuple(
+        tuple(range(first, first + count))
+        for part in range(0, own.devices, own.within)
+        for first in range(part, part + own.within - count + 1, count)
+    )
+
+
+def _runs(count: int, total: int) -> tuple[DeviceSet, ...]:
+    return tuple(tuple(range(first, first + count)) for first in range(total - count + 1))
+
+
+def is_legal(instance: str, devices: Iterable[int]) -> bool:
+    """True if these devices, in any order, are a set of `instance`."""
+    ordered = tuple(sorted(devices))
+    return ordered in legal_sets(instance, len(ordered))
+
+
+def refusal(instance: str, count: int) -> Refusal | None:
+    """The refusal of `count` devices; None for a legal number.
+
+    Source of its words: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler.rst,
+    Trn1.32xlarge and Trn1n.32xlarge Instances.
+    """
+    own = rule(instance)
+    if count in own.counts:
+        return None
+    reason = (
+        f"Instance type {own.instance} does not support requests for device: {count}. "
+        "Please request a different number of devices."
+    )
+    return Refusal(reason, own.counts, own.provenance.source)
+
+
+def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
+    """The free set of `count` devices after which the largest sets stay free; None without one.
+
+    Of sets that leave equally many the one with the lowest numbers.
+    """
+    own, available = rule(instance), frozenset(free)
+    fitting = [each for each in legal_sets(instance, count) if available.issuperset(each)]
+    return max(
+        fitting,
+        key=lambda each: (_wholeness(own, available.difference(each)), -each[0]),
+        default=None,
+    )
+
+
+def _wholeness(own: SetRule, free: frozenset[int]) -> tuple[int, ...]:
+    """A key that is larger where larger sets are free.
+
+    Of groups: how many of each size are free, the largest size first. Of runs: the lengths of the
+    free ones, the longest first, which orders them alike.
+    """
+    if not own.groups:
+        return _lengths(free)
+    return tuple(
+        sum(free.issuperset(each) for each in legal_sets(own.instance, count))
+        for count in reversed(own.groups)
+    )
+
+
+def _lengths(free: Iterable[int], part: int = 0) -> tuple[int, ...]:
+    """Lengths of runs of consecutive numbers, descending; parts of `part` numbers end a run."""
+    ordered = sorted(free)
+    if not ordered:
+        return ()
+    lengths = [1]
+    for before, behind in pairwise(ordered):
+        if behind == before + 1 and not (part and behind % part == 0):
+            lengths[-1] += 1
+        else:
+            lengths.append(1)
+    return tuple(sorted(lengths, reverse=True))
+
+
+def legal_core_counts(instance: str, cores_per_device: int) -> tuple[int, ...]:
+    """Numbers of cores that one container may hold, ascending.
+
+    Args:
+        instance: an instance type.
+        cores_per_device: logical cores of a device.
+    """
+    own = rule(instance)
+    if not own.groups:
+        return tuple(range(1, own.devices * cores_per_device + 1))
+    whole = (count * cores_per_device for count in own.groups)
+    return tuple(sorted({*range(1, cores_per_device + 1), *whole}))
+
+
+@cache
+def legal_core_sets(instance: str, count: int, cores_per_device: int) -> tuple[DeviceSet, ...]:
+    """All sets of `count` cores, by their first core; () if no set has that many."""
+    own = rule(instance)
+    if count not in legal_core_counts(instance, cores_per_device):
+        return ()
+    if not own.groups:
+        return _runs(count, own.devices * cores_per_device)
+    if count <= cores_per_device:
+        return tuple(
+            tuple(range(first, first + count))
+            for device in range(own.devices)
+            for first in range(
+                device * cores_per_device, (device + 1) * cores_per_device - count + 1
+            )
+        )
+    return tuple(
+        tuple(range(each[0] * cores_per_device, (each[-1] + 1) * cores_per_device))
+        for each in legal_sets(instance, count // cores_per_device)
+    )
+
+
+def core_refusal(instance: str, count: int, cores_per_device: int) -> Refusal | None:
+    """The refusal of `count` cores; None for a legal number.
+
+    AWS documents the words for devices alone; the same are used with "neuroncore" and "cores".
+    """
+    legal = legal_core_counts(instance, cores_per_device)
+    if count in legal:
+        return None
+    reason = (
+        f"Instance type {instance} does not support requests for neuroncore: {count}. "
+        "Please request a different number of cores."
+    )
+    return Refusal(reason, legal, rule(instance).provenance.source)
+
+
+def choose_cores(
+    instance: str, count: int, free: Iterable[int], cores_per_device: int
+) -> DeviceSet | None:
+    """The free set of `count` cores after which the largest sets stay free; None without one.
+
+    Sets of whole devices count first, then runs of cores, then low numbers.
+
+    Args:
+        instance: an instance type.
+        count: cores that are needed.
+        free: free cores.
+        cores_per_device: logical cores of a device.
+    """
+    own, available = rule(instance), frozenset(free)
+    part = cores_per_device if own.groups else 0
+
+    def left(each: DeviceSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        rest = available.difference(each)
+        devices = whole_devices(rest, own.devices, cores_per_device)
+        return _wholeness(own, devices), _lengths(rest, part), -each[0]
+
+    sets = legal_core_sets(instance, count, cores_per_device)
+    return max((each for each in sets if available.issuperset(each)), key=left, default=None)
+
+
+def whole_devices(free: Iterable[int], devices: int, cores_per_device: int) -> frozenset[int]:
+    """Devices all of whose cores are free."""
+    available = frozenset(free)
+    return frozenset(
+        device
+        for device in range(devices)
+        if available.issuperset(range(device * cores_per_device, (device + 1) * cores_per_device))
+    )
