@@ -38,12 +38,17 @@ pytestmark = [
 ]
 
 
-def done(command, cwd, **variables):
-    """What a command prints; it must succeed."""
+def ended(command, cwd, **variables):
+    """A command that ran, which knows of no other Python than its own."""
     known = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    ran = subprocess.run(
+    return subprocess.run(
         command, cwd=cwd, env=known | variables, capture_output=True, text=True, check=False
     )
+
+
+def done(command, cwd, **variables):
+    """What a command prints; it must succeed."""
+    ran = ended(command, cwd, **variables)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
 
@@ -132,25 +137,30 @@ def test_outside_the_repository_the_demo_runs_without_torch(folder, tmp_path):
     assert heads == ["trnsim:", "1", "2", "3", "4", "5", "Report"]
     assert "torch is not installed; to enable this: pip install 'trnsim[torch]'" in "\n".join(shown)
     assert (tmp_path / "trnsim-report" / "attention.html").is_file()
-    kernel, mistake = (next(i for i, line in enumerate(shown) if line[0] == head) for head in "12")
-    assert re.search(r"examples/attention\.py:\d+$", shown[kernel + 1])
-    assert re.search(r"examples/mistake\.py:\d+ ", shown[mistake])
+    kernel, training = (next(i for i, line in enumerate(shown) if line[0] == head) for head in "13")
+    places = [word for line in shown[kernel:training] for word in line.split() if ".py:" in word]
+    advised, refused = (Path(re.fullmatch(r"(.+):\d+", place)[1]) for place in places)
+    assert advised.is_relative_to(folder)
+    assert (advised.name, refused.name) == ("attention.py", "mistake.py")
+    assert advised.is_file()
+    assert refused.is_file()
 
 
 @pytest.mark.slow
 def test_outside_the_repository_a_missing_script_names_an_example_that_is_there(folder, tmp_path):
     command = [folder / ".venv" / "bin" / "trnsim", "run", "examples/attention.py"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ran = ended(command, tmp_path)
     assert ran.returncode == 2
     (named,) = re.findall(r"for example (\S+)", ran.stderr)
-    assert Path(named).is_file()
-    assert "\nattention [1024, 128]: error against" in done([*command[:2], named], tmp_path)
+    assert Path(named).is_relative_to(folder)
+    printed = done([*command[:2], named], tmp_path)
+    assert printed.startswith("attention [1024, 128]: error against")
 
 
 @pytest.mark.slow
 def test_a_program_that_needs_torch_is_told_what_to_install(folder):
     command = [folder / ".venv" / "bin" / "trnsim", "run", "examples/train_loop.py"]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    ran = ended(command, folder)
     assert ran.returncode == 1
     assert ran.stderr.endswith("trnsim: torch is an extra: pip install 'trnsim[torch]'\n")
     assert ran.stderr.count("  File") == 1

@@ -28,3 +28,22 @@ def test_a_command_wider_than_a_line_breaks_between_words():
     assert wrapped("see trnsim plan train --on trn2 now", 12) == [
         "see trnsim", "plan train", "--on trn2", "now",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["", ",", ").", "):"])
+def test_a_line_of_a_file_is_not_broken(end):
+    place = f"/home/her/long folder/lib/python3.11/site-packages/one.py:42{end}".replace(" ", "-")
+    assert wrapped(f"try: another shape, {place} or so", 30, 4, 2) == [
+        "    try: another shape,", f"      {place}", "      or so",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "word", ["/home/her/folder/one.py", "/home/her/folder:42", "a.b:4x4x4x4x4"]
+)
+def test_another_word_that_is_wider_than_a_line_is_broken(word):
+    assert wrapped(word, 10) == [word[at : at + 10] for at in range(0, len(word), 10)]
+
+
+def test_a_cell_is_as_wide_as_its_column():
+    assert wrapped("kernels.py:42", 8, is_cell=True) == ["kernels.", "py:42"]

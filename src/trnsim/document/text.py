@@ -176,7 +176,7 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[in
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
     """A row of a table, whose cells may have several lines."""
     parts = [
-        [line for part in cell.split("\n") for line in wrapped(part, width)]
+        [line for part in cell.split("\n") for line in wrapped(part, width, is_cell=True)]
         for cell, width in zip(cells, widths, strict=True)
     ]
     gap = " " * _GAP

@@ -19,6 +19,8 @@ _COMMAND: Final = re.compile(
 
 A value in double quotes may hold spaces.
 """
+_PLACE: Final = re.compile(r" *\S+\.\w+:\d+[.,;:)]*")
+"""A word that names a line of a file, which editors and terminals open."""
 _KEPT: Final = "\ue000"
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
@@ -32,11 +34,14 @@ def columns_of(line: str) -> int:
     return len(line) + wide - sum(unicodedata.combining(character) > 0 for character in line)
 
 
-def wrapped(line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0) -> list[str]:
+def wrapped(
+    line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0, *, is_cell: bool = False
+) -> list[str]:
     """A line as lines of at most `width` columns, the first behind `indent`.
 
     Spaces within the line stay, but where it is broken; a word that is longer than a line is broken
-    as well. A command that fits on a line is not broken.
+    as well. A command that fits on a line is not broken, nor is FILE:LINE, which may be wider than
+    a line unless it `is_cell` of a table.
     """
     room = max(width - indent, _NARROWEST)
     if columns_of(line) <= room:
@@ -46,18 +51,20 @@ def wrapped(line: str, width: int = WIDTH, indent: int = 0, hanging: int = 0) ->
     def kept(match: re.Match[str]) -> str:
         return match[0].replace(" ", _KEPT) if len(match[0]) <= rest else match[0]
 
-    pieces = _broken(_COMMAND.sub(kept, line), room, rest)
+    pieces = _broken(_COMMAND.sub(kept, line), room, rest, is_cell=is_cell)
     first, *others = [piece.replace(_KEPT, " ") for piece in pieces]
     return [" " * indent + first, *(f"{' ' * (indent + hanging)}{other}" for other in others)]
 
 
-def _broken(line: str, first: int, rest: int) -> list[str]:
+def _broken(line: str, first: int, rest: int, *, is_cell: bool) -> list[str]:
     """Pieces of a line: the first of at most `first` columns, the others of `rest`."""
     pieces = [""]
     for word in re.findall(" *[^ ]+", line):
         if pieces[-1].strip() and columns_of(pieces[-1] + word) > (rest if pieces[1:] else first):
             pieces.append("")
         pieces[-1] += word if pieces[-1] or not pieces[1:] else word.lstrip()
+        if not is_cell and _PLACE.fullmatch(word):
+            continue
         while columns_of(pieces[-1]) > (room := rest if pieces[1:] else first):
             cut = _cut(pieces[-1], room)
             pieces[-1:] = [pieces[-1][:cut], pieces[-1][cut:]]
