@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import ENDINGS, AsJson
 from trnsim.cli.run_reports import FOLDER, Reports
 from trnsim.cli.run_versions import ALL, versions_document
-from trnsim.cli.script import Ending
+from trnsim.cli.script import Ending, Program
 from trnsim.cli.terminal import complain
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
@@ -153,28 +153,19 @@ def run_script(
     """
     chosen, why = chosen_target()
     chips = chips_of(on) if on else [arch.target(chosen)]
-    why = "--on" if on else why
+    program = Program(path, tuple(arguments or ()), tuple(inputs or ()), kernel)
+    program.check()
     instance = instance or _instance_of(on, ranks)
-    script.checked(path)
-    _check_no_arguments(inputs, arguments)
     _check_has_ranks(instance, ranks)
     if nki == ALL:
-        _compare_versions(path, inputs, kernel, arguments or [], chips, output, report, as_json)
+        _compare_versions(program, chips, output, report, as_json=as_json)
         return
     answer_file = _answer_file(output)
     files.check_folder(report or FOLDER)
     with progress() as tell:
-        with (
-            _program_output(is_apart=as_json),
-            watching(tell),
-            ordered(order),
-            on_ranks(ranks, instance),
-            pinned(nki, "--nki"),
-            one_program(),
-            collecting_worlds() as worlds,
-        ):
-            endings = _endings(path, kernel, inputs, arguments or [], chips)
-        reports = Reports(report, why, tell, is_verbose=is_verbose)
+        with _emulating(tell, order, (ranks, instance), nki, is_apart=as_json) as worlds:
+            endings = _endings(program, chips)
+        reports = Reports(report, "--on" if on else why, tell, is_verbose=is_verbose)
         _report(reports, endings, worlds, None if answer_file else output, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
@@ -203,13 +194,11 @@ def _answer_file(output: Path | None) -> Path | None:
 
 
 def _compare_versions(
-    path: Path,
-    inputs: Sequence[Path] | None,
-    kernel: str | None,
-    arguments: Sequence[str],
+    program: Program,
     chips: Sequence[arch.Target],
     output: Path | None,
     report: Path | None,
+    *,
     as_json: bool,
 ) -> None:
     """Answer `--nki all`.
@@ -227,33 +216,45 @@ def _compare_versions(
     if report is not None:
         report_files.check(report)
     (chip,) = chips
-
-    def once() -> Ending:
-        if inputs:
-            return script.call(path, kernel, list(inputs), chip)
-        return script.execute(path, list(arguments), chip)
-
+    name = program.path.name
     with progress() as tell, _program_output(is_apart=True):
         try:
-            document = versions_document(path.name, chip.name, once, tell)
+            document = versions_document(name, chip.name, lambda: program.run(chip), tell)
         except (Exception, SystemExit) as error:  # the program's, under its own version
             if isinstance(error, BadInput):
                 raise
-            raise SystemExit(show(error, path)) from None
+            raise SystemExit(show(error, program.path)) from None
     report_files.answer(document, report, output, as_json=as_json)
 
 
-def _check_no_arguments(inputs: Sequence[Path] | None, arguments: Sequence[str] | None) -> None:
-    """Refuse arguments of a program where --input calls a kernel.
+@contextmanager
+def _emulating(
+    tell: Callable[[str], None],
+    order: str,
+    ranks_on: tuple[int | None, str | None],
+    nki: str | None,
+    *,
+    is_apart: bool,
+) -> Generator[list[World]]:
+    """The settings of the command in a block, whose worlds of ranks are collected.
 
-    Raises:
-        BadInput: both are given.
+    Args:
+        tell: a function that shows progress.
+        order: order of instructions.
+        ranks_on: ranks of each kernel, and the instance on which they lie.
+        nki: version of NKI.
+        is_apart: whether what the program prints goes to stderr.
     """
-    if inputs and arguments:
-        raise BadInput(
-            f"with --input a kernel is called, which takes no other arguments: {arguments}",
-            fix="leave them out, or --input",
-        )
+    with (
+        _program_output(is_apart=is_apart),
+        watching(tell),
+        ordered(order),
+        on_ranks(*ranks_on),
+        pinned(nki, "--nki"),
+        one_program(),
+        collecting_worlds() as worlds,
+    ):
+        yield worlds
 
 
 @contextmanager
@@ -297,20 +298,11 @@ def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:
     return types.pop() if ranks is not None and len(types) == 1 else None
 
 
-def _endings(
-    path: Path,
-    kernel: str | None,
-    inputs: list[Path] | None,
-    arguments: list[str],
-    chips: list[arch.Target],
-) -> list[Ending]:
-    """How the script ended on each chip; an error on one chip does not stop the others."""
+def _endings(program: Program, chips: list[arch.Target]) -> list[Ending]:
+    """How the program ended on each chip; an error on one chip does not stop the others."""
     endings: list[Ending] = []
     for chip in chips:
-        if inputs:
-            endings.append(script.call(path, kernel, inputs, chip))
-        else:
-            endings.append(script.execute(path, arguments, chip))
+        endings.append(program.run(chip))
         if not (endings[-1].is_whole or isinstance(endings[-1].error, EmulatorError)):
             break
     return endings

@@ -61,6 +61,43 @@ class Ending:
         return error is None or (isinstance(error, SystemExit) and not error.code)
 
 
+@dataclass(frozen=True)
+class Program:
+    """A script and how it runs: whole, with its arguments, or one of its kernels on arrays.
+
+    Attributes:
+        path: the script.
+        arguments: of the whole program.
+        inputs: files of arrays, one for each argument of the kernel; () for the whole program.
+        kernel: name of the kernel; None where the script has only one.
+    """
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+    inputs: tuple[Path, ...] = ()
+    kernel: str | None = None
+
+    def check(self) -> None:
+        """Check the script and its arguments before anything runs.
+
+        Raises:
+            BadInput: there is no such file, it is no Python, or --input has arguments beside it.
+        """
+        checked(self.path)
+        if self.inputs and self.arguments:
+            raise BadInput(
+                f"with --input a kernel is called, which takes no other arguments: "
+                f"{list(self.arguments)}",
+                fix="leave them out, or --input",
+            )
+
+    def run(self, chip: arch.Target) -> Ending:
+        """Run it on a chip."""
+        if self.inputs:
+            return call(self.path, self.kernel, list(self.inputs), chip)
+        return execute(self.path, list(self.arguments), chip)
+
+
 # Separating the script's arguments from the command's
 
 
