@@ -65,10 +65,13 @@ class Role:
         hugepages_bytes: huge pages of a replica.
         shm_bytes: size of /dev/shm.
         capabilities: Linux capabilities that are added, without "CAP_".
+        is_memlock_unlimited: whether the limit of locked memory (`ulimit -l`) is lifted.
         is_privileged: whether the container has all capabilities and devices.
         image: container image.
         environment: names and values of variables, in the spec's order.
         command: words of the program and its arguments.
+        entry_words: the first words of `command` that stand for the image's entry point; 0 where
+            the image's own entry point stays, or where there is none.
     """
 
     name: str = "main"
@@ -87,10 +90,12 @@ class Role:
     hugepages_bytes: int | None = None
     shm_bytes: int | None = None
     capabilities: tuple[str, ...] = ()
+    is_memlock_unlimited: bool = False
     is_privileged: bool = False
     image: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     command: tuple[str, ...] = ()
+    entry_words: int = 0
 
     def variable(self, name: str) -> str | None:
         """Value of an environment variable, the last one if there are several."""

@@ -76,7 +76,8 @@ class SpecReader:
     """A document of a spec, from which fields are taken; the others are kept.
 
     Every method takes the keys of a value in the document, and `field`, the path of the job's
-    field that it stands for. A value of a template is None, and is named in `templates`.
+    field that it stands for. A value of a template is None, and is named in `templates`; where the
+    field is no text it is kept, too, so that it is written back.
 
     Args:
         root: the mapping of the job in its document.
@@ -154,12 +155,25 @@ class SpecReader:
         Raises:
             BadInput: it is something else.
         """
-        text = self.text(*keys, field=field)
-        if not text or is_template(text):
+        text = self._plain(keys, field)
+        if not text:
             return None
-        if not re.fullmatch(r"\d{1,15}", text) or int(text) < least:
+        if not re.fullmatch(r"\d{1,15}", text, re.ASCII) or int(text) < least:
             raise self.refused(keys, f"legal: a whole number from {least} on")
         return int(text)
+
+    def number(self, *keys: str | int, field: str) -> float | None:
+        """A number that is not negative; None if there is none.
+
+        Raises:
+            BadInput: it is something else.
+        """
+        text = self._plain(keys, field)
+        if not text:
+            return None
+        if not re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text, re.ASCII):
+            raise self.refused(keys, "legal: a number such as 0.5")
+        return float(text)
 
     def truth(self, *keys: str | int, field: str) -> bool | None:
         """A truth value; None if there is none.
@@ -167,8 +181,8 @@ class SpecReader:
         Raises:
             BadInput: it is something else.
         """
-        text = self.text(*keys, field=field)
-        if not text or is_template(text):
+        text = self._plain(keys, field)
+        if not text:
             return None
         if text.lower() not in ("true", "false"):
             raise self.refused(keys, "legal: true, false")
@@ -187,6 +201,14 @@ class SpecReader:
         if any(isinstance(item, (list, dict)) for item in items):
             raise self.refused(keys, "legal: a list of texts")
         return tuple("" if item is None else str(item) for item in items)
+
+    def _plain(self, keys: tuple[str | int, ...], field: str) -> str:
+        """A text for a value of another type; "" if a template fills it in, which is then kept."""
+        text = self.text(*keys, field=field)
+        if not is_template(text):
+            return text
+        self._taken.discard(keys)
+        return ""
 
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
         """The error that the value under keys is `why`."""
