@@ -26,12 +26,14 @@ WITHOUT_ANSWER = {
     "profile view": "a page",
     "pilot write": "a folder of files that are run",
     "guard write": "a folder of files that monitors read",
+    "job write": "a spec",
     "prices refresh": "a file for --prices",
 }
 """Commands that return no document, with what they print instead."""
 OWN_MEANING = {
     "--output": "run also saves what the kernel returns, profile view its page, prices refresh a "
-    "file for --prices",
+    "file for --prices, job write a spec",
+    "--on": "job: of roles that state no instance type",
     "--report": "demo, run, launch and compile have pages of their own, with traces or logs",
     "--instances": "train compares several numbers; prices says what is sold",
     "--batch": "of sequences, images or items",

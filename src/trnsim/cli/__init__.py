@@ -39,6 +39,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Plans and decisions": {
         "plan": "Estimate time and USD of training or serving a model, platform by platform.",
+        "job": "Check, price, convert and compare specs of jobs: Slurm, Kubernetes, SageMaker, "
+        "Batch, ECS.",
         "why": "Say why two answers differ, term by term, the largest first.",
         "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
         "calibrate": "Teach every estimate what you measured, from the logs of your runs.",
@@ -82,8 +84,8 @@ Begin with:
   trnsim COMMAND --help  what a command answers, its options, an example
 
 An option means the same in every command: --on names chips, families or instance types, --json
-prints JSON, --output FILE writes the answer as .json, .csv, .txt or .html, --report DIR writes its
-page, figures and table.
+prints JSON, --output FILE writes the answer as .json, .csv, .txt, .md or .html, --report DIR
+writes its page, figures and table.
 """
 
 

@@ -57,7 +57,7 @@ _Output = Annotated[
     typer.Option(
         "--output",
         help="Write the rewritten file to a file that ends in .py, and leave the old one as it "
-        "is; or the answer as .json, .csv, .txt or .html.",
+        "is; or the answer as .json, .csv, .txt, .md or .html.",
         metavar="FILE",
     ),
 ]

@@ -1,7 +1,7 @@
 """The answer of a command: printed as text or JSON, and written where its options say.
 
 --json                 JSON on the standard output, and nothing else there
---output FILE          the answer as .json, .csv, .txt or .html
+--output FILE          the answer as .json, .csv, .txt, .md or .html
 --report DIR           page.html, figures.json and table.csv
 --report FILE.html     FILE.html, FILE.json and FILE.csv
 """
@@ -21,6 +21,7 @@ from trnsim import files
 from trnsim.cli.terminal import echo, emphasised, width
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.html import html
+from trnsim.document.markdown import markdown
 from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
 from trnsim.document.values import document_json
@@ -31,7 +32,7 @@ from trnsim.site.current import take_used
 PAGE: Final = "page.html"
 FIGURES: Final = "figures.json"
 TABLE: Final = "table.csv"
-ENDINGS: Final = (".json", ".csv", ".txt", ".html")
+ENDINGS: Final = (".json", ".csv", ".txt", ".md", ".html")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Output = Annotated[
@@ -39,7 +40,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "--out",
-        help="Also write the answer to a file, which ends in .json, .csv, .txt or .html.",
+        help="Also write the answer to a file, which ends in .json, .csv, .txt, .md or .html.",
         metavar="FILE",
     ),
 ]
@@ -76,11 +77,13 @@ class PrintedAnswer:
         document: the document.
         json: its JSON, where that is not of the document's own values.
         files: files that the command wrote, which are named below the text.
+        status: exit status of the command.
     """
 
     document: Document
     json: str = ""
     files: Sequence[Path] = ()
+    status: int = 0
 
     @property
     def as_json(self) -> str:
@@ -185,6 +188,8 @@ def write_output(file: Path, answered: PrintedAnswer) -> Path:
                 )
         case ".txt":
             content = f"{text(document)}\n"
+        case ".md":
+            content = markdown(document)
         case _:
             content = html(document)
     return files.write(file, content)
@@ -207,7 +212,11 @@ def answer(
     *,
     as_json: bool = False,
 ) -> None:
-    """Print an answer as text or JSON, and write its files; below a text they are named."""
+    """Print an answer as text or JSON, and write its files; below a text they are named.
+
+    Raises:
+        SystemExit: the answer's status is not 0.
+    """
     if isinstance(answered, Document):
         answered = PrintedAnswer(answered)
     if _collections:
@@ -226,3 +235,5 @@ def answer(
         written.append(write(report, document)[0])
     for path in () if as_json else written:
         echo(f"wrote {path}")
+    if answered.status:
+        raise SystemExit(answered.status)

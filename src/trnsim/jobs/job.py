@@ -120,6 +120,7 @@ class Job:
         kind: use of its instances.
         roles: its roles, the one with the head of the job first.
         region: AWS region, such as "us-east-2".
+        purchase: kind of purchase, such as "spot" or "capacity_block".
         time_limit_s: seconds after which the scheduler ends it.
         copies: equal jobs that run independently (an array job).
         model: name of a model, or path of its config.json.
@@ -131,6 +132,7 @@ class Job:
     kind: JobKind = JobKind.TRAINING
     roles: tuple[Role, ...] = ()
     region: str = ""
+    purchase: str = ""
     time_limit_s: float | None = None
     copies: int = 1
     model: str = ""

@@ -36,8 +36,7 @@ from trnsim.system.train.estimate import (
     TrainingEstimate,
     compare_runs,
     estimate,
-    usual_batch,
-    usual_request,
+    layout_request,
 )
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
@@ -141,16 +140,11 @@ class TrainOptions:
 
     def asked(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:
         """The fixed part of a search, with the usual sequence and batch where none is given."""
-        where = machine(name, 1 if count is None else count)
-        usually = usual_request(model, where, self.sequence)
-        sequence = usually.sequence if self.sequence is None else self.sequence
-        batch = self.global_batch
-        if batch is None:
-            at_once = max((self.dp or 1) * (self.micro_batch or 1), 1)
-            batch = -(-usual_batch(where, max(sequence, 1)) // at_once) * at_once
-        return LayoutRequest(
-            batch,
-            sequence,
+        return layout_request(
+            model,
+            machine(name, 1 if count is None else count),
+            global_batch=self.global_batch,
+            sequence=self.sequence,
             tensor=self.tp,
             pipeline=self.pp,
             virtual=self.vp,

@@ -175,6 +175,7 @@ def _values(e: TrainingEstimate) -> dict[str, Any]:
     """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
     step = "step_s sequences_per_s tokens_per_s_per_chip"
     return {
+        **picked(e, "model=model.name tokens steps"),
         **picked(e, "platform instance=machine.instance.name instances=machine.count"),
         **picked(e, "chips=machine.chips layout=step.layout"),
         **picked(e.step, step, memory_bytes=[memory.total for memory in e.step.memory]),

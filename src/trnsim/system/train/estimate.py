@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.errors import BadInput
@@ -90,6 +90,12 @@ class TrainingEstimate(Size):
     sizes: tuple[Size, ...] = ()
     smaller: Size | None = None
     front: tuple[Size, ...] = ()
+
+    @property
+    def steps(self) -> float:
+        """Optimizer steps of the run: ``tokens / (global_batch sequence)``."""
+        layout = self.step.layout
+        return self.tokens / (layout.global_batch * layout.sequence)
 
 
 def estimate(
@@ -232,6 +238,32 @@ def usual_request(
     """The default request: sequences of a usual length, a batch of a usual size."""
     length = sequence or model.usual_length(SEQUENCE)
     return LayoutRequest(usual_batch(where, length), length)
+
+
+def layout_request(
+    model: Architecture,
+    where: Machine,
+    *,
+    global_batch: int | None = None,
+    sequence: int | None = None,
+    **fixed: Any,
+) -> LayoutRequest:
+    """A request with the usual sequence and batch where none is given.
+
+    Args:
+        model: the architecture that is trained.
+        where: its instances.
+        global_batch: sequences of a step.
+        sequence: tokens of a sequence.
+        fixed: further fields of the request.
+    """
+    length = sequence
+    if length is None:
+        length = usual_request(model, where).sequence
+    if global_batch is None:
+        at_once = max((fixed.get("data") or 1) * (fixed.get("micro_batch") or 1), 1)
+        global_batch = -(-usual_batch(where, max(length, 1)) // at_once) * at_once
+    return LayoutRequest(global_batch, length, **fixed)
 
 
 def usual_batch(where: Machine, sequence: int) -> int:

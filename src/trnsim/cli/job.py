@@ -1,0 +1,198 @@
+"""``trnsim job``: specs of jobs checked, priced, written in another format, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from trnsim import files
+from trnsim.cli.job_document import check_document, difference_document, price_document
+from trnsim.cli.options import OwnPrices, command, own_rows, parser, price_option
+from trnsim.cli.quantity_options import number, whole
+from trnsim.cli.report_files import PrintedAnswer, answering
+from trnsim.cli.terminal import echo
+from trnsim.document.answer import Document
+from trnsim.errors import BadInput
+from trnsim.jobs.finding import Finding, Severity
+from trnsim.jobs.formats import FORMATS, read_specs, write_spec
+from trnsim.jobs.price import Assumption, JobPrice, price_job
+from trnsim.jobs.rules import findings
+from trnsim.jobs.spec import JobSpec
+from trnsim.price import check_kind
+
+_ERROR: Final = Severity.ERROR.value
+_LISTED: Final = ", ".join(FORMATS)
+
+app = parser(
+    help="Check, price, convert and compare specs of jobs.\n\n"
+    f"Formats: {_LISTED}. A spec is data: no command in it is run.",
+    no_args_is_help=True,
+)
+
+_Files = Annotated[list[Path], typer.Argument(help="Specs: JSON, YAML, scripts.", metavar="FILE")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """Options that state what a spec does not."""
+
+    on: Annotated[
+        str,
+        typer.Option(help="Instance type of roles that state none.", metavar="INSTANCE"),
+    ] = ""
+    model: Annotated[
+        str,
+        typer.Option(
+            help="The model that is trained, before the spec's own: a name, or a config.json.",
+            metavar="MODEL",
+        ),
+    ] = ""
+    run_tokens: Annotated[
+        float | None, number("Tokens of the whole run.", "--run-tokens", unit="tokens")
+    ] = None
+    run_steps: Annotated[
+        int | None, whole("Optimizer steps of the run.", "--run-steps", unit="steps")
+    ] = None
+    price: Annotated[
+        str | None,
+        price_option("the spec's kind, else a capacity block, on demand or spot, as it is sold"),
+    ] = None
+    prices: OwnPrices = None
+
+    def assumption(self) -> Assumption:
+        """The options as answers for what a spec does not state.
+
+        Raises:
+            BadInput: an unknown kind of purchase, or a length that is not positive.
+        """
+        if self.price is not None:
+            check_kind(self.price, f"--price is {self.price!r}")
+        for option, value in (("--run-tokens", self.run_tokens), ("--run-steps", self.run_steps)):
+            if value is not None and not value > 0:
+                raise BadInput(f"{option} {value:g}; legal: above 0")
+        return Assumption(
+            instance=self.on,
+            model=self.model,
+            tokens=self.run_tokens,
+            steps=self.run_steps,
+            purchase=self.price or "",
+            rows=own_rows(self.prices),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceOptions(Stated):
+    """Options of ``trnsim job price``."""
+
+    specs: _Files
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions(Stated):
+    """Options of ``trnsim job diff``."""
+
+    before: Annotated[Path, typer.Argument(help="The earlier version.", metavar="A")]
+    after: Annotated[Path, typer.Argument(help="The later version.", metavar="B")]
+
+
+@app.command()
+@answering
+def check(specs: _Files) -> PrintedAnswer:
+    """Say what is wrong in specs, each at its line, with the source and what to change.
+
+    Ends with status 1 if a finding is an error. Fields that are not understood are named.
+
+    Example: trnsim job check train.sbatch
+    """
+    checked = [(spec, findings(spec)) for path in specs for spec in read_specs(path)]
+    errors = [finding for _, found in checked for finding in found if finding.severity == _ERROR]
+    return PrintedAnswer(check_document(checked), status=1 if errors else 0)
+
+
+@app.command()
+@answering
+@command(PriceOptions)
+def price(options: PriceOptions) -> Document:
+    """Print how long jobs take and what they cost, as `plan train` estimates it.
+
+    A job without a model, a layout or a length has no plan: the text says why, and a time limit is
+    an upper bound.
+
+    Example: trnsim job price train.sbatch --on trn2.48xlarge --model llama-3.1-8b
+    """
+    known = options.assumption()
+    specs = [spec for path in options.specs for spec in read_specs(path)]
+    return price_document([(spec, price_job(spec.job, known)) for spec in specs])
+
+
+@app.command()
+def write(
+    spec: Annotated[Path, typer.Argument(help="A spec: JSON, YAML, a script.", metavar="FILE")],
+    format_name: Annotated[
+        str, typer.Option("--as", help=f"The format: {_LISTED}.", metavar="FORMAT")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write the spec to a file.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Write the jobs of a spec, or of a plan that `plan train --output` stored, in another format.
+
+    What the other format has no place for is named on stderr.
+
+    Example: trnsim job write train.sbatch --as pytorchjob
+    """
+    if output is not None:
+        files.check_writable(output)
+    specs = read_specs(spec)
+    text = "".join(_written(found, format_name) for found in specs)
+    if output is None:
+        echo(text.rstrip("\n"))
+    else:
+        files.write(output, text)
+        echo(f"wrote {output}")
+
+
+def _written(spec: JobSpec, format_name: str) -> str:
+    """A job in another format; fields that only its own format has are named on stderr."""
+    if format_name not in FORMATS:
+        raise BadInput(f"--as {format_name}; legal: {_LISTED}")
+    job = spec.job
+    if format_name != spec.format and job.kept:
+        names = ", ".join(kept.name for kept in job.kept)
+        echo(f"{spec.start}: left out, as only {spec.format} has them: {names}", is_error=True)
+        job = spec.with_job(kept=()).job
+    return write_spec(job, format_name)
+
+
+@app.command()
+@answering
+@command(DiffOptions)
+def diff(options: DiffOptions) -> Document:
+    """Print what changes between two versions of a spec: fields, findings, time and bill.
+
+    --output change.md writes it for a pull request.
+
+    Example: trnsim job diff old.sbatch new.sbatch --on trn2.48xlarge --output change.md
+    """
+    known = options.assumption()
+    return difference_document(_examined(options.before, known), _examined(options.after, known))
+
+
+def _examined(path: Path, known: Assumption) -> tuple[JobSpec, list[Finding], JobPrice]:
+    """The only job of a file, with its findings and its price.
+
+    Raises:
+        BadInput: the file holds several jobs.
+    """
+    specs: Sequence[JobSpec] = read_specs(path)
+    if len(specs) > 1:
+        lines = ", ".join(str(spec.start.line) for spec in specs)
+        raise BadInput(
+            f"{path} holds {len(specs)} jobs, in lines {lines}", fix="compare files of one job each"
+        )
+    (spec,) = specs
+    return spec, findings(spec), price_job(spec.job, known)

@@ -1,0 +1,296 @@
+"""Checked, priced and compared job specs as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trnsim.document.answer import Block, Document, Figure, Items, Note, Section, Table, columns
+from trnsim.document.values import picked, plain
+from trnsim.facts import Interval
+from trnsim.formatting import amount, amounts, durations, enumerated
+from trnsim.jobs.difference import changes, new_findings
+from trnsim.jobs.finding import Finding, Severity
+from trnsim.jobs.formats import FORMATS
+from trnsim.jobs.job import Job, Role
+from trnsim.jobs.price import JobPrice, RolePrice, TimeBasis, parallelism_of
+from trnsim.jobs.spec import JobSpec
+
+_SHOWN_FIELDS: Final = 8
+"""Fields without a meaning that the text names; the JSON has all."""
+_ROLE_COLUMNS: Final = columns("role | instances | USD/h | price", numbers_from=2, numbers_to=3)
+_CHANGE_COLUMNS: Final = columns("field | before | after", numbers_from=3)
+_TOTAL_COLUMNS: Final = columns(" | before | after | change", numbers_from=1)
+_HOURS_OF_MONTH: Final = 730
+
+
+def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document:
+    """Specs, and the findings of each at their lines."""
+    sections = [Section("", _check_blocks(spec, found)) for spec, found in checked]
+    every = [finding for _, found in checked for finding in found]
+    sections.append(Section("", [Note(_count_sentence(len(checked), every))]))
+    rows = Table(
+        columns("file | line | severity | rule | reason | fix | source", numbers_from=7),
+        [
+            (
+                *(finding.place.file, Figure(finding.place.line, str(finding.place.line))),
+                *(finding.severity, finding.rule, finding.reason, finding.fix, finding.source),
+            )
+            for finding in every
+        ],
+    )
+    values = [_spec_values(spec, found) for spec, found in checked]
+    return Document("Checked jobs", values, sections, rows=rows, schema="job-check/1")
+
+
+def _spec_values(spec: JobSpec, found: Sequence[Finding]) -> dict[str, Any]:
+    job = spec.job
+    return {
+        "file": spec.start.file,
+        "line": spec.start.line,
+        "format": spec.format,
+        **picked(job, "name kind region time_limit_s copies replicas"),
+        "roles": [_role_values(role) for role in job.roles],
+        "parallelism": parallelism_of(job).stated,
+        "findings": [_finding_values(finding) for finding in found],
+        "templates": [
+            {"field": value.field, "text": value.text, "line": value.place.line}
+            for value in spec.templates
+        ],
+        "not_understood": [kept.name for kept in job.kept],
+    }
+
+
+def _role_values(role: Role) -> dict[str, Any]:
+    names = "name replicas instance processes devices device_indexes cores lnc gpus efa vcpus"
+    return picked(role, f"{names} memory_bytes hugepages_bytes shm_bytes image")
+
+
+def _finding_values(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "file": finding.place.file,
+        "line": finding.place.line,
+        "reason": finding.reason,
+        "fix": finding.fix,
+        "source": finding.source,
+    }
+
+
+def job_title(spec: JobSpec) -> str:
+    """The place, the format and the roles of a job in a line."""
+    roles = "; ".join(_role_words(role) for role in spec.job.roles) or "no role"
+    copies = f", {spec.job.copies:,} copies" if spec.job.copies > 1 else ""
+    name = f" {spec.job.name!r}" if spec.job.name else ""
+    return f"{spec.start}: {FORMATS[spec.format].title}{name}: {roles}{copies}"
+
+
+def _role_words(role: Role) -> str:
+    replicas = "?" if role.replicas is None else f"{role.replicas:,}"
+    parts = [f"{replicas} x {role.instance or 'any instance'}"]
+    counts = {
+        "devices": role.devices or len(role.device_indexes) or None,
+        "NeuronCores": role.cores,
+        "GPUs": role.gpus,
+        "EFA": role.efa,
+        "ranks": role.processes,
+    }
+    parts += [f"{count} {unit}" for unit, count in counts.items() if count is not None]
+    return ", ".join(parts)
+
+
+def _check_blocks(spec: JobSpec, found: Sequence[Finding]) -> list[Block]:
+    blocks: list[Block] = [Note(job_title(spec), kind="strong"), *_finding_blocks(found)]
+    if spec.templates:
+        values = enumerated([f"{value.field} ({value.text})" for value in spec.templates], "and")
+        blocks.append(Note(f"filled in later, so not checked: {values}"))
+    if spec.job.kept:
+        blocks.append(Note(_kept_sentence(spec.job)))
+    return blocks
+
+
+def _kept_sentence(job: Job) -> str:
+    names = [kept.name for kept in job.kept]
+    more = len(names) - _SHOWN_FIELDS
+    shown = ", ".join(names[:_SHOWN_FIELDS]) + (f" and {more} more" if more > 0 else "")
+    return f"not understood, and kept: {shown}"
+
+
+def _finding_blocks(found: Sequence[Finding]) -> list[Block]:
+    blocks: list[Block] = []
+    for finding in found:
+        place = f"{finding.place}: {finding.severity}: {finding.reason} [{finding.rule}]"
+        blocks.append(Note(place))
+        blocks.append(Items([f"fix: {finding.fix}", f"source: {finding.source}"], indent=2))
+    return blocks
+
+
+def _count_sentence(jobs: int, found: Sequence[Finding]) -> str:
+    parts = []
+    for severity in Severity:
+        count = sum(finding.severity == severity.value for finding in found)
+        if count:
+            parts.append(f"{count} {severity.value}{'s' if count > 1 else ''}")
+    return f"{jobs} job{'s' if jobs > 1 else ''}: {', '.join(parts) or 'no finding'}"
+
+
+def price_document(priced: Sequence[tuple[JobSpec, JobPrice]]) -> Document:
+    """Time and bill of jobs."""
+    sections = [Section("", _price_blocks(spec, price)) for spec, price in priced]
+    values = [_price_values(spec, price) for spec, price in priced]
+    return Document("Priced jobs", values, sections, schema="job-price/1")
+
+
+def _price_values(spec: JobSpec, price: JobPrice) -> dict[str, Any]:
+    plan = price.plan
+    return {
+        "file": spec.start.file,
+        "line": spec.start.line,
+        "format": spec.format,
+        **picked(price.job, "name kind copies"),
+        "roles": [_role_price_values(role) for role in price.roles],
+        "usd_per_hour": price.usd_per_hour,
+        "time_basis": price.basis.value,
+        "steps": price.steps,
+        "tokens": None if plan is None else plan.tokens,
+        "model": None if plan is None else plan.model.name,
+        "layout": None if plan is None else plain(plan.step.layout),
+        "step_s": None if plan is None else plain(plan.step.step_s),
+        "goodput": None if plan is None else plan.goodput.goodput,
+        "time_s": plain(price.time_s),
+        "usd": plain(price.usd),
+        "reasons": list(price.reasons),
+    }
+
+
+def _role_price_values(role: RolePrice) -> dict[str, Any]:
+    return {
+        "role": role.role.name,
+        "instance": role.instance.name,
+        **picked(role, "instances least_instances usd_per_hour"),
+        "price_kind": role.quote.kind,
+        "price": str(role.quote),
+    }
+
+
+def _price_blocks(spec: JobSpec, price: JobPrice) -> list[Block]:
+    blocks: list[Block] = [Note(job_title(spec), kind="strong")]
+    if price.roles:
+        blocks.append(Table(_ROLE_COLUMNS, [_role_row(role) for role in price.roles]))
+    blocks += [Note(sentence) for sentence in _bill_sentences(price)]
+    if price.plan is not None:
+        blocks.append(Note(f"plan: {_plan_words(price)}"))
+    blocks += [Note(reason) for reason in price.reasons]
+    return blocks
+
+
+def _role_row(role: RolePrice) -> tuple[str, ...]:
+    count = "?" if role.instances is None else f"{role.instances:,}"
+    if role.least_instances is not None:
+        count = f"{role.least_instances:,} to {count}"
+    usd = "none" if role.usd_per_hour is None else amount(role.usd_per_hour)
+    return role.role.name, f"{count} x {role.instance.name}", usd, str(role.quote)
+
+
+def _plan_words(price: JobPrice) -> str:
+    plan = price.plan
+    assert plan is not None  # noqa: S101  the caller asks
+    steps = f"{amount(price.steps or 0)} steps of {durations(plan.step.step_s)}"
+    return f"{plan.model.name}, {steps}, {plan.step.layout}, goodput {plan.goodput.goodput:.1%}"
+
+
+def _bill_sentences(price: JobPrice) -> list[str]:
+    """Time and bill in words: of a plan, a bound, or per hour."""
+    sentences = []
+    if price.time_s is not None:
+        usd = "no price" if price.usd is None else f"{amounts(price.usd)} USD"
+        if price.basis is TimeBasis.PLAN:
+            sentences.append(f"time {durations(price.time_s)}, bill {usd}")
+        else:
+            most = "no price" if price.usd is None else f"{amount(price.usd.p50)} USD"
+            limit = durations(price.time_s)
+            sentences.append(f"at most {limit}, the time limit, and {most}: an upper bound")
+    elif price.usd_per_hour is not None:
+        hourly = price.usd_per_hour
+        month = amount(hourly * _HOURS_OF_MONTH)
+        sentences.append(f"{amount(hourly)} USD an hour, {month} USD in a month of 730 hours")
+    return sentences
+
+
+def difference_document(
+    before: tuple[JobSpec, list[Finding], JobPrice],
+    after: tuple[JobSpec, list[Finding], JobPrice],
+) -> Document:
+    """What changed between two versions of a spec: fields, findings, time and bill."""
+    changed = changes(before[0].job, after[0].job)
+    appeared, gone = new_findings(before[1], after[1]), new_findings(after[1], before[1])
+    totals = _totals(before[2], after[2])
+    sections = [
+        Section("", [Note(job_title(before[0])), Note(job_title(after[0]))]),
+        Section("Time and bill", [totals, *_reason_notes(before[2], after[2])]),
+        Section("New findings", _finding_blocks(appeared) or [Note("none")]),
+    ]
+    if gone:
+        sections.append(Section("Findings that are gone", _finding_blocks(gone)))
+    if changed:
+        rows = [(change.field, _shown(change.before), _shown(change.after)) for change in changed]
+        sections.append(Section("Fields that changed", [Table(_CHANGE_COLUMNS, rows)]))
+    values = {
+        "before": _price_values(before[0], before[2]),
+        "after": _price_values(after[0], after[2]),
+        "changes": [
+            {"field": change.field, "before": plain(change.before), "after": plain(change.after)}
+            for change in changed
+        ],
+        "new_findings": [_finding_values(finding) for finding in appeared],
+        "gone_findings": [_finding_values(finding) for finding in gone],
+    }
+    return Document("What changes", values, sections, rows=totals, schema="job-diff/1")
+
+
+def _reason_notes(*prices: JobPrice) -> list[Note]:
+    names = ("before", "after")
+    return [
+        Note(f"{name}: {reason}")
+        for name, price in zip(names, prices, strict=True)
+        for reason in price.reasons
+    ]
+
+
+def _totals(before: JobPrice, after: JobPrice) -> Table:
+    """Step, time, price per hour and bill of two versions, with the change of the medians."""
+    steps = [None if price.plan is None else price.plan.step.step_s for price in (before, after)]
+    rows = [
+        ("step", *_pair(*steps, is_time=True)),
+        ("time", *_pair(before.time_s, after.time_s, is_time=True)),
+        ("USD/h", *_number_pair(before.usd_per_hour, after.usd_per_hour)),
+        ("bill USD", *_pair(before.usd, after.usd, is_time=False)),
+    ]
+    return Table(_TOTAL_COLUMNS, rows)
+
+
+def _pair(
+    before: Interval | None, after: Interval | None, *, is_time: bool
+) -> tuple[str, str, str]:
+    words = durations if is_time else amounts
+    shown = ["-" if value is None else words(value) for value in (before, after)]
+    medians = [None if value is None else value.p50 for value in (before, after)]
+    return shown[0], shown[1], _change(*medians)
+
+
+def _number_pair(before: float | None, after: float | None) -> tuple[str, str, str]:
+    shown = ["-" if value is None else amount(value) for value in (before, after)]
+    return shown[0], shown[1], _change(before, after)
+
+
+def _change(before: float | None, after: float | None) -> str:
+    if before is None or after is None or not before:
+        return "-"
+    return f"{after / before - 1:+.1%}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,61 @@
+"""The difference of two versions of a spec: fields of the job that changed, and findings."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+from trnsim.jobs.finding import Finding
+from trnsim.jobs.job import Job
+
+__all__ = ["FieldChange", "changes", "new_findings"]
+
+
+class FieldChange(NamedTuple):
+    """A field of a job that differs between two versions.
+
+    Attributes:
+        field: path of the field, such as "roles.0.environment.FI_PROVIDER".
+        before: its value; None if there is none.
+        after: the same in the later version.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+
+def changes(before: Job, after: Job) -> list[FieldChange]:
+    """The fields that differ, by path. Roles are compared by their order, variables by name."""
+    earlier, later = dict(_leaves("", before)), dict(_leaves("", after))
+    names = [*earlier, *(name for name in later if name not in earlier)]
+    return [
+        FieldChange(name, earlier.get(name), later.get(name))
+        for name in names
+        if earlier.get(name) != later.get(name)
+    ]
+
+
+def new_findings(before: list[Finding], after: list[Finding]) -> list[Finding]:
+    """Findings of the later version that the earlier one does not have, whatever their lines."""
+    earlier = {(finding.rule, finding.reason) for finding in before}
+    return [finding for finding in after if (finding.rule, finding.reason) not in earlier]
+
+
+def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
+    """Paths and values of the fields of a job that are stated."""
+    if path.endswith(".environment"):
+        return [(f"{path}.{name}", text) for name, text in value]
+    if path == "kept":
+        return [(f"kept {kept.name}", kept.value) for kept in value]
+    if is_dataclass(value):
+        return [
+            leaf
+            for field in fields(value)
+            for leaf in _leaves(f"{path}.{field.name}".lstrip("."), getattr(value, field.name))
+        ]
+    if isinstance(value, tuple) and value and is_dataclass(value[0]):
+        return [
+            leaf for index, item in enumerate(value) for leaf in _leaves(f"{path}.{index}", item)
+        ]
+    return [] if value is None or value in ("", ()) else [(path, value)]

@@ -1,0 +1,134 @@
+from dataclasses import replace
+
+import pytest
+
+from trnsim.errors import BadInput
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.parallelism import Parallelism
+from trnsim.jobs.price import Assumption, TimeBasis, model_of, parallelism_of, price_job
+from trnsim.place.machine import machine
+from trnsim.system.train.estimate import estimate, layout_request
+from trnsim.workload.config import read
+from trnsim.workload.model_names import config_file
+
+MODEL = "llama-3.2-1b"
+FULL = Role(replicas=1, instance="trn1.32xlarge", devices=16, processes=32)
+JOB = Job(
+    model=MODEL,
+    roles=(FULL,),
+    parallelism=Parallelism(tensor=8, pipeline=1, global_batch=64, sequence=2048, micro_batch=1),
+)
+
+
+def test_time_and_bill_are_the_plans():
+    price = price_job(JOB, Assumption(steps=100))
+    model = read(config_file(MODEL))
+    where = machine("trn1.32xlarge")
+    fields = {"tensor": 8, "pipeline": 1, "micro_batch": 1}
+    request = layout_request(model, where, global_batch=64, sequence=2048, **fields)
+    kind = price.roles[0].quote.kind
+    tokens = 100.0 * 64 * 2048
+    plan = estimate(model, "trn1.32xlarge", tokens, request=request, instances=1, kind=kind)
+    assert price.basis is TimeBasis.PLAN
+    assert price.time_s == plan.time_s
+    assert price.usd.p50 == pytest.approx(plan.usd.p50, rel=1e-12)
+    assert price.usd.p90 == pytest.approx(plan.usd.p90, rel=1e-12)
+    assert price.steps == 100
+    assert price.reasons == ()
+    by_tokens = price_job(JOB, Assumption(tokens=tokens))
+    assert by_tokens.time_s == price.time_s
+    copies = price_job(replace(JOB, copies=3), Assumption(steps=100))
+    assert copies.time_s == price.time_s
+    assert copies.usd.p50 == pytest.approx(3 * price.usd.p50)
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (replace(JOB, model=""), "no option names a model; --model NAME states it"),
+        (replace(JOB, model="/fsx/own"), "model '/fsx/own' is not known"),
+        (JOB, "the length of the run is not stated; --run-steps or --run-tokens states it"),
+        (replace(JOB, roles=(replace(FULL, replicas=None),)), "number of replicas is not stated"),
+        (replace(JOB, roles=(replace(FULL, instance=""),)), "no instance type; --on INSTANCE"),
+        (replace(JOB, roles=(replace(FULL, instance="trn9.big"),)), "trn9.big is not in the cata"),
+        (
+            replace(JOB, roles=(FULL, replace(FULL, instance="trn2.48xlarge"))),
+            "a plan is of instances of one type; the roles have: trn1.32xlarge, trn2.48xlarge",
+        ),
+        (replace(JOB, roles=(replace(FULL, devices=4),)), "has 0.25 of a trn1.32xlarge"),
+        (replace(JOB, parallelism=Parallelism(tensor=7)), "no plan: "),
+        (replace(JOB, roles=()), "a plan is of instances of one type; the roles have: none"),
+    ],
+)
+def test_a_job_without_a_plan_says_why(job, why):
+    known = Assumption(steps=10) if "length" not in why else Assumption()
+    price = price_job(job, known)
+    assert price.plan is None
+    assert price.basis is TimeBasis.NONE
+    assert any(why in reason for reason in price.reasons)
+
+
+def test_a_time_limit_is_a_bound():
+    price = price_job(replace(JOB, model="", time_limit_s=7200.0))
+    assert price.basis is TimeBasis.LIMIT
+    assert price.time_s.p10 == price.time_s.p90 == 7200
+    assert price.usd.p50 == pytest.approx(2 * price.usd_per_hour)
+
+
+@pytest.mark.parametrize(
+    ("role", "instances"),
+    [
+        (Role(replicas=5, instance="trn1.32xlarge", devices=4), 2),
+        (Role(replicas=5, instance="trn1.32xlarge", devices=4, is_exclusive=True), 5),
+        (Role(replicas=5, instance="trn1.32xlarge", cores=8), 2),
+        (Role(replicas=5, instance="trn1.32xlarge", device_indexes=(0, 1, 2, 3)), 2),
+        (Role(replicas=3, instance="trn1.32xlarge", devices=32), 3),
+        (Role(replicas=3, instance="p5.48xlarge", gpus=4), 2),
+        (Role(replicas=0, instance="trn1.32xlarge", devices=16), 0),
+        (Role(replicas=3, instance="ml.trn1.32xlarge"), 3),
+    ],
+)
+def test_replicas_share_instances(role, instances):
+    (price,) = price_job(Job(roles=(role,))).roles
+    assert price.instances == instances
+
+
+def test_a_role_that_grows_has_its_fewest_instances():
+    role = Role(replicas=8, least_replicas=2, instance="trn1.32xlarge")
+    (price,) = price_job(Job(kind=JobKind.CLUSTER, roles=(role,))).roles
+    assert (price.least_instances, price.instances) == (2, 8)
+
+
+def test_an_instance_is_assumed_where_none_is_stated():
+    job = Job(roles=(replace(FULL, instance=""), replace(FULL, name="other")))
+    price = price_job(job, Assumption(instance="trn2"))
+    assert [role.instance.name for role in price.roles] == ["trn2.48xlarge", "trn1.32xlarge"]
+
+
+def test_an_unknown_name_of_the_user_is_refused():
+    with pytest.raises(BadInput, match="nobody"):
+        price_job(JOB, Assumption(model="nobody", steps=1))
+    with pytest.raises(BadInput, match="trn9"):
+        price_job(replace(JOB, roles=(replace(FULL, instance=""),)), Assumption(instance="trn9"))
+
+
+def test_a_kind_of_purchase_without_a_price_has_no_bill():
+    price = price_job(replace(JOB, purchase="private"), Assumption(steps=10))
+    assert price.usd_per_hour is None
+    assert price.usd is None
+    assert price.time_s is not None
+
+
+def test_models_and_layouts_are_read_from_commands():
+    command = ("srun", "train.py", "--model_name_or_path", "meta-llama/Llama-3.1-8B", "--tp_size=4")
+    job = Job(roles=(Role(command=command),), parallelism=Parallelism(pipeline=2))
+    assert model_of(job) == "meta-llama/Llama-3.1-8B"
+    assert parallelism_of(job).stated == {"tensor": 4, "pipeline": 2}
+    assert model_of(replace(job, model="own")) == "own"
+    assert model_of(Job(roles=(Role(),))) == ""
+
+
+def test_a_batch_is_counted_from_its_parts():
+    parts = Parallelism(tensor=8, micro_batch=2, accumulation=4, sequence=2048)
+    price = price_job(replace(JOB, parallelism=parts), Assumption(steps=10))
+    assert price.plan.step.layout.global_batch == 2 * 4 * 4
