@@ -48,6 +48,16 @@ def copy(a):
     nisa.dma_copy(dst=out, src=tile)
     return out
 """,
+    "stored-plan.json": json.dumps(
+        {
+            "schema": "plan-train/1",
+            "model": "llama-3.2-1b",
+            "steps": 10.0,
+            "instance": "trn1.32xlarge",
+            "instances": 1,
+            "layout": {"tensor": 8, "data": 4, "global_batch": 64, "sequence": 2048},
+        }
+    ),
     "two.py": "import nki\n\n@nki.jit\ndef a(x): return x\n\n@nki.jit\ndef b(x): return x\n",
     "none.py": "x = 1\n",
     "syntax.py": "def f(:\n",
@@ -136,6 +146,10 @@ BASES = {
     "plan collective": "all_reduce --bytes 1MiB --on trn2",
     "plan layer": "llama-3.1-8b.json --on trn2",
     "plan infer": "bert-large.json --on trn1",
+    "job check": "stored-plan.json",
+    "job price": "stored-plan.json",
+    "job write": "stored-plan.json --as plan",
+    "job diff": "stored-plan.json stored-plan.json",
     "why": "plan.json plan.json",
     "assess": "two-workloads.csv",
     "pilot write": "two-workloads.csv --folder pilot",

@@ -40,6 +40,10 @@ plan fleet absent.yaml
 plan fleet scenario.yaml
 plan collective all_reduse --bytes 1MiB
 plan infer llama-3.1-8b --on trn2
+job check absent.sbatch
+job check bert-large.json
+job price stored-plan.json --price spto
+job write stored-plan.json --as word
 why 'plan infer' plan.json
 assess
 assess absent.csv
