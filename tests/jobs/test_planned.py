@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.jobs.parallelism import options_of, parallelism_in
 from trnsim.jobs.planned import layout_options, planned_job
-from trnsim.jobs.price import parallelism_of
+from trnsim.jobs.plans import parallelism_of
 from trnsim.place.machine import machine
 from trnsim.system.train.layout import Layout
 

@@ -3,10 +3,15 @@ from dataclasses import replace
 import pytest
 
 from trnsim.errors import BadInput
+from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism
-from trnsim.jobs.price import Assumption, TimeBasis, model_of, parallelism_of, price_job
+from trnsim.jobs.plans import model_of, parallelism_of
+from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.place.machine import machine
+from trnsim.system.serve.demand import free_demand
+from trnsim.system.serve.options import ServerOptions
+from trnsim.system.serve.plan import plan
 from trnsim.system.train.estimate import estimate, layout_request
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file
@@ -28,12 +33,13 @@ def test_time_and_bill_are_the_plans():
     request = layout_request(model, where, global_batch=64, sequence=2048, **fields)
     kind = price.roles[0].quote.kind
     tokens = 100.0 * 64 * 2048
-    plan = estimate(model, "trn1.32xlarge", tokens, request=request, instances=1, kind=kind)
+    trained = estimate(model, "trn1.32xlarge", tokens, request=request, instances=1, kind=kind)
     assert price.basis is TimeBasis.PLAN
-    assert price.time_s == plan.time_s
-    assert price.usd.p50 == pytest.approx(plan.usd.p50, rel=1e-12)
-    assert price.usd.p90 == pytest.approx(plan.usd.p90, rel=1e-12)
-    assert price.steps == 100
+    assert price.time_s == trained.time_s
+    assert price.usd.p50 == pytest.approx(trained.usd.p50, rel=1e-12)
+    assert price.usd.p90 == pytest.approx(trained.usd.p90, rel=1e-12)
+    assert price.training.steps == 100
+    assert price.step_s == trained.step.step_s
     assert price.reasons == ()
     by_tokens = price_job(JOB, Assumption(tokens=tokens))
     assert by_tokens.time_s == price.time_s
@@ -63,7 +69,7 @@ def test_time_and_bill_are_the_plans():
 def test_a_job_without_a_plan_says_why(job, why):
     known = Assumption(steps=10) if "length" not in why else Assumption()
     price = price_job(job, known)
-    assert price.plan is None
+    assert price.training is None
     assert price.basis is TimeBasis.NONE
     assert any(why in reason for reason in price.reasons)
 
@@ -119,6 +125,22 @@ def test_a_kind_of_purchase_without_a_price_has_no_bill():
     assert price.time_s is not None
 
 
+@pytest.mark.slow
+def test_a_server_has_the_load_of_its_plan_and_no_end():
+    command = ("vllm", "serve", MODEL, "--tensor-parallel-size", "8", "--max-num-seqs", "2")
+    command += ("--max-model-len", "4096")
+    role = replace(FULL, instance="trn1.32xlarge", command=command)
+    price = price_job(Job(kind=JobKind.SERVING, roles=(role,), time_limit_s=60.0))
+    options = ServerOptions(tensor=8, instances=1, max_num_seqs=2, max_model_len=4096)
+    planned = plan(
+        read(config_file(MODEL)), machine("trn1.32xlarge"), options, free_demand(2048, 256)
+    )
+    assert price.serving.most_per_s == planned.most_per_s > 0
+    assert price.serving.usd_per_million_tokens == planned.usd_per_million_tokens
+    assert (price.basis, price.time_s, price.usd) == (TimeBasis.NONE, None, None)
+    assert price.usd_per_hour == planned.usd_per_hour
+
+
 def test_models_and_layouts_are_read_from_commands():
     command = ("srun", "train.py", "--model_name_or_path", "meta-llama/Llama-3.1-8B", "--tp_size=4")
     job = Job(roles=(Role(command=command),), parallelism=Parallelism(pipeline=2))
@@ -126,9 +148,11 @@ def test_models_and_layouts_are_read_from_commands():
     assert parallelism_of(job).stated == {"tensor": 4, "pipeline": 2}
     assert model_of(replace(job, model="own")) == "own"
     assert model_of(Job(roles=(Role(),))) == ""
+    assert model_of(Job(roles=(Role(command=("vllm", "serve", "m")),))) == "m"
+    assert model_of(Job(roles=(Role(command=("vllm", "serve")),))) == ""
 
 
 def test_a_batch_is_counted_from_its_parts():
     parts = Parallelism(tensor=8, micro_batch=2, accumulation=4, sequence=2048)
     price = price_job(replace(JOB, parallelism=parts), Assumption(steps=10))
-    assert price.plan.step.layout.global_batch == 2 * 4 * 4
+    assert price.training.step.layout.global_batch == 2 * 4 * 4

@@ -23,8 +23,9 @@ from pathlib import Path
 from page import table
 
 from trnsim.errors import EmulatorError
+from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.formats import read_specs
-from trnsim.jobs.price import Assumption, TimeBasis, price_job
+from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.jobs.rules import findings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,9 +17,10 @@ from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
+from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
-from trnsim.jobs.price import Assumption, JobPrice, price_job
+from trnsim.jobs.price import JobPrice, price_job
 from trnsim.jobs.rules import findings
 from trnsim.jobs.spec import JobSpec
 from trnsim.price import check_kind

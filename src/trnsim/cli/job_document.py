@@ -13,8 +13,13 @@ from trnsim.jobs.difference import changes, new_findings
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.job import Job, Role
-from trnsim.jobs.price import JobPrice, RolePrice, TimeBasis, parallelism_of
+from trnsim.jobs.plans import parallelism_of
+from trnsim.jobs.price import JobPrice, TimeBasis
+from trnsim.jobs.role_price import RolePrice
 from trnsim.jobs.spec import JobSpec
+from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT
+from trnsim.system.serve.plan import ServingPlan
+from trnsim.system.train.estimate import TrainingEstimate
 
 _SHOWN_FIELDS: Final = 8
 """Fields without a meaning that the text names; the JSON has all."""
@@ -143,7 +148,8 @@ def price_document(priced: Sequence[tuple[JobSpec, JobPrice]]) -> Document:
 
 
 def _price_values(spec: JobSpec, price: JobPrice) -> dict[str, Any]:
-    plan = price.plan
+    plan, serving = price.training, price.serving
+    million = None if serving is None else serving.usd_per_million_tokens
     return {
         "file": spec.start.file,
         "line": spec.start.line,
@@ -152,14 +158,16 @@ def _price_values(spec: JobSpec, price: JobPrice) -> dict[str, Any]:
         "roles": [_role_price_values(role) for role in price.roles],
         "usd_per_hour": price.usd_per_hour,
         "time_basis": price.basis.value,
-        "steps": price.steps,
+        "steps": None if plan is None else plan.steps,
         "tokens": None if plan is None else plan.tokens,
         "model": None if plan is None else plan.model.name,
         "layout": None if plan is None else plain(plan.step.layout),
-        "step_s": None if plan is None else plain(plan.step.step_s),
+        "step_s": plain(price.step_s),
         "goodput": None if plan is None else plan.goodput.goodput,
         "time_s": plain(price.time_s),
         "usd": plain(price.usd),
+        "requests_per_s": None if serving is None else serving.most_per_s,
+        "usd_per_million_tokens": plain(million),
         "reasons": list(price.reasons),
     }
 
@@ -179,8 +187,10 @@ def _price_blocks(spec: JobSpec, price: JobPrice) -> list[Block]:
     if price.roles:
         blocks.append(Table(_ROLE_COLUMNS, [_role_row(role) for role in price.roles]))
     blocks += [Note(sentence) for sentence in _bill_sentences(price)]
-    if price.plan is not None:
-        blocks.append(Note(f"plan: {_plan_words(price)}"))
+    if price.training is not None:
+        blocks.append(Note(f"plan: {_training_words(price.training)}"))
+    if price.serving is not None:
+        blocks.append(Note(f"plan: {_serving_words(price.serving)}"))
     blocks += [Note(reason) for reason in price.reasons]
     return blocks
 
@@ -193,11 +203,16 @@ def _role_row(role: RolePrice) -> tuple[str, ...]:
     return role.role.name, f"{count} x {role.instance.name}", usd, str(role.quote)
 
 
-def _plan_words(price: JobPrice) -> str:
-    plan = price.plan
-    assert plan is not None  # noqa: S101  the caller asks
-    steps = f"{amount(price.steps or 0)} steps of {durations(plan.step.step_s)}"
+def _training_words(plan: TrainingEstimate) -> str:
+    steps = f"{amount(plan.steps)} steps of {durations(plan.step.step_s)}"
     return f"{plan.model.name}, {steps}, {plan.step.layout}, goodput {plan.goodput.goodput:.1%}"
+
+
+def _serving_words(plan: ServingPlan) -> str:
+    rate = "" if plan.most_per_s is None else f"at most {amount(plan.most_per_s)} requests/s, "
+    lengths = f"of {USUAL_INPUT:,} tokens in and {USUAL_OUTPUT:,} out, "
+    usd = amounts(plan.usd_per_million_tokens)
+    return f"{rate}{lengths}{usd} USD for a million output tokens"
 
 
 def _bill_sentences(price: JobPrice) -> list[str]:
@@ -260,7 +275,9 @@ def _reason_notes(*prices: JobPrice) -> list[Note]:
 
 def _totals(before: JobPrice, after: JobPrice) -> Table:
     """Step, time, price per hour and bill of two versions, with the change of the medians."""
-    steps = [None if price.plan is None else price.plan.step.step_s for price in (before, after)]
+    steps = [
+        None if price.training is None else price.training.step.step_s for price in (before, after)
+    ]
     rows = [
         ("step", *_pair(*steps, is_time=True)),
         ("time", *_pair(before.time_s, after.time_s, is_time=True)),

@@ -32,6 +32,7 @@ class Parallelism:
         accumulation: micro batches of a data rank in a step.
         global_batch: sequences of a step.
         sequence: tokens of a sequence.
+        server_sequences: sequences that a server decodes together.
         steps: optimizer steps of the run.
         checkpoint_steps: steps between checkpoints.
         logical_cores: NeuronCores of a logical core that the framework is told.
@@ -52,6 +53,7 @@ class Parallelism:
     accumulation: int | None = None
     global_batch: int | None = None
     sequence: int | None = None
+    server_sequences: int | None = None
     steps: int | None = None
     checkpoint_steps: int | None = None
     logical_cores: int | None = None
@@ -100,6 +102,7 @@ OPTIONS: Final = {
     "sequence-length": "sequence",
     "block-size": "sequence",
     "max-model-len": "sequence",
+    "max-num-seqs": "server_sequences",
     "max-steps": "steps",
     "train-iters": "steps",
     "checkpoint-freq": "checkpoint_steps",

@@ -38,7 +38,7 @@ from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch, trace
-from trnsim.system.serve.demand import Demand, Slo
+from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
@@ -47,7 +47,6 @@ from trnsim.system.serve.sizing import Spare
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
 
-_INPUT, _OUTPUT = "2048", "256"
 _LEAST_REQUESTS: Final = 1000
 """Requests of an open load, and of a closed one `_REQUESTS_OF_CLIENT` for each client."""
 _MINUTE_S: Final = 60.0
@@ -226,8 +225,8 @@ class ServeOptions:
         _check_load(self)
         router, count = _router(self.router), self.num_prompts or self._usual_count()
         drawn = Synthetic(
-            lengths(self.input_len or _INPUT, "--input-len"),
-            lengths(self.output_len or _OUTPUT, "--output-len"),
+            lengths(self.input_len or str(USUAL_INPUT), "--input-len"),
+            lengths(self.output_len or str(USUAL_OUTPUT), "--output-len"),
             count,
             concurrency=(self.concurrency or 1) if self.request_rate is None else 0,
             rate_per_s=self.request_rate or 0.0,

@@ -12,6 +12,9 @@ from trnsim.system.serve.figures import PERCENTILES, RunFigures
 from trnsim.system.serve.load import Lengths, Load, Synthetic
 from trnsim.system.serve.server import Deployment
 
+USUAL_INPUT: Final = 2048
+USUAL_OUTPUT: Final = 256
+"""Tokens of a prompt and of an answer where a user states none."""
 WAVES: Final = 4
 """Requests of each client of a load that keeps a deployment busy."""
 _LEAST_REQUESTS: Final = 64
@@ -124,7 +127,7 @@ class Demand:
         return drawn.requests(deployment.engine.max_model_len)
 
 
-def busy_demand(inputs: int = 2048, outputs: int = 256) -> Demand:
+def busy_demand(inputs: int = USUAL_INPUT, outputs: int = USUAL_OUTPUT) -> Demand:
     """Saturation with requests of one size."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
     return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)
