@@ -109,6 +109,8 @@ def test_what_nothing_took_is_kept(reader):
     reader.take("inner")
     reader.take("words")
     assert reader.kept() == ()
+    reader.give_back("nothing")
+    assert [kept.name for kept in reader.kept()] == ["nothing"]
 
 
 @pytest.mark.parametrize("text", ["$A", "${A}", "a-$(B)", "{{ .x }}", "<your-role>"])

@@ -124,6 +124,7 @@ class Job:
         time_limit_s: seconds after which the scheduler ends it.
         copies: equal jobs that run independently (an array job).
         model: name of a model, or path of its config.json.
+        config: sizes of the model that the spec states, by keys of a config.json.
         parallelism: what the spec's own fields state; `parallelism_of` adds the command's options.
         kept: fields without a place in this model; a writer of the same format writes them back.
     """
@@ -136,6 +137,7 @@ class Job:
     time_limit_s: float | None = None
     copies: int = 1
     model: str = ""
+    config: tuple[tuple[str, Any], ...] = ()
     parallelism: Parallelism = field(default_factory=Parallelism)
     kept: tuple[KeptField, ...] = ()
 

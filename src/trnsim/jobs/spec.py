@@ -133,6 +133,10 @@ class SpecReader:
             self.lines.setdefault(field, place.line)
         return place.value
 
+    def give_back(self, *keys: str | int) -> None:
+        """Keep the value under keys, which was taken."""
+        self._taken.discard(keys)
+
     def text(self, *keys: str | int, field: str) -> str:
         """A text; "" if there is none. A number or a truth value is its text.
 
@@ -207,7 +211,7 @@ class SpecReader:
         text = self.text(*keys, field=field)
         if not is_template(text):
             return text
-        self._taken.discard(keys)
+        self.give_back(*keys)
         return ""
 
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:

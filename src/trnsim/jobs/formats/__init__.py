@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats import plan
+from trnsim.jobs.formats import plan, sbatch
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
@@ -14,7 +14,13 @@ from trnsim.reader import FileContent, load_documents
 
 __all__ = ["FORMATS", "JobFormat", "read_specs", "write_spec"]
 
-FORMATS: Final[dict[str, JobFormat]] = {known.name: known for known in (plan.FORMAT,)}
+FORMATS: Final[dict[str, JobFormat]] = {
+    known.name: known
+    for known in (
+        plan.FORMAT,
+        sbatch.FORMAT,
+    )
+}
 """Formats by name, the more particular first: a document is of the first that has places in it."""
 
 _FIX: Final = "see trnsim job --help for the formats that are read"

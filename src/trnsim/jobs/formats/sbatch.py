@@ -1,0 +1,263 @@
+"""Scripts of sbatch: options, exported variables and the command that srun or another starts.
+
+A script states what a job asks of its nodes. EFA, huge pages and the region are those of the
+cluster: a written script names them in a comment, since Slurm has no option for them.
+Source: Slurm, sbatch(1) and srun(1); pyxis, README, for ``--container-image``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import SourceLine
+from trnsim.jobs.formats import sbatch_options
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.sbatch_script import HEADER, ScriptContent, component_key, script_content
+from trnsim.jobs.formats.sbatch_writing import write
+from trnsim.jobs.job import Job, Role
+from trnsim.jobs.parallelism import options_of
+from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
+from trnsim.reader import FileContent, SourcePlace
+from trnsim.reader.parsed import Malformed, Parsed
+
+__all__ = ["FORMAT"]
+
+_MARK: Final = re.compile(rf"^{HEADER}\s", re.MULTILINE)
+_COUNT: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_TYPED_COUNT: Final = re.compile(r"\w+:(\d{1,9})")
+_ARRAY_PART: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_INSTANCE: Final = re.compile(r"[a-z][a-z0-9-]*\.(?:metal|(?:\d+x)?large|\d*xlarge)")
+
+
+def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    if isinstance(root.value, str) and _MARK.search(root.value):
+        yield root
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    """The spec of a script.
+
+    Raises:
+        BadInput: an option has a value that is not legal, or a quote is not closed.
+    """
+    try:
+        script = script_content(place.value)
+    except Malformed as error:
+        raise place.document.refused(error.line, error.why, error.fix) from error
+    parsed = Parsed(script.content, script.line_of)
+    reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
+    components = sum(1 for key in script.content if key.startswith(HEADER))
+    environment = _environment(reader, components, script)
+    roles = tuple(
+        replace(_role(reader, index), environment=environment) for index in range(components)
+    )
+    notes = sbatch_options.notes_in(str(reader.value(HEADER, "comment") or "")) or {}
+    if notes:
+        reader.take(HEADER, "comment")
+    job = Job(
+        region=notes.get("region", ""),
+        purchase=notes.get("purchase", ""),
+        model=notes.get("model", ""),
+        name=reader.text(HEADER, "job-name", field="name"),
+        roles=roles,
+        time_limit_s=_time_limit_s(reader),
+        copies=_copies(reader),
+    )
+    for index in script.content.get("ignored", ()):
+        reader.lines[f"ignored.{index}"] = SourceLine(
+            place.document.file, script.line_of(("ignored", index))
+        )
+    return JobSpec(
+        "sbatch",
+        replace(job, kept=reader.kept()),
+        reader.start,
+        reader.lines,
+        tuple(reader.templates),
+    )
+
+
+def _environment(
+    reader: SpecReader, components: int, script: ScriptContent
+) -> tuple[tuple[str, str], ...]:
+    """Variables that the script exports; each role has all of them."""
+    variables: list[tuple[str, str]] = []
+    for index in range(reader.length("export")):
+        name = reader.take("export", index, "name")
+        for role in range(components):
+            field = f"roles.{role}.environment.{name}"
+            value = reader.take("export", index, "value", field=field)
+            if is_template(value):
+                reader.templates.append(TemplateValue(field, value, reader.lines[field]))
+        variables.append((name, reader.take("export", index, "value")))
+    for name, (text, line) in script.uncertain.items():
+        at = SourceLine(reader.start.file, line)
+        for role in range(components):
+            path = f"roles.{role}.environment.{name}"
+            reader.templates.append(TemplateValue(path, text, at))
+    return tuple(variables)
+
+
+def _role(reader: SpecReader, index: int) -> Role:
+    key, path = component_key(index), f"roles.{index}"
+    component = reader.place(key)
+    reader.lines.setdefault(path, reader.start if component is None else component.line)
+    least, most = _replicas(reader, key, path)
+    command = _words(reader, ("command", index), f"{path}.command")
+    if reader.value("srun", index) == []:
+        reader.take("srun", index)
+    processes, tasks = _processes(reader, key, path, command)
+    cpus = None
+    if tasks is not None:
+        cpus = reader.whole(key, "cpus-per-task", field=f"{path}.vcpus", least=1)
+    return Role(
+        name="main" if index == 0 else f"hetjob {index}",
+        replicas=most,
+        least_replicas=least,
+        instance=_instance(reader, key, path),
+        is_exclusive=_is_exclusive(reader, key, path),
+        processes=processes,
+        devices=reader.whole(key, "gres", "neuron", field=f"{path}.devices"),
+        cores=reader.whole(key, "gres", "neuroncore", field=f"{path}.cores"),
+        gpus=_gpus(reader, key, path),
+        vcpus=None if cpus is None or tasks is None else float(cpus * tasks),
+        memory_bytes=_memory_bytes(reader, key, path),
+        image=reader.text("image", index, field=f"{path}.image"),
+        command=command,
+    )
+
+
+def _processes(
+    reader: SpecReader, key: str, path: str, command: tuple[str, ...]
+) -> tuple[int | None, int | None]:
+    """Ranks of a node, and its tasks; None for what is not stated.
+
+    A node has one task unless an option says more. Source: sbatch(1), --ntasks.
+    """
+    ranks = sbatch_options.tasks_of(command)
+    has_own_launcher = "nproc-per-node" in options_of(command)
+    if reader.value(key, "ntasks-per-node") is None:
+        is_single = reader.value(key, "ntasks") is None
+        return (ranks if is_single else None), (1 if is_single else None)
+    tasks = reader.whole(key, "ntasks-per-node", field=f"{path}.processes", least=1)
+    if tasks is None:
+        return None, None
+    if has_own_launcher and ranks is None:
+        reader.give_back(key, "ntasks-per-node")
+        return None, tasks
+    return tasks * (ranks or 1), tasks
+
+
+def _words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
+    words = reader.words(*keys, field=path)
+    for word in words:
+        if is_template(word):
+            reader.templates.append(TemplateValue(path, word, reader.lines[path]))
+            break
+    return words
+
+
+def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int | None]:
+    """The fewest nodes, of a range, and their number; one node if no option asks for more.
+
+    Source: sbatch(1), --nodes, and --ntasks: the default is one task.
+    """
+    text = reader.text(key, "nodes", field=f"{path}.replicas")
+    if not text:
+        tasks = reader.value(key, "ntasks")
+        return None, 1 if tasks in (None, 1, "1") else None
+    if is_template(text):
+        return None, None
+    match = _COUNT.fullmatch(text)
+    if not match or int(match[2] or match[1]) < max(int(match[1]), 1):
+        raise reader.refused((key, "nodes"), "legal: a number of nodes, or LEAST-MOST")
+    return (int(match[1]), int(match[2])) if match[2] else (None, int(match[1]))
+
+
+def _instance(reader: SpecReader, key: str, path: str) -> str:
+    """The instance type that a constraint or a partition's name is; "" if none is.
+
+    ParallelCluster gives its nodes the instance type as a feature. Source: aws-parallelcluster,
+    ``slurm_parallelcluster_queue_partition.conf``: Feature.
+    """
+    for name in ("constraint", "partition"):
+        text = reader.value(key, name)
+        is_type = isinstance(text, str) and (
+            text in catalogue().instances or _INSTANCE.fullmatch(text)
+        )
+        if not is_type:
+            continue
+        if name == "constraint":
+            return reader.text(key, name, field=f"{path}.instance")
+        place = reader.place(key, name)
+        if place is not None:
+            reader.lines[f"{path}.instance"] = place.line
+        return str(text)
+    return ""
+
+
+def _is_exclusive(reader: SpecReader, key: str, path: str) -> bool:
+    """Whether the option stands without a value: ``=user`` shares nodes among a user's jobs."""
+    if reader.value(key, "exclusive") is not True:
+        return False
+    return bool(reader.take(key, "exclusive", field=f"{path}.is_exclusive"))
+
+
+def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
+    of_resource = reader.whole(key, "gres", "gpu", field=f"{path}.gpus")
+    text = reader.value(key, "gpus-per-node")
+    if isinstance(text, str) and not text.isdecimal() and not is_template(text):
+        match = _TYPED_COUNT.fullmatch(text)
+        return int(match[1]) if match else of_resource
+    stated = reader.whole(key, "gpus-per-node", field=f"{path}.gpus")
+    return of_resource if stated is None else stated
+
+
+def _memory_bytes(reader: SpecReader, key: str, path: str) -> int | None:
+    if reader.value(key, "mem") in ("0", None):
+        return None
+    text = reader.text(key, "mem", field=f"{path}.memory_bytes")
+    if is_template(text):
+        return None
+    try:
+        return sbatch_options.memory_bytes(text)
+    except ValueError as error:
+        raise reader.refused((key, "mem"), "legal: a size as 64G; units K, M, G, T") from error
+
+
+def _time_limit_s(reader: SpecReader) -> float | None:
+    text = reader.text(HEADER, "time", field="time_limit_s")
+    if not text or is_template(text):
+        return None
+    try:
+        return sbatch_options.time_limit_s(text)
+    except ValueError as error:
+        why = "legal: minutes, hours:minutes:seconds or days-hours:minutes:seconds"
+        raise reader.refused((HEADER, "time"), why) from error
+
+
+def _copies(reader: SpecReader) -> int:
+    """Tasks of an array; its text is kept unless it counts from 0 without a gap."""
+    text = reader.value(HEADER, "array")
+    if text is None or (isinstance(text, str) and is_template(text)):
+        return 1
+    indexes, _, _ = str(text).partition("%")
+    count = 0
+    for part in indexes.split(","):
+        match = _ARRAY_PART.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        step = int(match[3] or 1) if match else 1
+        if last < first or not step:
+            raise reader.refused((HEADER, "array"), "legal: indexes as 0-9, 1,3,5 or 0-15%4")
+        count += (last - first) // step + 1
+    if text == f"0-{count - 1}":
+        reader.take(HEADER, "array", field="copies")
+    elif (place := reader.place(HEADER, "array")) is not None:
+        reader.lines["copies"] = place.line
+    return count
+
+
+FORMAT: Final = JobFormat("sbatch", "sbatch script", ".sh", _places, _read, write)

@@ -1,0 +1,172 @@
+"""Options of sbatch and srun by their long names. Source: Slurm, sbatch(1) and srun(1), OPTIONS."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.jobs.parallelism import options_of
+
+__all__ = ["NOTES", "memory_bytes", "notes_in", "options_in", "program_start", "tasks_of"]
+__all__ += ["time_limit_s", "time_text", "words_in"]
+
+NOTES: Final = ("region", "purchase", "model")
+"""Fields of a job that sbatch has no option for; a written script has them in ``--comment``."""
+
+_NAMES: Final = (
+    "A account a array B extra-node-info b begin C constraint c cpus-per-task D chdir d dependency "
+    "e error F nodefile G gpus H hold I immediate i input J job-name k no-kill L licenses "
+    "M clusters m distribution N nodes n ntasks O overcommit o output p partition Q quiet q qos "
+    "S core-spec s oversubscribe t time v verbose W wait w nodelist x exclude Z no-allocate"
+)
+_LONG: Final = dict(re.findall(r"(\w) (\S+)", _NAMES))
+_FLAG_NAMES: Final = (
+    "contiguous exclusive get-user-env hold ignore-pbs immediate nice no-allocate no-kill "
+    "no-requeue overcommit oversubscribe parsable propagate quiet reboot requeue spread-job "
+    "test-only use-min-nodes verbose wait"
+)
+_FLAGS: Final = frozenset(_FLAG_NAMES.split())
+"""Options of sbatch without a value, or with one after ``=`` alone."""
+_STEP_FLAG_NAMES: Final = (
+    "bcast contiguous disable-status exact exclusive external hold immediate interactive "
+    "kill-on-bad-exit label multi-prog nice no-allocate no-kill overcommit overlap oversubscribe "
+    "preserve-env propagate pty quiet reboot send-libs spread-job test-only unbuffered "
+    "use-min-nodes verbose whole container-mount-home no-container-mount-home "
+    "container-remap-root no-container-remap-root container-entrypoint no-container-entrypoint "
+    "container-writable container-readonly"
+)
+_STEP_FLAGS: Final = frozenset(_STEP_FLAG_NAMES.split())
+"""Options of srun, and of its plugin pyxis, without a value, or with one after ``=`` alone."""
+_STEP_SHORT_FLAGS: Final = frozenset("EHIKkLlOQsuvXZ")
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|<[a-z][\w -]*>")
+_TIME: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
+_MEMORY: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.IGNORECASE)
+_UNITS: Final = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_DAY_S: Final = 86_400
+
+
+def words_in(line: str) -> list[str]:
+    """The words of a line of options, without comments; a template is one word.
+
+    Raises:
+        ValueError: a quote is not closed.
+    """
+    templates: list[str] = []
+
+    def marked(match: re.Match[str]) -> str:
+        templates.append(match[0])
+        return f"\1{len(templates) - 1}\1"
+
+    words = shlex.split(_TEMPLATE.sub(marked, line), comments=True)
+    return [re.sub("\1(\\d+)\1", lambda match: templates[int(match[1])], word) for word in words]
+
+
+def options_in(words: Sequence[str]) -> dict[str, str | bool]:
+    """Options by long name; True for one without a value. The last of equal ones counts."""
+    options: dict[str, str | bool] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        following = words[index + 1] if index + 1 < len(words) else None
+        index += 1
+        if word.startswith("--") and len(word) > len("--"):
+            name, equals, value = word.removeprefix("--").partition("=")
+        elif word.startswith("-") and len(word) > 1:
+            name, value = _LONG.get(word[1], word[1]), word[2:].removeprefix("=")
+            equals = value
+        else:
+            continue
+        if equals:
+            options[name] = value
+        elif name in _FLAGS or following is None or following.startswith("--"):
+            options[name] = True
+        else:
+            options[name] = following
+            index += 1
+    return options
+
+
+def program_start(words: Sequence[str], is_option: Sequence[bool]) -> int:
+    """Index of the first word of the program in the words of srun, of which the first is srun.
+
+    Args:
+        words: words of the command.
+        is_option: for each word, whether it is one of a variable with options alone.
+    """
+    index = 1
+    while index < len(words):
+        word = words[index]
+        if is_option[index]:
+            index += 1
+        elif word.startswith("--"):
+            is_whole = "=" in word or word.removeprefix("--") in _STEP_FLAGS
+            index += 1 if is_whole else 2
+        elif word.startswith("-") and len(word) > 1:
+            is_whole = len(word) > len("-N") or word[1] in _STEP_SHORT_FLAGS
+            index += 1 if is_whole else 2
+        else:
+            break
+    return min(index, len(words))
+
+
+def tasks_of(command: Sequence[str]) -> int | None:
+    """Ranks that a task's launcher starts on its node; None if it does not say so in a number."""
+    value = options_of(command).get("nproc-per-node", "")
+    return int(value) if re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII) else None
+
+
+def notes_in(comment: str) -> dict[str, str] | None:
+    """Fields of a job in a comment; None if it is another comment."""
+    pairs = [part.partition("=") for part in comment.split(",")]
+    names = [name for name, _, _ in pairs]
+    is_notes = all(value for _, _, value in pairs) and set(names) <= set(NOTES)
+    return {name: value for name, _, value in pairs} if is_notes else None
+
+
+def time_limit_s(text: str) -> float | None:
+    """Seconds of a time limit; None for one that is no limit.
+
+    Formats: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
+    days-hours:minutes:seconds; 0, UNLIMITED and INFINITE are no limit. Source: sbatch(1), --time.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if text.upper() in ("UNLIMITED", "INFINITE", "-1"):
+        return None
+    match = _TIME.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    days, *parts = match.groups()
+    first, second, third = (int(part or 0) for part in parts)
+    if days is not None:
+        seconds = int(days) * _DAY_S + first * 3600 + second * 60 + third
+    elif parts[2] is not None:
+        seconds = first * 3600 + second * 60 + third
+    else:
+        seconds = first * 60 + second
+    return float(seconds) or None
+
+
+def time_text(seconds: int) -> str:
+    """A time limit as ``days-hours:minutes:seconds``."""
+    days, rest = divmod(seconds, _DAY_S)
+    hours, rest = divmod(rest, 3600)
+    clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def memory_bytes(text: str) -> int | None:
+    """Bytes of a size, of MiB without a unit; None for 0, which is all memory of a node.
+
+    Source: sbatch(1), --mem.
+
+    Raises:
+        ValueError: it is no size.
+    """
+    match = _MEMORY.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    return int(match[1]) * _UNITS[match[2].upper()] or None

@@ -1,0 +1,452 @@
+"""An sbatch script as a mapping: options, variables, the command that it starts, and the rest.
+
+    {"#SBATCH": {"nodes": "2", "gres": {"neuron": "16"}},    "#SBATCH hetjob 1" for a further one
+     "export": [{"name": ..., "value": ...}],
+     "command": [words], or a list of them for each component,
+     "srun": [[options]], or False if the command is started without it,
+     "script": {3: "source venv/bin/activate"},               statements by their number
+     "ignored": {0: "#SBATCH ..."}}                           options after the first command
+
+The command is the last one that runs without a condition and starts a parallel program, else the
+last one that starts Python or a script. Statements are numbered with the variables that are
+exported, and with the command, so that all can be written in their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from trnsim.jobs.formats import sbatch_options
+from trnsim.jobs.formats.shell import Statement, Word, is_redirection, statements
+from trnsim.jobs.formats.shell_words import expanded, expanded_text, is_constant
+from trnsim.reader.parsed import Keys, Malformed
+
+__all__ = ["HEAD", "HEADER", "ScriptContent", "component_key", "names_head", "script_content"]
+
+HEADER: Final = "#SBATCH"
+HEAD: Final = ("MASTER_ADDR", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
+"""The variable of the head's address, and the text that finds it: no variable of the job's own."""
+_LAUNCHERS: Final = frozenset(
+    (
+        *("srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed"),
+        *("nccom-test", "neuron_parallel_compile"),
+    )
+)
+_PROGRAM: Final = re.compile(r"python[\d.]*|bash|sh|.*\.(sh|py)")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_COMMAND: Final = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
+_DECLARING: Final = ("export", "declare", "typeset", "readonly", "local")
+_SET_ELSEWHERE: Final = re.compile(
+    r"\b(?:for|select|read(?:\s+-\w+)*|mapfile|readarray)(?:\s+-\w+)*\s+([A-Za-z_]\w*)"
+)
+
+
+def component_key(index: int) -> str:
+    """The key of a component's options: the first one, or a further one of a heterogeneous job."""
+    return HEADER if index == 0 else f"{HEADER} hetjob {index}"
+
+
+def names_head(words: Iterable[str]) -> bool:
+    """Whether a command's words name the head's address."""
+    return any(re.search(rf"\$\{{?{HEAD[0]}\b", word) for word in words)
+
+
+@dataclass
+class ScriptContent:
+    """A script as a mapping.
+
+    Attributes:
+        content: the mapping.
+        lines: line of each of its values that has one, by keys.
+        uncertain: variables that are exported with a value that is not known, or under a
+            condition, with the text and line.
+    """
+
+    content: dict[str, Any]
+    lines: dict[Keys, int] = field(default_factory=dict)
+    uncertain: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def line_of(self, keys: Keys) -> int:
+        """The line of a value, or of the nearest one around it."""
+        for end in range(len(keys), 0, -1):
+            if keys[:end] in self.lines:
+                return self.lines[keys[:end]]
+        return 1
+
+
+@dataclass
+class _Entry:
+    """A part of the script in its order: a kept statement, an export, or a launch."""
+
+    line: int
+    text: str
+    name: str = ""
+    launch: _Launch | None = None
+
+
+@dataclass
+class _Launch:
+    """A command that may be the job's."""
+
+    rank: int
+    words: list[str]
+    is_option: list[bool]
+    variables: list[tuple[str, str]]
+    before: str
+    tail: str
+
+
+def script_content(text: str) -> ScriptContent:
+    """The mapping of a script.
+
+    Raises:
+        Malformed: a quote or a bracket is not closed, or a component has no options.
+    """
+    result = ScriptContent({})
+    body_line = _read_header(text, result)
+    lines = text.split("\n")
+    body = "\n" * (body_line - 1) + "\n".join(lines[body_line - 1 :])
+    entries = _Entries(result)
+    for statement in statements(body):
+        entries.add(statement)
+    _place(entries.entries, result)
+    ignored = [
+        (number, line.rstrip())
+        for number, line in enumerate(lines[body_line - 1 :], body_line)
+        if line.startswith(HEADER)
+    ]
+    if ignored:
+        result.content["ignored"] = {index: line for index, (_, line) in enumerate(ignored)}
+        result.lines |= {("ignored", index): ignored[index][0] for index in range(len(ignored))}
+    return result
+
+
+def _read_header(text: str, result: ScriptContent) -> int:
+    """Options before the first command, whose line is the answer.
+
+    Source: sbatch(1), DESCRIPTION: no further options are read once the first line has been
+    reached that is neither a comment nor blank.
+    """
+    component, body_line = 0, 1
+    result.content[HEADER] = {}
+    for body_line, line in enumerate(text.split("\n"), 1):
+        if line.strip() and not line.startswith("#"):
+            return body_line
+        match = re.match(rf"{HEADER}\s+(.*)", line)
+        if not match:
+            continue
+        try:
+            words = sbatch_options.words_in(match[1])
+        except ValueError as error:
+            why = f"a quote in {match[1].strip()!r} is not closed"
+            raise Malformed(body_line, why, "close it") from error
+        if words[:1] in (["hetjob"], ["packjob"]):
+            component += 1
+            result.content[component_key(component)] = {}
+            result.lines[(component_key(component),)] = body_line
+        _add_options(sbatch_options.options_in(words), component_key(component), body_line, result)
+    if body_line == 1:
+        return 1
+    return body_line + 1
+
+
+def _add_options(
+    options: dict[str, str | bool], key: str, line: int, result: ScriptContent
+) -> None:
+    component = result.content[key]
+    if not result.content[HEADER] and options:
+        result.lines.setdefault((HEADER,), line)
+    for name, value in options.items():
+        if name == "export" and isinstance(value, str):
+            _add_exports(value, key, line, result)
+        elif name == "gres" and isinstance(value, str):
+            component[name] = _generic_resources(value) or value
+        else:
+            component[name] = value
+        result.lines[(key, name)] = line
+
+
+def _add_exports(text: str, key: str, line: int, result: ScriptContent) -> None:
+    """Variables of ``--export=NAME=VALUE,...``; names without a value stay an option."""
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if equals:
+            exports = result.content.setdefault("export", [])
+            result.lines["export", len(exports)] = line
+            exports.append({"name": name, "value": value})
+    names = ",".join(part for part in text.split(",") if "=" not in part)
+    if names not in ("", "ALL"):
+        result.content[key]["export"] = names
+
+
+def _generic_resources(text: str) -> dict[str, str]:
+    """Counts by name of ``name[:type]:count,...``; the type is named after its resource."""
+    resources: dict[str, str] = {}
+    for part in text.split(","):
+        name, *rest = part.strip().split(":")
+        if not name:
+            continue
+        resources[name] = rest[-1] if rest else "1"
+        if len(rest) > 1:
+            resources[f"{name} type"] = ":".join(rest[:-1])
+    return resources
+
+
+class _Entries:
+    """The statements of a script with the values of its variables at each."""
+
+    def __init__(self, result: ScriptContent) -> None:
+        self.entries: list[_Entry] = []
+        self._result = result
+        self._values: dict[str, str | list[str] | None] = {}
+        self._texts: dict[str, list[str]] = {}
+        """Texts that a variable is set to anywhere, to tell options from programs."""
+
+    def add(self, statement: Statement) -> None:
+        """A further statement."""
+        if statement.is_block:
+            self._lose(statement)
+            self._keep(statement)
+            return
+        first = statement.commands[0] if statement.commands else None
+        if len(statement.commands) == 1 and first and self._is_setting(first.words):
+            self._set(statement, first.words)
+            return
+        launch = self._launch(statement)
+        if launch is None:
+            self._lose(statement)
+            self._keep(statement)
+            return
+        self.entries.append(_Entry(statement.line, statement.text, launch=launch))
+
+    def _keep(self, statement: Statement) -> None:
+        self.entries.append(_Entry(statement.line, statement.text))
+
+    @staticmethod
+    def _is_setting(words: list[Word]) -> bool:
+        """Whether a command only sets variables."""
+        if words and words[0].is_plain and words[0].raw in _DECLARING:
+            return True
+        return bool(words) and all(_ASSIGNMENT.match(word.raw) for word in words)
+
+    def _set(self, statement: Statement, words: list[Word]) -> None:
+        is_export = words[0].raw == "export"
+        exports: list[tuple[str, str]] = []
+        is_whole = is_export
+        names = [word for word in words if word.raw not in _DECLARING]
+        for word in names:
+            match = _ASSIGNMENT.match(word.raw)
+            if match is None:
+                value = self._values.get(word.raw)
+                if isinstance(value, str):
+                    exports.append((word.raw, value))
+                elif not word.raw.startswith("-"):
+                    is_whole = False
+                    self._doubt(word.raw, word.raw, statement.line, is_export=is_export)
+                continue
+            value = self._assigned(word, match)
+            if isinstance(value, str):
+                exports.append((match[1], value))
+            else:
+                is_whole = False
+                self._doubt(match[1], word.raw, statement.line, is_export=is_export)
+            is_known = isinstance(value, list) or (value is not None and is_constant(value))
+            self._values[match[1]] = value if is_known else None
+        if not is_whole or not exports:
+            self._keep(statement)
+            return
+        for name, value in exports:
+            self._result.uncertain.pop(name, None)
+            self.entries.append(_Entry(statement.line, value, name=name))
+
+    def _assigned(self, word: Word, match: re.Match[str]) -> str | list[str] | None:
+        """The value that a word assigns; None if it is appended to an unknown one."""
+        before = self._values.get(match[1])
+        if word.items is not None:
+            items = expanded(word.items, self._values)
+            self._texts.setdefault(match[1], []).extend(items[:1])
+            if any(_COMMAND.fullmatch(item) for item in items):
+                return None
+            if not match[2]:
+                return items
+            return [*before, *items] if isinstance(before, list) else None
+        text = expanded_text(word, self._values, len(match[0]))
+        self._texts.setdefault(match[1], []).append(text)
+        if not match[2]:
+            return text
+        return before + text if isinstance(before, str) else None
+
+    def _doubt(self, name: str, text: str, line: int, *, is_export: bool) -> None:
+        if is_export:
+            self._result.uncertain.setdefault(name, (text, line))
+
+    def _lose(self, statement: Statement) -> None:
+        """Variables that a statement may set have no known value after it."""
+        names = [str(match[1]) for match in _SET_ELSEWHERE.finditer(statement.text)]
+        self._values |= dict.fromkeys(names)
+        for command in statement.commands:
+            words = command.words
+            is_export = bool(words) and words[0].raw == "export"
+            if words and words[0].raw == "unset":
+                self._values |= dict.fromkeys(word.raw for word in words[1:])
+            if not self._is_setting(words):
+                continue
+            for word in words:
+                if match := _ASSIGNMENT.match(word.raw):
+                    self._assigned(word, match)
+                    is_variable = is_export or self._is_exported(match[1])
+                    self._doubt(match[1], word.raw, statement.line, is_export=is_variable)
+                    self._values[match[1]] = None
+
+    def _is_exported(self, name: str) -> bool:
+        return any(entry.name == name for entry in self.entries)
+
+    def _launch(self, statement: Statement) -> _Launch | None:
+        """The command of a statement that may be the job's; None if it starts none."""
+        index = 0
+        for index, command in enumerate(statement.commands):
+            if command.before in ("", "&&") or index == 0:
+                launch = self._launch_of(statement, index)
+                if launch is not None:
+                    return launch
+        return None
+
+    def _launch_of(self, statement: Statement, index: int) -> _Launch | None:
+        words: list[Word] = []
+        for word in statement.commands[index].words:
+            if is_redirection(word):
+                break
+            words.append(word)
+        variables: list[tuple[str, str]] = []
+        while words and (match := _ASSIGNMENT.match(words[0].raw)):
+            variables.append((match[1], expanded_text(words[0], self._values, len(match[0]))))
+            words = words[1:]
+        if not words:
+            return None
+        texts = expanded(words, self._values)
+        is_option = [self._is_options(text) for text in texts]
+        rank = _rank(texts)
+        if not rank:
+            return None
+        start = statement.start
+        tail = re.sub(r"^(\s|\\\n)+", "", statement.text[words[-1].end - start :])
+        head = statement.commands[index].words[0].start - start
+        before = re.sub(r"\s*&&\s*$", "", statement.text[:head])
+        return _Launch(rank, texts, is_option, variables, before, tail)
+
+    def _is_options(self, text: str) -> bool:
+        """Whether a word stands for a variable that is nothing but options wherever it is set."""
+        match = re.fullmatch(r"\$\{?(\w+)(\[@\])?\}?", text)
+        texts = self._texts.get(match[1]) if match else None
+        return bool(texts) and all(not text or text.startswith("-") for text in texts or ())
+
+
+def _rank(words: list[str]) -> int:
+    """2 for what starts a parallel program, 1 for Python or a script, 0 for all else."""
+    name = PurePosixPath(words[0]).name if words else ""
+    if name in _LAUNCHERS:
+        return 2
+    return 1 if _PROGRAM.fullmatch(name) else 0
+
+
+class _Placing:
+    """The parts of a script as they are put into its mapping, with their numbers."""
+
+    def __init__(self, result: ScriptContent) -> None:
+        self._result = result
+        self.exports: list[dict[str, str]] = result.content.setdefault("export", [])
+        self.script: dict[int, str] = {}
+        self.slot = len(self.exports)
+
+    def export(self, name: str, value: str, line: int) -> None:
+        """A variable."""
+        self._result.lines["export", len(self.exports)] = line
+        self.exports.append({"name": name, "value": value})
+        self.slot += 1
+
+    def keep(self, text: str, line: int) -> None:
+        """A statement."""
+        self.script[self.slot] = text
+        self._result.lines["script", self.slot] = line
+        self.slot += 1
+
+    def command(self, launch: _Launch, line: int) -> None:
+        """The command, after what precedes it."""
+        if launch.before.strip():
+            self.keep(launch.before, line)
+        for name, value in launch.variables:
+            self.export(name, value, line)
+        _place_command(launch, line, self._result)
+        self.slot += 1
+
+    def end(self) -> None:
+        """The mapping without empty parts."""
+        if not self.exports:
+            del self._result.content["export"]
+        if self.script:
+            self._result.content["script"] = self.script
+
+
+def _place(entries: list[_Entry], result: ScriptContent) -> None:
+    """Put the parts of a script into its mapping."""
+    launches = [entry for entry in entries if entry.launch is not None]
+    best = max((entry.launch.rank for entry in launches if entry.launch), default=0)
+    chosen = next((e for e in reversed(launches) if e.launch and e.launch.rank == best), None)
+    has_head = chosen is not None and chosen.launch is not None and names_head(chosen.launch.words)
+    placing = _Placing(result)
+    for entry in entries:
+        if entry is chosen and entry.launch is not None:
+            placing.command(entry.launch, entry.line)
+        elif not entry.name:
+            placing.keep(entry.text, entry.line)
+        elif not has_head or (entry.name, entry.text) != HEAD:
+            placing.export(entry.name, entry.text, entry.line)
+    placing.end()
+
+
+def _place_command(launch: _Launch, line: int, result: ScriptContent) -> None:
+    words, is_option = launch.words, launch.is_option
+    content = result.content
+    for key in ("command", "srun", "image", "tail"):
+        result.lines[(key,)] = line
+    if launch.tail:
+        content["tail"] = launch.tail
+    if PurePosixPath(words[0]).name != "srun":
+        content["srun"] = False
+        content["command"] = [words]
+        return
+    content["command"], content["srun"], content["image"] = [], [], []
+    start = 0
+    while start < len(words):
+        is_several = component_key(1) in content and ":" in words[start:]
+        end = words.index(":", start) if is_several else len(words)
+        part, marks = words[start:end], is_option[start:end]
+        if start:
+            part, marks = ["srun", *part], [False, *marks]
+        program = sbatch_options.program_start(part, marks)
+        options, image = _without_image(part[1:program])
+        content["srun"].append(options)
+        content["image"].append(image)
+        content["command"].append(part[program:])
+        start = end + 1
+
+
+def _without_image(options: list[str]) -> tuple[list[str], str]:
+    """Options of srun without pyxis' ``--container-image``, and its value."""
+    rest: list[str] = []
+    image, at = "", 0
+    while at < len(options):
+        name, equals, value = options[at].partition("=")
+        if name == "--container-image" and equals:
+            image = value
+        elif name == "--container-image" and at + 1 < len(options):
+            at += 1
+            image = options[at]
+        else:
+            rest.append(options[at])
+        at += 1
+    return rest, image

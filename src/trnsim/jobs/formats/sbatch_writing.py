@@ -1,0 +1,243 @@
+"""A job as a script of sbatch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.sbatch_options import NOTES, tasks_of, time_text
+from trnsim.jobs.formats.sbatch_script import HEAD, HEADER, component_key, names_head
+from trnsim.jobs.formats.shell_words import quoted, quoted_words
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.parallelism import options_of, parallelism_in
+
+__all__ = ["write"]
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORD: Final = re.compile(r"[^\s#\"'\\,;-][^\s#\"'\\,]*")
+_UNITS: Final = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
+_OF_THE_CLUSTER: Final = {
+    "efa": "EFA interfaces",
+    "hugepages_bytes": "bytes of huge pages",
+    "shm_bytes": "bytes of /dev/shm",
+    "capabilities": "as capabilities",
+}
+"""What a program has on the node itself, and no option of sbatch asks for."""
+
+
+def write(job: Job) -> str:
+    """The script of a job.
+
+    Raises:
+        BadInput: the script cannot express the job.
+    """
+    _check(job)
+    kept = {kept.keys: kept.value for kept in job.kept}
+    lines = ["#!/bin/bash", *_options(job, kept)]
+    lines += [f"# of the cluster: {text}" for text in _cluster_facts(job)]
+    lines += _body(job, kept)
+    lines += [value for keys, value in kept.items() if keys[0] == "ignored"]
+    return "\n".join(lines) + "\n"
+
+
+def _check(job: Job) -> None:
+    """Refuse a job that no script expresses."""
+    if job.kind is not JobKind.TRAINING:
+        why = {
+            JobKind.SERVING: "a server does not end, and a batch job does",
+            JobKind.CLUSTER: "its nodes wait for jobs; --as parallelcluster writes them",
+        }
+        raise _refused(f"kind is {job.kind.value}", why[job.kind])
+    if not job.roles:
+        raise _refused("no role", "a script asks for nodes")
+    stated = parallelism_in(options_of(job.roles[0].command)).stated
+    missing = [name for name, value in job.parallelism.stated.items() if stated.get(name) != value]
+    if missing or job.config:
+        what = ", ".join(missing) or "config"
+        raise _refused(f"{what} is stated beside the command", "state it as the command's options")
+    if len({role.environment for role in job.roles}) > 1:
+        raise _refused("roles have different variables", "all components share one script")
+    for role in job.roles:
+        _check_role(role, job)
+    if job.time_limit_s is not None and (job.time_limit_s % 1 or job.time_limit_s <= 0):
+        raise _refused(f"time_limit_s is {job.time_limit_s}", "sbatch takes whole seconds from 1")
+
+
+def _check_role(role: Role, job: Job) -> None:
+    for name, _ in role.environment:
+        if not _NAME.fullmatch(name):
+            raise _refused(f"variable {name!r}", "a shell's variable has letters, digits and _")
+    if not job.name.isprintable():
+        raise _refused(f"name is {job.name!r}", "an option is one line of text")
+    texts = {"instance": role.instance} | {name: getattr(job, name) for name in NOTES}
+    for field, text in texts.items():
+        if text and not _WORD.fullmatch(text):
+            raise _refused(f"{field} is {text!r}", "a value without spaces and quotes")
+    if role.command[:1] and role.command[0].startswith("-"):
+        raise _refused(f"command begins with {role.command[0]!r}", "srun takes it for an option")
+    tasks = _tasks(role) or 1
+    if role.vcpus is not None and (role.vcpus < 1 or role.vcpus % tasks):
+        why = f"sbatch counts CPUs of a task, a whole number for each of {tasks}"
+        raise _refused(f"vcpus is {role.vcpus:g}", why)
+    if role.memory_bytes is not None and (role.memory_bytes % 1024 or not role.memory_bytes):
+        raise _refused(f"memory_bytes is {role.memory_bytes}", "sbatch takes multiples of 1 KiB")
+    key = component_key(job.roles.index(role))
+    is_counted = any(kept.keys in ((key, "ntasks"), (key, "nodes")) for kept in job.kept)
+    if role.replicas is None and not is_counted:
+        raise _refused(f"role {role.name}: no number of replicas", "sbatch would take one node")
+
+
+def _tasks(role: Role) -> int | None:
+    """Tasks on a node: the ranks, of which each task's own launcher starts several.
+
+    Raises:
+        BadInput: the ranks are no multiple of those of a task.
+    """
+    if role.processes is None:
+        return None
+    ranks = tasks_of(role.command) or 1
+    if role.processes % ranks or not role.processes:
+        what = f"processes is {role.processes}"
+        raise _refused(what, f"each task starts {ranks}, so their number is a multiple of it")
+    return role.processes // ranks
+
+
+def _refused(what: str, why: str) -> BadInput:
+    return BadInput(f"sbatch cannot express the job: {what}: {why}")
+
+
+def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+    for index, role in enumerate(job.roles):
+        key = component_key(index)
+        if index:
+            yield f"{HEADER} hetjob"
+        if job.name and not index:
+            yield f"{HEADER} --job-name={_option_text(job.name)}"
+        yield from (f"{HEADER} --{option}" for option in _of_role(role, key, kept))
+        notes = [f"{name}={getattr(job, name)}" for name in NOTES if getattr(job, name)]
+        if notes and not index:
+            yield f"{HEADER} --comment={','.join(notes)}"
+        if not index and job.time_limit_s is not None:
+            yield f"{HEADER} --time={time_text(int(job.time_limit_s))}"
+        if not index and job.copies != 1 and (key, "array") not in kept:
+            yield f"{HEADER} --array=0-{job.copies - 1}"
+        for keys, value in kept.items():
+            if keys[0] == key and keys[1:2] != ("gres",):
+                text = "" if value is True else f"={_option_text(str(value))}"
+                yield f"{HEADER} --{keys[1]}{text}"
+
+
+def _of_role(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+    if role.replicas is not None:
+        least = "" if role.least_replicas is None else f"{role.least_replicas}-"
+        yield f"nodes={least}{role.replicas}"
+    tasks = _tasks(role)
+    if tasks is not None:
+        yield f"ntasks-per-node={tasks}"
+    if role.vcpus is not None:
+        yield f"cpus-per-task={int(role.vcpus) // (tasks or 1)}"
+    resources = dict(_resources(role, key, kept))
+    if resources:
+        texts = []
+        for name, count in resources.items():
+            type_ = kept.get((key, "gres", f"{name} type"))
+            texts.append(":".join(filter(None, (name, type_, count))))
+        yield f"gres={','.join(texts)}"
+    if role.memory_bytes is not None:
+        yield f"mem={_memory_text(role.memory_bytes)}"
+    if role.is_exclusive:
+        yield "exclusive"
+    if role.instance and kept.get((key, "partition")) != role.instance:
+        yield f"constraint={role.instance}"
+
+
+def _resources(
+    role: Role, key: str, kept: dict[tuple[str | int, ...], Any]
+) -> Iterator[tuple[str, str]]:
+    devices = role.devices
+    if devices is None and role.device_indexes:
+        devices = len(role.device_indexes)
+    for name, count in (("neuron", devices), ("neuroncore", role.cores)):
+        if count is not None:
+            yield name, str(count)
+    if role.gpus is not None and (key, "gpus-per-node") not in kept:
+        yield "gpu", str(role.gpus)
+    for keys, value in kept.items():
+        if keys[:2] == (key, "gres") and keys[2:] and not str(keys[2]).endswith(" type"):
+            yield str(keys[2]), str(value)
+
+
+def _memory_text(size_bytes: int) -> str:
+    return next(f"{size_bytes // unit}{name}" for name, unit in _UNITS if not size_bytes % unit)
+
+
+def _option_text(text: str) -> str:
+    return text if _WORD.fullmatch(text) else '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+
+
+def _cluster_facts(job: Job) -> Iterator[str]:
+    """What the job asks for, and no option of sbatch does."""
+    for role in job.roles:
+        for field in fields(role):
+            value = getattr(role, field.name)
+            if field.name in _OF_THE_CLUSTER and value:
+                text = " ".join(value) if isinstance(value, tuple) else str(value)
+                yield f"{_clean(text)} {_OF_THE_CLUSTER[field.name]} on each node"
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _body(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+    """Statements, variables and the command, in the order of their numbers."""
+    statements = {
+        keys[1]: value for keys, value in kept.items() if keys[0] == "script" and len(keys) > 1
+    }
+    written = [
+        *(f"export {name}={quoted(value)}" for name, value in job.roles[0].environment),
+        *_command(job, kept),
+    ]
+    words = [word for role in job.roles for word in role.command]
+    has_head = job.roles[0].variable(HEAD[0]) is not None or any(
+        HEAD[0] in str(statement) for statement in statements.values()
+    )
+    if names_head(words) and not has_head:
+        yield f"export {HEAD[0]}={HEAD[1]}"
+    slot = 0
+    while statements or written:
+        if slot in statements:
+            yield str(statements.pop(slot))
+        elif written:
+            yield written.pop(0)
+        else:
+            yield from (str(statement) for _, statement in sorted(statements.items()))
+            return
+        slot += 1
+
+
+def _command(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+    parts = [
+        _part(role, index, kept)
+        for index, role in enumerate(job.roles)
+        if role.command or role.image
+    ]
+    if not parts:
+        return
+    is_step = kept.get(("srun",)) is not False
+    tail = kept.get(("tail",), "")
+    yield " ".join(filter(None, ["srun" if is_step else "", " : ".join(parts), tail]))
+
+
+def _part(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> str:
+    options = [
+        quoted(str(value))
+        for keys, value in kept.items()
+        if keys[:2] == ("srun", index) and keys[2:]
+    ]
+    if role.image:
+        options.append(f"--container-image={quoted(role.image)}")
+    return " ".join([*options, *quoted_words(role.command)])

@@ -1,0 +1,430 @@
+"""Shell scripts as statements and words, without running or expanding anything.
+
+    text --tokens--> words and operators, with their places
+         --statements--> simple commands and blocks, each with its lines
+
+Quotes, continued lines, comments, here-documents, arrays ``NAME=( ... )`` and substitutions are
+told apart as POSIX 2018, Shell Command Language, sections 2.2 to 2.10, and bash(1) define them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from trnsim.reader.parsed import Malformed
+
+__all__ = ["Command", "Piece", "Statement", "Word", "is_redirection", "statements", "tokens"]
+
+_OPERATORS: Final = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
+_REDIRECTION: Final = re.compile(r"(\d*|&)(<<<|<<-|<<|>>|>&|<&|>\||<>|>|<)(&?)")
+_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=$")
+_OPENING: Final = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done"}
+_OPENING_MORE: Final = {"case": "esac", "{": "}", "(": ")"}
+_CLOSING: Final = frozenset(("fi", "done", "esac", "}"))
+_BEFORE_COMMANDS: Final = frozenset(("then", "do", "else", "elif", "!", "time"))
+_MOST_TOKENS: Final = 100_000
+
+
+class Piece(NamedTuple):
+    """A part of a word with one kind of quotes: "", "'" or '"'."""
+
+    text: str
+    quote: str
+
+
+@dataclass
+class Word:
+    """A word, or an operator of one piece.
+
+    Attributes:
+        pieces: its parts; escaped characters are parts in single quotes.
+        start: index of its first character.
+        end: index after its last one.
+        is_operator: whether it divides commands.
+        items: the words of an array ``NAME=( ... )``; None for other words.
+    """
+
+    pieces: list[Piece]
+    start: int
+    end: int = 0
+    is_operator: bool = False
+    items: list[Word] | None = None
+
+    @property
+    def raw(self) -> str:
+        """Its text without quotes."""
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no part is quoted."""
+        return all(not piece.quote for piece in self.pieces)
+
+
+@dataclass
+class Command:
+    """A simple command: its words, and the operator that precedes it ("" for none)."""
+
+    words: list[Word]
+    before: str = ""
+
+
+@dataclass
+class Statement:
+    """A list of commands up to the end of the line or a semicolon, or a whole block.
+
+    Attributes:
+        line: its first line.
+        text: its source.
+        commands: commands in order.
+        is_block: whether it is an if, a loop, a function or a group, which may not run.
+        start: index of its first character in the script.
+    """
+
+    line: int
+    text: str
+    commands: list[Command] = field(default_factory=list)
+    is_block: bool = False
+    start: int = 0
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements of a script.
+
+    Raises:
+        Malformed: quotes or brackets are not closed.
+    """
+    reader = _Statements(text)
+    for word in tokens(text):
+        reader.add(word)
+    reader.end()
+    return reader.statements
+
+
+class _Statements:
+    """The tokens of a script, grouped."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.statements: list[Statement] = []
+        self._open: list[str] = []
+        self._current: Statement | None = None
+        self._command = Command([])
+        self._is_start = True
+        self._last = 0
+
+    def add(self, word: Word) -> None:
+        """A further token."""
+        if word.raw == "\n" and word.is_operator and not self._is_continued():
+            if word.end > word.start + 1 and self._current is not None:  # here-documents
+                self._last = word.end - 1
+            self._close_command("")
+            if not self._open:
+                self.end()
+            return
+        if word.raw == "\n" and word.is_operator:
+            return
+        if self._current is None:
+            line = self._text.count("\n", 0, word.start) + 1
+            self._current = Statement(line, "", start=word.start)
+        self._last = word.end
+        if word.is_operator:
+            self._operate(word)
+        elif self._is_start and word.is_plain and self._opens(word.raw):
+            return
+        else:
+            self._is_start = False
+            self._command.words.append(word)
+
+    def end(self) -> None:
+        """The end of a statement."""
+        self._close_command("")
+        if self._current is not None:
+            self._current.text = self._text[self._current.start : self._last]
+            if self._current.text.strip():
+                self.statements.append(self._current)
+        self._current = None
+
+    def _is_continued(self) -> bool:
+        """Whether an operator stands before the end of the line."""
+        return bool(self._command.before) and not self._command.words
+
+    def _opens(self, raw: str) -> bool:
+        """Whether a word at the start of a command opens or closes a block."""
+        closing = _OPENING.get(raw) or _OPENING_MORE.get(raw)
+        if closing or raw == "function":
+            self._mark_block()
+            if closing:
+                self._open.append(closing)
+            self._is_start = raw in ("if", "while", "until", "{")
+            return True
+        if raw in _CLOSING:
+            if self._open and self._open[-1] == raw:
+                self._open.pop()
+            self._is_start = True
+            return True
+        return raw in _BEFORE_COMMANDS
+
+    def _operate(self, word: Word) -> None:
+        raw = word.raw
+        if raw == "(":
+            self._mark_block()
+            self._open.append(")")
+            self._is_start = True
+        elif raw == ")":
+            self._close_command("")
+            if self._open and self._open[-1] == ")":
+                self._open.pop()
+        elif raw in ("&&", "||", "|", "|&"):
+            self._close_command(raw)
+        else:
+            self._close_command("")
+            if not self._open and raw in (";", "&"):
+                if raw == ";":
+                    self._last = word.start
+                self.end()
+
+    def _mark_block(self) -> None:
+        if self._current is not None:
+            self._current.is_block = True
+
+    def _close_command(self, operator: str) -> None:
+        if self._current is not None and self._command.words:
+            self._current.commands.append(self._command)
+            self._command = Command([], operator)
+        elif operator or not self._command.words:
+            self._command = Command([], operator)
+        self._is_start = True
+
+
+def tokens(text: str) -> Iterator[Word]:
+    """The words and operators of a script; the end of a line is the operator of a newline.
+
+    A redirection with its target is one word (`is_redirection`).
+
+    Raises:
+        Malformed: quotes or brackets are not closed.
+    """
+    return _Tokens(text).all()
+
+
+class _Tokens:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._documents: list[str] = []
+        """Ends of the here-documents that follow the line."""
+
+    def all(self) -> Iterator[Word]:
+        count = 0
+        while (word := self._next()) is not None:
+            count += 1
+            if count > _MOST_TOKENS:
+                raise Malformed(self._line(self._at), f"more than {_MOST_TOKENS:,} words")
+            yield word
+
+    def _next(self) -> Word | None:
+        text = self._text
+        while self._at < len(text):
+            at = self._at
+            if text[at] in " \t\r":
+                self._at += 1
+            elif text.startswith("\\\n", at):
+                self._at += 2
+            elif text[at] == "#":
+                self._at = _line_end(text, at)
+            elif text[at] == "\n":
+                self._at += 1
+                self._pass_documents()
+                return Word([Piece("\n", "")], at, self._at, is_operator=True)
+            else:
+                return self._operator(at) or self._word(at)
+        return None
+
+    def _operator(self, at: int) -> Word | None:
+        text = self._text
+        if text.startswith("((", at):
+            end = self._closed(at, "((", "))")
+            self._at = end
+            return Word([Piece(text[at:end], "")], at, end)
+        match = _REDIRECTION.match(text, at)
+        if match and (match[1] != "&" or match[2] in (">", ">>")):
+            return self._redirection(at, match)
+        for operator in _OPERATORS:
+            if text.startswith(operator, at):
+                self._at = at + len(operator)
+                return Word([Piece(operator, "")], at, self._at, is_operator=True)
+        return None
+
+    def _redirection(self, at: int, match: re.Match[str]) -> Word:
+        """A redirection with its target: nothing of a program's own words."""
+        if self._text.startswith("(", match.end()):  # a substituted process is a word
+            self._at = self._closed(match.end(), "(", ")")
+            return Word([Piece(self._text[at : self._at], "")], at, self._at)
+        self._at = match.end()
+        while self._at < len(self._text) and self._text[self._at] in " \t":
+            self._at += 1
+        target = self._word(self._at) if self._at < len(self._text) else None
+        if match[2] in ("<<", "<<-") and target is not None:
+            self._documents.append(target.raw)
+        return Word([Piece(_REDIRECTED, "")], at, self._at)
+
+    def _pass_documents(self) -> None:
+        for end in self._documents:
+            while self._at < len(self._text):
+                line_end = _line_end(self._text, self._at)
+                line = self._text[self._at : line_end]
+                self._at = min(line_end + 1, len(self._text))
+                if line.lstrip("\t") == end:
+                    break
+        self._documents = []
+
+    def _word(self, at: int) -> Word:
+        word = Word([], at)
+        text, self._at = self._text, at
+        while self._at < len(text) and text[self._at] not in " \t\r\n;|&<>()":
+            self._piece(word)
+            is_array = (
+                self._at < len(text)
+                and text[self._at] == "("
+                and word.is_plain
+                and _ASSIGNED.match(word.raw)
+            )
+            if is_array:
+                end = self._closed(self._at, "(", ")")
+                word.items = list(_words_of(text, self._at + 1, end - 1))
+                self._at = end
+        if self._at == at:  # a bracket of no block
+            word.pieces.append(Piece(text[at], ""))
+            self._at += 1
+        word.end = self._at
+        return word
+
+    def _piece(self, word: Word) -> None:
+        text, at = self._text, self._at
+        character = text[at]
+        if character == "\\":
+            if text.startswith("\\\n", at):
+                self._at += 2
+                return
+            word.pieces.append(Piece(text[at + 1 : at + 2], "'"))
+            self._at += 2
+        elif character == "'":
+            end = text.find("'", at + 1)
+            if end < 0:
+                raise Malformed(self._line(at), "a quote ' that is not closed", "close it")
+            word.pieces.append(Piece(text[at + 1 : end], "'"))
+            self._at = end + 1
+        elif character == '"':
+            self._double(word)
+        elif character == "$" and text.startswith(("$(", "${"), at):
+            end = self._closed(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
+            _append(word, text[at:end], "")
+            self._at = end
+        elif character == "`":
+            end = text.find("`", at + 1)
+            if end < 0:
+                raise Malformed(self._line(at), "a backquote that is not closed", "close it")
+            _append(word, text[at : end + 1], "")
+            self._at = end + 1
+        else:
+            _append(word, character, "")
+            self._at += 1
+
+    def _double(self, word: Word) -> None:
+        """A text in double quotes: plain parts, and escaped characters as single-quoted ones."""
+        text, start = self._text, self._at
+        self._at += 1
+        word.pieces.append(Piece("", '"'))
+        while self._at < len(text) and text[self._at] != '"':
+            at = self._at
+            if text[at] == "\\" and text[at + 1 : at + 2] in ('"', "\\", "$", "`", "\n"):
+                if text[at + 1] != "\n":
+                    word.pieces.append(Piece(text[at + 1], "'"))
+                    word.pieces.append(Piece("", '"'))
+                self._at += 2
+            elif text.startswith(("$(", "${"), at):
+                end = self._closed(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
+                _append(word, text[at:end], '"')
+                self._at = end
+            else:
+                _append(word, text[at], '"')
+                self._at += 1
+        if self._at >= len(text):
+            raise Malformed(self._line(start), 'a quote " that is not closed', "close it")
+        self._at += 1
+
+    def _closed(self, at: int, opening: str, closing: str) -> int:
+        """The index after the bracket that closes the one at `at`.
+
+        Raises:
+            Malformed: nothing closes it.
+        """
+        text, depth, index = self._text, 0, at
+        while index < len(text):
+            character = text[index]
+            if text.startswith(closing, index):
+                depth -= 1
+                index += len(closing)
+                if not depth:
+                    return index
+            elif text.startswith(opening, index):
+                depth += 1
+                index += len(opening)
+            elif character == "\\":
+                index += 2
+            elif character == "'" and opening != "{":
+                index = _after(text, index, "'")
+            elif character == '"':
+                index = _after_double(text, index)
+            elif character == "#" and text[index - 1] in " \t\n" and opening == "(":
+                index = _line_end(text, index)
+            else:
+                index += 1
+        raise Malformed(self._line(at), f"a bracket {opening} that is not closed", "close it")
+
+    def _line(self, at: int) -> int:
+        return self._text.count("\n", 0, at) + 1
+
+
+_REDIRECTED: Final = "\0>"
+"""The text of a redirection: no word of a program has a NUL character."""
+
+
+def is_redirection(word: Word) -> bool:
+    """Whether a word stands for a redirection and its target."""
+    return bool(word.pieces) and word.pieces[0].text == _REDIRECTED
+
+
+def _append(word: Word, text: str, quote: str) -> None:
+    if word.pieces and word.pieces[-1].quote == quote:
+        word.pieces[-1] = Piece(word.pieces[-1].text + text, quote)
+    else:
+        word.pieces.append(Piece(text, quote))
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _after(text: str, at: int, quote: str) -> int:
+    end = text.find(quote, at + 1)
+    return len(text) if end < 0 else end + 1
+
+
+def _after_double(text: str, at: int) -> int:
+    index = at + 1
+    while index < len(text) and text[index] != '"':
+        index += 2 if text[index] == "\\" else 1
+    return index + 1
+
+
+def _words_of(text: str, start: int, end: int) -> Iterator[Word]:
+    """The words between the brackets of an array, with their places in the whole text."""
+    inner = _Tokens(text[:end])
+    inner._at = start  # noqa: SLF001 - a second reader of the same text
+    return (word for word in inner.all() if not word.is_operator)

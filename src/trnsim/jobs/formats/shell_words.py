@@ -1,0 +1,235 @@
+r"""Words of a shell's script as the words of a job, and back.
+
+A variable that the script itself sets to a constant is substituted, as the shell would; whatever
+else a word expands (``$SLURM_NODEID``, ``$(hostname)``) stays in it as written. A dollar sign that
+the shell would not expand is ``\$`` where a name or a bracket follows it, except in a program for
+a second shell (``bash -c``), which expands it itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final
+
+from trnsim.jobs.formats.shell import Word
+
+__all__ = ["Values", "expanded", "expanded_text", "is_constant", "quoted", "quoted_words"]
+
+Values = Mapping[str, "str | list[str] | None"]
+"""Values of variables: a text, the words of an array, or None for one that is set to no constant"""
+
+_SUBSTITUTION: Final = re.compile(
+    r"\$(?:(?P<name>[A-Za-z_]\w*)|(?P<special>[0-9@*#?$!-])|\{(?P<inner>[A-Za-z_]\w*)"
+    r"(?P<all>\[[@*]\])?(?P<rest>[^}]*)\}|(?P<raw>[({]))|`"
+)
+_DEFAULT: Final = re.compile(r":?[-=]")
+_LITERAL: Final = "\0"
+"""A character that the shell would not expand, before it; no text of a file has it."""
+_EXPANDING: Final = "A-Za-z_({"
+_SAFE: Final = re.compile(r"[A-Za-z0-9_./:=,@%+-]+")
+_SHELLS: Final = ("bash", "sh", "dash", "zsh", "ksh")
+_PROGRAM_OPTION: Final = re.compile(r"-[a-z]*c")
+
+
+def is_constant(text: str) -> bool:
+    """Whether nothing in a text is left for a shell to expand."""
+    return not re.search(rf"(?<!\\)\$[{_EXPANDING}]|(?<!\\)`", text)
+
+
+def expanded(words: Sequence[Word], values: Values) -> list[str]:
+    """The words of a command, with constants in place of their variables."""
+    texts: list[str] = []
+    for word in words:
+        for text in _fields(word, values):
+            texts.append(_final(text, is_program=_is_program(texts)))
+    return texts
+
+
+def expanded_text(word: Word, values: Values, skip: int = 0) -> str:
+    """The text of a word that the shell does not divide, such as an assigned value.
+
+    Args:
+        word: the word.
+        values: values of variables.
+        skip: characters at its beginning that are left out.
+    """
+    marked = "".join(
+        _marked(piece.text)
+        if piece.quote == "'"
+        else _substituted(piece.text[skip:] if index == 0 else piece.text, values)
+        for index, piece in enumerate(word.pieces)
+    )
+    return _final(marked)
+
+
+def _fields(word: Word, values: Values) -> list[str]:
+    """The words into which the shell divides a word after its substitutions."""
+    array = _whole_array(word, values)
+    if array is not None:
+        return array
+    fields = [""]
+    is_there = any(piece.quote for piece in word.pieces)
+    for index, piece in enumerate(word.pieces):
+        if piece.quote == "'":
+            fields[-1] += _marked(piece.text)
+        elif piece.quote:
+            fields[-1] += _substituted(piece.text, values)
+        else:
+            text = piece.text
+            if index == 0 and re.match(r"~(/|$)", text):
+                text = f"$HOME{text[1:]}"
+            first, *rest = _divided(text, values)
+            fields[-1] += first
+            fields += rest
+    return [field for field in fields if field or is_there]
+
+
+def _whole_array(word: Word, values: Values) -> list[str] | None:
+    """The words of an array that is the whole word; None for another word."""
+    match = re.fullmatch(r"\$\{(\w+)\[@\]\}", word.raw)
+    items = values.get(match[1]) if match else None
+    return [_remarked(item) for item in items] if isinstance(items, list) else None
+
+
+def _divided(text: str, values: Values) -> list[str]:
+    """An unquoted text after its substitutions, divided at spaces of the substituted values."""
+    if not _SUBSTITUTION.search(text):
+        return [text]
+    parts, at = [""], 0
+    for match in _SUBSTITUTION.finditer(text):
+        if match.start() < at:
+            continue
+        parts[-1] += text[at : match.start()]
+        value, at = _value(text, match, values)
+        words = value.split() if _is_known(match, values) else [value]
+        if words:
+            parts[-1] += words[0]
+            parts += words[1:]
+    parts[-1] += text[at:]
+    return parts
+
+
+def _substituted(text: str, values: Values) -> str:
+    """A text after its substitutions."""
+    result, at = "", 0
+    for match in _SUBSTITUTION.finditer(text):
+        if match.start() < at:
+            continue
+        result += text[at : match.start()]
+        value, at = _value(text, match, values)
+        result += value
+    return result + text[at:]
+
+
+def _is_known(match: re.Match[str], values: Values) -> bool:
+    return values.get(match["name"] or match["inner"] or "") is not None
+
+
+def _value(text: str, match: re.Match[str], values: Values) -> tuple[str, int]:
+    """The value of a substitution, or its text, and the index after it."""
+    name = match["name"] or match["inner"]
+    if name:
+        value = values.get(name)
+        rest = match["rest"] or ""
+        if isinstance(value, list):
+            whole = " ".join(value) if match["all"] else (value[0] if value else "")
+            return (match[0] if rest else _remarked(whole)), match.end()
+        if value is not None and (not rest or (_DEFAULT.match(rest) and value)):
+            return _remarked(value), match.end()
+        return match[0], match.end()
+    if match["special"]:
+        return f"${{{match['special']}}}", match.end()
+    if match[0] == "`":
+        end = text.find("`", match.end())
+        end = len(text) if end < 0 else end + 1
+        return text[match.start() : end], end
+    return _bracketed(text, match.start())
+
+
+def _bracketed(text: str, start: int) -> tuple[str, int]:
+    """The text of ``$( ... )`` or ``${ ... }``, and the index after it."""
+    depth = 0
+    for index in range(start + 1, len(text)):
+        depth += (text[index] in "({") - (text[index] in ")}")
+        if not depth:
+            return text[start : index + 1], index + 1
+    return text[start:], len(text)
+
+
+def _marked(text: str) -> str:
+    """A text that the shell takes as it is."""
+    return re.sub(r"([$`])", rf"{_LITERAL}\1", text)
+
+
+def _remarked(text: str) -> str:
+    """A value, whose unexpanded characters are marked."""
+    return re.sub(r"\\([$`])", rf"{_LITERAL}\1", text)
+
+
+def _final(text: str, *, is_program: bool = False) -> str:
+    """A text without marks."""
+    if is_program:
+        return text.replace(_LITERAL, "")
+    text = re.sub(rf"{_LITERAL}(?=`|\$[{_EXPANDING}])", r"\\", text)
+    return text.replace(_LITERAL, "")
+
+
+def _is_program(words: Sequence[str]) -> bool:
+    """Whether a program for a second shell follows the words."""
+    return (
+        len(words) > 1
+        and _PROGRAM_OPTION.fullmatch(words[-1]) is not None
+        and any(PurePosixPath(word).name in _SHELLS for word in words[-3:-1])
+    )
+
+
+def quoted(text: str) -> str:
+    """A word for a script, which the shell expands where the word of the job says so."""
+    if _SAFE.fullmatch(text):
+        return text
+    result, index = "", 0
+    while index < len(text):
+        character, following = text[index], text[index + 1 : index + 2]
+        if character == "\\" and following in ("$", "`") and following:
+            is_expanding = following == "`" or re.match(rf"[{_EXPANDING}]", text[index + 2 :])
+            result += f"\\{following}" if is_expanding else f"\\\\\\{following}"
+            index += 1
+        elif character in ('"', "\\"):
+            result += f"\\{character}"
+        elif character == "$" and not re.match(rf"[{_EXPANDING}]", following):
+            result += "\\$"
+        elif character in "$`":
+            inner, end = _expansion(text, index)
+            result += inner
+            index = end - 1
+        else:
+            result += character
+        index += 1
+    return f'"{result}"'
+
+
+def _expansion(text: str, index: int) -> tuple[str, int]:
+    """An expansion in a word of a job, as a script has it, and the index after it."""
+    if text[index] == "`":
+        end = text.find("`", index + 1)
+        if end < 0:
+            return "\\`", index + 1
+        return text[index : end + 1], end + 1
+    if text[index + 1] in "({":
+        inner, end = _bracketed(text, index)
+        is_closed = inner.endswith(")" if text[index + 1] == "(" else "}")
+        return (inner, end) if is_closed else ("\\$", index + 1)
+    return "$", index + 1
+
+
+def quoted_words(words: Sequence[str]) -> list[str]:
+    """Words of a command for a script; a program for a second shell stands in single quotes."""
+    texts: list[str] = []
+    for index, word in enumerate(words):
+        if _is_program(words[:index]):
+            texts.append("'" + word.replace("'", "'\\''") + "'")
+        else:
+            texts.append(quoted(word))
+    return texts
