@@ -27,6 +27,7 @@ os.environ["COLUMNS"] = "100"
 sys.path.append(str(Path(__file__).parent / "processes"))  # forked.py is a module by its name
 sys.path.append(str(Path(__file__).parent / "suite"))  # likewise the plugins
 sys.path.append(str(Path(__file__).parent / "document"))  # likewise checks by schemas
+sys.path.append(str(Path(__file__).parent / "cluster" / "kubernetes"))  # likewise an API
 sys.path.append(str(Path(__file__).parents[1] / "docs" / "makers"))  # likewise makers of pages
 pytest_plugins = ["costs", "going_on", "hanging"]
 

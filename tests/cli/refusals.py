@@ -164,6 +164,7 @@ BASES = {
     "neuron-monitor": "",
     "neuron-monitor-prometheus": "",
     "neuron-monitor-otlp": "",
+    "k8s scheduler-extension": "--server http://127.0.0.1:1",
     "chips": "",
     "instances": "",
     "prices show": "trn2.48xlarge",
@@ -331,6 +332,7 @@ neuron-monitor -c monitor.json
 neuron-monitor -c absent.json
 neuron-monitor -c cut.json
 neuron-monitor-otlp --endpoint nowhere
+k8s scheduler-extension --server nowhere
 neuron-monitor-prometheus --port 99999
 neuron-monitor-prometheus --address nowhere
 chips --on trn9

@@ -63,6 +63,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "neuron-monitor-otlp": "Send what neuron-monitor measures to a collector of OpenTelemetry; "
         "end it with Ctrl-C.",
     },
+    "Clusters": {
+        "k8s": "Place pods of Kubernetes on emulated instances.",
+    },
     "Reference": {
         "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",
         "instances": "List instance types with memory and price, or which of them hold a model.",

@@ -24,7 +24,7 @@ TIMEOUT_S: Final = 10.0
 """Time for which a connection may be silent; Prometheus's own limit of a scrape."""
 
 
-class ScrapeServer(WSGIServer):
+class BoundedServer(WSGIServer):
     """A server that answers an application's requests in a bounded number of threads.
 
     A connection beyond the bound takes the place of the oldest, so that silent connections keep
@@ -33,24 +33,11 @@ class ScrapeServer(WSGIServer):
 
     request_queue_size = CONNECTIONS_MAX
 
-    def __init__(self, address: str, port: int, application: Application) -> None:
-        family, _, _, _, place = socket.getaddrinfo(
-            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        self.address_family = family
+    def __init__(self, place: Any, application: Application) -> None:
         self._lock = threading.Lock()
         self._open: OrderedDict[int, socket.socket] = OrderedDict()
-        super().__init__((str(place[0]), int(place[1])), _Handler)
-        is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
-        self.set_app(guarded(application) if is_local else application)
-
-    def server_bind(self) -> None:
-        """Bind without looking up this machine's name, which may take seconds."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
-        self.setup_environ()
+        super().__init__(place, _Handler)
+        self.set_app(application)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread of its own; where the bound is reached, the oldest one is closed."""
@@ -71,6 +58,28 @@ class ScrapeServer(WSGIServer):
             with self._lock:
                 self._open.pop(id(request), None)
             self.shutdown_request(request)
+
+
+class ScrapeServer(BoundedServer):
+    """A server on an address and a port."""
+
+    def __init__(self, address: str, port: int, application: Application) -> None:
+        family, _, _, _, place = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        self.address_family = family
+        is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
+        super().__init__(
+            (str(place[0]), int(place[1])), guarded(application) if is_local else application
+        )
+
+    def server_bind(self) -> None:
+        """Bind without looking up this machine's name, which may take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
 
 
 class _Handler(WSGIRequestHandler):

@@ -1,0 +1,105 @@
+"""`trnsim k8s`: Kubernetes places pods on emulated instances."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import whole
+from trnsim.cli.terminal import echo
+from trnsim.cluster.kubernetes.api import KubernetesApi, access
+from trnsim.cluster.kubernetes.http_service import application, listening
+from trnsim.cluster.kubernetes.scheduler_extension import SchedulerExtension
+
+app = parser(help="Place pods of Kubernetes on emulated instances.", no_args_is_help=True)
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        help="The API's address; without, that of the pod in which the command runs.",
+        metavar="https://HOST:PORT",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="A file with the token that opens the API.", metavar="FILE"),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file", help="A file with the certificates of the API's authority.", metavar="FILE"
+    ),
+]
+
+
+@app.callback()
+def k8s() -> None:
+    """Place pods of Kubernetes on emulated instances."""
+
+
+@app.command()
+def scheduler_extension(
+    port: Annotated[
+        int,
+        whole(
+            "The port, up to 65535; 0 takes any that is free.",
+            "--port",
+            "-p",
+            least=0,
+            most=65535,
+            metavar="PORT",
+        ),
+    ] = 12345,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            help="Listen on a Unix socket, which its owner alone may open, and on no port.",
+            metavar="FILE",
+        ),
+    ] = None,
+    server: Server = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Answer kube-scheduler's calls filter and bind; end it with Ctrl-C.
+
+    A pod is placed on a set of devices that AWS's scheduler extension could give it, and no pod on
+    a device that another one holds. The sets are stored with the pods, in the annotation
+    NEURON_CORES, so that a restart loses none.
+
+    Example: trnsim k8s scheduler-extension --server https://10.0.0.1:6443 --token-file token
+    """
+    extension = SchedulerExtension(KubernetesApi(access(server, token_file, ca_file)), _log)
+    extension.rebuild()
+    answer = application(extension.filter, extension.bind)
+    with listening(answer, port, socket) as (serving, place):
+        _log(f"emulated by trnsim; listening on {place}")
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        _wait_for_end()
+        serving.shutdown()
+
+
+def _log(line: str) -> None:
+    echo(line, is_error=True)
+    sys.stderr.flush()
+
+
+def _wait_for_end() -> None:
+    """Wait for Ctrl-C, or for the SIGTERM with which a pod is ended."""
+    ended = threading.Event()
+
+    def end(*_of_signal: Any) -> None:
+        ended.set()
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        while not ended.wait(1):
+            pass
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,387 @@
+"""A client of the Kubernetes API: reading, listing, watching, patching and binding.
+
+A token is read anew from its file for every request, as kubelet renews it. Bodies of more than
+4 MiB are refused; a list whose page is longer is read in smaller pages. Every fault has a name:
+`ApiDown` where no answer came, `ApiRefused` with the status and the reason of an answer.
+
+Source: Kubernetes documentation, API concepts (watch, chunked lists, patches), and Accessing the
+API from a Pod (the files of a service account).
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import ssl
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from os import environ
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from trnsim.errors import BadInput
+from trnsim.files import read_text
+
+MOST_BYTES: Final = 4 << 20
+"""Bytes of the longest body, sent or received."""
+TIMEOUT_S: Final = 3.0
+"""Time for an answer; kube-scheduler waits 5 s for an extender."""
+_PAGE: Final = 500
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_MERGE: Final = "application/merge-patch+json"
+_JSON: Final = "application/json"
+_ERRORS_FROM: Final = 400
+_MOST_REASON: Final = 300
+"""Characters of an answer that an error quotes."""
+
+Object = dict[str, Any]
+"""An object of Kubernetes, as its JSON."""
+PODS: Final = "/api/v1/pods"
+"""The path of the pods of all namespaces."""
+
+
+def node_path(name: str = "") -> str:
+    """The path of a node; of all nodes without a name."""
+    return f"/api/v1/nodes/{quote(name, safe='')}" if name else "/api/v1/nodes"
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """The path of a pod."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+class ApiDown(BadInput):
+    """The API gave no answer, or none that can be read."""
+
+
+class ApiRefused(BadInput):
+    """The API refused a request.
+
+    Attributes:
+        status: the code of its answer, such as 404.
+        kind: its reason, such as "NotFound", "Conflict" or "Expired"; "" without one.
+    """
+
+    def __init__(self, reason: str, status: int, kind: str, *, fix: str = "") -> None:
+        super().__init__(reason, fix=fix)
+        self.status = status
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Access:
+    """The address of an API, and the files that open it.
+
+    Attributes:
+        server: its URL.
+        token_file: the file of a bearer token; None without one.
+        ca_file: certificates of the authorities that its server has one of; None for the system's.
+    """
+
+    server: str
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the URL.
+
+        Raises:
+            BadInput: it is none of HTTP, or would carry a token in the clear to another machine.
+        """
+        try:
+            url = urlsplit(self.server)
+            is_url = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        except ValueError:
+            is_url = False
+        if not is_url:
+            raise BadInput(
+                f"--server {self.server!r} is no address of an API; legal: https://HOST:PORT",
+                fix="kubectl config view shows the address of a cluster",
+            )
+        if url.scheme == "http" and self.token_file and not _is_loopback(str(url.hostname)):
+            raise BadInput(
+                f"--server {self.server} would carry the token unencrypted to another machine",
+                fix="write https://",
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def access(server: str | None, token_file: Path | None, ca_file: Path | None) -> Access:
+    """The API at `server`, else that of the pod in which this process runs.
+
+    Raises:
+        BadInput: no server is named, and this is no pod.
+    """
+    if server is not None:
+        return Access(server, token_file, ca_file)
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise BadInput(
+            "no API of Kubernetes is named, and this process runs in no pod",
+            fix="--server https://HOST:PORT --token-file FILE --ca-file FILE",
+        )
+    name = f"[{host}]" if ":" in host else host
+    return Access(
+        f"https://{name}:{port}", token_file or _ACCOUNT / "token", ca_file or _ACCOUNT / "ca.crt"
+    )
+
+
+class KubernetesApi:
+    """The API of a cluster.
+
+    Attributes:
+        skew_s: seconds by which this machine's clock is behind the API's, by its last answer.
+    """
+
+    def __init__(self, opened: Access, timeout_s: float = TIMEOUT_S) -> None:
+        self.skew_s = 0.0
+        self._access = opened
+        self._url: SplitResult = urlsplit(opened.server)
+        self._timeout_s = timeout_s
+        self._tls = _tls(opened) if self._url.scheme == "https" else None
+
+    @property
+    def server(self) -> str:
+        """The URL of the API."""
+        return self._access.server
+
+    def get(self, path: str, **query: str) -> Object:
+        """The object at `path`.
+
+        Raises:
+            ApiDown: there is no answer.
+            ApiRefused: with the status 404 where there is no such object.
+        """
+        return self._request("GET", _with_query(path, query))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Create an object; errors as of `get`."""
+        return self._request("POST", path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Merge `body` into an object (RFC 7386), such as annotations; errors as of `get`."""
+        return self._request("PATCH", path, body, _MERGE)
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Replace an object; errors as of `get`."""
+        return self._request("PUT", path, body)
+
+    def delete(self, path: str, **query: str) -> Object:
+        """Delete an object; errors as of `get`."""
+        return self._request("DELETE", _with_query(path, query))
+
+    def list(self, path: str, **query: str) -> tuple[list[Object], str]:
+        """All objects at `path`, and the version of their collection, from which a watch goes on.
+
+        Errors as of `get`.
+        """
+        objects: list[Object] = []
+        page, cut = _PAGE, ""
+        while True:
+            asked = {**query, "limit": str(page)} | ({"continue": cut} if cut else {})
+            try:
+                answer = self._request("GET", _with_query(path, asked))
+            except _TooLong:
+                if page == 1:
+                    raise
+                page //= 2
+                continue
+            objects += answer.get("items") or []
+            metadata = answer.get("metadata") or {}
+            cut = metadata.get("continue") or ""
+            if not cut:
+                return objects, str(metadata.get("resourceVersion", ""))
+
+    def watch(
+        self, path: str, version: str, timeout_s: int = 300, **query: str
+    ) -> Generator[tuple[str, Object]]:
+        """Events ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") behind `version`, with their objects.
+
+        It ends after `timeout_s`; the caller goes on from the version of the last object.
+
+        Raises:
+            ApiDown: the connection broke.
+            ApiRefused: with the reason "Expired" where the version is too old: list anew.
+        """
+        asked = {
+            **query,
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timeout_s),
+        }
+        with self._opened("GET", _with_query(path, asked), None, _JSON, timeout_s + 10) as answer:
+            for line in self._lines(answer):
+                event = self._parsed(line, path)
+                if event.get("type") == "ERROR":
+                    status = event.get("object") or {}
+                    raise _refused("GET", path, int(status.get("code") or 500), status)
+                yield str(event.get("type")), event.get("object") or {}
+
+    def _lines(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+        """Lines of an answer as they come.
+
+        Raises:
+            ApiDown: the connection broke, or a line has more than 4 MiB.
+        """
+        while True:
+            try:
+                line = answer.readline(MOST_BYTES + 1)
+            except (OSError, http.client.HTTPException) as error:
+                raise self._down(error) from error
+            if not line:
+                return
+            if len(line) > MOST_BYTES:
+                raise _TooLong(f"an event of the API at {self.server} has more than 4 MiB")
+            yield line
+
+    def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON
+    ) -> Object:
+        sent = None if body is None else json.dumps(body).encode()
+        with self._opened(method, path, sent, kind, self._timeout_s) as answer:
+            try:
+                received = answer.read(MOST_BYTES + 1)
+            except (OSError, http.client.HTTPException) as error:
+                raise self._down(error) from error
+        if len(received) > MOST_BYTES:
+            raise _TooLong(
+                f"the API at {self.server} answers {method} {path} with more than 4 MiB",
+                fix="delete what the object's annotations hold beside its own fields",
+            )
+        return self._parsed(received, path)
+
+    def _opened(
+        self, method: str, path: str, sent: bytes | None, kind: str, timeout_s: float
+    ) -> http.client.HTTPResponse:
+        """The answer to a request, whose body is not read yet.
+
+        Raises:
+            ApiDown: there is none.
+            ApiRefused: it is an error.
+        """
+        headers = {"Accept": _JSON, "Connection": "close"}
+        if sent is not None:
+            headers["Content-Type"] = kind
+        if self._access.token_file is not None:
+            headers["Authorization"] = f"Bearer {_token(self._access.token_file)}"
+        connection = self._connection(timeout_s)
+        try:
+            connection.request(method, path, sent, headers)
+            answer = connection.getresponse()
+            self._compare_clocks(answer.getheader("Date"))
+            if answer.status >= _ERRORS_FROM:
+                with answer:
+                    raise _refused(method, path, answer.status, _status(answer.read(MOST_BYTES)))
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            connection.close()
+            raise self._down(error) from error
+        return answer
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        host, port = str(self._url.hostname), self._url.port
+        if self._tls is None:
+            return http.client.HTTPConnection(host, port, timeout=timeout_s)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls)
+
+    def _compare_clocks(self, date: str | None) -> None:
+        """Note how far this machine's clock is behind the Date of an answer, whole seconds."""
+        try:
+            there_s = parsedate_to_datetime(date or "").timestamp()
+        except ValueError:
+            return
+        self.skew_s = float(round(there_s - time.time()))
+
+    def _parsed(self, received: bytes, path: str) -> Object:
+        try:
+            value = json.loads(received)
+        except (ValueError, RecursionError) as error:
+            raise ApiDown(
+                f"the API at {self.server} answers {path} with no JSON: {error}",
+                fix="check that --server names the API of a cluster",
+            ) from error
+        if not isinstance(value, dict):
+            raise ApiDown(f"the API at {self.server} answers {path} with no object")
+        return value
+
+    def _down(self, error: Exception) -> ApiDown:
+        reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        return ApiDown(
+            f"the Kubernetes API at {self.server} does not answer: "
+            f"{reason or type(error).__name__}",
+            fix="check that it runs, and --server, --ca-file and --token-file",
+        )
+
+
+class _TooLong(ApiDown):
+    """A body of more than 4 MiB."""
+
+
+def _tls(opened: Access) -> ssl.SSLContext:
+    """Settings that check the server's certificate.
+
+    Raises:
+        BadInput: the file of authorities cannot be read, or has no certificate.
+    """
+    if opened.ca_file is None:
+        return ssl.create_default_context()
+    text = read_text(opened.ca_file)
+    try:
+        # Without any text Python would trust the authorities of the system.
+        return ssl.create_default_context(cadata=text or " ")
+    except (ssl.SSLError, ValueError) as error:
+        raise BadInput(
+            f"--ca-file {opened.ca_file} has no certificate: {error}",
+            fix="name the file of the cluster's authority (certificate-authority)",
+        ) from error
+
+
+def _token(file: Path) -> str:
+    """The token in `file`.
+
+    Raises:
+        BadInput: it cannot be read, or is no single word.
+    """
+    words = read_text(file).split()
+    if len(words) != 1:
+        raise BadInput(
+            f"--token-file {file} has {len(words)} words; legal: a token",
+            fix="write the token alone into it",
+        )
+    return words[0]
+
+
+def _with_query(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _status(received: bytes) -> Object:
+    """The Status object of an answer; {} for other texts, which become its message."""
+    try:
+        value = json.loads(received)
+    except (ValueError, RecursionError):
+        return {"message": received[:_MOST_REASON].decode(errors="replace").strip()}
+    return value if isinstance(value, dict) else {}
+
+
+def _refused(method: str, path: str, status: int, answer: Object) -> ApiRefused:
+    kind = str(answer.get("reason") or "")
+    message = str(answer.get("message") or http.client.responses.get(status, ""))[:_MOST_REASON]
+    fix = "check --token-file and the role of its account" if status in (401, 403) else ""
+    return ApiRefused(
+        f"the API refuses {method} {path.partition('?')[0]} with {status} "
+        f"{kind}{': ' if message else ''}{message}",
+        status,
+        kind,
+        fix=fix,
+    )

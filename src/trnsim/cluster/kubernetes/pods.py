@@ -1,0 +1,188 @@
+"""The Neuron devices that a pod requests, and those that it holds by its annotations.
+
+A pod holds cores of its node: `NEURON_CORES` lists them, and `trnsim/neuron-sets` says which
+container has which. Devices are held as all of their cores, so that devices and cores of one node
+are never both lent.
+
+Sources: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler-flow.rst, steps 7 and 10 (the
+annotation NEURON_CORES, which the device plugin reads), src/k8/my-scheduler.yml (names of the
+resources). AWS_NEURON_IDS, NEURON_RESOURCE_TYPE, NEURON_ALLOC_TIME and NEURON_ALLOCATED are named
+by no document of AWS's; schedulers of others write them for AWS's device plugin
+(Project-HAMi/HAMi@0b9cf5d9 pkg/device/awsneuron/device.go).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trnsim.cluster.kubernetes.api import Object
+from trnsim.errors import BadInput
+from trnsim.instance.device_sets import DeviceSet
+
+CORES: Final = "aws.amazon.com/neuroncore"
+DEVICES: Final = "aws.amazon.com/neuron"
+OLDER_DEVICES: Final = "aws.amazon.com/neurondevice"
+"""A former name of DEVICES (release-notes/components/containers.rst: no longer advertised)."""
+RESOURCES: Final = (DEVICES, OLDER_DEVICES, CORES)
+
+HELD_CORES: Final = "NEURON_CORES"
+IDS: Final = "AWS_NEURON_IDS"
+RESOURCE: Final = "NEURON_RESOURCE_TYPE"
+ALLOCATED: Final = "NEURON_ALLOCATED"
+TIME: Final = "NEURON_ALLOC_TIME"
+SETS: Final = "trnsim/neuron-sets"
+
+_ENDED: Final = ("Succeeded", "Failed")
+_QUANTITY: Final = re.compile(r"(\d{1,9})(k?)", re.ASCII)
+_NUMBERS: Final = re.compile(r"\d{1,6}(,\d{1,6})*", re.ASCII)
+_SOURCE: Final = "aws-neuron-sdk deploy/infrastructure/scheduler-flow.rst"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The devices or cores that one container requests.
+
+    Attributes:
+        container: its name.
+        count: number of devices or cores.
+        is_of_cores: True for cores.
+        is_initial: True for a container that ends before the others start, whose devices they get.
+    """
+
+    container: str
+    count: int
+    is_of_cores: bool
+    is_initial: bool = False
+
+
+def title(pod: Object) -> str:
+    """Namespace and name of a pod."""
+    metadata = pod.get("metadata") or {}
+    return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+
+
+def uid(pod: Object) -> str:
+    """The number that the API gave a pod."""
+    return str((pod.get("metadata") or {}).get("uid", ""))
+
+
+def node_of(pod: Object) -> str:
+    """The node that a pod is bound to; "" before."""
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def has_ended(pod: Object) -> bool:
+    """True if all containers of a pod have ended for good: it holds nothing more."""
+    return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def demands(pod: Object) -> list[Demand]:
+    """The demands of a pod's containers, in their order; [] for a pod without Neuron devices.
+
+    Raises:
+        BadInput: a quantity is no whole number, or a container names two resources.
+    """
+    spec = pod.get("spec") or {}
+    initial = [
+        _demand(pod, container, is_initial=container.get("restartPolicy") != "Always")
+        for container in spec.get("initContainers") or []
+    ]
+    main = [_demand(pod, container) for container in spec.get("containers") or []]
+    return [demand for demand in (*initial, *main) if demand is not None]
+
+
+def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> Demand | None:
+    """The demand of a container; None where it requests no device.
+
+    Raises:
+        BadInput: as of `demands`.
+    """
+    resources = container.get("resources") or {}
+    stated = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    counts = {name: _count(pod, name, stated[name]) for name in RESOURCES if name in stated}
+    positive = [name for name, count in counts.items() if count]
+    if not positive:
+        return None
+    container_name = str(container.get("name", ""))
+    if len(positive) > 1:
+        raise BadInput(
+            f"pod {title(pod)}, container {container_name}: requests {' and '.join(positive)}; "
+            "legal: one of them",
+            fix=f"request {positive[0]} alone",
+        )
+    return Demand(container_name, counts[positive[0]], positive[0] == CORES, is_initial)
+
+
+def _count(pod: Object, name: str, quantity: object) -> int:
+    """The whole number of a quantity, as the API writes it: "4", or "1k" for 1000.
+
+    Raises:
+        BadInput: it is none.
+    """
+    matched = _QUANTITY.fullmatch(str(quantity))
+    if matched is None:
+        raise BadInput(
+            f"pod {title(pod)}: {name} is {quantity!r}; legal: a whole number of devices or cores",
+            fix=f'for example {name}: "1"',
+        )
+    return int(matched[1]) * (1000 if matched[2] else 1)
+
+
+def placement_annotations(
+    requested: Sequence[Demand], sets: Mapping[str, DeviceSet], cores_per_device: int, time_ns: int
+) -> dict[str, str]:
+    """The annotations of a pod whose containers hold `sets`, as cores."""
+    cores = sorted({core for each in sets.values() for core in each})
+    is_of_cores = any(demand.is_of_cores for demand in requested)
+    devices = sorted({core // cores_per_device for core in cores})
+    return {
+        HELD_CORES: _listed(cores),
+        IDS: _listed(cores if is_of_cores else devices),
+        RESOURCE: CORES if is_of_cores else DEVICES,
+        ALLOCATED: "false",
+        TIME: str(time_ns),
+        SETS: ";".join(f"{container}={_listed(each)}" for container, each in sets.items()),
+    }
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def held_cores(pod: Object, cores_per_device: int) -> frozenset[int]:
+    """The cores of its node that a bound pod holds, by its annotations.
+
+    Raises:
+        BadInput: it requests devices, and no annotation that can be read says which.
+    """
+    requested = demands(pod)
+    if not requested or has_ended(pod):
+        return frozenset()
+    written = (pod.get("metadata") or {}).get("annotations") or {}
+    cores = numbers(written.get(HELD_CORES))
+    if cores:
+        return cores
+    ids = numbers(written.get(IDS))
+    if ids and any(demand.is_of_cores for demand in requested):
+        return ids
+    if ids:
+        first_cores = (device * cores_per_device for device in ids)
+        return frozenset(
+            core for first in first_cores for core in range(first, first + cores_per_device)
+        )
+    raise BadInput(
+        f"pod {title(pod)} on node {node_of(pod)} requests Neuron devices, and its annotation "
+        f"{HELD_CORES} is {written.get(HELD_CORES)!r}: no number of a core says which it holds",
+        fix="delete it, and let the scheduler with this extension place it",
+        source=_SOURCE,
+    )
+
+
+def numbers(text: Any) -> frozenset[int]:
+    """The numbers in "2,3"; none for other texts."""
+    if not isinstance(text, str) or not _NUMBERS.fullmatch(text):
+        return frozenset()
+    return frozenset(map(int, text.split(",")))

@@ -1,0 +1,409 @@
+"""The scheduler extension: filter and bind of kube-scheduler's extender API (v1).
+
+Filter names the nodes on which every container of a pod has a legal, free set of devices. Bind
+chooses the sets and binds the pod. Placements are stored in annotations of bound pods and nowhere
+else: the annotations travel within the Binding, which the API stores together with the pod's node,
+so a pod is bound with its devices or not at all, wherever this process ends.
+
+`held` is a copy of that truth, which can only be too full: this process alone adds placements.
+So a node fits if it fits by the copy, and before one is refused the copy is read anew; a bind reads
+the pods of its node anew in any case. One such extension runs in a cluster, as AWS's (replicas: 1,
+src/k8/k8s-neuron-scheduler-eks.yml).
+
+Sources: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler-flow.rst; Kubernetes 1.20.2
+staging/src/k8s.io/kube-scheduler/extender/v1/types.go (names of fields), and
+pkg/registry/core/pod/storage/storage.go (a Binding's annotations become the pod's).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trnsim.cluster.kubernetes.api import (
+    PODS,
+    ApiDown,
+    ApiRefused,
+    KubernetesApi,
+    Object,
+    node_path,
+    pod_path,
+)
+from trnsim.cluster.kubernetes.nodes import NeuronNode, free_cores, neuron_node
+from trnsim.cluster.kubernetes.placement import Placement, place, refused
+from trnsim.cluster.kubernetes.pods import (
+    SETS,
+    Demand,
+    demands,
+    has_ended,
+    node_of,
+    placement_annotations,
+    title,
+    uid,
+)
+from trnsim.errors import BadInput, EmulatorError
+
+NO_ROOM: Final = "no legal set of free Neuron devices"
+"""The reason of a full node: the same words for each, as kube-scheduler counts equal reasons."""
+_NODES_S: Final = 1.0
+"""Time for which the list of nodes is taken as it was."""
+_BIND_S: Final = 1.0
+"""Time in which kube-scheduler binds a pod that fits; a filter call waits for it as long."""
+_MOST_SKEW_S: Final = 5.0
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+def log_nothing(_line: str) -> None:
+    """Drop a line of the log."""
+
+
+@dataclass
+class SchedulerExtension:
+    """The extension of one cluster.
+
+    Attributes:
+        api: the API of the cluster.
+        log: prints a line of the log.
+        held: bound pods with Neuron devices that have not ended, by node and by their uid.
+        nodes: nodes by name.
+    """
+
+    api: KubernetesApi
+    log: Callable[[str], None] = log_nothing
+    held: dict[str, dict[str, Object]] = field(default_factory=dict)
+    nodes: dict[str, Object] = field(default_factory=dict)
+    _nodes_read_s: float = -_NODES_S
+    _expected: dict[str, float] = field(default_factory=dict)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _is_skewed: bool = False
+
+    def rebuild(self) -> None:
+        """Read all nodes and placements from the API, as at the start.
+
+        Raises:
+            BadInput: the API is down or refuses (`ApiDown`, `ApiRefused`).
+        """
+        with self._changed:
+            self._read_nodes()
+            self._read_pods()
+            count = sum(map(len, self.held.values()))
+        self.log(f"state rebuilt from {self.api.server}: {len(self.nodes)} nodes, {count} pods")
+
+    def filter(self, arguments: Mapping[str, Any]) -> Object:
+        """The result of a filter call: nodes that fit, and for the others why they do not."""
+        fields = _by_lower_name(arguments)
+        pod = fields.get("pod")
+        if not isinstance(pod, dict):
+            return {"Error": "the filter call has no Pod"}
+        listed = (fields.get("nodes") or {}).get("items") if fields.get("nodes") else None
+        names = fields.get("nodenames")
+        try:
+            with self._changed:
+                self._wait_for_binds(uid(pod))
+                offered = _offered(listed, names)
+                fits, failed, hopeless = self._sorted(pod, offered)
+                if fits and demands(pod):
+                    self._expected[uid(pod)] = time.monotonic() + _BIND_S
+        except EmulatorError as error:
+            self.log(f"filter {title(pod)}: {_one_line(error)}")
+            return {"Error": _one_line(error)}
+        self.log(f"filter {title(pod)}: fits {', '.join(fits) or 'no node'}{_reasons(failed)}")
+        result: Object = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless}
+        if listed is None:
+            return {**result, "NodeNames": fits}
+        chosen = [node for node in listed if _name(node) in set(fits)]
+        return {**result, "Nodes": {"apiVersion": "v1", "kind": "NodeList", "items": chosen}}
+
+    def bind(self, arguments: Mapping[str, Any]) -> Object:
+        """The result of a bind call: {"Error": ""} where the pod is bound."""
+        fields = _by_lower_name(arguments)
+        namespace, name = str(fields.get("podnamespace", "")), str(fields.get("podname", ""))
+        number, node = str(fields.get("poduid", "")), str(fields.get("node", ""))
+        if not (namespace and name and node):
+            return {"Error": "the bind call lacks PodName, PodNamespace or Node"}
+        try:
+            with self._changed:
+                try:
+                    told = self._bind(namespace, name, number, node)
+                finally:
+                    self._expected.pop(number, None)
+                    self._changed.notify_all()
+        except EmulatorError as error:
+            self.log(f"bind {namespace}/{name} to {node}: {_one_line(error)}")
+            return {"Error": _one_line(error)}
+        self.log(f"bind {namespace}/{name} to {node}: {told}")
+        return {"Error": ""}
+
+    def _wait_for_binds(self, own: str) -> None:
+        """Wait until pods that fitted before are bound, and their devices no longer free.
+
+        kube-scheduler binds a pod while it already filters the next one.
+        """
+        while True:
+            now_s = time.monotonic()
+            ends = [end_s for number, end_s in self._expected.items() if number != own]
+            open_ends = [end_s for end_s in ends if end_s > now_s]
+            if not open_ends:
+                break
+            self._changed.wait(max(open_ends) - now_s)
+        self._expected.clear()
+
+    def _sorted(
+        self, pod: Object, offered: Mapping[str, Object | None]
+    ) -> tuple[list[str], dict[str, str], dict[str, str]]:
+        """The names of nodes that fit; the reasons of the others; of these, those that stay."""
+        requested = demands(pod)
+        if not requested:
+            return list(offered), {}, {}
+        if not offered.keys() <= self.nodes.keys() or self._is_old():
+            self._read_nodes()
+        is_fresh = False
+        while True:
+            fits, failed, hopeless = self._judged(requested, offered)
+            if is_fresh or failed.keys() == hopeless.keys():
+                return fits, failed, hopeless
+            self._read_nodes()
+            self._read_pods()
+            is_fresh = True
+
+    def _judged(
+        self, requested: Sequence[Demand], offered: Mapping[str, Object | None]
+    ) -> tuple[list[str], dict[str, str], dict[str, str]]:
+        fits: list[str] = []
+        failed: dict[str, str] = {}
+        hopeless: dict[str, str] = {}
+        for name, sent in offered.items():
+            node = sent or self.nodes.get(name)
+            if node is None:
+                failed[name] = hopeless[name] = f"the API has no node {name}"
+                continue
+            try:
+                shape = neuron_node(node)
+                refusal = refused(shape, requested)
+                if refusal is not None:
+                    failed[name] = hopeless[name] = refusal.reason
+                elif place(shape, requested, free_cores(shape, self._pods_on(name))) is None:
+                    failed[name] = NO_ROOM
+                else:
+                    fits.append(name)
+            except (ApiDown, ApiRefused):
+                raise
+            except BadInput as error:
+                failed[name] = _one_line(error)
+        return fits, failed, hopeless
+
+    def _bind(self, namespace: str, name: str, number: str, node_name: str) -> str:
+        """Bind a pod with its devices; a few words for the log.
+
+        Raises:
+            BadInput: it is gone, bound or another by now; the node is unknown or has no room; the
+                API is down or refuses.
+        """
+        pod = self._pod(namespace, name, number)
+        requested = demands(pod)
+        if node_of(pod):
+            return _bound_before(pod, node_name, requested)
+        shape, sets = self._placement(node_name, requested)
+        binding: Object = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid(pod)},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
+        }
+        written: dict[str, str] = {}
+        if shape is not None:
+            written = placement_annotations(
+                requested, sets, shape.cores_per_device, self._time_ns()
+            )
+            binding["metadata"]["annotations"] = written
+        try:
+            self.api.post(f"{pod_path(namespace, name)}/binding", binding)
+        except ApiDown:
+            self.held.pop(node_name, None)  # nobody knows whether it is bound: read anew
+            raise
+        except ApiRefused as error:
+            self.held.pop(node_name, None)
+            raise _refused_bind(error, namespace, name) from error
+        if shape is None:
+            return "no Neuron devices"
+        pod["spec"]["nodeName"] = node_name
+        pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **written}
+        self.held.setdefault(node_name, {})[uid(pod)] = pod
+        return f"{SETS} {written[SETS]}"
+
+    def _pod(self, namespace: str, name: str, number: str) -> Object:
+        """The pod of a bind call.
+
+        Raises:
+            BadInput: it was deleted since the filter call, or another has its name.
+        """
+        try:
+            pod = self.api.get(pod_path(namespace, name))
+        except ApiRefused as error:
+            if error.status != _NOT_FOUND:
+                raise
+            raise _gone(namespace, name) from error
+        if number and uid(pod) != number:
+            raise BadInput(
+                f"pod {namespace}/{name} was deleted and created again: its uid is {uid(pod)}, and "
+                f"the bind call is for {number}"
+            )
+        return pod
+
+    def _placement(
+        self, node_name: str, requested: Sequence[Demand]
+    ) -> tuple[NeuronNode | None, Placement]:
+        """The sets of cores of each container on a node, by the pods that are on it now.
+
+        Raises:
+            BadInput: the node is unknown, has no room, or cannot hold such sets.
+        """
+        if not requested:
+            return None, {}
+        try:
+            node = self.nodes[node_name] = self.api.get(node_path(node_name))
+        except ApiRefused as error:
+            if error.status != _NOT_FOUND:
+                raise
+            self.nodes.pop(node_name, None)
+            raise BadInput(
+                f"node {node_name} of the bind call is unknown to the API",
+                fix="kubectl get nodes lists the nodes",
+            ) from error
+        shape = neuron_node(node)
+        refusal = refused(shape, requested)
+        if refusal is not None:
+            raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
+        pods, _ = self.api.list(PODS, fieldSelector=f"spec.nodeName={node_name}")
+        self._remember(pods, [node_name])
+        sets = place(shape, requested, free_cores(shape, self._pods_on(node_name)))
+        if sets is None:
+            raise BadInput(f"node {node_name} has {NO_ROOM} any more")
+        return shape, sets
+
+    def _pods_on(self, name: str) -> list[Object]:
+        """Pods on a node; read from the API where they are not known."""
+        if name not in self.held:
+            pods, _ = self.api.list(PODS, fieldSelector=f"spec.nodeName={name}")
+            self._remember(pods, [name])
+        return list(self.held[name].values())
+
+    def _read_pods(self) -> None:
+        pods, _ = self.api.list(PODS, fieldSelector="spec.nodeName!=")
+        self.held.clear()
+        self._remember(pods, self.nodes)
+        self._compare_clocks()
+
+    def _remember(self, pods: Sequence[Object], names: Sequence[str] | Mapping[str, Any]) -> None:
+        """Hold the `pods` of the nodes called `names`, and no others of these."""
+        by_node: dict[str, dict[str, Object]] = defaultdict(dict)
+        for pod in pods:
+            if not has_ended(pod) and _may_hold(pod):
+                by_node[node_of(pod)][uid(pod)] = pod
+        for name in {*names, *by_node}:
+            self.held[name] = by_node[name]
+
+    def _read_nodes(self) -> None:
+        nodes, _ = self.api.list(node_path())
+        self.nodes = {_name(node): node for node in nodes}
+        self._nodes_read_s = time.monotonic()
+
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._nodes_read_s >= _NODES_S
+
+    def _time_ns(self) -> int:
+        """The time of the API's clock, by which the annotations of all pods are ordered."""
+        return time.time_ns() + int(self.api.skew_s * 1e9)
+
+    def _compare_clocks(self) -> None:
+        """Log once that this machine's clock is off; placements do not depend on it."""
+        skew_s = self.api.skew_s
+        is_skewed = abs(skew_s) > _MOST_SKEW_S
+        if is_skewed and not self._is_skewed:
+            direction = "behind" if skew_s > 0 else "ahead of"
+            self.log(
+                f"the clock of this machine is {abs(skew_s):.0f} s {direction} the API's; "
+                "NEURON_ALLOC_TIME follows the API's"
+            )
+        self._is_skewed = is_skewed
+
+
+def _by_lower_name(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields by their names in lower case: Go reads JSON so, and callers write both."""
+    return {str(name).lower(): value for name, value in arguments.items()}
+
+
+def _offered(listed: Any, names: Any) -> dict[str, Object | None]:
+    """The nodes of a filter call: names alone, or with their objects.
+
+    Raises:
+        BadInput: there is neither.
+    """
+    if isinstance(listed, list):
+        return {_name(node): node for node in listed if isinstance(node, dict)}
+    if isinstance(names, list):
+        return dict.fromkeys(map(str, names))
+    raise BadInput(
+        "the filter call has neither NodeNames nor Nodes",
+        fix="nodeCacheCapable: true in the extender's configuration",
+    )
+
+
+def _name(node: Object) -> str:
+    return str((node.get("metadata") or {}).get("name", ""))
+
+
+def _may_hold(pod: Object) -> bool:
+    """True if a pod requests devices, or its request cannot be read."""
+    try:
+        return bool(demands(pod))
+    except BadInput:
+        return True
+
+
+def _bound_before(pod: Object, node_name: str, requested: Sequence[Demand]) -> str:
+    """Words for a pod that a bind call before this one bound to the same node, with its devices.
+
+    Raises:
+        BadInput: it is bound to another node, or without them.
+    """
+    is_placed = not requested or SETS in ((pod.get("metadata") or {}).get("annotations") or {})
+    if node_of(pod) == node_name and is_placed:
+        return "bound before"
+    raise BadInput(
+        f"pod {title(pod)} is bound to {node_of(pod)} already"
+        + ("" if is_placed else ", without devices, by another scheduler"),
+        fix="give each pod one schedulerName, and run one scheduler with this extension",
+    )
+
+
+def _gone(namespace: str, name: str) -> BadInput:
+    return BadInput(f"pod {namespace}/{name} was deleted before it was bound")
+
+
+def _refused_bind(error: ApiRefused, namespace: str, name: str) -> BadInput:
+    """The name of the fault of a refused Binding."""
+    if error.status == _NOT_FOUND:
+        return _gone(namespace, name)
+    if error.status == _CONFLICT:
+        return BadInput(
+            f"pod {namespace}/{name} was bound or deleted during this bind call: {error.reason}"
+        )
+    return error
+
+
+def _one_line(error: EmulatorError) -> str:
+    """Reason and fix of an error."""
+    return f"{error.reason}; fix: {error.fix}" if error.fix else error.reason
+
+
+def _reasons(failed: Mapping[str, str]) -> str:
+    """Reasons with the nodes that they are of."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for name, reason in failed.items():
+        by_reason[reason].append(name)
+    return "".join(f"; {', '.join(names)}: {reason}" for reason, names in by_reason.items())
