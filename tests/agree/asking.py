@@ -159,16 +159,11 @@ def faults(answers: list[Answer]) -> list[str]:
 
 
 def _times(answer: Answer) -> dict[str, float]:
-    """P10, P50 and P90 of what all were asked, of which parts beyond have the same errors or none.
-
-    A plan's errors are those of its computing and exchanges, of which the shared part has its part.
-    """
+    """P10, P50 and P90 of what all were asked: all but the host's part of a plan errs alike."""
     whole, shared = answer.estimate, answer.shared
-    beside_s = sum(whole.parts_s.get(name, 0.0) for name in ("host", "bubble") if answer.beyond)
+    host_s = whole.parts_s.get("host", 0.0) if "host" in answer.beyond else 0.0
     errors = [one for name, one in whole.errors_s.items() if name != "host"]
-    spread = sum(one**2 for one in errors) ** 0.5 / (whole.time_s - beside_s)
-    if "bubble" in answer.beyond:
-        spread *= (whole.time_s - beside_s) / (whole.time_s - whole.parts_s["host"])
+    spread = sum(one**2 for one in errors) ** 0.5 / (whole.time_s - host_s)
     alone = Estimate(shared.parts_s, {"shared": spread * shared.time_s})
     return {"p10": alone.at("p10"), "p50": alone.time_s, "p90": alone.at("p90")}
 

@@ -16,7 +16,7 @@ from trnsim.estimate.certainty import SCALES, Subject, sigma_of, subject, suppor
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.question import Question, answer
 from trnsim.place.machine import machine
-from trnsim.workload.config import read
+from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import Pass, Phase, Split
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "system"
@@ -24,6 +24,14 @@ KEPT = json.loads((BENCH / "coverage.json").read_text(encoding="utf-8"))
 ENOUGH = 8
 """Rows from which on a coverage is held to its bounds."""
 DECODE = Subject(Kind.DENSE, Phase.DECODE, "trainium1", Family.DECODE, 4, 4096, 32)
+MASKED = from_config(
+    {
+        "model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"],
+        "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072, "vocab_size": 250002, "max_position_embeddings": 514,
+    },
+    "xlm-roberta.json",
+)  # fmt: skip
 MODELS = ("bert-large-uncased", "Llama-3-8B", "Mixtral-8x7B", "google--vit-base-patch16-224")
 PASSES = {
     Phase.ENCODE: lambda batch: Pass(Phase.ENCODE, batch, 197),
@@ -185,10 +193,9 @@ def test_times_that_a_user_measured_keep_their_own_errors():
     assert with_errors(alone, DECODE) is alone
 
 
-def test_the_hosts_time_keeps_its_own_error():
-    given_host = Estimate(
-        {"products": 2.0, "host": 1.0}, {"few constants of decode": 0.1, "host": 0.3}
-    )
-    found = with_errors(given_host, DECODE)
-    assert found.errors_s["host"] == 0.3
-    assert found.errors_s["few constants of decode"] == pytest.approx(2.0 * sigma_of(DECODE))
+def test_results_that_go_to_the_host_are_no_surer_than_the_pass():
+    """A vocabulary's logits of every token are most of the time of a masked language model."""
+    asked = subject(MASKED, PASSES[Phase.ENCODE](8), machine("trn1").chip, 1)
+    found = answer(Question(MASKED, PASSES[Phase.ENCODE](8), machine("trn1")))
+    assert found.parts_s["host"] > 0.5 * found.time_s
+    assert found.sigma == pytest.approx(sigma_of(asked))

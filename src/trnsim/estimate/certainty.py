@@ -20,7 +20,7 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator
 from trnsim.estimate.cells import CELLS, Cell, Family, Kind, counted, family_of, kind_of
 from trnsim.estimate.choice import DENOISER, NETWORK, Hardware
-from trnsim.estimate.estimate import HOST, Estimate
+from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.site import site_correction
 from trnsim.facts import Evidence, Rate, assumed, derived, measured
@@ -281,10 +281,11 @@ def with_errors(
 ) -> Estimate:
     """The estimate of a pass with the errors of its cell.
 
-    Times that a user measured keep their own errors, and so does the host.
+    Times that a user measured keep their own errors.
 
     Args:
-        estimate: by few constants; any other is returned as it is.
+        estimate: by few constants, of the pass and nothing beside it, as its parts decide how sure
+            it is; any other is returned as it is.
         asked: its cell.
         more: one sigma that is added in squares.
         least: the least sigma.
@@ -293,16 +294,10 @@ def with_errors(
     if source is None or not estimate.time_s:
         return estimate
     kept = {
-        name: error_s
-        for name, error_s in estimate.errors_s.items()
-        if name == HOST or name.startswith(_MEASURED)
+        name: error_s for name, error_s in estimate.errors_s.items() if name.startswith(_MEASURED)
     }
-    measured_s = sum(
-        error_s / Evidence.MEASURED.spread
-        for name, error_s in kept.items()
-        if name.startswith(_MEASURED)
-    )
-    covered_s = max(estimate.time_s - measured_s - estimate.parts_s.get(HOST, 0.0), 0.0)
+    measured_s = sum(error_s / Evidence.MEASURED.spread for error_s in kept.values())
+    covered_s = max(estimate.time_s - measured_s, 0.0)
     parts_s, total_s = estimate.parts_s, estimate.time_s
     sigma = sigma_of(
         asked,

@@ -78,6 +78,16 @@ class Estimate:
         parts_s = {**self.parts_s, part: self.parts_s.get(part, 0.0) + time_s}
         return replace(self, parts_s=parts_s, errors_s=errors_s)
 
+    def with_alike(self, parts_s: Mapping[str, float]) -> Estimate:
+        """The sum with parts that have the relative errors of all parts so far."""
+        added_s = sum(parts_s.values())
+        factor = 1 + added_s / self.time_s if self.time_s else 1.0
+        return replace(
+            self,
+            parts_s=_sum(self.parts_s, parts_s),
+            errors_s={source: factor * error_s for source, error_s in self.errors_s.items()},
+        )
+
     def as_dict(self) -> dict[str, object]:
         """The estimate as JSON: seconds at P10, P50 and P90, parts that are not 0, and the rest."""
         return {

@@ -5,7 +5,6 @@ pass = sum over parts (layers x (a layer's time + its exchanges)) + a call
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,9 +12,8 @@ from typing import Final
 
 from trnsim.estimate.estimate import EXCHANGES, Estimate
 from trnsim.estimate.site import exchange_factor
-from trnsim.estimate.times import LayerTime, LayerTimes, Sources
+from trnsim.estimate.times import Errors, LayerTime, LayerTimes, Sources
 from trnsim.estimate.training import AGAIN, layer_passes
-from trnsim.facts import Evidence
 from trnsim.place.links import Spread, exchange
 from trnsim.place.machine import Machine
 from trnsim.workload.architecture import Layer
@@ -103,7 +101,7 @@ class Sum:
         self.rank = rank
         self.model_pass = model_pass
         self._parts: dict[str, float] = {}
-        self._errors: dict[str, float] = {}
+        self._errors = Errors()
         self._sources = Sources()
 
     def add(
@@ -119,22 +117,9 @@ class Sum:
             self._parts[name] = self._parts.get(name, 0.0) + summary.times * part_s
         exchanged_s = summary.times * self.rank.exchanges_s(exchanges)
         self._parts[EXCHANGES] = self._parts.get(EXCHANGES, 0.0) + exchanged_s
-        # Rows of whole passes include exchanges, whose errors are then those of the layers.
-        erring_s = summary.times * time_s + (exchanged_s if layer.has_exchanges else 0.0)
-        spread = math.hypot(layer.spread, self.rank.more_spread)
-        self._errors[source] = self._errors.get(source, 0.0) + erring_s * spread
-        if exchanged_s and not layer.has_exchanges:
-            error_s = exchanged_s * Evidence.DERIVED.spread
-            self._errors[EXCHANGES] = self._errors.get(EXCHANGES, 0.0) + error_s
+        self._errors.add(layer, summary.times * time_s, exchanged_s, self.rank.more_spread)
 
     def estimate(self) -> Estimate:
         """The sum, with a call, whose relative error is that of the layers."""
-        layers = Estimate(self._parts, self._errors, self._sources.words())
-        call_s = self.rank.call_s
-        if not call_s:
-            return layers
-        errors = {
-            name: error_s * (1 + call_s / layers.time_s)
-            for name, error_s in layers.errors_s.items()
-        }
-        return replace(layers, parts_s={CALL: call_s, **layers.parts_s}, errors_s=errors)
+        layers = Estimate(self._parts, self._errors.by_source(), self._sources.words())
+        return layers.with_alike({CALL: self.rank.call_s}) if self.rank.call_s else layers

@@ -5,10 +5,13 @@ There are two kinds of source: a user's measured table, and a form of few consta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from trnsim.estimate.estimate import EXCHANGES
+from trnsim.fabric.constants import BANDWIDTHS
 from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
 
@@ -43,6 +46,35 @@ class LayerTimes(Protocol):
     def backward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The time of both gradients of one layer of a summary."""
         ...
+
+
+class Errors:
+    """One sigma in seconds of a sum of times of layers and exchanges, by source."""
+
+    def __init__(self) -> None:
+        self._errors_s: dict[str, float] = {}
+
+    def add(
+        self, layer: LayerTime, time_s: float, exchanged_s: float, more_spread: float = 0.0
+    ) -> None:
+        """Add `time_s` of a layer, and exchanges between its ranks.
+
+        Rows of whole passes include exchanges, whose errors are then those of the layers.
+        """
+        spread = math.hypot(layer.spread, more_spread)
+        if layer.has_exchanges:
+            self._add(layer.source, spread * (time_s + exchanged_s))
+            return
+        self._add(layer.source, spread * time_s)
+        self._add(EXCHANGES, BANDWIDTHS.provenance.spread * exchanged_s)
+
+    def by_source(self) -> dict[str, float]:
+        """The errors."""
+        return dict(self._errors_s)
+
+    def _add(self, source: str, error_s: float) -> None:
+        if error_s:
+            self._errors_s[source] = self._errors_s.get(source, 0.0) + error_s
 
 
 class Sources:

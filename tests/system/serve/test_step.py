@@ -147,7 +147,7 @@ def test_exchanges_err_with_layers_whose_rows_had_them_and_else_by_themselves():
     together, apart = steps().decode(8, 1024), steps(times=Apart()).decode(8, 1024)
     assert "exchanges" not in together.errors_s
     part = apart.parts_s["exchanges"] / apart.time_s
-    expected = ((0.1 * (1 - part)) ** 2 + (0.15 * part) ** 2) ** 0.5
+    expected = ((0.1 * (1 - part)) ** 2 + (0.2 * part) ** 2) ** 0.5
     assert apart.sigma == pytest.approx(expected)
 
 

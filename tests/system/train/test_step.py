@@ -10,6 +10,7 @@ import pytest
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate.few import FewConstants
+from trnsim.estimate.question import Question, answer
 from trnsim.fabric import exchange as collectives
 from trnsim.fabric import fabric
 from trnsim.facts import Evidence, Provenance, Rate
@@ -18,6 +19,7 @@ from trnsim.place.machine import machine
 from trnsim.system.train import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import TrainingSteps
+from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.resident import parameters
 
 link_lines = import_module("trnsim.place.links.exchange")
@@ -48,6 +50,20 @@ def test_exchanges_err_with_computing_where_the_rows_had_them(llama, trn2, layou
     moving_s = found.step_s.p50 - found.parts_s["host"]
     high = (found.step_s.p90 - found.parts_s["host"]) / moving_s
     assert high == pytest.approx(math.exp(1.2816 * 0.1), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["inf2.48xlarge", "trn1", "trn2", "p4d.24xlarge", "p5en"])
+@pytest.mark.parametrize("sizes", [{}, {"pipeline": 2, "data": 2, "zero": 1}, {"zero": 3}])
+def test_a_step_is_as_sure_as_a_micro_batch_alone(name, sizes, make_llama):
+    """What a step has besides is no question of its own: exchanges of data ranks, optimizer."""
+    model, where = make_llama(num_hidden_layers=2, vocab_size=32000), machine(name)
+    layout = Layout(data=4, micro_batch=2, global_batch=16, sequence=256, recompute="none")
+    step = TrainingSteps(model, where).timed(replace(layout, **sizes), ()).estimate
+    alone = answer(Question(model, Pass(Phase.TRAIN, 2, 256), where))
+    besides_s = sum(step.parts_s[name] for name in ("data", "optimizer", "bubble"))
+    assert besides_s > 0
+    sigma = step.sigma * step.time_s / (step.time_s - step.parts_s["host"])
+    assert sigma == pytest.approx(alone.sigma, rel=1e-3)  # a stage's parts stand for all stages'
 
 
 def test_useful_flops_are_six_a_parameter_and_token_and_attention(steps, layout, llama):

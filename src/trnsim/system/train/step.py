@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trnsim.estimate.certainty import judged
+from trnsim.estimate.certainty import FEW, judged
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.measured import Measured
@@ -141,38 +141,43 @@ class TrainingSteps:
         slowest = max(shared, key=lambda stage: stage.exposed_s)
         update_s = max(self._update_s(pipe[at::count], layout) for at in range(count))
         stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
-        causes_s = _cause_times([layer for chunk in work[stage::count] for layer in chunk], rounds)
-        others_s = {
-            "tensor": busiest.tensor_s,
-            "context": busiest.context_s,
-            "expert": busiest.expert_s,
+        layers = [layer for chunk in work[stage::count] for layer in chunk]
+        passes_estimate = replace(
+            self._passes_estimate(layers, busiest, layout), sources=_sources(pipe, work)
+        )
+        once_s = {
             "data": busiest.data_s + slowest.exposed_s,
             "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
-            HOST: float(_HOST_S),
         }
-        parts_s = causes_s | others_s
-        widest = max((layer for chunk in work for layer in chunk), key=lambda layer: layer.spread)
-        estimate = judged(
-            Estimate(parts_s, _errors(parts_s, widest), _sources(pipe, work)),
-            self.model,
-            training_pass(layout),
-            self.machine,
-            layout.tensor,
-        )
+        estimate = _whole_step(passes_estimate, once_s)
         time_s, step_s, flop = estimate.time_s, estimate.interval, self.flop(layout)
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips
         return TrainingStep(
             layout,
             step_s,
             estimate,
-            {"compute": sum(causes_s.values()), **others_s},
+            _by_rank(estimate.parts_s),
             slowest.hidden_s,
             needed,
             flop,
             flop / (peak * chips * time_s),
             _inverse(step_s, layout.global_batch),
             _inverse(step_s, layout.global_batch * layout.sequence / chips),
+        )
+
+    def _passes_estimate(self, layers: list[Passes], work: StageWork, layout: Layout) -> Estimate:
+        """The passes of a step on one stage: as sure as one of them alone is."""
+        rounds = layout.micro_batches
+        exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
+        errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
+        causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
+        return judged(
+            Estimate(causes_s | exchanged_s, errors_s),
+            self.model,
+            training_pass(layout),
+            self.machine,
+            layout.tensor,
         )
 
     def rough_s(self, layout: Layout) -> float:
@@ -290,29 +295,32 @@ class TrainingSteps:
         return parameters * moved / bytes_per_s(self.machine)
 
 
-def _cause_times(work: Iterable[Passes], micro_batches: int) -> dict[str, float]:
-    """Seconds of computing on a stage in a step, by cause."""
-    causes_s: dict[str, float] = {}
-    for layer in work:
-        for name, time_s in layer.causes_s.items():
-            causes_s[name] = causes_s.get(name, 0.0) + micro_batches * layer.count * time_s
-    return causes_s
+def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
+    """Sums by name of figures, each times its count."""
+    sums: dict[str, float] = {}
+    for figures, count in counted:
+        for name, figure in figures.items():
+            sums[name] = sums.get(name, 0.0) + count * figure
+    return sums
 
 
-def _errors(parts_s: Mapping[str, float], widest: Passes) -> dict[str, float]:
-    """One sigma in seconds, by source: of computing, and of exchanges with it or on their own.
+def _whole_step(passes_estimate: Estimate, once_s: Mapping[str, float]) -> Estimate:
+    """A step: its passes, and parts that have their relative error.
 
-    A bubble has the relative error of the work that it waits for.
+    Rows of whole steps have exchanges of data ranks in them; times that a user measured have not.
     """
-    moved_s = sum(parts_s[axis] for axis in AXES)
-    computed_s = sum(parts_s.values()) - moved_s - parts_s["bubble"] - parts_s[HOST]
-    waited = 1 + parts_s["bubble"] / max(computed_s + moved_s, 1e-30)
-    if widest.has_exchanges:
-        return {widest.source: waited * widest.spread * (computed_s + moved_s)}
-    return {
-        widest.source: waited * widest.spread * computed_s,
-        EXCHANGES: waited * BANDWIDTHS.provenance.spread * moved_s,
-    }
+    estimate, alike_s = passes_estimate, dict(once_s)
+    if not any(source.startswith(FEW) for source in estimate.errors_s):
+        spread = BANDWIDTHS.provenance.spread
+        estimate = estimate.plus("data", alike_s.pop("data"), source=EXCHANGES, spread=spread)
+    return estimate.with_alike(alike_s).plus(HOST, float(_HOST_S))
+
+
+def _by_rank(parts_s: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by what a rank does, of seconds by cause."""
+    others = (*AXES, "bubble", "optimizer", HOST)
+    computed_s = sum(time_s for name, time_s in parts_s.items() if name not in others)
+    return {"compute": computed_s, **{name: parts_s[name] for name in others}}
 
 
 def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
@@ -320,8 +328,8 @@ def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
     sources = Sources()
     for chunk, passed in zip(pipe, work, strict=True):
         for part, layer in zip(chunk, passed, strict=True):
-            sources.add("forward", part.summary.name, layer.source)
-            sources.add("backward", part.summary.name, layer.backward_source)
+            sources.add("forward", part.summary.name, layer.ahead.source)
+            sources.add("backward", part.summary.name, layer.back.source)
     return sources.words()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trnsim.estimate.times import LayerTimes
+from trnsim.estimate.times import Errors, LayerTime, LayerTimes
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.exchanges import Exchanges
 from trnsim.system.train.layout import Layout
@@ -71,22 +71,20 @@ class Passes:
         forward: of a forward pass.
         backward: of both gradients, and of what is computed again before.
         weights_s: seconds of `backward` that the gradients of weights take.
-        spread: one sigma of the logarithm of (true / estimate) of computing.
-        source: source of the times of the forward pass.
-        has_exchanges: whether the spread is of exchanges too.
-        backward_source: source of the times of gradients.
+        ahead: time of the forward pass of one of equal layers, without exchanges.
+        back: the same of both gradients.
         causes_s: seconds of computing of one of equal layers, by cause.
+        errors_s: one sigma in seconds, by source, of one of equal layers and its exchanges.
         count: equal layers that it stands for.
     """
 
     forward: StageWork
     backward: StageWork
     weights_s: float
-    spread: float
-    source: str
-    has_exchanges: bool = False
-    backward_source: str = ""
+    ahead: LayerTime
+    back: LayerTime
     causes_s: Mapping[str, float] = field(default_factory=dict)
+    errors_s: Mapping[str, float] = field(default_factory=dict)
     count: float = 1.0
 
 
@@ -96,20 +94,21 @@ def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchan
     turned_back = gradient_exchanges(summary.exchanges)
     layer = layer_passes(summary, part.layer, training_pass(layout), how, times)
     ahead, back = layer.ahead, layer.back
-    gradients_s = back.time_s + layer.again_s
     forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
-    gradients = _with_exchanges(gradients_s, turned_back, layout, exchanges)
-    gradients += _with_exchanges(0.0, layer.again.exchanges, layout, exchanges)
+    gradients = _with_exchanges(back.time_s, turned_back, layout, exchanges)
+    again = _with_exchanges(layer.again_s, layer.again.exchanges, layout, exchanges)
+    errors = Errors()
+    for time, work in ((ahead, forward), (back, gradients), (ahead, again)):
+        errors.add(time, work.compute_s, work.total_s - work.compute_s)
     moved = _moved_s(part, layout, exchanges)
     return Passes(
         _with_movement(forward, moved[0]),
-        _with_movement(gradients, moved[1]),
+        _with_movement(gradients + again, moved[1]),
         _WEIGHTS_PART_OF_GRADIENTS * back.time_s * _weighted_share(summary),
-        ahead.spread,
-        ahead.source,
-        ahead.has_exchanges,
-        back.source,
+        ahead,
+        back,
         layer.causes_s,
+        errors.by_source(),
     )
 
 
