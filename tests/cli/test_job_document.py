@@ -33,6 +33,17 @@ def test_findings_have_place_fix_and_source_and_foreign_text_is_safe():
     assert spreadsheet(document).splitlines()[1].startswith("a.yaml,7,error,efa-count,")
 
 
+def test_items_of_a_list_count_as_one_name_and_long_values_are_cut():
+    script = (KeptField(("script", n), "x") for n in range(3))
+    kept = (*script, KeptField(("a", 0), 1))
+    template = TemplateValue("roles.0.command", "$X\n" + "y" * 100, PLACE)
+    job = JobSpec("plan", spec(kept=kept).job, PLACE, {}, (template,))
+    said = " ".join(text(check_document([(job, [])])).split())
+    assert "not understood, and kept: script (3 items), a" in said
+    assert "roles.0.command ($X yyy" in said
+    assert "y" * 61 not in said
+
+
 def test_warnings_and_errors_are_counted():
     warning = FINDING._replace(severity="warning")
     said = text(check_document([(spec(), [FINDING, warning]), (spec(), [warning])]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.document.answer import Block, Document, Figure, Items, Note, Section, Table, columns
 from trnsim.document.values import picked, plain
 from trnsim.facts import Interval
-from trnsim.formatting import amount, amounts, durations, enumerated
+from trnsim.formatting import amount, amounts, clipped, durations, enumerated
 from trnsim.jobs.difference import changes, new_findings
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS
@@ -16,13 +18,16 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.plans import parallelism_of
 from trnsim.jobs.price import JobPrice, TimeBasis
 from trnsim.jobs.role_price import RolePrice
-from trnsim.jobs.spec import JobSpec
+from trnsim.jobs.spec import JobSpec, TemplateValue
 from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
 _SHOWN_FIELDS: Final = 8
 """Fields without a meaning that the text names; the JSON has all."""
+_SHOWN_CHARS: Final = 60
+"""Characters of a value that the text shows."""
+_LIST_INDEX: Final = re.compile(r"(\[\d+\])+$")
 _ROLE_COLUMNS: Final = columns("role | instances | USD/h | price", numbers_from=2, numbers_to=3)
 _CHANGE_COLUMNS: Final = columns("field | before | after", numbers_from=3)
 _TOTAL_COLUMNS: Final = columns(" | before | after | change", numbers_from=1)
@@ -101,22 +106,28 @@ def _role_words(role: Role) -> str:
         "EFA": role.efa,
         "ranks": role.processes,
     }
-    parts += [f"{count} {unit}" for unit, count in counts.items() if count is not None]
-    return ", ".join(parts)
+    stated = [f"{count} {unit}" for unit, count in counts.items() if count is not None]
+    return f"{', '.join([*parts, *stated])}{' each' if stated else ''}"
 
 
 def _check_blocks(spec: JobSpec, found: Sequence[Finding]) -> list[Block]:
     blocks: list[Block] = [Note(job_title(spec), kind="strong"), *_finding_blocks(found)]
     if spec.templates:
-        values = enumerated([f"{value.field} ({value.text})" for value in spec.templates], "and")
+        values = enumerated([_template_words(value) for value in spec.templates], "and")
         blocks.append(Note(f"filled in later, so not checked: {values}"))
     if spec.job.kept:
         blocks.append(Note(_kept_sentence(spec.job)))
     return blocks
 
 
+def _template_words(value: TemplateValue) -> str:
+    return f"{value.field} ({clipped(' '.join(value.text.split()), _SHOWN_CHARS)})"
+
+
 def _kept_sentence(job: Job) -> str:
-    names = [kept.name for kept in job.kept]
+    """Fields without a meaning; the items of a list count as one name."""
+    counts = Counter(_LIST_INDEX.sub("", kept.name) for kept in job.kept)
+    names = [name if count == 1 else f"{name} ({count} items)" for name, count in counts.items()]
     more = len(names) - _SHOWN_FIELDS
     shown = ", ".join(names[:_SHOWN_FIELDS]) + (f" and {more} more" if more > 0 else "")
     return f"not understood, and kept: {shown}"
