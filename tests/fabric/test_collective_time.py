@@ -1,7 +1,16 @@
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.fabric.collective_time import collective_time, constants_of, fabric_for
+from trnsim.fabric.collective_time import (
+    collective_time,
+    constants_of,
+    fabric_for,
+    time_on,
+    transfers_time,
+)
+from trnsim.fabric.fabric import fabric
+from trnsim.fabric.floors import Floor
+from trnsim.fabric.transfers import Transfer
 
 GIB = 1 << 30
 
@@ -118,3 +127,30 @@ def test_constants_are_those_that_the_time_is_made_of(chip, nodes):
 
 def _first(made, word):
     return next(name for name in made.names if word in name)
+
+
+@pytest.mark.parametrize("floor", Floor)
+@pytest.mark.parametrize(
+    ("instance", "lnc", "nodes"), [("trn1.32xlarge", 1, 2), ("trn2.48xlarge", 2, 1)]
+)
+def test_transfers_around_a_ring_are_a_permute(instance, lnc, nodes, floor):
+    where = fabric(instance, lnc=lnc, nodes=nodes)
+    ring = range(where.ranks)
+    sent = [Transfer(rank, (rank + 1) % where.ranks, float(GIB)) for rank in ring]
+    by_transfer = transfers_time(where, "permute", GIB, [ring], sent, floor)
+    as_collective = time_on(where, "permute", GIB, [ring], floor)
+    assert by_transfer.time_s == as_collective.time_s
+    assert by_transfer.origin == as_collective.origin
+    assert 0 < by_transfer.least_s <= by_transfer.time_s
+
+
+def test_transfers_of_nothing_take_the_start_alone():
+    where = fabric("trn1.32xlarge")
+    silent = [Transfer(0, 1, 0.0)]
+    assert transfers_time(where, "permute", 8, [(0, 1)], silent).time_s == 0
+    started = transfers_time(where, "permute", 8, [(0, 1)], silent, Floor.HOST)
+    assert started.time_s == pytest.approx(54.8e-6, rel=0.01)  # base and a step
+    assert started.least_s == 0
+    assert (
+        transfers_time(where, "permute", 8, [(0, 1)], [Transfer(0, 1, 8.0)]).least_s == 0
+    )  # a chip

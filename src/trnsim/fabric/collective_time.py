@@ -12,6 +12,7 @@ from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import AlgorithmChoice
 from trnsim.fabric.closed_form import latency_s
+from trnsim.fabric.closed_form import time_s as plan_time_s
 from trnsim.fabric.constants import (
     EFA_HOP_S,
     HOST_STEP_S,
@@ -23,6 +24,8 @@ from trnsim.fabric.constants import (
 from trnsim.fabric.exchange import exchange
 from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.floors import Floor, FloorTimes, floor_times
+from trnsim.fabric.group import RankGroup
+from trnsim.fabric.transfers import Transfer, phase
 from trnsim.facts import Interval, Provenance, Rate
 
 
@@ -159,6 +162,51 @@ def time_on(
     )
 
 
+def transfers_time(
+    fabric: Fabric,
+    kind: str,
+    nbytes: float,
+    groups: Sequence[Sequence[int]],
+    transfers: Iterable[Transfer],
+    floor: Floor = Floor.PROGRAM,
+) -> CollectiveTime:
+    """The time of a collective whose ranks send each other these bytes, all at once.
+
+    Args:
+        fabric: the fabric of the ranks.
+        kind: kind of the collective, whose start the host pays.
+        nbytes: bytes of the whole message, of which the start is.
+        groups: the ranks of each group.
+        transfers: what they send.
+        floor: inside a running program, or as a program that the host starts.
+    """
+    sent = [transfer for transfer in transfers if transfer.nbytes]
+    plan = (phase(sent),) if sent else ()
+    chosen = AlgorithmChoice("direct", plan, plan_time_s(fabric, plan), {})
+    facts = constants_of(fabric, moves=bool(sent), floor=floor)
+    layouts = [
+        (len(group), len(RankGroup(fabric, tuple(group)).by_node)) for group in groups if group
+    ]
+    return CollectiveTime(
+        floors_of(fabric, kind, nbytes, chosen, layouts),
+        floor,
+        _least_sent_s(fabric, sent),
+        chosen.algorithm,
+        f"{fabric.nodes} x {fabric.instance.name}",
+        tuple(fact.provenance for fact in facts.values()),
+    )
+
+
+def _least_sent_s(fabric: Fabric, transfers: Iterable[Transfer]) -> float:
+    """Seconds of the bytes that leave the chip with most, over all its links and adapters."""
+    leaving: dict[tuple[int, int], float] = {}
+    for transfer in transfers:
+        chip, other = (fabric.place(rank)[:2] for rank in (transfer.source, transfer.target))
+        if chip != other:
+            leaving[chip] = leaving.get(chip, 0.0) + transfer.nbytes
+    return max(leaving.values()) / _chip_bytes_per_s(fabric) if leaving else 0.0
+
+
 def fabric_for(
     chip: str,
     ranks: int,
@@ -218,13 +266,18 @@ def least_s(fabric: Fabric, kind: str, nbytes: float, group: Sequence[int]) -> f
     chips = len({fabric.place(rank)[:2] for rank in group})
     if chips == 1 or kind == "barrier":
         return 0.0
-    rate = fabric.topology.chip_bytes_per_s
-    if fabric.nodes > 1:
-        rate += (fabric.instance.efa_bytes_per_s or 0.0) / fabric.instance.count
     per_chip = len(group) / chips
     shares = {"all_reduce": 2.0, "all_to_all": per_chip, "permute": 0.0, "send": 0.0}
     share = shares.get(kind, 1.0) * (1 - 1 / chips)
-    return nbytes * (share or 1.0) / rate
+    return nbytes * (share or 1.0) / _chip_bytes_per_s(fabric)
+
+
+def _chip_bytes_per_s(fabric: Fabric) -> float:
+    """Bytes per second that leave a chip, over all its links and its part of the adapters."""
+    rate = float(fabric.topology.chip_bytes_per_s)
+    if fabric.nodes > 1:
+        rate += (fabric.instance.efa_bytes_per_s or 0.0) / fabric.instance.count
+    return rate
 
 
 def constants_of(
