@@ -155,6 +155,18 @@ def test_a_programs_number_is_no_text(stated):
             record(Spreadsheet, place)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Either:
+    switch: str | bool | int | None = None
+
+
+@pytest.mark.parametrize("stated", [True, False, 0, 1, "yes"])
+def test_a_union_keeps_what_json_tells_apart(stated):
+    content = FileContent.of({"switch": stated}, "either.json")
+    read_value = record(Either, content.root).switch
+    assert (type(read_value), read_value) == (type(stated), stated)
+
+
 def test_files_of_other_programs_may_have_more_fields():
     assert record(Lenient, FileContent.of({"size": 1, "more": []}, "here").root) == Lenient(
         size=1.0

@@ -230,10 +230,10 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
 
 
 def _member(hint: Any, value: Any) -> Any:
-    """The type of a union that holds values like this: a mapping, a list, a number or a text."""
+    """The type of a union that holds values like this: a mapping, a list, a truth, a number, ..."""
     several = members(hint)
-    if type(value) is int and int in several:
-        return int
+    if type(value) in (bool, int) and type(value) in several:
+        return type(value)
     shape = _SHAPES.get(type(value))
     return next((member for member in several if _shape(member) is shape), several[0])
 
