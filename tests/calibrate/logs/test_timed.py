@@ -105,6 +105,7 @@ def test_nccom_test_has_a_question_for_each_size(tmp_path):
         (TABLE.replace("         768          40.69          40.69", "  76"), r"a\.txt:3: 4 cells"),
         (TABLE.replace(" 58 ", " -1 "), r"a\.txt:2: '-1' is no number above 0"),
         (TABLE.splitlines()[0], r"a\.txt:1: a table of nccom-test without a line"),
+        (TABLE.replace("time(us)", "time:p50(us)"), r"a\.txt:1: the table has no mean time; legal"),
     ],
 )
 def test_a_table_that_is_cut_short_is_named_with_its_line(table, said, tmp_path):

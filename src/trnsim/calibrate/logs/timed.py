@@ -180,10 +180,11 @@ def nccom(path: str, text: str) -> TimedLog:
     lines = text.splitlines()
     start = next(at for at, line in enumerate(lines) if _HEADER.match(line))
     names = lines[start].split()
-    size, time = (
-        names.index(_SIZE_KEY),
-        next(names.index(key) for key in _TIME_KEYS if key in names),
-    )
+    size = names.index(_SIZE_KEY)
+    time = next((names.index(key) for key in _TIME_KEYS if key in names), None)
+    if time is None:
+        why = f"the table has no mean time; legal: a column {' or '.join(_TIME_KEYS)}"
+        raise fault(path, why, "run nccom-test with --stats avg", start + 1)
     values: list[TimedValue] = []
     for number, line in enumerate(lines[start + 1 :], start + 2):
         cells = line.split()
