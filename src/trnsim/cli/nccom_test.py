@@ -2,74 +2,345 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
-from trnsim.cli.options import parser
+from trnsim.cli.options import command, parser
+from trnsim.cli.parsing import Command
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo
-from trnsim.files import write
-from trnsim.instance.model import instance_model
-from trnsim.tools import nccom_test as tool
+from trnsim.document.values import json_text
+from trnsim.files import check_writable, write
+from trnsim.instance.model import InstanceModel, instance_model, runs_on
+from trnsim.tools.nccom import notes, report
+from trnsim.tools.nccom.hosts import ALLOCATED, DEFAULT_PORT, MOST_PORT, NodeOptions, node_notes
+from trnsim.tools.nccom.operations import ITEM_BYTES, OPERATIONS
+from trnsim.tools.nccom.options import CHECKS, DEFAULT_DIMENSION, OperationOptions
+from trnsim.tools.nccom.sizes import DEFAULT_SIZE
+from trnsim.tools.nccom.streams import blocks, streams_of
+from trnsim.tools.nccom.times import PlannedOperation, SizeTime, fabric_of, planned
+from trnsim.tools.nccom.values import check
 
 app = parser()
+_SEVERAL: Final = ("--hosts", "-s", "--stats", "-t")
+"""Options that take all words up to the next option."""
+_CHECK: Final = ("--check", "-c")
+_MOST_OPERATIONS: Final = 10_000_000
+_SEED_RANGE: Final = 2**32
+_SHAPE: Final = "[STEP,STEP][COUNT,COUNT]"
 
 
-@app.command()
-def nccom_test(
+class NccomCommand(Command):
+    """A command with options of several words, and of one or none."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give the parser each word of such an option behind the option's name."""
+        return super().parse_args(ctx, list(folded(args)))
+
+
+def folded(args: Sequence[str]) -> Iterator[str]:
+    """The arguments with one word for each option: ``-s a b`` is ``-s a -s b``.
+
+    ``--check`` without one of its words is ``--check random``, so that what follows it may be the
+    operation.
+    """
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        if word in _CHECK:
+            yield from (word, rest.pop(0) if rest and rest[0] in CHECKS else CHECKS[0])
+        elif word in _SEVERAL and rest and not rest[0].startswith("-"):
+            while rest and not rest[0].startswith("-"):
+                yield from (word, rest.pop(0))
+        else:
+            yield word
+
+
+def _count(text: str, *names: str, least: int = 1, most: int = _MOST_OPERATIONS) -> Any:
+    return whole(text, *names, least=least, most=most, metavar="NUMBER")
+
+
+def _size(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, metavar="SIZE")
+
+
+def _file(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NccomOptions:
+    """Options of ``trnsim nccom-test``: those of AWS's tool, and --show-interval."""
+
     operation: Annotated[
-        str, typer.Argument(help=f"One of {', '.join(tool.OPERATIONS)}.", metavar="OPERATION")
-    ],
-    nworkers: Annotated[int, whole("Ranks on all instances.", "--nworkers", "-r")],
-    nnodes: Annotated[int, whole("Instances.", "--nnodes", "-N")] = 1,
-    minbytes: Annotated[
-        str, typer.Option("--minbytes", "-b", help="The first size.", metavar="SIZE")
-    ] = tool.DEFAULT_SIZE,
-    maxbytes: Annotated[
-        str,
-        typer.Option(
-            "--maxbytes", "-e", help="The last size; without, the first alone.", metavar="SIZE"
-        ),
-    ] = "",
+        str, typer.Argument(help=f"One of {', '.join(OPERATIONS)}.", metavar="OPERATION")
+    ]
+    nworkers: Annotated[int, _count("Ranks on all instances.", "--nworkers", "-r")]
+    nnodes: Annotated[int, _count("Instances, as many ranks on each.", "--nnodes", "-N")] = 1
+    minbytes: Annotated[str, _size("The first size.", "--minbytes", "-b")] = DEFAULT_SIZE
+    maxbytes: Annotated[str, _size("The end of the sizes.", "--maxbytes", "-e")] = DEFAULT_SIZE
+    stepbytes: Annotated[
+        str, _size("Bytes between two sizes; a tenth of the way.", "--stepbytes", "-i")
+    ] = ""
     stepfactor: Annotated[
-        int, whole("The factor from one size to the next.", "--stepfactor", "-f")
-    ] = 2,
+        str, _size("The factor from one size to the next, in place of -i.", "--stepfactor", "-f")
+    ] = ""
+    iters: Annotated[
+        int, _count("Operations; an estimate is the same in each.", "--iters", "-n")
+    ] = 20
+    warmup_iters: Annotated[
+        int, _count("Operations before them, which do not count.", "--warmup_iters", "-w", least=0)
+    ] = 5
+    neff_iters: Annotated[
+        int | None,
+        _count("Runs of the program; --iters is then within one.", "--neff_iters", "-I"),
+    ] = None
+    neff_warmup_iters: Annotated[
+        int | None,
+        _count("Runs of the program that do not count.", "--neff_warmup_iters", "-W", least=0),
+    ] = None
     datatype: Annotated[
         str,
-        typer.Option("--datatype", "-d", help=f"One of {', '.join(tool.DTYPES)}.", metavar="DTYPE"),
-    ] = "uint8",
-    iters: Annotated[
-        int, whole("Iterations; an estimate is the same in each.", "--iters", "-n")
-    ] = 20,
-    warmup_iters: Annotated[
-        int, whole("Iterations before them, as above.", "--warmup_iters", "-w")
-    ] = 5,
+        typer.Option("--datatype", "-d", help=f"One of {', '.join(ITEM_BYTES)}.", metavar="DTYPE"),
+    ] = "uint8"
+    check: Annotated[
+        str,
+        typer.Option(
+            *("--check", "-c"),
+            help="Compute values and compare them with golden ones: of random inputs, or of ones.",
+            metavar="[random|all_ones]",
+        ),
+    ] = ""
+    seed: Annotated[
+        int | None,
+        _count("Seed of all random draws, from 0 on.", "--seed", least=0, most=_SEED_RANGE - 1),
+    ] = None
+    unique_buff: Annotated[
+        bool, typer.Option("--unique-buff", help="A buffer of its own for each operation.")
+    ] = False
+    coalesced_cc_size_ratio: Annotated[
+        str,
+        typer.Option(
+            "--coalesced-cc-size-ratio",
+            help="Split each message in these parts, which share a start.",
+            metavar="[1,2,1]",
+        ),
+    ] = ""
+    shared_output_buff: Annotated[
+        bool, typer.Option("--shared-output-buff", help="One output buffer for two cores.")
+    ] = False
+    variable_size_op_metadata: Annotated[
+        Path | None,
+        _file("JSON of alltoallv's and all_gatherv's counts.", "--variable-size-op-metadata"),
+    ] = None
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--hosts", "-s", help="Hosts of MPI, as many as --nnodes.", metavar="HOST..."),
+    ] = None
+    hosts_file: Annotated[
+        Path | None, _file("A file of hosts, one a line; without, ~/hosts.", "--hosts-file")
+    ] = None
+    mpi_log_dir: Annotated[
+        Path | None, typer.Option("--mpi-log-dir", help="For logs of nodes.", metavar="DIR")
+    ] = None
+    slurm_mode: Annotated[
+        bool, typer.Option("--slurm-mode", "-S", help="Nodes are those of a job of Slurm.")
+    ] = False
+    slurm_vcpus_per_node: Annotated[
+        int | None, _count("vCPUs of each node.", "--slurm-vcpus-per-node", "-u")
+    ] = None
+    slurm_setup_script: Annotated[
+        str,
+        typer.Option(
+            "--slurm-setup-script", help="Is checked and not run.", metavar="FILE|default"
+        ),
+    ] = ""
+    slurm_job_id: Annotated[
+        str,
+        typer.Option(
+            "--slurm-job-id", help="A job whose nodes are read, as scontrol says.", metavar="JOB"
+        ),
+    ] = ALLOCATED
+    slurm_use_head_node_neuron_bench: Annotated[
+        bool,
+        typer.Option(
+            "--slurm-use-head-node-neuron-bench", help="Copy the head node's neuron-bench."
+        ),
+    ] = False
+    non_interactive: Annotated[
+        bool, typer.Option("--non-interactive", help="No progress is shown, nor is without.")
+    ] = False
+    report_to_json_file: Annotated[
+        Path | None, _file("Write rows, options, P10 and P90.", "--report-to-json-file")
+    ] = None
+    stats: Annotated[
+        list[str] | None,
+        typer.Option("--stats", "-t", help="Columns of the time: avg, p50, ...", metavar="STAT..."),
+    ] = None
     show_algorithm: Annotated[
         bool, typer.Option("--show-algorithm", help="Name the algorithm of each size.")
-    ] = False,
-    report_to_json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--report-to-json-file", help="Write the rows with P10 and P90.", metavar="FILE"
-        ),
-    ] = None,
-) -> None:
+    ] = False
+    show_input_output_size: Annotated[
+        bool, typer.Option("--show-input-output-size", help="Bytes of a rank's input and output.")
+    ] = False
+    show_interval: Annotated[
+        bool, typer.Option("--show-interval", help="P10 and P90 as columns; trnsim's own option.")
+    ] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Sources of each time, on stderr.")] = False
+    sb2sb: Annotated[bool, typer.Option("--sb2sb", help="Tensors in SBUF, from trn2 on.")] = False
+    input_shape: Annotated[
+        str, typer.Option("--input-shape", help="Of --sb2sb's input.", metavar=_SHAPE)
+    ] = ""
+    output_shape: Annotated[
+        str, typer.Option("--output-shape", help="Of --sb2sb's output.", metavar=_SHAPE)
+    ] = ""
+    cc_dim: Annotated[
+        int,
+        _count("Join tensors of --sb2sb along: 0 free, 1 partition.", "--cc-dim", least=0, most=1),
+    ] = DEFAULT_DIMENSION
+    data_parallel_dimension: Annotated[
+        int | None, _count("Ranks of each group; groups work at once.", "--data-parallel-dimension")
+    ] = None
+    custom_replica_groups: Annotated[
+        Path | None, _file("JSON of groups of ranks.", "--custom-replica-groups")
+    ] = None
+    custom_src_target_pairs: Annotated[
+        Path | None, _file("JSON of permute's pairs.", "--custom-src-target-pairs")
+    ] = None
+    streams_json: Annotated[
+        Path | None, _file("JSON of operations at once, one a stream.", "--streams-json")
+    ] = None
+    vcpu_pin_mode: Annotated[
+        bool, typer.Option("--vcpu-pin-mode", help="Pin a thread for each rank.")
+    ] = False
+    data_collector_port: Annotated[
+        int, _count("Port for latencies of nodes.", "--data-collector-port", most=MOST_PORT)
+    ] = DEFAULT_PORT
+    data_collector_host: Annotated[
+        str, typer.Option("--data-collector-host", help="Host for them.", metavar="HOST")
+    ] = ""
+
+    def of_operation(self) -> OperationOptions:
+        """Those of an operation."""
+        names = {field.name for field in fields(self)}
+        own = {f.name: getattr(self, f.name) for f in fields(OperationOptions) if f.name in names}
+        return OperationOptions(**own)
+
+    def of_nodes(self) -> NodeOptions:
+        """Those of nodes."""
+        values = {f.name: getattr(self, f.name) for f in fields(NodeOptions)}
+        return NodeOptions(**{**values, "hosts": tuple(self.hosts or ())})
+
+    def columns(self) -> report.Columns:
+        """Those of the table."""
+        return report.Columns(
+            report.statistics(self.stats or ()),
+            self.show_algorithm,
+            self.show_input_output_size,
+            self.show_interval,
+        )
+
+    def values(self) -> dict[str, Any]:
+        """All by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@app.command(cls=NccomCommand)
+@command(NccomOptions)
+def nccom_test(options: NccomOptions) -> None:
     """Estimate collectives of ranks on the emulated instance, size by size, as AWS's tool does.
 
     Each is a program of its own that the host starts; `trnsim plan collective` has the time inside
-    a program too. Sizes are in powers of 1024. The instance is TRNSIM_INSTANCE, else the smallest
-    of the target chip. In `trnsim shell` this is `nccom-test`.
+    a program too. Sizes and GB are in powers of 1024. The instance is TRNSIM_INSTANCE, else the
+    smallest of the target chip. P10 to P90 of each time are told on stderr, with the published
+    times that it rests on. In `trnsim shell` this is `nccom-test`.
 
     Example: trnsim nccom-test allr --nworkers 32 --minbytes 1KB --maxbytes 1MB --stepfactor 8
     """
-    del iters, warmup_iters
+    columns = options.columns()
     model = instance_model()
-    sizes = tool.sizes(minbytes, maxbytes, stepfactor)
-    where = model.name, model.lnc, nnodes
-    rows = tool.size_times(operation, sizes, datatype, nworkers, where)
-    echo(f"emulated by trnsim on {nnodes} x {model.name}: {tool.floor_text(rows)}", is_error=True)
-    echo(tool.table(rows, has_algorithm=show_algorithm))
-    if report_to_json_file is not None:
-        write(report_to_json_file, tool.as_json(rows) + "\n")
+    if options.report_to_json_file is not None:
+        check_writable(options.report_to_json_file)
+    fabric = fabric_of(model.name, model.lnc, options.nnodes, options.nworkers)
+    base = options.of_operation()
+    streams = streams_of(base, options.streams_json)
+    operations = [planned(each, fabric, runs_on(model.chip)) for each in streams]
+    told = _notes(options, model, streams)
+    rows = blocks(operations)
+    _tell(options, model, told, rows)
+    for each in operations:
+        if each.options.check:
+            _check_values(each)
+    echo("\n".join(report.table(block, columns) for block in rows))
+    if options.report_to_json_file is not None:
+        answer = report.answer(rows, columns, {**options.values(), "instance": model.name})
+        write(options.report_to_json_file, json_text(answer) + "\n")
+
+
+def _notes(
+    options: NccomOptions, model: InstanceModel, streams: Sequence[OperationOptions]
+) -> list[str]:
+    """What is told on stderr of the options."""
+    values = options.values()
+    defaults = {
+        field.name: None if field.default is MISSING else field.default
+        for field in fields(NccomOptions)
+    }
+    for each in streams:  # a stream may state what the command line does not
+        values |= {
+            name: getattr(each, name)
+            for name in notes.IGNORED
+            if hasattr(each, name) and getattr(each, name) != defaults[name]
+        }
+    counts = notes.iterations(
+        options.iters, options.warmup_iters, options.neff_iters, options.neff_warmup_iters
+    )
+    lines = [
+        *node_notes(options.of_nodes(), model.vcpus),
+        notes.iterations_line(counts, values),
+        notes.stats_line(options.columns().stats),
+        notes.pairs_line(streams),
+        notes.streams_line(len(streams)),
+        notes.ignored_line(values, defaults),
+    ]
+    return [line for line in lines if line]
+
+
+def _tell(
+    options: NccomOptions, model: InstanceModel, told: Sequence[str], rows: list[list[SizeTime]]
+) -> None:
+    """Print on stderr where the operations ran, what was ignored, and P10 and P90."""
+    every = [row for block in rows for row in block]
+    place = f"emulated by trnsim on {options.nnodes} x {model.name}"
+    echo(f"{place}: {report.floor_text(every)}", is_error=True)
+    for line in told:
+        echo(line, is_error=True)
+    if not options.show_interval:
+        for line in report.interval_lines(every):
+            echo(line, is_error=True)
+    echo(report.coverage_text(every), is_error=True)
+    if options.debug:
+        for row in dict.fromkeys(every):
+            echo(f"debug: {row.nbytes:,} bytes: {row.time.origin}", is_error=True)
+
+
+def _check_values(operation: PlannedOperation) -> None:
+    """Compute the values of an operation at each size, and tell what was compared."""
+    seed = operation.options.seed
+    if seed is None:
+        seed = int(time.time()) % _SEED_RANGE
+    checked = [check(operation, nbytes, seed) for nbytes in operation.sizes]
+    how = operation.options.check
+    of_seed = f" with --seed {seed}" if how == CHECKS[0] else ""
+    sizes = f"{len(checked)} size{'' if len(checked) == 1 else 's'}"
+    echo(
+        f"--check {how}{of_seed}: {operation.operation.name} is right at {sizes}, in up to "
+        f"{max(each.elements for each in checked):,} elements of a rank; largest difference "
+        f"{max(each.error for each in checked):.3g}",
+        is_error=True,
+    )

@@ -1,0 +1,235 @@
+"""The nodes of a benchmark: hosts of MPI, or an allocation of Slurm.
+
+An estimate starts no process on any host. What it can check, it checks: that there are as many
+hosts, or nodes of a job, as ``--nnodes``, and no more vCPUs than the instance has.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, MPI Execution, Slurm Execution,
+Additional Flags.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trnsim import files
+from trnsim.errors import BadInput
+
+ALLOCATED: Final = "alloc"
+"""``--slurm-job-id`` of a new allocation."""
+DEFAULT_SETUP: Final = "default"
+"""``--slurm-setup-script`` of AWS's own script."""
+ROOT_VARIABLE: Final = "NEURON_RT_ROOT_COMM_ID"
+DEFAULT_PORT: Final = 60006
+MOST_PORT: Final = 65535
+_ROOT: Final = re.compile(r"[^\s:]+:(\d{1,5})|\[[0-9a-fA-F:]+\]:(\d{1,5})")
+_TIMEOUT_S: Final = 30
+_JOB: Final = re.compile(r"\d{1,12}([_+]\d{1,9})?")
+_FIELD: Final = re.compile(r"(\w+)=(\S*)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeOptions:
+    """The options of nodes, as they are stated.
+
+    Attributes:
+        nnodes: number of instances.
+        hosts: hosts of MPI.
+        hosts_file: file of them, one a line.
+        slurm_mode: whether srun would run the benchmark.
+        slurm_vcpus_per_node: vCPUs of each node; None for the fewest that a node has.
+        slurm_setup_script: script for each node, or "default"; "" for none.
+        slurm_job_id: the allocation.
+        slurm_use_head_node_neuron_bench: whether the head node's binary is copied.
+    """
+
+    nnodes: int = 1
+    hosts: tuple[str, ...] = ()
+    hosts_file: Path | None = None
+    slurm_mode: bool = False
+    slurm_vcpus_per_node: int | None = None
+    slurm_setup_script: str = ""
+    slurm_job_id: str = ALLOCATED
+    slurm_use_head_node_neuron_bench: bool = False
+
+
+class JobNodes(NamedTuple):
+    """The nodes of a job of Slurm.
+
+    Attributes:
+        nodes: how many.
+        names: their names, as Slurm lists them.
+        state: its state; "" where Slurm's variables told of it, inside the job.
+    """
+
+    nodes: int
+    names: str
+    state: str = ""
+
+
+def node_notes(options: NodeOptions, vcpus: int) -> list[str]:
+    """What is told of the nodes, a line each.
+
+    Args:
+        options: the options.
+        vcpus: processors of the instance.
+
+    Raises:
+        BadInput: options that do not go together, or other numbers of nodes than ``--nnodes``.
+    """
+    if options.slurm_mode:
+        return _slurm_notes(options, vcpus)
+    alone = {
+        "--slurm-vcpus-per-node": options.slurm_vcpus_per_node is not None,
+        "--slurm-setup-script": bool(options.slurm_setup_script),
+        "--slurm-job-id": options.slurm_job_id != ALLOCATED,
+        "--slurm-use-head-node-neuron-bench": options.slurm_use_head_node_neuron_bench,
+    }
+    name = next((name for name, is_stated in alone.items() if is_stated), "")
+    if name:
+        raise BadInput(f"{name}; legal: with --slurm-mode", fix="add --slurm-mode")
+    return _mpi_notes(options)
+
+
+def _mpi_notes(options: NodeOptions) -> list[str]:
+    hosts, where = _hosts(options)
+    if not hosts:
+        if options.nnodes == 1:
+            return []
+        needed = "--hosts, --hosts-file, ~/hosts or --slurm-mode"
+        return [f"--nnodes {options.nnodes}: AWS's tool needs {needed}; the estimate needs none"]
+    if len(hosts) != options.nnodes:
+        raise BadInput(
+            f"{where} names {len(hosts)} hosts with --nnodes {options.nnodes}; legal: as many",
+            fix=f"--nnodes {len(hosts)}, or name every host once",
+        )
+    twice = [host for host in hosts if hosts.count(host) > 1]
+    if twice:
+        raise BadInput(f"{where} names {twice[0]!r} twice; legal: once", fix="leave one out")
+    note = _root_note()
+    return [note] if note else []
+
+
+def _hosts(options: NodeOptions) -> tuple[list[str], str]:
+    """The hosts that are named, and where: by --hosts, by --hosts-file, else in ~/hosts."""
+    if options.hosts and options.hosts_file is not None:
+        raise BadInput("--hosts and --hosts-file; legal: one of them", fix="leave one out")
+    if options.hosts:
+        return list(options.hosts), "--hosts"
+    path = options.hosts_file
+    if path is None:
+        path = Path.home() / "hosts"
+        if options.nnodes == 1 or not path.is_file():
+            return [], ""
+    lines = (line.partition("#")[0].strip() for line in files.read_text(path).splitlines())
+    hosts = [line for line in lines if line]
+    for number, host in enumerate(hosts, 1):
+        if len(host.split()) > 1:
+            raise BadInput(f"{path}: host {number} is {host!r}; legal: one host a line")
+    if not hosts:
+        raise BadInput(f"{path} names no host; legal: one a line", fix="name --nnodes hosts")
+    return hosts, str(path)
+
+
+def _root_note() -> str:
+    """The line that the root is missing; "" where it is stated.
+
+    Raises:
+        BadInput: it is no HOST:PORT.
+    """
+    root = os.environ.get(ROOT_VARIABLE, "")
+    if not root:
+        return (
+            f"{ROOT_VARIABLE} is not set: AWS's tool needs the address of the first host and a "
+            "free port there; the estimate does not"
+        )
+    match = _ROOT.fullmatch(root)
+    port = int(match[1] or match[2]) if match else 0
+    if not 0 < port <= MOST_PORT:
+        raise BadInput(
+            f"{ROOT_VARIABLE}={root!r}; legal: HOST:PORT, with a port up to {MOST_PORT}",
+            fix=f"for example {ROOT_VARIABLE}=10.1.4.145:45654",
+            source="nccom-test.rst, MPI Execution",
+        )
+    return ""
+
+
+def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
+    if options.hosts or options.hosts_file is not None:
+        raise BadInput("--slurm-mode and hosts of MPI; legal: one of them", fix="leave one out")
+    stated = options.slurm_vcpus_per_node
+    if stated is not None and stated > vcpus:
+        raise BadInput(
+            f"--slurm-vcpus-per-node {stated}; legal: up to {vcpus}, those of the instance"
+        )
+    script = options.slurm_setup_script
+    if script not in ("", DEFAULT_SETUP):
+        files.check_readable(script)
+    notes = [f"--slurm-setup-script {script}: not run"] if script else []
+    if options.slurm_job_id == ALLOCATED:
+        told = f"AWS's tool would allocate {options.nnodes} nodes; the estimate allocates none"
+        return [f"--slurm-mode: {told}", *notes]
+    allocated = job_nodes(options.slurm_job_id)
+    if allocated.nodes < options.nnodes:
+        raise BadInput(
+            f"job {options.slurm_job_id} has {allocated.nodes} nodes ({allocated.names}) with "
+            f"--nnodes {options.nnodes}; legal: at most as many as the job has",
+            fix=f"--nnodes {allocated.nodes}, or a larger allocation",
+        )
+    if allocated.state not in ("", "RUNNING"):
+        raise BadInput(
+            f"job {options.slurm_job_id} is {allocated.state}; legal: a running one",
+            fix="allocate nodes with salloc, or leave --slurm-job-id out",
+        )
+    told = f"job {options.slurm_job_id} has {allocated.nodes} nodes: {allocated.names}"
+    return [f"--slurm-job-id: {told}; nothing runs on them", *notes]
+
+
+def job_nodes(job: str) -> JobNodes:
+    """The nodes of a job: from Slurm's variables inside it, else from scontrol.
+
+    Raises:
+        BadInput: it is no number of a job, or Slurm does not know it or is not there.
+    """
+    if not _JOB.fullmatch(job):
+        raise BadInput(
+            f"--slurm-job-id {job!r}; legal: {ALLOCATED}, or the number of a job",
+            fix="squeue lists the jobs",
+        )
+    own = os.environ.get("SLURM_JOB_ID", "")
+    count = os.environ.get("SLURM_JOB_NUM_NODES", "")
+    if own == job and count.isascii() and count.isdigit():
+        return JobNodes(int(count), os.environ.get("SLURM_JOB_NODELIST", ""))
+    return _told_nodes(job)
+
+
+def _told_nodes(job: str) -> JobNodes:
+    """The nodes of a job as scontrol tells them."""
+    program = shutil.which("scontrol")
+    if program is None:
+        raise BadInput(
+            f"--slurm-job-id {job}: there is no scontrol on PATH to ask for its nodes",
+            fix="run this on the cluster's head node, or inside the job, or leave the option out",
+        )
+    command = [program, "show", "--oneliner", "job", job]
+    try:
+        done = subprocess.run(  # noqa: S603  Slurm's own program, and a checked number
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"--slurm-job-id {job}: scontrol does not answer: {error}") from error
+    told = dict(_FIELD.findall(done.stdout))
+    count = told.get("NumNodes", "").partition("-")[0]
+    if done.returncode or not count.isdigit():
+        reason = " ".join((done.stderr or done.stdout).split())
+        raise BadInput(
+            f"--slurm-job-id {job}: scontrol does not know its nodes: {reason}; legal: a job of "
+            "this cluster",
+            fix="squeue lists the jobs",
+        )
+    return JobNodes(int(count), told.get("NodeList", ""), told.get("JobState", ""))

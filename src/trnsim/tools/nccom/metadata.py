@@ -1,0 +1,185 @@
+"""Counts and places of alltoallv and all_gatherv: ``--variable-size-op-metadata``.
+
+Counts and displacements are elements. One entry holds for all ranks, else there is one a rank. A
+rank's send counts are of its group's ranks in order; in an all-gather there is one, which goes to
+all. Receive counts may be left out; where they stand they are those of the senders.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Input/Output Data and its examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.fabric.fabric import Fabric
+from trnsim.fabric.transfers import Transfer
+from trnsim.reader import FileRecord, Rule, declared, read
+from trnsim.tools.nccom.operations import Operation
+from trnsim.tools.nccom.options import OperationOptions
+from trnsim.tools.nccom.ranks import Groups
+
+_OPTION: Final = "--variable-size-op-metadata"
+_COUNT: Final = Rule(least=0, most=2**60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataEntry(FileRecord):
+    """Counts and displacements of a rank, or of all ranks."""
+
+    send_counts: tuple[int, ...] = declared(help="elements to each rank", each=_COUNT, above=0)
+    send_displs: tuple[int, ...] = declared(help="where they stand", each=_COUNT, above=0)
+    recv_counts: tuple[int, ...] = declared((), help="elements of each rank", each=_COUNT)
+    recv_displs: tuple[int, ...] = declared((), help="where they go", each=_COUNT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataFile(FileRecord):
+    """The file of ``--variable-size-op-metadata``."""
+
+    metadata: tuple[MetadataEntry, ...] = declared(
+        help="an entry for all ranks, or one a rank", above=0
+    )
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The entries of a file, checked for the groups of an operation.
+
+    Attributes:
+        entries: by rank.
+        gathers: whether a rank sends one chunk to all.
+    """
+
+    entries: Sequence[MetadataEntry] = field(default=())
+    gathers: bool = False
+
+    def sent(self, rank: int, place: int) -> int:
+        """Elements that a rank sends to that place of its group."""
+        return self.entries[rank].send_counts[0 if self.gathers else place]
+
+    def sent_from(self, rank: int, place: int) -> int:
+        """The element from which on it sends them."""
+        return self.entries[rank].send_displs[0 if self.gathers else place]
+
+    def received_at(self, group: Sequence[int], rank: int, place: int) -> int:
+        """The element at which a rank receives the chunk of that place: stated, or one by one."""
+        stated = self.entries[rank].recv_displs
+        own = group.index(rank)
+        return stated[place] if stated else sum(self.sent(group[at], own) for at in range(place))
+
+    def transfers(self, groups: Groups, item: int) -> Iterator[Transfer]:
+        """The chunks that ranks send each other, in bytes."""
+        for group in groups:
+            for rank in group:
+                for place, target in enumerate(group):
+                    if target != rank:
+                        yield Transfer(rank, target, float(self.sent(rank, place) * item))
+
+    def check_fits(self, groups: Groups, nbytes: int, item: int) -> None:
+        """Refuse chunks that do not lie within buffers of that size.
+
+        Raises:
+            BadInput: with the field.
+        """
+        elements = nbytes // item
+        for group in groups:
+            for own, rank in enumerate(group):
+                entry = self.entries[rank]
+                for place, sender in enumerate(group):
+                    ends = {
+                        "send_displs": self.sent_from(rank, place) + self.sent(rank, place),
+                        "recv_displs": self.received_at(group, rank, place)
+                        + self.sent(sender, own),
+                    }
+                    name = next((name for name, end in ends.items() if end > elements), "")
+                    if name:
+                        raise entry.refused(
+                            name if name in entry else "send_counts",
+                            f"a chunk of rank {rank} ends at element {ends[name]:,}; legal: up to "
+                            f"{elements:,}, the elements of {nbytes:,} bytes",
+                            "take a larger --minbytes",
+                        )
+
+
+def metadata_of(
+    options: OperationOptions, operation: Operation, fabric: Fabric, groups: Groups
+) -> Metadata | None:
+    """The counts of an operation; None for one whose chunks are of one size.
+
+    Raises:
+        BadInput: the option is missing or not of this operation, a list has a wrong length, counts
+            of receivers are not those of senders, or a group of all_gatherv is on several devices.
+    """
+    path = options.variable_size_op_metadata
+    if not operation.has_counts:
+        if path is not None:
+            raise BadInput(
+                f"{_OPTION} of {operation.name}; legal: of alltoallv and all_gatherv",
+                fix="leave it out",
+            )
+        return None
+    if path is None:
+        raise BadInput(
+            f"{operation.name} without {_OPTION}; legal: a JSON file of its counts",
+            fix=f"{_OPTION} FILE; docs/how-to-nccom-test.md has one",
+        )
+    gathers = operation.name == "all_gatherv"
+    if gathers:
+        _check_device(fabric, groups)
+    file = read(MetadataFile, Path(path))
+    ranks = max(map(max, groups)) + 1
+    if len(file.metadata) not in (1, ranks, fabric.ranks):
+        why = f"{len(file.metadata)} entries; legal: 1 for all ranks, or {fabric.ranks}, one a rank"
+        raise file.refused("metadata", why)
+    entries = file.metadata * (fabric.ranks if len(file.metadata) == 1 else 1)
+    metadata = Metadata(entries, gathers)
+    for group in groups:
+        for rank in group:
+            _check_lengths(entries[rank], len(group), gathers=gathers)
+        _check_received(metadata, group)
+    return metadata
+
+
+def _check_device(fabric: Fabric, groups: Groups) -> None:
+    """Refuse a group of all_gatherv on several devices, or on Inferentia."""
+    is_trainium = fabric.chip.name.startswith("trainium")
+    for group in groups:
+        devices = {fabric.place(rank)[:2] for rank in group}
+        if len(devices) > 1 or not is_trainium:
+            where = f"{len(devices)} devices" if is_trainium else fabric.instance.name
+            raise BadInput(
+                f"all_gatherv of {len(group)} ranks on {where}; legal: groups on one Trainium "
+                f"device, which has {fabric.cores_per_chip} logical cores here",
+                fix="name such groups by --custom-replica-groups, or fewer --nworkers",
+                source="nccom-test.rst, Required Arguments",
+            )
+
+
+def _check_lengths(entry: MetadataEntry, size: int, *, gathers: bool) -> None:
+    sends = 1 if gathers else size
+    for name, legal in (
+        *(("send_counts", sends), ("send_displs", sends)),
+        *(("recv_counts", size), ("recv_displs", size)),
+    ):
+        length = len(getattr(entry, name))
+        if length != legal and not (name.startswith("recv") and not length):
+            raise entry.refused(name, f"{length} items; legal: {legal}, as the group needs")
+
+
+def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
+    """Refuse received counts that are not those of the senders."""
+    for own, rank in enumerate(group):
+        entry = metadata.entries[rank]
+        for place, stated in enumerate(entry.recv_counts):
+            sent = metadata.sent(group[place], own)
+            if stated != sent:
+                raise entry.refused(
+                    "recv_counts",
+                    f"rank {rank} expects {stated} elements of rank {group[place]}, which sends "
+                    f"{sent}; legal: the same number",
+                    "leave recv_counts empty, or state an entry a rank",
+                )

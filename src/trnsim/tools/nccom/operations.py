@@ -1,0 +1,110 @@
+"""The operations of nccom-test, with the factor of their bus bandwidth and their buffers.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Required Arguments, Bus Bandwidth
+Calculation; Data types in Input/Output Data.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from trnsim.errors import BadInput
+
+_MOST_SIMILAR_NAMES: Final = 3
+SOURCE: Final = "nccom-test.rst, CLI arguments"
+
+
+class Operation(NamedTuple):
+    """An operation.
+
+    Attributes:
+        name: its long name.
+        kind: the fabric's kind of it.
+        passes: how often each chunk crosses a rank's links.
+        is_split: whether a rank has a part of the message, and sends the others theirs: the
+            factor of the bus bandwidth is then ``passes (ranks - 1) / ranks``, else 1.
+        input_parts: whether the input of a rank is its part of the message, not all of it.
+        output_parts: the same of its output.
+        has_counts: whether its chunks are of different sizes, which a file states.
+        has_pairs: whether each rank sends its message to a single other one.
+    """
+
+    name: str
+    kind: str
+    passes: int = 1
+    is_split: bool = True
+    input_parts: bool = False
+    output_parts: bool = False
+    has_counts: bool = False
+    has_pairs: bool = False
+
+    def bus_factor(self, ranks: int) -> float:
+        """Bus bandwidth over algorithm bandwidth, for groups of so many ranks."""
+        return self.passes * (ranks - 1) / ranks if self.is_split else 1.0
+
+    def buffers(self, nbytes: int, itemsize: int, ranks: int) -> tuple[int, int]:
+        """Bytes of a rank's input and output; a part is of whole elements."""
+        part = -(-nbytes // itemsize // ranks) * itemsize
+        return part if self.input_parts else nbytes, part if self.output_parts else nbytes
+
+
+_ROWS: Final = (
+    Operation("all_reduce", "all_reduce", passes=2),
+    Operation("all_gather", "all_gather", input_parts=True),
+    Operation("all_gatherv", "all_gather", input_parts=True, has_counts=True),
+    Operation("reduce_scatter", "reduce_scatter", output_parts=True),
+    Operation("sendrecv", "permute", is_split=False, has_pairs=True),
+    Operation("alltoall", "all_to_all"),
+    Operation("alltoallv", "all_to_all", has_counts=True),
+    Operation("permute", "permute", is_split=False, has_pairs=True),
+)
+_SHORT_NAMES: Final = {
+    "allr": "all_reduce",
+    "allg": "all_gather",
+    "allgv": "all_gatherv",
+    "redsct": "reduce_scatter",
+}
+OPERATIONS: Final = {row.name: row for row in _ROWS} | {
+    short: row for short, name in _SHORT_NAMES.items() for row in _ROWS if row.name == name
+}
+"""Operations by their long and short names."""
+
+ITEM_BYTES: Final = {
+    **dict.fromkeys(("uint8", "int8", "fp8", "fp8e4"), 1),
+    **dict.fromkeys(("uint16", "int16", "fp16", "bf16"), 2),
+    **dict.fromkeys(("uint32", "int32", "fp32"), 4),
+}
+"""Data types, with the bytes of an element."""
+
+
+def operation(name: str) -> Operation:
+    """The operation of that name.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if name in OPERATIONS:
+        return OPERATIONS[name]
+    near = get_close_matches(name[:100], OPERATIONS, _MOST_SIMILAR_NAMES)
+    raise BadInput(
+        f"operation {name!r}; legal: {', '.join(OPERATIONS)}",
+        fix=f"perhaps {' or '.join(near)}" if near else "",
+        source=SOURCE,
+    )
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of an element of a data type.
+
+    Raises:
+        BadInput: there is no such data type.
+    """
+    if dtype in ITEM_BYTES:
+        return ITEM_BYTES[dtype]
+    near = get_close_matches(dtype[:100], ITEM_BYTES, _MOST_SIMILAR_NAMES)
+    raise BadInput(
+        f"--datatype {dtype}; legal: {', '.join(ITEM_BYTES)}",
+        fix=f"perhaps {' or '.join(near)}" if near else "",
+        source=SOURCE,
+    )

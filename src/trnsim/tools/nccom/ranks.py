@@ -1,0 +1,167 @@
+"""The ranks of an operation: groups that work at once, and pairs of a permute.
+
+AWS's files hold a list of lists of groups, and of pairs; each example has one, and others are
+refused. Sub-groups of ``--data-parallel-dimension D`` are every ``ranks / D``-th rank, so that of D
+instances each gives one rank to a group, for which the option is meant.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Replica Group and its examples;
+neuron-runtime/about/collectives.rst, Permute Operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trnsim.errors import BadInput, Unspecified
+from trnsim.fabric.fabric import Fabric
+from trnsim.fabric.group import RankGroup
+from trnsim.reader import FileRecord, Rule, declared, read
+from trnsim.tools.nccom.operations import Operation
+from trnsim.tools.nccom.options import OperationOptions
+
+Groups = tuple[tuple[int, ...], ...]
+"""Ranks of each group, or source and target of each pair."""
+_NUMBER: Final = Rule(least=0)
+_LISTS: Final = Rule(each=Rule(each=_NUMBER, above=0), above=0)
+_PAIR: Final = 2
+_PERMUTE: Final = "neuron-runtime/about/collectives.rst, Permute Operation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaGroupsFile(FileRecord):
+    """The file of ``--custom-replica-groups``."""
+
+    replica_groups: tuple[Groups, ...] = declared(
+        help="a list that holds the list of groups", each=_LISTS, above=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsFile(FileRecord):
+    """The file of ``--custom-src-target-pairs``."""
+
+    src_target_pairs: tuple[Groups, ...] = declared(
+        help="a list that holds the list of pairs", each=_LISTS, above=0
+    )
+
+
+def groups_of(options: OperationOptions, ranks: int) -> Groups:
+    """The groups of ranks that work at once; one of all without an option.
+
+    Raises:
+        BadInput: the file or the dimension makes no groups of these ranks.
+    """
+    if options.custom_replica_groups is not None:
+        return _groups_in(options.custom_replica_groups, ranks)
+    size = options.data_parallel_dimension
+    if size is None:
+        return (tuple(range(ranks)),)
+    if size < 2 or ranks % size:  # noqa: PLR2004  as the message says
+        divisors = [count for count in range(2, ranks + 1) if not ranks % count]
+        raise BadInput(
+            f"--data-parallel-dimension {size} of {ranks} ranks; legal: "
+            f"{', '.join(map(str, divisors))}",
+            fix="take a divisor of --nworkers, the ranks of a group",
+        )
+    apart = ranks // size
+    return tuple(tuple(range(first, ranks, apart)) for first in range(apart))
+
+
+def _groups_in(path: Path, ranks: int) -> Groups:
+    file = read(ReplicaGroupsFile, path)
+    field = "replica_groups"
+    groups = _single(file, field, file.replica_groups, "groups")
+    seen: set[int] = set()
+    for group in groups:
+        beyond = [rank for rank in group if rank >= ranks]
+        if beyond:
+            raise file.refused(field, f"rank {beyond[0]}; legal: 0 to {ranks - 1} (--nworkers)")
+        twice = [rank for rank in group if rank in seen or group.count(rank) > 1]
+        if twice:
+            raise file.refused(field, f"rank {twice[0]} stands twice; legal: once")
+        seen.update(group)
+    if len({len(group) for group in groups}) > 1:
+        told = ", ".join(map(str, dict.fromkeys(map(len, groups))))
+        raise file.refused(
+            field, f"groups of {told} ranks; legal: of one size, of which bus bandwidth is"
+        )
+    if len(groups[0]) == 1:
+        raise file.refused(field, "groups of 1 rank, which have nothing to send; legal: from 2 on")
+    return groups
+
+
+def _single(file: FileRecord, field: str, lists: tuple[Groups, ...], what: str) -> Groups:
+    """The only list of a file.
+
+    Raises:
+        Unspecified: it has several; AWS does not say which operation has which.
+    """
+    if len(lists) == 1:
+        return lists[0]
+    error = file.refused(field, f"{len(lists)} lists of {what}; legal here: one")
+    raise Unspecified(
+        error.reason,
+        fix="leave one list",
+        source="nccom-test.rst, whose examples have one and which says of no other",
+        line=error.line,
+    )
+
+
+def pairs_of(
+    options: OperationOptions, operation: Operation, fabric: Fabric, groups: Groups
+) -> Groups:
+    """Source and target of each message of sendrecv or permute; () for other operations.
+
+    AWS names no pairs but those of the file. Without one each rank of a group sends to the next,
+    the last to the first; in a permute they stand in a ring along the links.
+
+    Raises:
+        BadInput: the file makes no rings of these ranks, or the operation has no pairs.
+    """
+    path = options.custom_src_target_pairs
+    if path is None:
+        if not operation.has_pairs:
+            return ()
+        return tuple(pair for group in groups for pair in _around(operation, fabric, group))
+    if operation.name != "permute":
+        raise BadInput(
+            f"--custom-src-target-pairs of {operation.name}; legal: of permute",
+            fix="nccom-test permute",
+        )
+    return _pairs_in(path, fabric)
+
+
+def _around(operation: Operation, fabric: Fabric, group: tuple[int, ...]) -> Groups:
+    order = group
+    if operation.name == "permute":
+        members = RankGroup(fabric, group)
+        order = members.cycles()[0] if members.is_local else group
+    return tuple(zip(order, (*order[1:], order[0]), strict=True))
+
+
+def _pairs_in(path: Path, fabric: Fabric) -> Groups:
+    file = read(PairsFile, path)
+    field, ranks = "src_target_pairs", fabric.ranks
+    pairs = _single(file, field, file.src_target_pairs, "pairs")
+    for at, pair in enumerate(pairs):
+        if len(pair) != _PAIR:
+            raise file.refused(field, f"pair {at} has {len(pair)} ranks; legal: source and target")
+        if max(pair) >= ranks:
+            raise file.refused(field, f"rank {max(pair)}; legal: 0 to {ranks - 1} (--nworkers)")
+    sources, targets = (sorted(pair[side] for pair in pairs) for side in (0, 1))
+    if len(set(sources)) < len(sources) or sources != targets:
+        why = (
+            "the pairs make no rings; legal: each rank that sends also receives, both once "
+            f"({_PERMUTE})"
+        )
+        raise file.refused(field, why, "close each ring: its last rank sends to its first")
+    for source, target in pairs:
+        if not fabric.is_direct(source, target):
+            why = (
+                f"ranks {source} and {target} are on chips without a connection; legal: "
+                f"neighbours ({_PERMUTE})"
+            )
+            raise file.refused(field, why, "order the ring along the links; trnsim neuron-ls -t")
+    return pairs

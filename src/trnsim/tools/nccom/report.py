@@ -1,0 +1,179 @@
+"""The table that nccom-test prints and the JSON that it writes, in AWS's form.
+
+A row of the JSON has the keys of AWS's example. What an estimate has beside a time (P10 and P90,
+its floor, the published rows near it) is in a list of its own, ``estimates``, in the same order.
+
+AWS's page names the column of the time in two ways. Its examples of versions with ``--stats``, and
+the JSON, have ``time:avg(us)``, as here; the list of columns and older examples ``time(us)``.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Output description, Examples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from trnsim.errors import BadInput
+from trnsim.fabric.floors import Floor
+from trnsim.tools.nccom.times import US, SizeTime
+
+AVERAGE: Final = "avg"
+"""The statistic of a time without ``--stats``."""
+_GAP: Final = 4
+_SIZE, _COUNT, _TYPE = "size(B)", "count(elems)", "type"
+_INPUT, _OUTPUT = "total_input_size(B)", "total_output_size(B)"
+_ALGORITHM_RATE, _BUS_RATE, _ALGORITHM = "algbw(GB/s)", "busbw(GB/s)", "algorithm"
+_LOW, _HIGH = "P10(us)", "P90(us)"
+_PERCENTILE: Final = re.compile(r"p(\d{1,2}|100)")
+
+
+class Columns(NamedTuple):
+    """The columns of a table beside those that each has.
+
+    Attributes:
+        stats: statistics of the time.
+        has_algorithm: whether the algorithm is shown.
+        has_buffers: whether a rank's input and output are.
+        has_interval: whether P10 and P90 of the estimate are.
+    """
+
+    stats: Sequence[str] = (AVERAGE,)
+    has_algorithm: bool = False
+    has_buffers: bool = False
+    has_interval: bool = False
+
+
+def statistics(names: Sequence[str]) -> tuple[str, ...]:
+    """The statistics that ``--stats`` names, each once; the average without one.
+
+    Raises:
+        BadInput: one is neither the average nor a percentile.
+    """
+    for name in names:
+        if name != AVERAGE and not _PERCENTILE.fullmatch(name):
+            raise BadInput(
+                f"--stats {name}; legal: avg, and percentiles from p0 to p100",
+                fix="for example --stats avg p50 p99; the operation stands before --stats, or "
+                "after another option",
+            )
+    return tuple(dict.fromkeys(names)) or (AVERAGE,)
+
+
+def _time_key(stat: str) -> str:
+    return f"time:{stat}(us)"
+
+
+def figures(row: SizeTime, columns: Columns) -> dict[str, int | float | str]:
+    """The columns of a row by name, in the order of the table."""
+    interval = row.time.interval
+    buffers = dict(zip((_INPUT, _OUTPUT), row.buffers, strict=True)) if columns.has_buffers else {}
+    ends = {_LOW: round(interval.p10 / US, 2), _HIGH: round(interval.p90 / US, 2)}
+    return {
+        _SIZE: row.nbytes,
+        _COUNT: row.elements,
+        **buffers,
+        _TYPE: row.dtype,
+        **{_time_key(stat): _statistic(row, stat) for stat in columns.stats},
+        _ALGORITHM_RATE: row.algorithm_rate,
+        _BUS_RATE: row.bus_rate,
+        **({_ALGORITHM: row.algorithm} if columns.has_algorithm else {}),
+        **(ends if columns.has_interval else {}),
+    }
+
+
+def _statistic(row: SizeTime, stat: str) -> float:
+    """The average in hundredths of a microsecond, a percentile in whole ones, as in the examples.
+
+    An estimate has one time for all iterations, which each percentile is then.
+    """
+    return round(row.time_us, 2) if stat == AVERAGE else round(row.time_us)
+
+
+def table(rows: Sequence[SizeTime], columns: Columns | None = None) -> str:
+    """The table, and the mean of the bus bandwidths below it."""
+    lines = [figures(row, columns or Columns()) for row in rows]
+    heads = list(lines[0])
+    cells = [heads, *([_cell(head, line[head]) for head in heads] for line in lines)]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(heads))]
+    drawn = [
+        "".join(" " * _GAP + cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in cells
+    ]
+    mean = fmean(row.bus_rate for row in rows)
+    return "\n".join([*drawn, f"Avg bus bandwidth:      {mean:.4f}GB/s"])
+
+
+def _cell(head: str, figure: float | str) -> str:
+    return f"{figure:.2f}" if head in (_ALGORITHM_RATE, _BUS_RATE) else str(figure)
+
+
+def results(blocks: Sequence[Sequence[SizeTime]], columns: Columns) -> list[dict[str, Any]]:
+    """The rows of the JSON, with the keys of AWS's example; a stream's with its number."""
+    listed = []
+    for stream, rows in enumerate(blocks):
+        for row in rows:
+            values = figures(row, columns._replace(has_interval=False))
+            times = {key: values.pop(key) for key in list(values) if key.startswith("time:")}
+            listed.append(values | times | ({"stream": stream} if len(blocks) > 1 else {}))
+    return listed
+
+
+def estimates(blocks: Sequence[Sequence[SizeTime]]) -> list[dict[str, Any]]:
+    """What an estimate has beside each row of the JSON, in the same order."""
+    return [
+        {
+            _SIZE: row.nbytes,
+            "p10(us)": round(row.time.interval.p10 / US, 2),
+            "p90(us)": round(row.time.interval.p90 / US, 2),
+            "floor": row.time.floors.paid(row.time.floor),
+            "placed_on": row.time.placed_on,
+            "published_rows": len(row.evidence.rows),
+            "published_rows_inside_interval": sum(r.is_inside for r in row.evidence.rows),
+            "nearest_row": row.evidence.nearest.id,
+            "nearest_row_error": row.evidence.nearest.error,
+        }
+        for rows in blocks
+        for row in rows
+    ]
+
+
+def answer(
+    blocks: Sequence[Sequence[SizeTime]], columns: Columns, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The file of ``--report-to-json-file``."""
+    return {
+        "results": results(blocks, columns),
+        "config": dict(config),
+        "estimates": estimates(blocks),
+    }
+
+
+def floor_text(rows: Sequence[SizeTime]) -> str:
+    """The floor that the times paid, in words."""
+    hidden = [row.nbytes for row in rows if row.time.time_s > row.time.floors.start_s]
+    said = f"each is {Floor.HOST.value}"
+    return f"{said}, which transfers outlast from {hidden[0]:,} bytes on" if hidden else said
+
+
+def interval_lines(rows: Sequence[SizeTime]) -> list[str]:
+    """P10 and P90 of each size, with the published rows that it rests on."""
+    lines = []
+    for row in dict.fromkeys(rows):
+        ends = [f"{end / US:,.2f}" for end in (row.time.interval.p10, row.time.interval.p90)]
+        lines.append(f"P10 to P90 at {row.nbytes:,} bytes: {' to '.join(ends)} us; {row.evidence}")
+    return lines
+
+
+def coverage_text(rows: Sequence[SizeTime]) -> str:
+    """How many of the published rows lay within P10 to P90 of their estimates."""
+    near = rows[0].evidence.rows
+    if not near:
+        return "no published row says how wide P10 to P90 should be here"
+    inside = sum(row.is_inside for row in near)
+    return (
+        f"of the {len(near)} published rows {inside} are within P10 to P90 of their estimates "
+        "(docs/generated/accuracy-collectives.md)"
+    )

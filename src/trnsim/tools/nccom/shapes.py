@@ -1,0 +1,116 @@
+"""Tensors in SBUF: ``--sb2sb`` and the shapes of input and output.
+
+A shape is ``[step0,step1][num_elem0,num_elem1]``: 0 is the free dimension, 1 that of partitions.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, SBUF Collectives; release notes of
+2.26 (tools.rst): on Trn2, for all-reduce, all-gather and reduce-scatter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from trnsim.arch import Target
+from trnsim.errors import BadInput
+from trnsim.fabric.constants import has_described_algorithms
+from trnsim.tools.nccom.operations import ITEM_BYTES, Operation
+from trnsim.tools.nccom.options import OperationOptions
+
+_PATTERN: Final = re.compile(r"\[(\d{1,9}),(\d{1,9})\]\[(\d{1,9}),(\d{1,9})\]")
+_OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter")
+_SOURCE: Final = "release notes of 2.26, nccom-test new State Buffer support"
+
+
+class SbufShape(NamedTuple):
+    """A tensor in SBUF.
+
+    Attributes:
+        steps: elements from one to the next along the free dimension, and along partitions.
+        counts: elements of both.
+    """
+
+    steps: tuple[int, int]
+    counts: tuple[int, int]
+
+    @property
+    def elements(self) -> int:
+        """Their product."""
+        return self.counts[0] * self.counts[1]
+
+
+def sbuf_shape(option: str, text: str, partitions: int) -> SbufShape:
+    """The shape that an option states.
+
+    Raises:
+        BadInput: it is none, or has more partitions than SBUF.
+    """
+    match = _PATTERN.fullmatch(re.sub(r"\s", "", text))
+    numbers = [int(number) for number in match.groups()] if match else [0]
+    if min(numbers) < 1:
+        raise BadInput(
+            f"{option} {text!r}; legal: [step0,step1][num_elem0,num_elem1] of whole numbers from 1 "
+            "on",
+            fix=f"for example {option} '[1,1][512,128]'",
+        )
+    if numbers[3] > partitions:
+        raise BadInput(
+            f"{option} {text}: num_elem1 is {numbers[3]}; legal: up to {partitions}, the "
+            "partitions of SBUF"
+        )
+    return SbufShape((numbers[0], numbers[1]), (numbers[2], numbers[3]))
+
+
+def check_sbuf(
+    options: OperationOptions,
+    operation: Operation,
+    target: Target | None,
+    lnc: int,
+    ranks: int,
+    size: int,
+) -> None:
+    """Refuse tensors that SBUF has no room for, and chips and operations without them.
+
+    Args:
+        options: the options of the operation.
+        operation: the operation.
+        target: the chip; None for Inferentia1.
+        lnc: NeuronCores of a rank.
+        ranks: ranks of a group.
+        size: bytes of the message.
+
+    Raises:
+        BadInput: with what is legal.
+    """
+    if not options.sb2sb:
+        return
+    is_later = target is not None and has_described_algorithms(target.chip)  # from Trn2 on
+    if target is None or operation.name not in _OPERATIONS or not is_later:
+        chip = target.name if target else "inf1"
+        raise BadInput(
+            f"--sb2sb of {operation.name} on {chip}; legal: {', '.join(_OPERATIONS)}, from trn2 on",
+            fix="leave it out: tensors are then in HBM",
+            source=_SOURCE,
+        )
+    core = target.core
+    item = ITEM_BYTES[options.datatype]
+    buffers = operation.buffers(size, item, ranks)
+    room = lnc * core.partitions * core.sbuf_partition_bytes
+    if sum(buffers) > room:
+        raise BadInput(
+            f"--sb2sb of {size:,} bytes: input and output have {sum(buffers):,}; legal: up to "
+            f"{room:,}, the SBUF of a rank of {lnc} NeuronCores",
+            fix="take smaller --minbytes and --maxbytes, whose default is 32M",
+        )
+    for option, text, nbytes in (
+        ("--input-shape", options.input_shape, buffers[0]),
+        ("--output-shape", options.output_shape, buffers[1]),
+    ):
+        if text:
+            shape = sbuf_shape(option, text, int(core.partitions))
+            if shape.elements * item != nbytes:
+                raise BadInput(
+                    f"{option} {text} has {shape.elements:,} elements; legal: {nbytes // item:,}, "
+                    f"those of a message of {size:,} bytes",
+                    fix="state one size: the same --minbytes and --maxbytes",
+                )

@@ -1,0 +1,114 @@
+"""The sizes of a benchmark: from the first to the last by a step or a factor.
+
+Units are powers of 1024 (``-f 2048`` is ``-f 2kb``). Without a step or a factor the step is a tenth
+of the way, here of whole elements.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Benchmark Configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.tools.nccom.operations import item_bytes
+
+DEFAULT_SIZE: Final = "32M"
+"""Both ends of the sizes."""
+MOST_SIZES: Final = 10_000
+"""Sizes of a benchmark, at most: a step of one byte to 1 GB would be a thousand million."""
+_MOST_BYTES: Final = 2**60
+_DEFAULT_STEPS: Final = 10
+_SIZE: Final = re.compile(r"(\d{1,30})\s*(|[kmgt])i?b?", re.IGNORECASE | re.ASCII)
+_POWERS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t"))}
+
+
+def size_bytes(text: str, option: str = "size") -> int:
+    """The bytes of a size such as 8, 64KB or 1gb, in powers of 1024.
+
+    Raises:
+        BadInput: for another text, no bytes, or more than any memory has.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    nbytes = int(match[1]) * _POWERS[match[2].lower()] if match else 0
+    if not 0 < nbytes <= _MOST_BYTES:
+        raise BadInput(
+            f"{option} {text!r}; legal: a whole number above 0, with KB, MB, GB or TB of powers of "
+            f"1024, or without, and at most 2**60 bytes",
+            fix="for example -b 1KB -e 64MB",
+        )
+    return nbytes
+
+
+def sizes(
+    least: str = DEFAULT_SIZE,
+    most: str = DEFAULT_SIZE,
+    step: str = "",
+    factor: str = "",
+    dtype: str = "uint8",
+    unit: int = 1,
+) -> tuple[int, ...]:
+    """The sizes in bytes.
+
+    Args:
+        least: the first.
+        most: the end, which the last does not exceed.
+        step: bytes between two; a tenth of the way where neither it nor `factor` is stated.
+        factor: each over the one before it.
+        dtype: data type, of whose elements each size is a whole number.
+        unit: elements of which a step that is not stated is a multiple.
+
+    Raises:
+        BadInput: for a text that is no size, the first above the last, both a step and a factor,
+            a factor below 2, a part of an element, or more than `MOST_SIZES`.
+    """
+    first, last = size_bytes(least, "--minbytes"), size_bytes(most, "--maxbytes")
+    item = item_bytes(dtype)
+    if first > last:
+        raise BadInput(
+            f"sizes from --minbytes {least} to --maxbytes {most}: the first is the larger",
+            fix=f"-b {least} -e {least}" if most == DEFAULT_SIZE else f"-b {most} -e {least}",
+        )
+    _check_elements("--minbytes", least, first, dtype)
+    if step and factor:
+        raise BadInput(
+            f"--stepbytes {step} and --stepfactor {factor}; legal: one of them", fix="leave one out"
+        )
+    if factor:
+        return _by_factor(first, last, factor)
+    if step:
+        by = size_bytes(step, "--stepbytes")
+        _check_elements("--stepbytes", step, by, dtype)
+    else:
+        by = max((last - first) // _DEFAULT_STEPS // (unit * item), 1) * unit * item
+    _check_count((last - first) // by + 1)
+    return tuple(range(first, last + 1, by))
+
+
+def _by_factor(first: int, last: int, factor: str) -> tuple[int, ...]:
+    times = size_bytes(factor, "--stepfactor")
+    if times == 1:
+        raise BadInput("--stepfactor 1; legal: whole numbers from 2 on", fix="for example -f 2")
+    series = [first]
+    while series[-1] * times <= last:
+        series.append(series[-1] * times)
+    return tuple(series)
+
+
+def _check_elements(option: str, text: str, nbytes: int, dtype: str) -> None:
+    item = item_bytes(dtype)
+    if nbytes % item:
+        raise BadInput(
+            f"{option} {text}: {nbytes:,} bytes are no whole number of {dtype}; legal: multiples "
+            f"of {item}",
+            fix=f"{option} {-(-nbytes // item) * item}",
+        )
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_SIZES:
+        raise BadInput(
+            f"--stepbytes would make {count:,} sizes; legal: at most {MOST_SIZES:,}",
+            fix="take a larger step, or --stepfactor 2",
+        )

@@ -1,0 +1,49 @@
+"""Operations at once, each on a stream of its own: ``--streams-json``.
+
+A stream that has reached its last size repeats it until the longest one has. What streams take
+from each other is not modelled: each has the time that it has alone.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Multistream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trnsim.reader import FileRecord, between, read
+from trnsim.tools.nccom.options import OperationOptions, StreamFields
+from trnsim.tools.nccom.times import PlannedOperation, SizeTime
+
+_MOST_STREAMS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsFile(FileRecord):
+    """The file of ``--streams-json``."""
+
+    streams: tuple[StreamFields, ...] = between(
+        "an operation a stream, in the order of their numbers", 1, _MOST_STREAMS
+    )
+
+
+def streams_of(base: OperationOptions, path: Path | None) -> list[OperationOptions]:
+    """The options of each stream; those of the command line alone without a file.
+
+    Raises:
+        BadInput: the file cannot be read, or a field is not legal.
+    """
+    if path is None:
+        return [base]
+    return [stream.over(base) for stream in read(StreamsFile, path).streams]
+
+
+def blocks(streams: Sequence[PlannedOperation]) -> list[list[SizeTime]]:
+    """The rows of each stream: as many for each as the longest one has sizes."""
+    count = max(len(stream.sizes) for stream in streams)
+    tables = []
+    for stream in streams:
+        times = {nbytes: stream.time(nbytes) for nbytes in stream.sizes}
+        tables.append([times[stream.sizes[min(at, len(times) - 1)]] for at in range(count)])
+    return tables

@@ -1,0 +1,206 @@
+"""The times of an operation, size by size, from the fabric.
+
+An operation of groups is timed as any collective is; chunks of stated sizes, and messages between
+pairs, as transfers that start at once. Coalesced parts are one message: their bytes share a start.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Output description: bandwidths are in
+units of 2**30 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from trnsim.arch import Target
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.fabric.collective_time import CollectiveTime, time_on, transfers_time
+from trnsim.fabric.exchange import check_ranks
+from trnsim.fabric.fabric import Fabric
+from trnsim.fabric.floors import Floor
+from trnsim.fabric.published import CollectiveEvidence, evidence
+from trnsim.fabric.transfers import Transfer
+from trnsim.tools.nccom.metadata import Metadata, metadata_of
+from trnsim.tools.nccom.operations import Operation, item_bytes, operation
+from trnsim.tools.nccom.options import OperationOptions
+from trnsim.tools.nccom.ranks import Groups, groups_of, pairs_of
+from trnsim.tools.nccom.shapes import check_sbuf
+from trnsim.tools.nccom.sizes import sizes
+
+UNIT_BYTES: Final = 2**30
+"""Bytes of a GB of the table."""
+US: Final = 1e-6
+_ALGORITHMS: Final = {"hierarchical": "hier", "single-step mesh": "mesh"}
+"""The tool's names of algorithms, where they are not the fabric's."""
+
+
+class SizeTime(NamedTuple):
+    """A size with its time.
+
+    Attributes:
+        nbytes: bytes of the message.
+        dtype: data type of its elements.
+        ranks: ranks of a group.
+        operation: the operation.
+        time: its time.
+        evidence: the published rows that the time rests on.
+    """
+
+    nbytes: int
+    dtype: str
+    ranks: int
+    operation: Operation
+    time: CollectiveTime
+    evidence: CollectiveEvidence
+
+    @property
+    def elements(self) -> int:
+        """Elements of the message."""
+        return self.nbytes // item_bytes(self.dtype)
+
+    @property
+    def buffers(self) -> tuple[int, int]:
+        """Bytes of a rank's input and output."""
+        return self.operation.buffers(self.nbytes, item_bytes(self.dtype), self.ranks)
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds."""
+        return self.time.time_s / US
+
+    @property
+    def algorithm_rate(self) -> float:
+        """Units of 2**30 bytes a second of the message."""
+        return self.nbytes / self.time.time_s / UNIT_BYTES
+
+    @property
+    def bus_rate(self) -> float:
+        """The same over each rank's links."""
+        return self.operation.bus_factor(self.ranks) * self.algorithm_rate
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm in the tool's words."""
+        return _ALGORITHMS.get(self.time.algorithm, self.time.algorithm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedOperation:
+    """An operation that is checked against its ranks.
+
+    Attributes:
+        options: its options.
+        operation: the operation.
+        fabric: the fabric of all ranks.
+        sizes: bytes of its messages.
+        groups: the ranks of each group.
+        pairs: source and target of each message of sendrecv and permute.
+        metadata: the counts of variable operations.
+    """
+
+    options: OperationOptions
+    operation: Operation
+    fabric: Fabric
+    sizes: tuple[int, ...]
+    groups: Groups
+    pairs: Groups
+    metadata: Metadata | None
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of a group."""
+        return len(self.groups[0])
+
+    def time(self, nbytes: int) -> SizeTime:
+        """The time of a message."""
+        kind, floor = self.operation.kind, Floor.HOST
+        if self.pairs or self.metadata is not None:
+            sent = self._transfers(nbytes)
+            time = transfers_time(self.fabric, kind, nbytes, self.groups, sent, floor)
+        else:
+            time = time_on(self.fabric, kind, nbytes, self.groups, floor)
+        rows = evidence(self.fabric, kind, self.ranks, nbytes, floor)
+        dtype = self.options.datatype
+        return SizeTime(nbytes, dtype, self.ranks, self.operation, time, rows)
+
+    def _transfers(self, nbytes: int) -> Iterator[Transfer]:
+        if self.metadata is not None:
+            return self.metadata.transfers(self.groups, item_bytes(self.options.datatype))
+        return (Transfer(source, target, float(nbytes)) for source, target in self.pairs)
+
+
+def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
+    """The fabric of `ranks` on that many instances, as many on each.
+
+    Raises:
+        BadInput: for ranks that the instances do not have or cannot share evenly, and several
+            instances without EFA.
+    """
+    if ranks < 2 or nodes < 1 or ranks % nodes:  # noqa: PLR2004  as the message says
+        raise BadInput(
+            f"{ranks} ranks on {nodes} instances; legal: from 2 on, as many on each instance",
+            fix="for example -r 32, or -r 64 -N 2",
+        )
+    row = catalogue().instance(instance)
+    if nodes > 1 and not row.efa_bytes_per_s:
+        raise BadInput(
+            f"{nodes} x {instance}, which has no EFA; legal: --nnodes 1",
+            fix="name an instance with EFA, such as trn1.32xlarge or trn2.48xlarge",
+            source="nccom-test.rst: Inf2 is benchmarked on a single instance",
+        )
+    cores = catalogue().accelerator(row.accelerator).cores // lnc * row.count
+    fabric = Fabric(row, nodes, lnc, min(ranks // nodes, cores))
+    check_ranks(fabric, ranks)
+    return fabric
+
+
+def planned(
+    options: OperationOptions, fabric: Fabric, target: Target | None = None
+) -> PlannedOperation:
+    """An operation with its sizes and ranks.
+
+    Args:
+        options: the options.
+        fabric: the fabric of all ranks.
+        target: the chip, which ``--sb2sb`` asks for.
+
+    Raises:
+        BadInput: an option is not legal, or not for this operation, chip or size.
+    """
+    row = operation(options.operation)
+    options.check_legal()
+    groups = groups_of(options, fabric.ranks)
+    series = sizes(
+        options.minbytes,
+        options.maxbytes,
+        options.stepbytes,
+        options.stepfactor,
+        options.datatype,
+        sum(options.ratio()) * (len(groups[0]) if row.name == "alltoall" else 1),
+    )
+    metadata = metadata_of(options, row, fabric, groups)
+    item = item_bytes(options.datatype)
+    for nbytes in series:
+        options.parts(nbytes, item)
+        check_sbuf(options, row, target, fabric.lnc, len(groups[0]), nbytes)
+        if row.name == "alltoall" and nbytes % (len(groups[0]) * item):
+            whole = len(groups[0]) * item
+            raise BadInput(
+                f"alltoall of {nbytes:,} bytes over {len(groups[0])} ranks; legal: multiples of "
+                f"{whole:,}, a whole element of {options.datatype} for each rank",
+                fix=f"-b {-(-nbytes // whole) * whole}",
+                source="release notes of 2.26: sizes of all-to-all are checked",
+            )
+        if metadata is not None:
+            metadata.check_fits(groups, nbytes, item)
+    return PlannedOperation(
+        options=options,
+        operation=row,
+        fabric=fabric,
+        sizes=series,
+        groups=groups,
+        pairs=pairs_of(options, row, fabric, groups),
+        metadata=metadata,
+    )

@@ -1,0 +1,270 @@
+"""What ``--check`` computes: an operation on real values, beside a golden result.
+
+Reductions add in the order of the fabric's algorithm and are rounded where it writes to memory, as
+those of kernels are; the golden result is NumPy's sum of the inputs in 64 bits. A message is
+computed up to `MOST_ELEMENTS` of each rank. Integers are small enough for their sum to be exact,
+because the collective engine adds in float32. What floats may differ by is AWS's to say and is not
+said; here it is what their roundings can add up to.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Data Integrity;
+compiler/error-codes/EVRF061.rst, Why this happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim import dtypes
+from trnsim.dtypes import Array, Dtype, round_to, to_float32
+from trnsim.errors import BadInput, InternalError
+from trnsim.fabric.exchange import groups_like
+from trnsim.fabric.reduction import Order, reduction_order
+from trnsim.tools.nccom.operations import item_bytes
+from trnsim.tools.nccom.options import CHECKS
+from trnsim.tools.nccom.times import PlannedOperation
+
+MOST_ELEMENTS: Final = 4096
+"""Elements of a rank's message that are computed."""
+MOST_EXTENT: Final = 2**18
+"""The element up to which chunks of stated sizes are computed."""
+_EXACT: Final = 2**24
+_FORMATS: Final[dict[str, Dtype]] = {
+    "uint8": dtypes.UINT8,
+    "int8": dtypes.INT8,
+    "fp8": dtypes.FLOAT8_E4M3,
+    "fp8e4": dtypes.FLOAT8_E4M3,
+    "uint16": dtypes.UINT16,
+    "int16": dtypes.INT16,
+    "fp16": dtypes.FLOAT16,
+    "bf16": dtypes.BFLOAT16,
+    "uint32": dtypes.UINT32,
+    "int32": dtypes.INT32,
+    "fp32": dtypes.FLOAT32,
+}
+Floats = npt.NDArray[np.float64]
+
+
+class Checked(NamedTuple):
+    """An operation whose values are right.
+
+    Attributes:
+        elements: elements of a rank's message that were computed.
+        error: the largest difference of a value from the golden one.
+    """
+
+    elements: int
+    error: float
+
+
+def check(planned: PlannedOperation, nbytes: int, seed: int) -> Checked:
+    """Compute an operation, and compare each rank's output with the golden one.
+
+    Args:
+        planned: the operation.
+        nbytes: bytes of the message.
+        seed: of pseudo-random inputs.
+
+    Raises:
+        BadInput: a sum has no value of the data type.
+        InternalError: an output differs.
+    """
+    worst, count = 0.0, 0
+    for group in planned.groups:
+        inputs = _inputs(planned, nbytes, group, seed)
+        count = len(inputs[0])
+        outputs, golden = _results(planned, nbytes, group, inputs)
+        bounds = _tolerance(planned, inputs)
+        for got, expected in zip(outputs, golden, strict=True):
+            error = np.abs(to_float32(got).astype(np.float64) - expected)
+            worst = max(worst, float(error.max(initial=0.0)))
+            if not (error <= bounds).all():
+                raise InternalError(
+                    f"--check of {planned.operation.name} of {nbytes:,} bytes: an output is "
+                    f"{worst:g} from the golden one"
+                )
+    return Checked(count, worst)
+
+
+def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: int) -> list[Array]:
+    """The input of each rank: all of its message, of which it sends a part in a gather."""
+    options, ranks = planned.options, len(group)
+    form = _FORMATS[options.datatype]
+    elements = nbytes // item_bytes(options.datatype)
+    if planned.metadata is None:
+        count = min(-(-elements // ranks) * ranks, max(MOST_ELEMENTS // ranks, 1) * ranks)
+    else:
+        count = _extent(planned, group)
+    most = 1 if form.is_float else min(_largest(form), _EXACT) // ranks
+    if planned.operation.passes > 1 or planned.operation.name == "reduce_scatter":
+        _check_sum(options.datatype, form, ranks)
+    else:
+        most = max(most, 1)
+    if options.check != CHECKS[0]:
+        return [round_to(np.ones(count, np.float32), form) for _ in group]
+    inputs = []
+    for rank in group:
+        random = np.random.default_rng([seed, rank])
+        drawn: Any = (
+            random.uniform(-1, 1, count) if form.is_float else random.integers(0, most + 1, count)
+        )
+        inputs.append(round_to(drawn.astype(np.float32), form))
+    return inputs
+
+
+def _largest(form: Dtype) -> int:
+    return int(np.iinfo(form.dtype).max)
+
+
+def _check_sum(name: str, form: Dtype, ranks: int) -> None:
+    """Refuse a data type that has no value for the sum of ones."""
+    largest = float(dtypes.float_range(form).largest) if form.is_float else _largest(form)
+    if ranks > largest:
+        raise BadInput(
+            f"--check of {name} over {ranks} ranks, whose sum of ones has no value; legal: up to "
+            f"{largest:g} ranks",
+            fix="take a wider --datatype, such as fp32",
+        )
+
+
+def _extent(planned: PlannedOperation, group: Sequence[int]) -> int:
+    """Elements up to the end of the last chunk that a rank of the group sends or receives."""
+    metadata = planned.metadata
+    if metadata is None:
+        return 0
+    places = range(len(group))
+    sent = max(
+        metadata.sent_from(rank, place) + metadata.sent(rank, place)
+        for rank in group
+        for place in places
+    )
+    received = max(
+        metadata.received_at(group, rank, place) + metadata.sent(group[place], own)
+        for own, rank in enumerate(group)
+        for place in places
+    )
+    extent = max(sent, received)
+    if extent > MOST_EXTENT:
+        raise BadInput(
+            f"--check of chunks up to element {extent:,}; legal here: up to {MOST_EXTENT:,}",
+            fix="leave --check out: the times are the same",
+        )
+    return extent
+
+
+def _results(
+    planned: PlannedOperation, nbytes: int, group: tuple[int, ...], inputs: Sequence[Array]
+) -> tuple[list[Array], list[Floats]]:
+    """Outputs of each rank as the collective makes them, and golden ones from the inputs."""
+    exact = [to_float32(array).astype(np.float64) for array in inputs]
+    ranks, count = len(group), len(inputs[0])
+    if planned.metadata is not None:
+        return _variable(planned, group, inputs), _sent_chunks(planned, group, exact)
+    match planned.operation.name:
+        case "all_reduce" | "reduce_scatter":
+            total = _reduced(planned, nbytes, group, inputs)
+            golden = np.sum(exact, axis=0)
+            if planned.operation.name == "all_reduce":
+                return [total] * ranks, [golden] * ranks
+            return np.split(total, ranks), np.split(golden, ranks)
+        case "all_gather":
+            part = count // ranks
+            joined = np.concatenate([array[:part] for array in inputs])
+            golden = np.array([exact[at // part][at % part] for at in range(count)])
+            return [joined] * ranks, [golden] * ranks
+        case "alltoall":
+            part = count // ranks
+            outputs = [
+                np.concatenate([array[own * part : (own + 1) * part] for array in inputs])
+                for own in range(ranks)
+            ]
+            blocks = np.reshape(exact, (ranks, ranks, part)).transpose(1, 0, 2)
+            return outputs, list(blocks.reshape(ranks, count))
+        case _:
+            return _paired(planned, group, inputs), _sent_messages(planned, group, exact)
+
+
+def _reduced(
+    planned: PlannedOperation, nbytes: int, group: tuple[int, ...], inputs: Sequence[Array]
+) -> Array:
+    """The sum in the order of the algorithm, rounded at each write to memory."""
+    fabric, kind = planned.fabric, planned.operation.kind
+    alike = groups_like(fabric, planned.groups, group)
+    order = reduction_order(fabric, kind, float(nbytes), alike, group)
+    form = _FORMATS[planned.options.datatype]
+    values = {rank: to_float32(array) for rank, array in zip(group, inputs, strict=True)}
+
+    def added(part: Order) -> Array:
+        if isinstance(part, int):
+            return values[part]
+        return to_float32(round_to(reduce(np.add, map(added, part)), form))
+
+    return round_to(added(order), form)
+
+
+def _paired(planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Array]) -> list[Any]:
+    """The message of the rank that sends to each; zeros where none does."""
+    sources = {target: source for source, target in planned.pairs}
+    own = dict(zip(group, inputs, strict=True))
+    silent = np.zeros_like(inputs[0])
+    return [own.get(sources.get(rank, -1), silent) for rank in group]
+
+
+def _sent_messages(
+    planned: PlannedOperation, group: Sequence[int], exact: Sequence[Floats]
+) -> list[Floats]:
+    """The same from those who send."""
+    golden = [np.zeros_like(array) for array in exact]
+    for source, target in planned.pairs:
+        if source in group:
+            golden[group.index(target)] = exact[group.index(source)]
+    return golden
+
+
+def _variable(
+    planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Array]
+) -> list[Any]:
+    """The chunks that each rank receives, at their places; zeros between them."""
+    metadata = planned.metadata
+    outputs: list[Any] = [np.zeros_like(array) for array in inputs]
+    if metadata is not None:
+        for own, rank in enumerate(group):
+            for place, sender in enumerate(group):
+                length = metadata.sent(sender, own)
+                begins = metadata.sent_from(sender, own)
+                at = metadata.received_at(group, rank, place)
+                outputs[own][at : at + length] = inputs[place][begins : begins + length]
+    return outputs
+
+
+def _sent_chunks(
+    planned: PlannedOperation, group: Sequence[int], exact: Sequence[Floats]
+) -> list[Floats]:
+    """The same from those who send, element by element."""
+    golden = [np.zeros_like(array) for array in exact]
+    if planned.metadata is not None:
+        for place, sender in enumerate(group):
+            entry = planned.metadata.entries[sender]
+            many = len(entry.send_counts) > 1
+            for own, rank in enumerate(group):
+                chunk = own if many else 0
+                first, length = entry.send_displs[chunk], entry.send_counts[chunk]
+                goes_to = planned.metadata.received_at(group, rank, place)
+                for at in range(length):
+                    golden[own][goes_to + at] = exact[place][first + at]
+    return golden
+
+
+def _tolerance(planned: PlannedOperation, inputs: Sequence[Array]) -> Any:
+    """What roundings of sums can add up to; 0 for integers, and where values only move."""
+    form = _FORMATS[planned.options.datatype]
+    sums = planned.operation.name in ("all_reduce", "reduce_scatter")
+    if not sums or not form.is_float:
+        return 0.0
+    step = 2.0 ** -(form.mantissa_bits + 1)
+    sizes = np.sum([np.abs(to_float32(array)).astype(np.float64) for array in inputs], axis=0)
+    return float(sizes.max(initial=0.0)) * len(inputs) * step
