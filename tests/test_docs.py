@@ -10,6 +10,7 @@ import sys
 import tempfile
 from contextlib import chdir, redirect_stdout
 from datetime import date
+from itertools import takewhile
 from pathlib import Path
 from unittest.mock import patch
 
@@ -36,6 +37,7 @@ PLAN = ROOT / "docs" / "how-to-plan.md"
 DECIDE = ROOT / "docs" / "how-to-decide.md"
 PILOT = ROOT / "docs" / "how-to-pilot.md"
 CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
+NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 DAY = date(2026, 11, 21)
 
 
@@ -106,6 +108,11 @@ def commands(text):
     return found
 
 
+def is_assignment(word):
+    """True for a variable that is set before a command: NAME=value."""
+    return re.match(r"[A-Z_]+=", word)
+
+
 def outputs(text, folder):
     """What each command of the tutorial prints, run in order in `folder`."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
@@ -119,9 +126,11 @@ def outputs(text, folder):
     ):
         os.environ.pop("TRNSIM_SITE", None)  # a page may write one and use it
         for _, command, _ in commands(text):
-            name, *arguments = shlex.split(command)
+            words = shlex.split(command)
+            variables = dict(word.split("=", 1) for word in takewhile(is_assignment, words))
+            name, *arguments = words[len(variables) :]
             assert name in ("trnsim", "python")
-            with redirect_stdout(io.StringIO()) as printed:
+            with patch.dict(os.environ, variables), redirect_stdout(io.StringIO()) as printed:
                 if name == "trnsim":
                     app(args=arguments, standalone_mode=False)
                 else:
@@ -145,7 +154,7 @@ def outputs(text, folder):
             (PRICES, 5),
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
-        (CALIBRATE, 4),
+        *[(CALIBRATE, 4), (NCCOM, 7)],
     ],
 )
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
@@ -215,3 +224,4 @@ if __name__ == "__main__":
     rewrite_tutorial(DECIDE)
     rewrite_tutorial(PILOT)
     rewrite_tutorial(CALIBRATE)
+    rewrite_tutorial(NCCOM)

@@ -15,6 +15,7 @@ from trnsim.reader import field_table
 from trnsim.system.fleet import demand_file, fields
 from trnsim.system.serve import trace
 from trnsim.tools.monitor import config
+from trnsim.tools.nccom import metadata, options, ranks, streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,14 @@ _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
         (
             *(config.ConfigFields, config.ProgramFields),
             *(config.RuntimeGroupFields, config.SystemGroupFields),
+        ),
+    ),
+    (
+        "Ranks and streams of nccom-test",
+        "AWS's JSON files, named by options: see [nccom-test](../how-to-nccom-test.md).",
+        (
+            *(ranks.ReplicaGroupsFile, ranks.PairsFile, metadata.MetadataFile),
+            *(metadata.MetadataEntry, streams.StreamsFile, options.StreamFields),
         ),
     ),
 )

@@ -34,6 +34,9 @@ from trnsim.site import site_file
 from trnsim.system.fleet import demand_file, reading
 from trnsim.system.serve import trace
 from trnsim.tools.monitor import config as monitor
+from trnsim.tools.nccom.options import OperationOptions
+from trnsim.tools.nccom.streams import streams_of
+from trnsim.tools.nccom.times import fabric_of, planned
 from trnsim.workload import config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -149,6 +152,23 @@ REPORTED = {
 SITE = write_site(Path(tempfile.mkdtemp()) / "site.json")
 
 
+GROUPS = {"replica_groups": [[[0, 1], [2, 3]]]}
+PAIRS = {"src_target_pairs": [[[0, 1], [1, 0], [2, 2]]]}
+COUNTS = {"metadata": [{"send_counts": [5], "send_displs": [0], "recv_counts": [5, 5, 5, 5]}]}
+STREAMS = {
+    "streams": [
+        {"operation": "allg", "minbytes": "1KB", "maxbytes": 4096, "stepfactor": 2, "check": True},
+        {"datatype": "bf16", "coalesced_cc_size_ratio": [1, 2, 1], "ops_per_iter": 2},
+    ]
+}
+
+
+def collective(name, option):
+    """A reader of a file of nccom-test, which an option of an operation names."""
+    fabric = fabric_of("trn2.48xlarge", 2, 1, 4)
+    return lambda path: planned(OperationOptions(operation=name, **{option: path}), fabric)
+
+
 def tool_log(path):
     return logs.measurements(path, QUESTION)
 
@@ -178,6 +198,14 @@ KINDS = {
     "pilot": (json.loads(pilot_of("train").text()), JSON, lambda path: plan.read(path.parent)),
     "neuron-monitor": (MONITOR, MAPPING, monitor.read),
     "config.json": (MODEL, JSON, config.read),
+    "replica groups": (GROUPS, MAPPING, collective("allr", "custom_replica_groups")),
+    "pairs": (PAIRS, MAPPING, collective("permute", "custom_src_target_pairs")),
+    "counts": (COUNTS, MAPPING, collective("allgv", "variable_size_op_metadata")),
+    "streams": (
+        STREAMS,
+        MAPPING,
+        lambda path: streams_of(OperationOptions(operation="allr"), path),
+    ),
 }
 
 
