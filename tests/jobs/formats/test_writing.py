@@ -2,7 +2,7 @@ import json
 
 import yaml
 
-from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty, yaml_spec
+from trnsim.jobs.formats.writing import in_order, json_spec, with_kept, without_empty, yaml_spec
 from trnsim.jobs.job import KeptField
 
 
@@ -41,3 +41,9 @@ def test_texts_of_documents_are_read_back():
     assert json.loads(json_spec(document)) == document
     assert list(yaml.safe_load_all(yaml_spec(document, {"x": 1}))) == [document, {"x": 1}]
     assert list(document) == ["b", "a"]
+
+
+def test_kept_fields_have_an_order_of_their_own():
+    fields = [KeptField(keys, 1) for keys in (("b",), ("a", 1, "x"), ("a", 0, "y"), ("a", 0, "x"))]
+    assert in_order(fields) == in_order(reversed(fields))
+    assert [field.name for field in in_order(fields)] == ["a[0].x", "a[0].y", "a[1].x", "b"]

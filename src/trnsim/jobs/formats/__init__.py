@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats import plan, sbatch
+from trnsim.jobs.formats import parallelcluster, plan, sbatch
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
@@ -19,6 +19,7 @@ FORMATS: Final[dict[str, JobFormat]] = {
     for known in (
         plan.FORMAT,
         sbatch.FORMAT,
+        parallelcluster.FORMAT,
     )
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""

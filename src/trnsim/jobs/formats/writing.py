@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
 
 from trnsim.jobs.job import KeptField
 
-__all__ = ["json_spec", "with_kept", "without_empty", "yaml_spec"]
+__all__ = ["in_order", "json_spec", "with_kept", "without_empty", "yaml_spec"]
 
 
 def json_spec(document: Any) -> str:
@@ -32,6 +32,13 @@ def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
         for name, value in fields.items()
         if value is not None and value not in ("", [], {})
     }
+
+
+def in_order(kept: Iterable[KeptField]) -> tuple[KeptField, ...]:
+    """Kept fields in the order of their keys, whatever the order in the document was."""
+    return tuple(
+        sorted(kept, key=lambda field: [(isinstance(key, str), key) for key in field.keys])
+    )
 
 
 def with_kept(document: dict[str, Any], kept: Sequence[KeptField]) -> dict[str, Any]:

@@ -1,0 +1,285 @@
+"""ParallelCluster's `cluster.yaml` with Slurm: the compute resources of its queues are roles.
+
+Source: AWS ParallelCluster User Guide, Scheduling section; the schema of aws-parallelcluster 3.16,
+``pcluster/schemas/cluster_schema.py``. The head node is no role: it has no accelerator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.writing import in_order, with_kept, without_empty, yaml_spec
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_QUEUES: Final = ("Scheduling", "SlurmQueues")
+_RESOURCES: Final = "ComputeResources"
+_MOST_NODES: Final = 10
+"""MaxCount where none is stated. Source: User Guide, SlurmQueues, ComputeResources, MaxCount."""
+_MIB: Final = 1 << 20
+_PURCHASES: Final = {
+    "ONDEMAND": "on_demand",
+    "SPOT": "spot",
+    "CAPACITY_BLOCK": "capacity_block",
+}
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,24}", re.ASCII)
+"""Source: User Guide, SlurmQueues, Name: a letter first, lower case, at most 25 characters."""
+_SUBNET: Final = "subnet-00000000000000000"
+_PLACEHOLDERS: Final[tuple[tuple[tuple[str, ...], Any], ...]] = (
+    (("Image", "Os"), "alinux2023"),
+    (("HeadNode", "InstanceType"), "m5.xlarge"),
+    (("HeadNode", "Networking", "SubnetId"), _SUBNET),
+    (("Scheduling", "Scheduler"), "slurm"),
+)
+"""Fields that a cluster must state and a job does not; they stand for nothing when read."""
+_SUBNETS: Final = ("Networking", "SubnetIds")
+_FIELDS: Final = frozenset(
+    ("name", "replicas", "least_replicas", "instance", "is_exclusive", "efa", "memory_bytes")
+)
+"""Fields of a role that a compute resource states."""
+
+
+def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    scheduling = root.value.get(_QUEUES[0]) if isinstance(root.value, dict) else None
+    if isinstance(scheduling, dict) and isinstance(scheduling.get(_QUEUES[1]), list):
+        yield root
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    """The spec of a cluster.
+
+    Raises:
+        BadInput: a value of a queue is not legal.
+    """
+    reader = SpecReader(place)
+    for keys, value in _PLACEHOLDERS:
+        if reader.value(*keys) == value:
+            reader.take(*keys)
+    if not reader.length(*_QUEUES):
+        reader.take(*_QUEUES)
+    roles = [
+        _role(reader, (*_QUEUES, queue, _RESOURCES, resource), queue, f"roles.{number}")
+        for number, (queue, resource) in enumerate(_numbers(reader))
+    ]
+    purchase = _purchase(reader)
+    job = Job(
+        kind=JobKind.CLUSTER,
+        roles=tuple(roles),
+        region=reader.text("Region", field="region"),
+        purchase=purchase,
+        kept=in_order(reader.kept()),
+    )
+    return JobSpec("parallelcluster", job, reader.start, reader.lines, tuple(reader.templates))
+
+
+def _numbers(reader: SpecReader) -> Iterator[tuple[int, int]]:
+    """Numbers of each queue and of each compute resource in it."""
+    for queue in range(reader.length(*_QUEUES)):
+        if not isinstance(reader.value(*_QUEUES, queue), dict):
+            raise reader.refused((*_QUEUES, queue), "legal: a mapping of a queue's fields")
+        if reader.value(*_QUEUES, queue, *_SUBNETS) == [_SUBNET]:
+            reader.take(*_QUEUES, queue, *_SUBNETS)
+        for resource in range(reader.length(*_QUEUES, queue, _RESOURCES)):
+            keys = (*_QUEUES, queue, _RESOURCES, resource)
+            if not isinstance(reader.value(*keys), dict):
+                raise reader.refused(keys, "legal: a mapping of a compute resource's fields")
+            yield queue, resource
+
+
+def _role(reader: SpecReader, keys: tuple[str | int, ...], queue: int, path: str) -> Role:
+    place = reader.place(*keys)
+    reader.lines[path] = reader.start if place is None else place.line
+    queue_name = reader.text(*_QUEUES, queue, "Name", field=f"{path}.queue")
+    name = reader.text(*keys, "Name", field=f"{path}.name")
+    most = reader.whole(*keys, "MaxCount", field=f"{path}.replicas", least=1)
+    is_stated = reader.value(*keys, "MaxCount") is not None
+    least = reader.whole(*keys, "MinCount", field=f"{path}.least_replicas")
+    instance = _instance(reader, keys, path)
+    memory_mib = reader.whole(*keys, "SchedulableMemory", field=f"{path}.memory_bytes", least=1)
+    return Role(
+        name=name if name == queue_name else f"{queue_name}/{name}",
+        replicas=most if is_stated else _MOST_NODES,
+        least_replicas=least,
+        instance=instance,
+        is_exclusive=True,
+        efa=_efa(reader, keys, path, instance),
+        memory_bytes=None if memory_mib is None else memory_mib * _MIB,
+    )
+
+
+def _instance(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> str:
+    """The type of the nodes; "" if they may have several, or a reservation's."""
+    text = reader.text(*keys, "InstanceType", field=f"{path}.instance")
+    if not text and reader.length(*keys, "Instances") == 1:
+        return reader.text(*keys, "Instances", 0, "InstanceType", field=f"{path}.instance")
+    return text
+
+
+def _efa(reader: SpecReader, keys: tuple[str | int, ...], path: str, instance: str) -> int | None:
+    """All interfaces of the instance where EFA is enabled. Source: User Guide, Efa, Enabled."""
+    enabled = reader.truth(*keys, "Efa", "Enabled", field=f"{path}.efa")
+    if enabled is not True:
+        return 0 if enabled is False else None
+    count = _interfaces(instance)
+    if count is None:
+        reader.give_back(*keys, "Efa", "Enabled")
+    return count
+
+
+def _interfaces(instance: str) -> int | None:
+    """EFA interfaces of an instance; None for one whose number no source states."""
+    row = catalogue().instances.get(instance)
+    return row.efa_devices or None if row else None
+
+
+def _purchase(reader: SpecReader) -> str:
+    """The kind of purchase that all queues state; "" where they differ."""
+    queues = range(reader.length(*_QUEUES))
+    stated = [reader.value(*_QUEUES, queue, "CapacityType") for queue in queues]
+    if not stated or stated[0] not in _PURCHASES or any(text != stated[0] for text in stated):
+        return ""
+    for queue in queues:
+        reader.text(*_QUEUES, queue, "CapacityType", field="purchase")
+    return _PURCHASES[stated[0]]
+
+
+def _write(job: Job) -> str:
+    """The `cluster.yaml` of a job.
+
+    Raises:
+        BadInput: a cluster cannot express it.
+    """
+    _check(job)
+    document: dict[str, Any] = {"Region": job.region} if job.region else {}
+    queues: list[dict[str, Any]] = []
+    for role in job.roles:
+        queue, _, name = role.name.rpartition("/")
+        queue = queue or name
+        if not queues or queues[-1]["Name"] != queue:
+            queues.append({"Name": queue, **_capacity(job), _RESOURCES: []})
+        queues[-1][_RESOURCES].append(_resource(role, name))
+    document[_QUEUES[0]] = {_QUEUES[1]: queues}
+    with_kept(document, job.kept)
+    for keys, value in _PLACEHOLDERS:
+        _put(document, keys, value)
+    for queue_fields in queues:
+        _put(queue_fields, _SUBNETS, [_SUBNET])
+    order = ("Region", "Image", "HeadNode", "Scheduling")
+    ordered = {name: document[name] for name in order if name in document}
+    text = yaml_spec(ordered | document)
+    note = f"# {_SUBNET} stands for a subnet of yours\n" if _SUBNET in text else ""
+    return note + text
+
+
+def _put(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
+    """Put a value at its place where a mapping has none, and none lies in its way."""
+    for key in keys[:-1]:
+        document = document.setdefault(key, {})
+        if not isinstance(document, dict):
+            return
+    document.setdefault(keys[-1], value)
+
+
+def _capacity(job: Job) -> dict[str, str]:
+    names = [name for name, purchase in _PURCHASES.items() if purchase == job.purchase]
+    return {"CapacityType": names[0]} if names else {}
+
+
+def _resource(role: Role, name: str) -> dict[str, Any]:
+    enabled = None if role.efa is None else {"Enabled": role.efa > 0}
+    memory = role.memory_bytes
+    return without_empty(
+        {
+            "Name": name,
+            "InstanceType": role.instance,
+            "MinCount": role.least_replicas,
+            "MaxCount": role.replicas,
+            "SchedulableMemory": None if memory is None else memory // _MIB,
+            "Efa": enabled,
+        }
+    )
+
+
+def _check(job: Job) -> None:
+    """Refuse a job that no cluster expresses."""
+    if job.kind is not JobKind.CLUSTER:
+        why = "the nodes of a cluster wait for jobs; --as sbatch writes a job for them"
+        raise _refused(f"kind is {job.kind.value}", why)
+    if job.purchase and job.purchase not in _PURCHASES.values():
+        raise _refused(f"purchase is {job.purchase}", f"legal: {', '.join(_PURCHASES.values())}")
+    beside = [
+        name
+        for name, is_stated in {
+            "name": job.name,
+            "time_limit_s": job.time_limit_s is not None,
+            "copies": job.copies != 1,
+            "model": job.model or job.config,
+            "parallelism": job.parallelism.stated,
+        }.items()
+        if is_stated
+    ]
+    if beside:
+        raise _refused(f"{', '.join(beside)} stated", "that is a job's, not a cluster's")
+    names = [role.name.rpartition("/") for role in job.roles]
+    queues = [queue or name for queue, _, name in names]
+    blocks = [
+        queue for queue, before in zip(queues, ["", *queues], strict=False) if queue != before
+    ]
+    if len({role.name for role in job.roles}) < len(names) or len(set(blocks)) < len(blocks):
+        raise _refused("roles have the same name", "a queue stands once, with all its resources")
+    for number, role in enumerate(job.roles):
+        _check_role(role, job, number)
+
+
+def _check_role(role: Role, job: Job, number: int) -> None:
+    default = Role(name=role.name)
+    beside = [
+        field.name
+        for field in fields(role)
+        if field.name not in _FIELDS and getattr(role, field.name) != getattr(default, field.name)
+    ]
+    if beside:
+        raise _refused(f"role {role.name}: {', '.join(beside)}", "a compute resource has none")
+    if not role.is_exclusive:
+        raise _refused(f"role {role.name} has a part of an instance", "nodes are whole ones")
+    for part in role.name.split("/", 1):
+        if not _NAME.fullmatch(part) and not _is_template(part):
+            why = "legal: QUEUE/RESOURCE of a-z, 0-9 and -, a letter first, at most 25 each"
+            raise _refused(f"role's name {role.name!r}", why)
+    if role.replicas == 0 or (role.replicas or _MOST_NODES) < (role.least_replicas or 0):
+        raise _refused(f"role {role.name}: {role.replicas} replicas", "MaxCount is the most")
+    if role.efa is not None and role.efa not in (0, _interfaces(role.instance)):
+        why = f"EFA is enabled on all interfaces of {role.instance or 'an instance'}, or on none"
+        raise _refused(f"role {role.name}: {role.efa} EFA interfaces", why)
+    if role.memory_bytes is not None and (role.memory_bytes % _MIB or not role.memory_bytes):
+        raise _refused(f"role {role.name}: {role.memory_bytes} bytes", "multiples of 1 MiB")
+    has_kept = any(kept.keys[:2] == _QUEUES for kept in job.kept)
+    if not role.instance and not has_kept:
+        raise _refused(f"role {role.name} (number {number})", "a compute resource has a type")
+
+
+def _is_template(text: str) -> bool:
+    return "$" in text or "{{" in text
+
+
+def _refused(what: str, why: str) -> BadInput:
+    return BadInput(f"parallelcluster cannot express the job: {what}: {why}")
+
+
+FORMAT: Final = JobFormat(
+    name="parallelcluster",
+    title="ParallelCluster configuration",
+    suffix=".yaml",
+    places=_places,
+    read=_read,
+    write=_write,
+)
