@@ -1,5 +1,7 @@
 """Whole numbers, sequences of them, and tensors: what views and functions are given."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -138,3 +140,28 @@ def test_a_flag_is_true_or_false(wrong):
     assert [boolean("f", flag) for flag in (True, np.False_, 1, 0)] == [True, False, True, False]
     with pytest.raises(IllegalInstruction, match="legal: True or False"):
         boolean("f", wrong)
+
+
+NO_FUNCTIONS = {
+    **dict.fromkeys(("range", "static_range", "sequential_range"), "Python's range"),
+    **dict.fromkeys(("affine_range", "ds"), "classes, which Python calls"),
+    "dynamic_range": "the newest NKI has none",
+    "no_reorder": "a context manager",
+    "program_ndim": "it takes nothing",
+}
+"""Names of `nl` whose wrong calls are Python's to refuse."""
+FUNCTIONS = sorted(
+    name
+    for name in dir(nl)
+    if inspect.isfunction(getattr(nl, name, None))
+    and name not in NO_FUNCTIONS
+    and not name.startswith("__")
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_wrong_keyword_is_refused_with_the_call_to_write(name):
+    with pytest.raises(IllegalInstruction, match=rf"nl\.{name}: ") as error:
+        getattr(nl, name)(no_such_keyword=1)
+    assert f"call it as nl.{name}(" in error.value.fix
+    assert error.value.line.file == __file__

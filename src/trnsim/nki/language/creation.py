@@ -16,7 +16,7 @@ from trnsim.behaviours.language import STRING_BUFFERS
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.memory import Memory
-from trnsim.nki.arguments import check_tensor, integers, lengths
+from trnsim.nki.arguments import check_tensor, documented, integers, lengths
 from trnsim.nki.dialect import require
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import is_widening, stored_dtype
@@ -55,26 +55,31 @@ def region(buffer: object) -> MemoryRegion:
     )
 
 
+@documented
 def is_hbm(buffer: MemoryRegion) -> bool:
     """True if `buffer` is HBM of either kind."""
     return region(buffer).memory is Memory.HBM
 
 
+@documented
 def is_sbuf(buffer: MemoryRegion) -> bool:
     """True if `buffer` is SBUF."""
     return region(buffer).memory is Memory.SBUF
 
 
+@documented
 def is_psum(buffer: MemoryRegion) -> bool:
     """True if `buffer` is PSUM."""
     return region(buffer).memory is Memory.PSUM
 
 
+@documented
 def is_on_chip(buffer: MemoryRegion) -> bool:
     """True if `buffer` is SBUF or PSUM."""
     return region(buffer).memory.is_on_chip
 
 
+@documented
 def ndarray(
     shape: Iterable[int],
     dtype: Any,
@@ -135,6 +140,7 @@ def _place(address: Any, buffer: MemoryRegion) -> tuple[int, int]:
     return place[0], place[1]
 
 
+@documented
 def full(
     shape: Iterable[int],
     fill_value: float,
@@ -152,6 +158,7 @@ def full(
     return tensor
 
 
+@documented
 def zeros(
     shape: Iterable[int], dtype: Any, buffer: MemoryRegion = sbuf, name: str = ""
 ) -> NkiTensor:
@@ -159,6 +166,7 @@ def zeros(
     return full(shape, 0, dtype, buffer, name)
 
 
+@documented
 def ones(
     shape: Iterable[int], dtype: Any, buffer: MemoryRegion = sbuf, name: str = ""
 ) -> NkiTensor:
@@ -166,6 +174,7 @@ def ones(
     return full(shape, 1, dtype, buffer, name)
 
 
+@documented
 def zeros_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
@@ -174,6 +183,7 @@ def zeros_like(
     return zeros(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
+@documented
 def empty_like(
     x: NkiTensor, dtype: Any = None, buffer: MemoryRegion | None = None, name: str = ""
 ) -> NkiTensor:
@@ -182,6 +192,7 @@ def empty_like(
     return ndarray(x.shape, dtype or x.dtype, x.buffer if buffer is None else buffer, name)
 
 
+@documented
 def shared_constant(constant: Array | str | Path) -> NkiTensor:
     """A constant tensor in shared HBM, from an array or a .npy file."""
     if isinstance(constant, str | Path):
@@ -189,6 +200,7 @@ def shared_constant(constant: Array | str | Path) -> NkiTensor:
     return _constant(np.asarray(constant))
 
 
+@documented
 def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = None) -> NkiTensor:
     """The identity matrix in SBUF, [n, n], loaded from a constant in HBM."""
     source = "nki.language.shared_identity_matrix"
@@ -200,6 +212,7 @@ def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = N
     return tile
 
 
+@documented
 def rand(
     shape: Iterable[int], dtype: Any, buffer: MemoryRegion = sbuf, name: str = ""
 ) -> NkiTensor:
@@ -218,6 +231,7 @@ def rand(
     return tensor
 
 
+@documented
 def random_seed(seed: Any) -> None:
     """Seed the Vector Engine's random numbers from a [1, 1] tile of 32 bits.
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from trnsim.errors import IllegalInstruction
-from trnsim.nki.arguments import check_tensor, integers
+from trnsim.nki.arguments import check_tensor, documented, integers
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
 
 _SOURCE = "nki.language.program_id"
 
 
+@documented
 def program_id(axis: int = 0) -> int:
     """The index of this core along an axis of the launch grid; 0 on a single core.
 
@@ -28,6 +29,7 @@ def program_id(axis: int = 0) -> int:
     return peer.rank if peer is not None else 0
 
 
+@documented
 def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
     """The number of cores in the launch grid; 1 on a single core.
 
@@ -44,6 +46,7 @@ def program_ndim() -> int:
     return 1 if current_core().peer is not None else 0
 
 
+@documented
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Print a prefix and a tensor's values."""
     check_tensor("nl.device_print", tensor, "nki.language.device_print")

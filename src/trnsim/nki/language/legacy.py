@@ -10,7 +10,7 @@ from typing import Any
 
 from trnsim.errors import NotModelled
 from trnsim.nki.absent import Absence
-from trnsim.nki.arguments import integers, lengths
+from trnsim.nki.arguments import documented, integers, lengths
 
 _NDARRAY = "nki.language.ndarray"
 _SOURCE = "nki/migration/index.rst, NKI 0.1 to 0.2"
@@ -33,6 +33,7 @@ class PartitionLength(int):
     __slots__ = ()
 
 
+@documented
 def par_dim(length: int) -> PartitionLength:
     """`length` marked as the partition axis, which since NKI 0.2 is always the first axis."""
     return PartitionLength(*integers("nl.par_dim", length, source=_SOURCE))

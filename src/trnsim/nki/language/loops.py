@@ -23,7 +23,7 @@ from trnsim.dtypes import INT32
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
-from trnsim.nki.arguments import integers
+from trnsim.nki.arguments import documented, integers
 from trnsim.nki.dialect import follows
 from trnsim.nki.registers import warn_of_removal
 from trnsim.nki.scalars import NkiScalar
@@ -81,6 +81,7 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
         return self._range[index]
 
 
+@documented
 def dynamic_range(
     start: Bound, stop: Bound | None = None, step: int = 1
 ) -> Generator[VirtualRegister]:
@@ -100,6 +101,7 @@ def dynamic_range(
     return _registers(turns, is_offset=is_offset)
 
 
+@documented
 def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], step: int = 1) -> None:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
 
@@ -135,6 +137,7 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
                 _refuse_result(result)
 
 
+@documented
 def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], object]) -> None:
     """`register = body_fun(register)` on the device while the register is not zero.
 

@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from trnsim.errors import IllegalInstruction, OutOfMemory
+from trnsim.nki.arguments import documented
 from trnsim.nki.language.creation import ndarray
 from trnsim.nki.language.grids.axis import GridAxis
 from trnsim.nki.language.grids.grid import NkiBlockGrid, NkiTileGrid, tiles
@@ -29,6 +30,7 @@ from trnsim.nki.language.grids.shapes import (
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 
 
+@documented
 def alloc_tiles(
     *,
     tile_shape: tuple[int, ...],
@@ -79,6 +81,7 @@ def alloc_tiles(
     return NkiTileGrid.over(tensor, (*slabs, *tiled))
 
 
+@documented
 def alloc_blocks(
     *,
     tile_shape: tuple[int, ...],

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NoReturn, Self
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.memory import AccessPattern, ScalarIndex
+from trnsim.nki.arguments import documented
 from trnsim.nki.indexing import expand_keys, start_end_step, static_part
 from trnsim.nki.language.grids.axis import GridAxis
 from trnsim.nki.language.grids.shapes import (
@@ -290,6 +291,7 @@ def regrouped(
     return tuple(axis for axis in new if axis is not None)
 
 
+@documented
 def tiles(source: Any, *, tile_shape: tuple[int, ...] | None = None) -> NkiTileGrid:
     """A view of `source` in coordinates of tiles; of a block, the tiles within it.
 
@@ -305,6 +307,7 @@ def tiles(source: Any, *, tile_shape: tuple[int, ...] | None = None) -> NkiTileG
     return NkiTileGrid.over(*_tiled("tiles", source, tile_shape))
 
 
+@documented
 def blocks(
     source: Any, *, tile_shape: tuple[int, ...] | None = None, block_shape: tuple[int, ...]
 ) -> NkiBlockGrid:
