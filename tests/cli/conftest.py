@@ -9,6 +9,7 @@ from schema_checks import assert_legal
 import trnsim.document.values
 
 sys.path.append(str(Path(__file__).parent))  # for modules beside these tests
+sys.path.append(str(Path(__file__).parents[1] / "site"))  # and for files of sites
 
 
 @pytest.fixture(autouse=True)

@@ -328,6 +328,21 @@ fault hagn
 fault hang --device 99
 fault hang --device 0 --core 99
 fault hang
+nccom-test allreduce -r 2
+nccom-test allr -r 3
+nccom-test allr -r 2 -b 1MB -e 1KB
+nccom-test allr -r 2 -b 3 -d fp32
+nccom-test allr -r 2 -d fp64
+nccom-test allr -r 2 --stats median
+nccom-test allr -r 2 --seed 3
+nccom-test allr -r 2 --sb2sb
+nccom-test allr -r 2 --coalesced-cc-size-ratio 1,2
+nccom-test allr -r 2 --hosts a b
+nccom-test allr -r 2 --slurm-job-id 4
+nccom-test allr -r 2 --custom-replica-groups list.json
+nccom-test allr -r 2 --streams-json cut.json
+nccom-test alltoallv -r 2
+nccom-test allr -r 64 -N 2
 neuron-monitor -c monitor.json
 neuron-monitor -c absent.json
 neuron-monitor -c cut.json

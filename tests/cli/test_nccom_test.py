@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from site_cases import write_site
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -111,6 +112,7 @@ def test_each_stream_has_a_table(run):
     assert found.stdout.count("Avg bus bandwidth") == 2
     assert "2 streams: each has the time that it has alone\n" in found.stderr
     assert "--unique-buff (no time" in found.stderr  # of the first stream
+    assert "ops_per_iter (each operation" in found.stderr  # of the second
     assert found.stderr.count("--check random with --seed") == 2
     results = json.loads(read_text("out.json"))["results"]
     assert [row["stream"] for row in results] == [0, 0, 0, 1, 1, 1]
@@ -162,6 +164,20 @@ def test_the_report_has_rows_options_and_estimates(run):
     )
     config = report["config"]
     assert (config["iters"], config["nnodes"], config["instance"]) == (5, 2, "trn1.32xlarge")
+
+
+@pytest.mark.parametrize("is_calibrated", [False, True])
+def test_plan_collective_says_the_same(run, monkeypatch, tmp_path, is_calibrated):
+    if is_calibrated:
+        site = write_site(tmp_path / "site.json", families=("exchanges",))
+        monkeypatch.setenv("TRNSIM_SITE", str(site))
+    found = run("redsct -r 32 -b 1MB -e 32MB -f 32 --report-to-json-file rows.json")
+    assert ("times: yours, 2026-11-20, 14 rows" in found.stderr) == is_calibrated
+    for row in json.loads(read_text("rows.json"))["results"]:
+        asked = f"reduce_scatter --on trn1.32xlarge --ranks 32 --bytes {row['size(B)']} --json"
+        planned = CliRunner().invoke(app, ["plan", "collective", *asked.split()])
+        rate = json.loads(planned.stdout)["bus_bytes_per_s"]
+        assert row["busbw(GB/s)"] * 2**30 == pytest.approx(rate, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,11 @@ pilot read absent log.txt
 guard write cut.json --folder guard
 shell --on p5en
 fault hang --device 99
+nccom-test allreduce -r 2
+nccom-test allr -r 2 --stats median
+nccom-test allr -r 2 --custom-replica-groups list.json
+nccom-test allr -r 2 --streams-json cut.json
+nccom-test alltoallv -r 2
 neuron-monitor -c cut.json
 neuron-monitor-prometheus --port 99999
 instances --for twice.json

@@ -289,7 +289,7 @@ def _notes(
     values = options.values()
     defaults = {
         field.name: None if field.default is MISSING else field.default
-        for field in fields(NccomOptions)
+        for field in (*fields(OperationOptions), *fields(NccomOptions))
     }
     for each in streams:  # a stream may state what the command line does not
         values |= {
@@ -324,6 +324,8 @@ def _tell(
         for line in report.interval_lines(every):
             echo(line, is_error=True)
     echo(report.coverage_text(every), is_error=True)
+    for words in dict.fromkeys(row.yours for row in every if row.yours):
+        echo(f"times: {words} (trnsim calibrate)", is_error=True)
     if options.debug:
         for row in dict.fromkeys(every):
             echo(f"debug: {row.nbytes:,} bytes: {row.time.origin}", is_error=True)

@@ -50,6 +50,8 @@ def test_hosts_are_as_many_as_nodes(monkeypatch):
     assert told(nnodes=2, hosts=("a", "b")) == []
     with pytest.raises(BadInput, match=r"--hosts names 1 hosts with --nnodes 2; legal: as many"):
         told(nnodes=2, hosts=("a",))
+    with pytest.raises(BadInput, match=r"--hosts names a host ''; legal: names or addresses"):
+        told(nnodes=2, hosts=("a", " "))
     with pytest.raises(BadInput, match=r"--hosts names 'a' twice; legal: once"):
         told(nnodes=2, hosts=("a", "a"))
 

@@ -34,10 +34,11 @@ def test_iterations_are_told_where_programs_are_counted():
 def test_options_without_an_effect_are_named_on_one_line():
     defaults = dict.fromkeys(notes.IGNORED)
     assert notes.ignored_line(defaults, defaults) == ""
-    line = notes.ignored_line(defaults | {"unique_buff": True, "cc_dim": 0}, defaults)
-    assert line == (
+    stated = {"unique_buff": True, "cc_dim": 0, "ops_per_iter": 2}
+    assert notes.ignored_line(defaults | stated, defaults) == (
         "without effect on an estimate: --unique-buff (no time of unique buffers is published), "
-        "--cc-dim (the order of joined tensors takes no time here)"
+        "--cc-dim (the order of joined tensors takes no time here), "
+        "ops_per_iter (each operation of a stream has the same time)"
     )
 
 

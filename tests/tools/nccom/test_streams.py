@@ -31,6 +31,14 @@ def test_a_stream_that_ends_early_repeats_its_last_size(tmp_path):
     assert [rows[0].dtype for rows in (first, second)] == ["bf16", "fp32"]
 
 
+def test_a_file_that_is_no_json_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "streams.json"
+    path.write_text('{"streams": [\n')
+    with pytest.raises(BadInput, match=r"streams\.json:2: not JSON") as refusal:
+        streams_of(BASE, path)
+    assert refusal.value.fix == "write it as docs/how-to-nccom-test.md shows"
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

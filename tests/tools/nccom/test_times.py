@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from site_cases import write_site
 
 from trnsim.arch import TARGETS
 from trnsim.errors import BadInput
@@ -79,6 +80,18 @@ def test_counts_decide_the_bytes_that_are_sent(tmp_path):
     assert time_s([half, half]) == pytest.approx(even.time_s, rel=1e-12)
     assert time_s([8, 8]) < time_s([half, 8]) == time_s([8, half])
     assert time_s([0, 0]) == time_s([8, 8])  # the start alone
+
+
+def test_measurements_of_the_user_correct_a_time_and_its_bandwidths(monkeypatch, tmp_path):
+    plain = plan(minbytes="8").time(8)
+    assert (plain.factor, plain.yours, plain.interval) == (1, "", plain.time.interval)
+    site = write_site(tmp_path / "site.json", families=("exchanges",))
+    monkeypatch.setenv("TRNSIM_SITE", str(site))
+    row = plan(minbytes="8").time(8)
+    assert row.yours == "yours, 2026-11-20, 14 rows"
+    assert row.time_s == pytest.approx(1.5 * plain.time_s)  # the factor of the file
+    assert row.bus_rate == pytest.approx(plain.bus_rate / 1.5)
+    assert row.interval.p50 == pytest.approx(1.5 * plain.interval.p50)
 
 
 def test_algorithms_have_the_names_of_the_tool():

@@ -120,6 +120,8 @@ def _hosts(options: NodeOptions) -> tuple[list[str], str]:
     if options.hosts and options.hosts_file is not None:
         raise BadInput("--hosts and --hosts-file; legal: one of them", fix="leave one out")
     if options.hosts:
+        if not all(map(str.strip, options.hosts)):
+            raise BadInput("--hosts names a host ''; legal: names or addresses")
         return list(options.hosts), "--hosts"
     path = options.hosts_file
     if path is None:

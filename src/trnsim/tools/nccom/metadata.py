@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
@@ -19,7 +18,7 @@ from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.transfers import Transfer
 from trnsim.reader import FileRecord, Rule, declared, read
 from trnsim.tools.nccom.operations import Operation
-from trnsim.tools.nccom.options import OperationOptions
+from trnsim.tools.nccom.options import FILE_FIX, OperationOptions
 from trnsim.tools.nccom.ranks import Groups
 
 _OPTION: Final = "--variable-size-op-metadata"
@@ -130,7 +129,7 @@ def metadata_of(
     gathers = operation.name == "all_gatherv"
     if gathers:
         _check_device(fabric, groups)
-    file = read(MetadataFile, Path(path))
+    file = read(MetadataFile, path, FILE_FIX)
     ranks = max(map(max, groups)) + 1
     if len(file.metadata) not in (1, ranks, fabric.ranks):
         why = f"{len(file.metadata)} entries; legal: 1 for all ranks, or {fabric.ranks}, one a rank"

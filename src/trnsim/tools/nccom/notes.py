@@ -27,8 +27,10 @@ IGNORED: Final = {
     "sb2sb": "no time of tensors in SBUF is published; that of HBM is shown",
     "cc_dim": "the order of joined tensors takes no time here",
     "coalesced_cc_size_ratio": "the parts are one message with one start",
+    "ops_per_iter": "each operation of a stream has the same time",
 }
 """Options without an effect on a time, with the reason; none is told where it is at its default."""
+_OF_STREAMS: Final = ("ops_per_iter",)
 
 
 class Iterations(NamedTuple):
@@ -68,7 +70,7 @@ def ignored_line(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
         defaults: their defaults.
     """
     told = [
-        f"--{name.replace('_', '-')} ({why})"
+        f"{name if name in _OF_STREAMS else '--' + name.replace('_', '-')} ({why})"
         for name, why in IGNORED.items()
         if name in values and values[name] != defaults[name]
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.reader import FileRecord, declared
@@ -17,7 +17,8 @@ from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 
 CHECKS: Final = ("random", "all_ones")
 """What ``--check`` fills the inputs with; the first without a word."""
-Check = Literal["", "random", "all_ones"]
+FILE_FIX: Final = "write it as docs/how-to-nccom-test.md shows"
+"""The advice about a JSON file that is none."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
 DIMENSIONS: Final = (0, 1)
 """What ``--cc-dim`` may be: free or partition."""

@@ -68,7 +68,7 @@ def _time_key(stat: str) -> str:
 
 def figures(row: SizeTime, columns: Columns) -> dict[str, int | float | str]:
     """The columns of a row by name, in the order of the table."""
-    interval = row.time.interval
+    interval = row.interval
     buffers = dict(zip((_INPUT, _OUTPUT), row.buffers, strict=True)) if columns.has_buffers else {}
     ends = {_LOW: round(interval.p10 / US, 2), _HIGH: round(interval.p90 / US, 2)}
     return {
@@ -89,7 +89,7 @@ def _statistic(row: SizeTime, stat: str) -> float:
 
     An estimate has one time for all iterations, which each percentile is then.
     """
-    return round(row.time_us, 2) if stat == AVERAGE else round(row.time_us)
+    return round(row.time_s / US, 2) if stat == AVERAGE else round(row.time_s / US)
 
 
 def table(rows: Sequence[SizeTime], columns: Columns | None = None) -> str:
@@ -126,10 +126,11 @@ def estimates(blocks: Sequence[Sequence[SizeTime]]) -> list[dict[str, Any]]:
     return [
         {
             _SIZE: row.nbytes,
-            "p10(us)": round(row.time.interval.p10 / US, 2),
-            "p90(us)": round(row.time.interval.p90 / US, 2),
+            "p10(us)": round(row.interval.p10 / US, 2),
+            "p90(us)": round(row.interval.p90 / US, 2),
             "floor": row.time.floors.paid(row.time.floor),
             "placed_on": row.time.placed_on,
+            "yours": row.yours,
             "published_rows": len(row.evidence.rows),
             "published_rows_inside_interval": sum(r.is_inside for r in row.evidence.rows),
             "nearest_row": row.evidence.nearest.id,
@@ -162,7 +163,7 @@ def interval_lines(rows: Sequence[SizeTime]) -> list[str]:
     """P10 and P90 of each size, with the published rows that it rests on."""
     lines = []
     for row in dict.fromkeys(rows):
-        ends = [f"{end / US:,.2f}" for end in (row.time.interval.p10, row.time.interval.p90)]
+        ends = [f"{end / US:,.2f}" for end in (row.interval.p10, row.interval.p90)]
         lines.append(f"P10 to P90 at {row.nbytes:,} bytes: {' to '.join(ends)} us; {row.evidence}")
     return lines
 

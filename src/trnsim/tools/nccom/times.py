@@ -16,12 +16,14 @@ from typing import Final, NamedTuple
 from trnsim.arch import Target
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
+from trnsim.estimate.site import collective_cause, site_collective
 from trnsim.fabric.collective_time import CollectiveTime, time_on, transfers_time
 from trnsim.fabric.exchange import check_ranks
 from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.floors import Floor
 from trnsim.fabric.published import CollectiveEvidence, evidence
 from trnsim.fabric.transfers import Transfer
+from trnsim.facts import Interval
 from trnsim.tools.nccom.metadata import Metadata, metadata_of
 from trnsim.tools.nccom.operations import Operation, item_bytes, operation
 from trnsim.tools.nccom.options import OperationOptions
@@ -44,7 +46,10 @@ class SizeTime(NamedTuple):
         dtype: data type of its elements.
         ranks: ranks of a group.
         operation: the operation.
-        time: its time.
+        time: its time on the fabric.
+        factor: the time over that on the fabric, by measurements of the user; 1 without any.
+        interval: P10, P50 and P90 of its seconds, as these correct them.
+        yours: the measurements, in words; "" without any.
         evidence: the published rows that the time rests on.
     """
 
@@ -53,6 +58,9 @@ class SizeTime(NamedTuple):
     ranks: int
     operation: Operation
     time: CollectiveTime
+    factor: float
+    interval: Interval
+    yours: str
     evidence: CollectiveEvidence
 
     @property
@@ -66,14 +74,14 @@ class SizeTime(NamedTuple):
         return self.operation.buffers(self.nbytes, item_bytes(self.dtype), self.ranks)
 
     @property
-    def time_us(self) -> float:
-        """Microseconds."""
-        return self.time.time_s / US
+    def time_s(self) -> float:
+        """Seconds."""
+        return self.time.time_s * self.factor
 
     @property
     def algorithm_rate(self) -> float:
         """Units of 2**30 bytes a second of the message."""
-        return self.nbytes / self.time.time_s / UNIT_BYTES
+        return self.nbytes / self.time_s / UNIT_BYTES
 
     @property
     def bus_rate(self) -> float:
@@ -122,8 +130,20 @@ class PlannedOperation:
         else:
             time = time_on(self.fabric, kind, nbytes, self.groups, floor)
         rows = evidence(self.fabric, kind, self.ranks, nbytes, floor)
-        dtype = self.options.datatype
-        return SizeTime(nbytes, dtype, self.ranks, self.operation, time, rows)
+        cause = collective_cause(time.floors.paid(floor))
+        alone_s = time.interval
+        interval, yours = site_collective(self.fabric.chip, alone_s, cause)
+        return SizeTime(
+            nbytes,
+            self.options.datatype,
+            self.ranks,
+            self.operation,
+            time,
+            interval.p50 / alone_s.p50,
+            interval,
+            yours,
+            rows,
+        )
 
     def _transfers(self, nbytes: int) -> Iterator[Transfer]:
         if self.metadata is not None:
@@ -148,7 +168,7 @@ def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
         raise BadInput(
             f"{nodes} x {instance}, which has no EFA; legal: --nnodes 1",
             fix="name an instance with EFA, such as trn1.32xlarge or trn2.48xlarge",
-            source="nccom-test.rst: Inf2 is benchmarked on a single instance",
+            source="nccom-test.rst, Overview: Inf2 on one instance, Trn1, Trn2 and Trn3 on several",
         )
     cores = catalogue().accelerator(row.accelerator).cores // lnc * row.count
     fabric = Fabric(row, nodes, lnc, min(ranks // nodes, cores))
