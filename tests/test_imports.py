@@ -87,8 +87,8 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
     }
 
 
-SHARED = {"run": {"profile"}, "explain": {"chips", "instances"}}
-"""Commands whose answers a command gives too: runs side by side, values of a chip or instance."""
+SHARED = {"run": {"profile"}, "explain": {"chips", "instances"}, "slurm": {"launch"}}
+"""Commands whose answers or parts a command gives too: runs side by side, a chip, ranks."""
 
 
 @pytest.mark.slow

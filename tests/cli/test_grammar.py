@@ -15,6 +15,7 @@ ANSWER_OPTIONS = {"--json", "--output", "--report"}
 WITHOUT_ANSWER = {
     "demo": "a tour of several commands",
     "launch": "the output of rank 0 stands above the report of the world",
+    "slurm launch": "likewise",
     "shell": "the program's own output",
     "fault": "one line of the instance's log",
     "neuron-ls": "AWS's command: --json-output, as there",

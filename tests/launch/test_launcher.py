@@ -55,6 +55,28 @@ def test_ranks_that_end_well_leave_their_logs(tmp_path):
         assert f"here is {rank}\n" in (tmp_path / "logs" / f"rank-{rank}.log").read_text()
 
 
+class OfFirstNode(LaunchJob):
+    """A job whose second node's ranks are started by others, who do not."""
+
+    def agents(self):
+        return super().agents()[:2]
+
+
+def test_ranks_of_other_machines_that_do_not_start_are_named_by_their_node(tmp_path):
+    job = job_of(tmp_path, "time.sleep(30)")
+    values = vars(job) | {"hosts": ("here", "there"), "start_s": 0.5}
+    with pytest.raises(BadInput, match=r"2 ranks have not started in 0\.5 s, of there"):
+        launch(OfFirstNode(**values), print, print)
+
+
+def test_ranks_of_several_machines_are_named_with_their_host(tmp_path):
+    said = launched(tmp_path, "sys.exit(3 if rank == '2' else 0)", hosts=("here", "there"))[1]
+    assert said.startswith("rank 2 (node 1, there, local rank 0) ended with status 3\n")
+    code = "time.sleep(30 if rank in '01' else 0); sys.exit(3)"
+    said = launched(tmp_path, code, hosts=("here", "there"))[1]
+    assert said.splitlines()[1] == "all ranks of there ended with it: 2, 3"
+
+
 FOLLOWS = """
 if rank == '1':
     from trnsim.device.steps import tell_that_a_peer_is_lost

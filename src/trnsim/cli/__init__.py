@@ -65,6 +65,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     },
     "Clusters": {
         "k8s": "Place pods of Kubernetes on emulated instances.",
+        "slurm": "Declare Neuron devices to Slurm, and run the ranks of its steps.",
     },
     "Reference": {
         "chips": "List Trainium, Inferentia, GPUs and TPUs, with peaks, memory and contradictions.",

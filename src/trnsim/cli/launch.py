@@ -35,13 +35,16 @@ class LaunchCommand(Command):
         return super().parse_args(ctx, args)
 
 
-_Fault = Annotated[
+Fault = Annotated[
     list[str] | None,
     typer.Option(
         help="Inject a fault: rank=3,step=5 (killed), hbm-ecc=rank:3,step=5 (or hang, dma, "
         "thermal), or link=NAME with factor=0.5 (0, or no factor: dead).",
         metavar="FAULT",
     ),
+]
+RanksPerNode = Annotated[
+    int, whole("Ranks on each instance; without, one for each of its logical cores.")
 ]
 
 
@@ -53,10 +56,8 @@ def launch(
     ] = None,
     on: Annotated[list[str] | None, on_option("required", "--instance")] = None,
     nodes: Annotated[int, whole("Number of instances.")] = 1,
-    ranks_per_node: Annotated[
-        int, whole("Ranks on each instance; without, one for each of its logical cores.")
-    ] = 0,
-    fault: _Fault = None,
+    ranks_per_node: RanksPerNode = 0,
+    fault: Fault = None,
     max_restarts: Annotated[
         int, whole("Times that all ranks are started again after one was lost.")
     ] = 0,
@@ -87,13 +88,18 @@ def launch(
         fault_texts=tuple(fault or ()),
         max_restarts=max_restarts,
     )
+    raise SystemExit(run_to_end(launched))
+
+
+def run_to_end(launched: LaunchJob) -> int:
+    """Run a job, print and write its report; returns the exit status."""
     _prepare(launched)
     echo(report.title(launched.fabric))
     ended = launcher.launch(launched, launcher.stderr_line, _show)
     unwritten = _report(launched, ended)
     if unwritten is not None:
         complain(message(unwritten))
-    raise SystemExit(ended.status or (2 if unwritten else 0))
+    return ended.status or (2 if unwritten else 0)
 
 
 def _prepare(launched: LaunchJob) -> None:

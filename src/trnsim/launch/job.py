@@ -39,6 +39,8 @@ class LaunchJob:
         fault_texts: faults, as written on the command line.
         max_restarts: limit on restarts of all ranks after one was lost.
         through_torch: True if agents of torch.distributed.run start the ranks.
+        hosts: name of each node; () where all nodes are this machine.
+        start_s: seconds in which ranks on other machines must start.
     """
 
     command: tuple[str, ...]
@@ -48,6 +50,13 @@ class LaunchJob:
     fault_texts: tuple[str, ...] = ()
     max_restarts: int = 0
     through_torch: bool = False
+    hosts: tuple[str, ...] = ()
+    start_s: float = 300.0
+
+    @property
+    def address(self) -> str:
+        """Address that the launcher listens on."""
+        return LOOPBACK
 
     @property
     def logs(self) -> Path:
@@ -89,6 +98,7 @@ class LaunchJob:
     def launch_variable(self, port: int, token: str, restart: int) -> dict[str, Any]:
         """Content of TRNSIM_LAUNCH, which supervisors read."""
         return {
+            "host": LOOPBACK,
             "port": port,
             "token": token,
             "restart": restart,
@@ -101,9 +111,17 @@ class LaunchJob:
             else {},
         }
 
+    @property
+    def rank_command(self) -> list[str]:
+        """Command of a rank: its supervisor, with the program."""
+        return [sys.executable, "-S", "-E", str(_SUPERVISOR), *self.command]
+
+    def announce(self, launch: dict[str, Any]) -> None:
+        """Tell the launcher's port to those who start ranks elsewhere; here nobody does."""
+
     def agents(self) -> list[tuple[str, list[str], dict[str, str]]]:
         """Name, command and variables of processes that start ranks: node agents or supervisors."""
-        rank_command = [sys.executable, "-S", "-E", str(_SUPERVISOR), *self.command]
+        rank_command = self.rank_command
         port = str(free_port())
         nodes, per_node = self.fabric.nodes, self.fabric.ranks_per_node
         if self.through_torch:
@@ -112,7 +130,7 @@ class LaunchJob:
                 for node in range(nodes)
             ]
         return [
-            (f"rank-{rank}", rank_command, _torchrun_variables(rank, nodes, per_node, port))
+            (f"rank-{rank}", rank_command, torchrun_variables(rank, nodes, per_node, port))
             for rank in range(self.fabric.ranks)
         ]
 
@@ -126,8 +144,20 @@ def job(
     ranks_per_node: int = 0,
     fault_texts: tuple[str, ...] = (),
     max_restarts: int = 0,
+    cores: range = range(0),
 ) -> LaunchJob:
     """Job of a command line.
+
+    Args:
+        command: program and arguments.
+        instance: the instance type.
+        folder: folder of the report.
+        nodes: number of instances.
+        ranks_per_node: ranks of each; 0 for one on each core.
+        fault_texts: faults, as written on the command line.
+        max_restarts: limit on restarts of all ranks after one was lost.
+        cores: logical cores of each instance that ranks take, where NEURON_RT_VISIBLE_CORES is not
+            to be asked.
 
     Raises:
         BadInput: the instance, the number of ranks, cores or a fault is not possible.
@@ -144,7 +174,7 @@ def job(
             + ", ".join(target.chip for target in TARGETS.values()),
         )
     lnc = logical_config(target.chip)
-    first, number = _visible()
+    first, number = (cores.start, len(cores)) if cores else _visible()
     fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(failures))
     if number and fabric.ranks_per_node > number:
         raise BadInput(
@@ -209,7 +239,9 @@ def _torchrun(nodes: int, per_node: int, node: int, port: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _torchrun_variables(rank: int, nodes: int, per_node: int, port: str) -> dict[str, str]:
+def torchrun_variables(
+    rank: int, nodes: int, per_node: int, port: str, address: str = LOOPBACK
+) -> dict[str, str]:
     """Variables that torchrun's agents set."""
     node, local = divmod(rank, per_node)
     numbers = {
@@ -227,7 +259,7 @@ def _torchrun_variables(rank: int, nodes: int, per_node: int, port: str) -> dict
     texts = {name: str(number) for name, number in numbers.items()}
     return texts | {
         "ROLE_NAME": "default",
-        "MASTER_ADDR": LOOPBACK,
+        "MASTER_ADDR": address,
         "MASTER_PORT": port,
         "TORCHELASTIC_RUN_ID": "none",
     }

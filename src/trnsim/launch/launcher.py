@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 from trnsim.device.faults import RESTART_VARIABLE, parse
 from trnsim.errors import BadInput
 from trnsim.launch.heartbeat import Heartbeats, beat_of
-from trnsim.launch.job import LOOPBACK, LaunchJob
+from trnsim.launch.job import LaunchJob
 
 _GRACE_S: Final = 5.0
 """Seconds in which ranks must end after a signal."""
@@ -35,6 +35,10 @@ _FOLLOWED_S: Final = 5.0
 """Seconds to wait for the end of the rank whose loss another gives as its reason."""
 _AGENT_S: Final = 30.0
 """Seconds in which agents must end after all of their ranks."""
+_NODE_S: Final = 1.0
+"""Seconds in which the other ranks of a lost rank's node end if the node is lost."""
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Seconds of silence, seconds between two questions, and questions without an answer (tcp(7))."""
 _SHOWN_LINES: Final = 10
 _CHUNK_BYTES: Final = 1 << 16
 _SIGNAL_STATUS_BASE: Final = 128
@@ -52,6 +56,7 @@ class RankProcess:
         node: number of its node.
         local_rank: number of the rank on its node.
         connection: to its supervisor; None once it is closed.
+        host: name of its node; "" where all nodes are this machine.
         status: as in Python: minus the signal, or the exit status; None while it runs.
         ended_s: time of its end, on the clock that all processes share.
         step: last step that it began; 0 if it reports none.
@@ -63,6 +68,7 @@ class RankProcess:
     node: int
     local_rank: int
     connection: socket.socket | None
+    host: str = ""
     status: int | None = None
     ended_s: float = 0.0
     step: int = 0
@@ -84,7 +90,8 @@ class RankProcess:
     @property
     def place(self) -> str:
         """The rank and its place, in words."""
-        return f"rank {self.rank} (node {self.node}, local rank {self.local_rank})"
+        node = f"node {self.node}, {self.host}" if self.host else f"node {self.node}"
+        return f"rank {self.rank} ({node}, local rank {self.local_rank})"
 
     @property
     def end(self) -> str:
@@ -167,12 +174,13 @@ class _Attempt:
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
         self._strangers: dict[socket.socket, bytes] = {}
         self._heartbeats = Heartbeats(say)
+        self._begun_s = time.monotonic()
         self.lost: RankProcess | None = None
 
     def run(self) -> int:
         """Start all ranks and wait for their end; returns the exit status."""
         with contextlib.ExitStack() as stack:
-            self._server = stack.enter_context(socket.create_server((LOOPBACK, 0)))
+            self._server = stack.enter_context(socket.create_server((self._job.address, 0)))
             self._selector = stack.enter_context(selectors.DefaultSelector())
             self._selector.register(self._server, selectors.EVENT_READ)
             try:
@@ -185,6 +193,7 @@ class _Attempt:
     def _start_agents(self, stack: contextlib.ExitStack) -> None:
         job = self._job
         launch = job.launch_variable(self._server.getsockname()[1], self._token, self._restart)
+        job.announce(launch)
         environment = job.variables() | {
             RESTART_VARIABLE: str(self._restart),
             "TRNSIM_LAUNCH": json.dumps(launch),
@@ -242,6 +251,7 @@ class _Attempt:
             if source is self._server:
                 connection, _ = self._server.accept()
                 connection.setblocking(True)
+                _keep_alive(connection)
                 self._strangers[connection] = b""
                 self._selector.register(connection, selectors.EVENT_READ)
             else:
@@ -278,7 +288,9 @@ class _Attempt:
         if rank is None:
             if message.get("token") != self._token:
                 return None
-            rank = RankProcess(message["rank"], message["node"], message["local_rank"], connection)
+            node = message["node"]
+            host = self._job.hosts[node] if self._job.hosts else ""
+            rank = RankProcess(message["rank"], node, message["local_rank"], connection, host)
             self._ranks[rank.rank] = rank
         elif "says" in message:
             self._show(message["says"])
@@ -289,6 +301,8 @@ class _Attempt:
             self._heartbeats.forget(rank.rank)
             for name, value in message.items():
                 setattr(rank, name, value)
+            if self._job.hosts:  # each machine has a clock of its own
+                rank.ended_s = time.monotonic()
             if rank.log_problem:
                 self._say(f"the log of rank {rank.rank} is cut: {rank.log_problem}")
         return rank
@@ -305,7 +319,19 @@ class _Attempt:
         path = self._job.logs / f"rank-{lost.rank}.log"
         lines = lost.tail.splitlines()[-_SHOWN_LINES:]
         log_lines = [f"its last lines, of {path}:", *(f"  | {text}" for text in lines)]
-        self._say("\n".join([lost.end, *(log_lines if lines else ["it said nothing"])]))
+        parts = [lost.end, *self._node_lines(lost), *(log_lines if lines else ["it said nothing"])]
+        self._say("\n".join(parts))
+
+    def _node_lines(self, lost: RankProcess) -> list[str]:
+        """A line about a node whose ranks have all ended with the lost one; none where some run."""
+        if not lost.host:
+            return []
+        ranks = [rank for rank in self._ranks.values() if rank.node == lost.node]
+        self._wait_until(lambda: not any(map(_runs, ranks)), _NODE_S)
+        if len(ranks) == 1 or any(_runs(rank) or rank.status == 0 for rank in ranks):
+            return []
+        numbers = ", ".join(str(rank.rank) for rank in sorted(ranks, key=lambda each: each.rank))
+        return [f"all ranks of {lost.host} ended with it: {numbers}"]
 
     def _check_agents(self) -> None:
         """Refuse to wait for ranks whose agent has ended without starting them.
@@ -322,6 +348,28 @@ class _Attempt:
                     f"{name} ended with status {agent.returncode} before all ranks had started",
                     fix=f"look at {self._job.logs / name}.log",
                 )
+        self._check_start()
+
+    def _check_start(self) -> None:
+        """Refuse to wait longer for ranks of other machines.
+
+        Raises:
+            BadInput: some have not started, with their nodes.
+        """
+        missing = self._job.fabric.ranks - len(self._ranks)
+        if (
+            not self._job.hosts
+            or not missing
+            or time.monotonic() - self._begun_s < self._job.start_s
+        ):
+            return
+        present = {rank.node for rank in self._ranks.values()}
+        hosts = [host for node, host in enumerate(self._job.hosts) if node not in present]
+        raise BadInput(
+            f"{missing} ranks have not started in {self._job.start_s:g} s, of "
+            f"{', '.join(hosts or self._job.hosts)}",
+            fix="look at the output of the tasks there: srun --label",
+        )
 
     # Ending
 
@@ -347,11 +395,7 @@ class _Attempt:
             connection.close()
 
     def _running_ranks(self) -> list[RankProcess]:
-        return [
-            rank
-            for rank in self._ranks.values()
-            if rank.connection is not None and rank.status is None
-        ]
+        return [rank for rank in self._ranks.values() if _runs(rank)]
 
     def _are_agents_over(self) -> bool:
         return all(agent.poll() is not None for agent in self._agents.values())
@@ -376,6 +420,18 @@ class _Attempt:
         if status is None:
             return 1
         return status if status > 0 else _SIGNAL_STATUS_BASE - status
+
+
+def _runs(rank: RankProcess) -> bool:
+    return rank.connection is not None and rank.status is None
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Let the system close a connection whose other machine is gone, within half a minute."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _signal_group(agent: subprocess.Popen[bytes], number: int) -> None:

@@ -1,9 +1,9 @@
 """The parent of a rank's process: its variables, its log, its end.
 
-Run by path, without trnsim: `python supervisor.py program arguments`. TRNSIM_LAUNCH has the port of
-the launcher. The connection is a lifeline for both: the launcher learns at once how a rank ended,
-and if the launcher ends, the rank does too. Output passes through here to the rank's log; if the
-disk is full the log is cut, and the program goes on.
+Run by path, without trnsim: `python supervisor.py program arguments`. TRNSIM_LAUNCH has the host
+and port of the launcher. The connection is a lifeline for both: the launcher learns at once how a
+rank ended, and if the launcher ends, the rank does too. Output passes through here to the rank's
+log; if the disk is full the log is cut, and the program goes on.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Supervisor:
     def __init__(self, launch: dict[str, Any], command: list[str]) -> None:
         self.rank = int(os.environ["RANK"])
         self._launch = launch
-        self._connection = socket.create_connection(("127.0.0.1", launch["port"]))
+        self._connection = socket.create_connection((launch["host"], launch["port"]))
         self._tell(
             token=launch["token"], restart=launch["restart"], rank=self.rank,
             node=int(os.environ["GROUP_RANK"]), local_rank=int(os.environ["LOCAL_RANK"]),

@@ -1,0 +1,156 @@
+"""`trnsim slurm`: Neuron devices for Slurm, and the ranks of its steps."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trnsim.cli.launch import Fault, LaunchCommand, RanksPerNode, run_to_end
+from trnsim.cli.on import On, on_option, one_platform, platforms
+from trnsim.cli.options import parser
+from trnsim.cli.report_files import PrintedAnswer, answering
+from trnsim.cluster.slurm.gres import gres_conf, links, node_types, slurm_conf
+from trnsim.cluster.slurm.job import SlurmJob, slurm_job
+from trnsim.cluster.slurm.step import step_of
+from trnsim.cluster.slurm.task import follow
+from trnsim.document.answer import Document, Preformatted, Section
+from trnsim.document.values import picked
+from trnsim.errors import BadInput
+from trnsim.files import write_together
+from trnsim.instance.model import InstanceModel, instance_model
+from trnsim.launch.launcher import stderr_line
+
+_PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")
+"""Where EC2's instances, and those of trnsim shell, have their type."""
+
+app = parser(
+    help="Declare Neuron devices to Slurm, and run the ranks of its steps.", no_args_is_help=True
+)
+
+
+@app.command()
+@answering
+def gres(
+    on: On = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node-names",
+            help="Names of the nodes as Slurm lists them, once for each type of --on, in its "
+            "order.",
+            metavar="LIST|trn2-[1-4]",
+            show_default="a node called like the type",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder", "--out", help="The folder to write to.", metavar="DIR", show_default="none"
+        ),
+    ] = None,
+) -> PrintedAnswer:
+    """Write gres.conf for nodes that are instances, and the lines of slurm.conf beside it.
+
+    Devices have the links by which Slurm chooses those that AWS documents as a set. Jobs of
+    different numbers of devices on a node can still get others, which trnsim slurm launch refuses:
+    give each number a partition of its own.
+
+    Example: trnsim slurm gres --on trn2.48xlarge --node-names 'trn2-[1-4]' --folder slurm
+    """
+    named = [platform.instance for platform in platforms(on)] or [instance_model().name]
+    types = node_types([instance_model(name) for name in named], hosts or ())
+    contents = {"gres.conf": gres_conf(types), "slurm-neuron.conf": slurm_conf(types)}
+    paths = write_together(folder, contents) if folder else ()
+    values = {
+        "nodes": [
+            {
+                **picked(each, "instance=model.name hosts devices counts"),
+                "links": links(each.model.name, each.devices),
+            }
+            for each in types
+        ],
+        "files": contents,
+    }
+    sections = [Section(name, [Preformatted(text)]) for name, text in contents.items()]
+    document = Document("Neuron devices for Slurm", values, sections, schema="slurm-gres/1")
+    return PrintedAnswer(document, files=paths)
+
+
+@app.command(cls=LaunchCommand)
+def launch(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
+    ] = None,
+    on: Annotated[
+        list[str] | None, on_option("TRNSIM_INSTANCE, else the type that the node names")
+    ] = None,
+    ranks_per_node: RanksPerNode = 0,
+    fault: Fault = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            help="The folder of the report and of each rank's output, which all nodes share.",
+            metavar="DIR",
+            show_default="trnsim-slurm-JOB.STEP",
+        ),
+    ] = None,
+) -> None:
+    """Run a program as the ranks of a step of Slurm, one process a rank.
+
+    srun starts it on each node. It reads SLURM_* and the devices that Slurm gave the step, and
+    sets what torch.distributed and AWS's runtime read: RANK, MASTER_ADDR,
+    NEURON_RT_ROOT_COMM_ID, NEURON_RT_VISIBLE_CORES and others. A node with a single task has a
+    rank for each core; otherwise each task is a rank. A rank that is lost is named with its node,
+    and the step ends.
+
+    Example: srun --ntasks-per-node=1 trnsim slurm launch -- python train.py
+    """
+    step = step_of(os.environ)
+    launched = slurm_job(
+        tuple(command or ()),
+        step,
+        _model(on),
+        folder or Path(f"trnsim-slurm-{step.name}"),
+        ranks_per_node=ranks_per_node,
+        fault_texts=tuple(fault or ()),
+    )
+    if not step.is_first:
+        raise SystemExit(follow(launched, stderr_line))
+    raise SystemExit(_lead(launched))
+
+
+def _lead(launched: SlurmJob) -> int:
+    try:
+        return run_to_end(launched)
+    finally:
+        with suppress(OSError):
+            launched.announcement.unlink()
+
+
+def _model(on: list[str] | None) -> InstanceModel:
+    """The instance that each node is.
+
+    Raises:
+        BadInput: nothing names it.
+    """
+    if on:
+        return instance_model(one_platform(on).instance)
+    if os.environ.get("TRNSIM_INSTANCE"):
+        return instance_model()
+    named = ""
+    with suppress(OSError):
+        named = _PRODUCT.read_text(encoding="utf-8").strip()
+    try:
+        return instance_model(named or "none")
+    except BadInput as error:
+        raise BadInput(
+            f"this node is {named or 'of no named type'}, no instance with Neuron devices",
+            fix="start slurmd in an instance, trnsim shell --on trn2.48xlarge -- slurmd -D; or "
+            "name it, --on trn2.48xlarge",
+        ) from error

@@ -1,0 +1,114 @@
+"""The Neuron devices of a step on each of its nodes, as scontrol tells them.
+
+Slurm sets no variable for a resource that it has no plugin for (gres.conf(5), CountOnly), so the
+devices of a job are read from `scontrol show job --details`: ``GRES=neuron:4(IDX:0-3)``. Of a step
+it tells only their number.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from trnsim.cluster.slurm.hostlist import hosts, numbers
+from trnsim.cluster.slurm.step import SlurmStep
+from trnsim.errors import BadInput
+
+__all__ = ["RESOURCE", "Ask", "job_devices", "scontrol", "step_count"]
+
+RESOURCE: Final = "neuron"
+"""Name of the resource in GresTypes and --gres."""
+_SCONTROL_S: Final = 60.0
+_NAMED_CORES: Final = "NEURON_RT_VISIBLE_CORES=0-7"
+_NODES: Final = re.compile(r"^\s+Nodes=(\S+) .*\bGRES=(\S*)", re.MULTILINE)
+_NUMBERED: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\(IDX:([\d,-]+)\)")
+_COUNTED: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\((?!IDX:\d)")
+_NODE_HAS: Final = re.compile(rf"^\s+Gres=(?:\S*,)?{RESOURCE}[:(,\s]", re.MULTILINE)
+_STEP_HAS: Final = re.compile(
+    rf"Tres(PerNode|PerTask)=(?:\S*,)?(?:gres[:/])?{RESOURCE}(?::[^:,=\s\d][^:,=\s]*)?(?:[:=](\d+))?(?=[,\s])"
+)
+
+Ask = Callable[[Sequence[str]], str]
+"""A function that returns what scontrol prints for its arguments."""
+
+
+def scontrol(arguments: Sequence[str]) -> str:
+    """The output of Slurm's scontrol.
+
+    Raises:
+        BadInput: it is not installed, or fails.
+    """
+    command = f"scontrol {' '.join(arguments)}"
+    program = shutil.which("scontrol")
+    if program is None:
+        raise _no_answer(command, "there is no scontrol on PATH")
+    try:
+        answer = subprocess.run(  # noqa: S603  Slurm's own program
+            [program, *arguments], capture_output=True, text=True, timeout=_SCONTROL_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _no_answer(command, str(error)) from error
+    if answer.returncode:
+        raise _no_answer(command, (answer.stderr or answer.stdout).strip())
+    return answer.stdout
+
+
+def _no_answer(command: str, reason: str) -> BadInput:
+    return BadInput(
+        f"{command}: {reason}; without it the devices of this job are not known",
+        fix=f"put Slurm's programs on PATH, or name the cores: {_NAMED_CORES}",
+    )
+
+
+def job_devices(step: SlurmStep, ask: Ask = scontrol) -> dict[str, tuple[int, ...]]:
+    """The devices of the step's job on each host; () on hosts that declare none to Slurm.
+
+    Raises:
+        BadInput: Slurm does not number the devices, or the job requested none of a node's.
+    """
+    record = _record(ask(["show", "job", "--details", str(step.job)]), step.job)
+    devices: dict[str, tuple[int, ...]] = {}
+    for names, resources in _NODES.findall(record):
+        numbered = _NUMBERED.search(resources)
+        if numbered is None and _COUNTED.search(resources):
+            raise BadInput(
+                f"job {step.job} has {resources} on {names}: Slurm counts the devices and does not "
+                "number them",
+                fix=f"declare {RESOURCE} with File= in gres.conf: trnsim slurm gres",
+                source="gres.conf(5), File",
+            )
+        for host in hosts(names, "Nodes"):
+            devices[host] = numbers(numbered[1]) if numbered else ()
+    missing = [host for host in step.hosts if host not in devices]
+    if missing:
+        raise BadInput(
+            f"scontrol show job --details {step.job} has no line on {missing[0]}",
+            fix=f"name the cores: {_NAMED_CORES}",
+        )
+    for host in step.hosts:
+        if not devices[host] and _NODE_HAS.search(ask(["show", "node", host])):
+            raise BadInput(
+                f"job {step.job} requests none of the Neuron devices of {host}",
+                fix=f"sbatch --gres={RESOURCE}:16",
+                source="sbatch(1), --gres",
+            )
+    return {host: devices[host] for host in step.hosts}
+
+
+def _record(text: str, job: int) -> str:
+    """The job's own record: the last task of an array has the number of the whole array."""
+    records = re.split(r"\n\s*\n(?=JobId=)", text)
+    own = (record for record in records if record.startswith(f"JobId={job} "))
+    return next(own, text)
+
+
+def step_count(step: SlurmStep, ask: Ask = scontrol) -> int | None:
+    """Devices of the step on its node; None where the step names none, so that it has the job's."""
+    found = _STEP_HAS.search(ask(["show", "step", step.name]) + "\n")
+    if found is None:
+        return None
+    number = int(found[2] or 1)
+    return number if found[1] == "PerNode" else number * step.tasks_per_node[step.node]

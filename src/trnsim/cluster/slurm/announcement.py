@@ -1,0 +1,66 @@
+"""The file by which the first task of a step tells the others where its launcher listens.
+
+It lies in the folder of the report, which all nodes share; its user alone can read it. The first
+task removes it at its end: where it is left, that task was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.cluster.slurm.step import SlurmStep
+from trnsim.document.values import json_line
+from trnsim.errors import BadInput
+
+__all__ = ["announce", "await_announcement", "path_of"]
+
+_LOOK_S: Final = 0.1
+_OWN_FILE: Final = 0o600
+
+
+def path_of(folder: Path, step: SlurmStep) -> Path:
+    """The file of a step in the folder of its report."""
+    return folder / f".step-{step.name}.{step.restart}.json"
+
+
+def announce(path: Path, launch: dict[str, Any]) -> None:
+    """Write the file, whole from its first moment on.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    new = path.with_suffix(".new")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWN_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json_line(launch))
+        new.replace(path)
+    except OSError as error:
+        raise BadInput(
+            f"cannot write {path}: {error.strerror}", fix="name another folder: --report DIR"
+        ) from error
+
+
+def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, Any]:
+    """What the first task announced.
+
+    Raises:
+        BadInput: it has not, in this time.
+    """
+    until_s = time.monotonic() + wait_s
+    while True:
+        with suppress(OSError, ValueError):
+            launch: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return launch
+        if time.monotonic() > until_s:
+            raise BadInput(
+                f"task {step.task} on {step.host} has seen nothing of the first task of step "
+                f"{step.name}, on {step.hosts[0]}, in {wait_s:g} s: no {path}",
+                fix="name a folder that all nodes share: --report DIR",
+            )
+        time.sleep(_LOOK_S)

@@ -1,0 +1,129 @@
+"""Devices that a step takes of its job's, where the job has more.
+
+Slurm counts the devices of a step and tells nobody which they are. So the first task of a step on a
+node takes a set that no other step of the job has: a file for each device is locked for as long as
+the task lives, however it ends. The other tasks of the step read which set it took.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.cluster.slurm.hostlist import numbers
+from trnsim.cluster.slurm.step import SlurmStep
+from trnsim.errors import BadInput
+from trnsim.files import write
+from trnsim.instance import device_sets
+
+__all__ = ["claimed"]
+
+_WAIT_S: Final = 30.0
+_LOOK_S: Final = 0.05
+_OWN: Final = 0o700
+_OWN_FILE: Final = 0o600
+_held: Final[list[int]] = []
+"""Open files whose locks this process holds until it ends."""
+
+
+def claimed(
+    step: SlurmStep,
+    instance: str,
+    count: int,
+    devices: tuple[int, ...],
+    above: Path | None = None,
+    wait_s: float = _WAIT_S,
+) -> tuple[int, ...]:
+    """A set of `count` of the job's devices for this step on its node.
+
+    Args:
+        step: the step, and a task of it.
+        instance: the node's instance type.
+        count: devices that the step has.
+        devices: devices that its job has on this node.
+        above: folder for locks; the machine's folder for temporary files.
+        wait_s: seconds that other tasks wait for the first one of their node.
+
+    Raises:
+        BadInput: no such set is free, or the first task of the node took none.
+    """
+    folder = _folder(step, above)
+    taken = folder / f"step-{step.step}"
+    if step.local_task:
+        return _read(taken, step, wait_s)
+    choosing = _lock(folder / "choosing", is_waiting=True)
+    locks = {device: _lock(folder / f"device-{device}") for device in devices}
+    free = [device for device, lock in locks.items() if lock is not None]
+    chosen = device_sets.choose(instance, count, free) or ()
+    for device, lock in [*locks.items(), (None, choosing)]:
+        if lock is not None and device in chosen:
+            _held.append(lock)
+        elif lock is not None:
+            os.close(lock)
+    if not chosen:
+        raise BadInput(
+            f"step {step.name} has {count} devices on {step.host}; no legal set of as many is "
+            f"among the free ones of its job: {', '.join(map(str, free)) or 'none'}",
+            fix="let each step request a number of devices that divides those of the job",
+            source=device_sets.rule(instance).provenance.source,
+        )
+    write(taken, ",".join(map(str, chosen)))
+    return chosen
+
+
+def _folder(step: SlurmStep, above: Path | None) -> Path:
+    """The folder of the job's locks on this node, which its user alone can use.
+
+    Raises:
+        BadInput: it cannot be made, or is another user's.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    name = f"trnsim-slurm-{user}-{step.job}.{step.restart}-{step.host}"
+    folder = (above or Path(tempfile.gettempdir())) / name
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=_OWN)
+        owner = folder.lstat().st_uid
+    except OSError as error:
+        raise BadInput(
+            f"cannot make the folder {folder}: {error.strerror}", fix="set TMPDIR to another folder"
+        ) from error
+    if folder.is_symlink() or owner != user:
+        raise BadInput(f"{folder} is a link or another user's", fix="set TMPDIR to another folder")
+    return folder
+
+
+def _read(taken: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
+    """The set that the first task of this node took.
+
+    Raises:
+        BadInput: it took none in time.
+    """
+    until_s = time.monotonic() + wait_s
+    while True:
+        with suppress(OSError, ValueError):
+            return numbers(taken.read_text(encoding="utf-8"))
+        if time.monotonic() > until_s:
+            raise BadInput(
+                f"the first task of step {step.name} on {step.host} has taken no devices in "
+                f"{wait_s:g} s",
+                fix="look at the output of that task: srun --label",
+            )
+        time.sleep(_LOOK_S)
+
+
+def _lock(path: Path, *, is_waiting: bool = False) -> int | None:
+    """The descriptor of a file that this process has locked; None where another one has."""
+    fcntl: Any = import_module("fcntl")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWN_FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if is_waiting else fcntl.LOCK_NB))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

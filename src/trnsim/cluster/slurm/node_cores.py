@@ -1,0 +1,92 @@
+"""The logical cores of a step on the node of a task: those of its devices, or fewer if named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from trnsim.cluster.slurm.allocation import RESOURCE, Ask, job_devices, scontrol, step_count
+from trnsim.cluster.slurm.claim import claimed
+from trnsim.cluster.slurm.step import SlurmStep
+from trnsim.errors import BadInput
+from trnsim.instance import device_sets
+from trnsim.instance.cores import VISIBLE, parse_cores
+from trnsim.instance.model import InstanceModel
+
+__all__ = ["node_cores", "node_devices"]
+
+
+def node_cores(
+    step: SlurmStep, model: InstanceModel, environment: Mapping[str, str], ask: Ask = scontrol
+) -> range:
+    """The cores on the task's node.
+
+    NEURON_RT_VISIBLE_CORES narrows them, and stands for them where there is no scontrol.
+
+    Raises:
+        BadInput: the devices are no legal set, or cores are named that the step lacks.
+    """
+    named = environment.get(VISIBLE)
+    try:
+        devices = node_devices(step, model, ask)
+    except BadInput:
+        if named is None or shutil.which("scontrol") is not None:
+            raise
+        devices = tuple(range(len(model.devices)))
+    first = model.devices[devices[0]].core_ids.start
+    cores = range(first, model.devices[devices[-1]].core_ids.stop)
+    if named is None:
+        return cores
+    narrowed = parse_cores(named)
+    if narrowed[0] not in cores or narrowed[-1] not in cores:
+        raise BadInput(
+            f"{VISIBLE}={named!r}; legal: cores {cores.start} to {cores.stop - 1}, of devices "
+            f"{_text(devices)} that step {step.name} has on {step.host}",
+            fix=f"unset {VISIBLE}",
+        )
+    return range(narrowed[0], narrowed[-1] + 1)
+
+
+def node_devices(
+    step: SlurmStep, model: InstanceModel, ask: Ask = scontrol, above: Path | None = None
+) -> tuple[int, ...]:
+    """The step's devices on the task's node, ascending; all where none are declared to Slurm.
+
+    Raises:
+        BadInput: they are no legal set of the instance.
+    """
+    devices = job_devices(step, ask)[step.host]
+    if not devices:
+        return tuple(range(len(model.devices)))
+    if devices[-1] >= len(model.devices):
+        raise BadInput(
+            f"Slurm gave device {devices[-1]} of {step.host}; {model.name} has {len(model.devices)}"
+            f", 0 to {len(model.devices) - 1}",
+            fix=f"write gres.conf anew: trnsim slurm gres --on {model.name}",
+        )
+    count = step_count(step, ask)
+    refusal = device_sets.refusal(model.name, len(devices) if count is None else count)
+    if refusal is not None:
+        raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
+    if count is not None and count < len(devices):
+        return claimed(step, model.name, count, devices, above)
+    if not device_sets.is_legal(model.name, devices):
+        raise BadInput(
+            f"Slurm gave step {step.name} the devices {_text(devices)} of {step.host}; legal sets "
+            f"of {len(devices)} on {model.name}: {_sets(model.name, len(devices))}",
+            fix="give jobs of each number of devices nodes of their own, with the gres.conf of "
+            f"trnsim slurm gres; or request all: --gres={RESOURCE}:{len(model.devices)}",
+            source=device_sets.rule(model.name).provenance.source,
+        )
+    return devices
+
+
+def _text(devices: tuple[int, ...]) -> str:
+    if devices == tuple(range(devices[0], devices[-1] + 1)) and len(devices) > 1:
+        return f"{devices[0]}-{devices[-1]}"
+    return ",".join(map(str, devices))
+
+
+def _sets(instance: str, count: int) -> str:
+    return ", ".join(_text(each) for each in device_sets.legal_sets(instance, count))
