@@ -26,6 +26,7 @@ COVERED = {
         for family in (*("collectives", "compiler", "grids", "scalars", "scheduling"),)
     },
     "compiler/flag_table.py": ("compiler/test_flags.py", "the flags, of which it is the table"),
+    "cli/k8s_options.py": ("cli/test_k8s.py", "options of its commands"),
     "cli/demo.py": ("cli/test_main.py", "it prints what other rooms answer"),
     **{
         f"graph/ops/{family}.py": ("graph/test_oracle.py", "references against an oracle of JAX")

@@ -24,6 +24,8 @@ WITHOUT_ANSWER = {
     "neuron-monitor": "AWS's command: a stream of JSON",
     "neuron-monitor-prometheus": "AWS's command: a server",
     "neuron-monitor-otlp": "AWS's command: a client",
+    "k8s device-plugin": "a server",
+    "k8s node-problems": "a client",
     "k8s scheduler-extension": "a server",
     "profile view": "a page",
     "pilot write": "a folder of files that are run",

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from trnsim.cli.k8s_node import device_plugin, node_problems
+from trnsim.cli.k8s_options import CaFile, Server, TokenFile
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo
@@ -18,24 +20,8 @@ from trnsim.cluster.kubernetes.http_service import application, listening
 from trnsim.cluster.kubernetes.scheduler_extension import SchedulerExtension
 
 app = parser(help="Place pods of Kubernetes on emulated instances.", no_args_is_help=True)
-
-Server = Annotated[
-    str | None,
-    typer.Option(
-        help="The API's address; without, that of the pod in which the command runs.",
-        metavar="https://HOST:PORT",
-    ),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option("--token-file", help="A file with the token that opens the API.", metavar="FILE"),
-]
-CaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--ca-file", help="A file with the certificates of the API's authority.", metavar="FILE"
-    ),
-]
+app.command("device-plugin")(device_plugin)
+app.command("node-problems")(node_problems)
 
 
 @app.callback()

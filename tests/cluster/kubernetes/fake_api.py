@@ -26,6 +26,7 @@ class Objects:
         self.before_binding = lambda: None
         self.after_binding = lambda: None
         self.events = []
+        self.created_events = {}
         self.lock = threading.RLock()
 
     def node(self, name, instance, devices, cores=0, **annotations):
@@ -117,7 +118,15 @@ class Handler(BaseHTTPRequestHandler):
         elif parts == ["nodes"]:
             self.listed(list(here.nodes.values()), query)
         elif parts[0] == "nodes":
+            if self.headers.get("Content-Type", "").startswith("application/strategic"):
+                body = by_type(here.nodes.get(parts[1]), body)
             self.one(here.nodes, parts[1], body)
+        elif parts[-1] == "events":
+            if body["metadata"]["name"] in here.created_events:
+                self.refuse(409, "AlreadyExists")
+            else:
+                here.created_events[body["metadata"]["name"]] = body
+                self.answer(body, 201)
         elif parts == ["pods"]:
             self.listed([pod for pod in here.pods.values() if selected(pod, query)], query)
         elif parts[-1] == "binding":
@@ -175,6 +184,14 @@ def merge(target, patch):
             merge(target.setdefault(key, {}), value)
         else:
             target[key] = value
+
+
+def by_type(node, patch):
+    """A patch of conditions, with the node's own of other types."""
+    conditions = patch["status"]["conditions"]
+    types = {each["type"] for each in conditions}
+    before = ((node or {}).get("status") or {}).get("conditions") or []
+    return {"status": {"conditions": [*(c for c in before if c["type"] not in types), *conditions]}}
 
 
 @contextmanager

@@ -32,7 +32,9 @@ TIMEOUT_S: Final = 3.0
 """Time for an answer; kube-scheduler waits 5 s for an extender."""
 _PAGE: Final = 500
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_MERGE: Final = "application/merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+"""A patch that merges lists by a key of their entries, as conditions by their type."""
 _JSON: Final = "application/json"
 _ERRORS_FROM: Final = 400
 _MOST_REASON: Final = 300
@@ -168,9 +170,9 @@ class KubernetesApi:
         """Create an object; errors as of `get`."""
         return self._request("POST", path, body)
 
-    def patch(self, path: str, body: Mapping[str, Any]) -> Object:
+    def patch(self, path: str, body: Mapping[str, Any], kind: str = MERGE) -> Object:
         """Merge `body` into an object (RFC 7386), such as annotations; errors as of `get`."""
-        return self._request("PATCH", path, body, _MERGE)
+        return self._request("PATCH", path, body, kind)
 
     def put(self, path: str, body: Mapping[str, Any]) -> Object:
         """Replace an object; errors as of `get`."""

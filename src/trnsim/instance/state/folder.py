@@ -21,7 +21,8 @@ STATE_VARIABLE: Final = "TRNSIM_STATE"
 OFF: Final = "off"
 """The value of that variable for no state."""
 _FIX: Final = f"name a folder of your own: {STATE_VARIABLE}=DIR"
-_LISTENING: Final = "listening"
+LISTENING: Final = "listening"
+"""The file whose time says until when a reader wants the state."""
 _OTHERS: Final = 0o077
 _OWN: Final = 0o700
 LONGEST_S: Final = 3600.0
@@ -92,7 +93,7 @@ def listen(path: Path, for_s: float) -> None:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    file, until = path / _LISTENING, time.time() + min(for_s, LONGEST_S)
+    file, until = path / LISTENING, time.time() + min(for_s, LONGEST_S)
     if _listening_until(path) < until:
         if not file.exists():
             write(file, "")
@@ -108,7 +109,7 @@ def is_listening(path: Path) -> bool:
 def _listening_until(path: Path) -> float:
     """Time when the longest request ends; 0 where there is none."""
     try:
-        until = (path / _LISTENING).stat().st_mtime
+        until = (path / LISTENING).stat().st_mtime
     except OSError:
         return 0.0
     return until if until <= time.time() + LONGEST_S else 0.0

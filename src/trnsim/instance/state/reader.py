@@ -16,6 +16,7 @@ from typing import Final
 from trnsim.arch import INSTANCE_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel, instance_model
+from trnsim.instance.state.containers import container_records
 from trnsim.instance.state.folder import listen
 from trnsim.instance.state.identity import is_alive
 from trnsim.instance.state.record import ProcessRecord, from_json
@@ -28,6 +29,8 @@ LISTEN_S: Final = 10.0
 
 def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
     """The records of all live processes, by pid; they are requested to go on writing.
+
+    Those in containers to which a device plugin has given devices are among them.
 
     Args:
         folder: the folder of the state, from `folder.state_folder`.
@@ -52,6 +55,7 @@ def read_all(folder: Path, listen_s: float = LISTEN_S) -> list[ProcessRecord]:
         record = _read(path)
         if record is not None and (record.pid, record.start_time) == (pid, started):
             records.append(record)
+    records += container_records(folder)
     return sorted(records, key=lambda record: record.pid)
 
 

@@ -1,0 +1,154 @@
+"""Messages between kubelet and its neighbours on a node: device plugins, and who holds what.
+
+They are declared here by the names and numbers of their fields, and made by protobuf at run time:
+there is no generated code. Fields that a later kubelet adds are left out when they are read.
+
+Source: github kubernetes/kubernetes v1.20.2, staging/src/k8s.io/kubelet/pkg/apis,
+deviceplugin/v1beta1/api.proto, podresources/v1/api.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+
+__all__ = ["DEVICE_PLUGIN", "POD_RESOURCES", "Interface", "grpc", "message", "serialized"]
+
+_FIX: Final = "pip install 'trnsim[kubernetes]'"
+_OPTIONAL, _REPEATED = 1, 3
+_SCALARS: Final = {"int64": 3, "int32": 5, "bool": 8, "string": 9}
+"""Numbers of the types in descriptor.proto; a message is 11."""
+_MESSAGE: Final = 11
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A version of an interface.
+
+    Attributes:
+        package: its package, which begins the name of each service.
+        messages: by message, its fields in the order of their numbers: the name and the type.
+            `*` before the type is a list, `%` a table of texts.
+    """
+
+    package: str
+    messages: Mapping[str, str]
+
+    def method(self, service: str, name: str) -> str:
+        """The path of a method, as HTTP/2 has it."""
+        return f"/{self.package}.{service}/{name}"
+
+
+DEVICE_PLUGIN: Final = Interface(
+    "v1beta1",
+    {
+        "Empty": "",
+        "DevicePluginOptions": "pre_start_required:bool get_preferred_allocation_available:bool",
+        "RegisterRequest": "version:string endpoint:string resource_name:string "
+        "options:DevicePluginOptions",
+        "NUMANode": "ID:int64",
+        "TopologyInfo": "nodes:*NUMANode",
+        "Device": "ID:string health:string topology:TopologyInfo",
+        "ListAndWatchResponse": "devices:*Device",
+        "PreStartContainerRequest": "devicesIDs:*string",
+        "PreStartContainerResponse": "",
+        "ContainerPreferredAllocationRequest": "available_deviceIDs:*string "
+        "must_include_deviceIDs:*string allocation_size:int32",
+        "PreferredAllocationRequest": "container_requests:*ContainerPreferredAllocationRequest",
+        "ContainerPreferredAllocationResponse": "deviceIDs:*string",
+        "PreferredAllocationResponse": "container_responses:*ContainerPreferredAllocationResponse",
+        "ContainerAllocateRequest": "devicesIDs:*string",
+        "AllocateRequest": "container_requests:*ContainerAllocateRequest",
+        "Mount": "container_path:string host_path:string read_only:bool",
+        "DeviceSpec": "container_path:string host_path:string permissions:string",
+        "ContainerAllocateResponse": "envs:% mounts:*Mount devices:*DeviceSpec annotations:%",
+        "AllocateResponse": "container_responses:*ContainerAllocateResponse",
+    },
+)
+POD_RESOURCES: Final = Interface(
+    "v1",
+    {
+        "ListPodResourcesRequest": "",
+        "NUMANode": "ID:int64",
+        "TopologyInfo": "nodes:*NUMANode",
+        "ContainerDevices": "resource_name:string device_ids:*string topology:TopologyInfo",
+        "ContainerResources": "name:string devices:*ContainerDevices cpu_ids:*int64",
+        "PodResources": "name:string namespace:string containers:*ContainerResources",
+        "ListPodResourcesResponse": "pod_resources:*PodResources",
+    },
+)
+
+
+def message(interface: Interface, name: str) -> Any:
+    """The class of a message.
+
+    Raises:
+        BadInput: protobuf is not installed.
+    """
+    return _classes(interface.package)[name]
+
+
+def serialized(content: Any) -> bytes:
+    """The bytes of a message."""
+    stored: bytes = content.SerializeToString()
+    return stored
+
+
+def grpc() -> Any:
+    """The library grpc.
+
+    Raises:
+        BadInput: it is not installed.
+    """
+    return _load("grpc")
+
+
+@cache
+def _classes(package: str) -> dict[str, Any]:
+    interface = next(each for each in (DEVICE_PLUGIN, POD_RESOURCES) if each.package == package)
+    descriptors = _load("google.protobuf.descriptor_pb2")
+    file = descriptors.FileDescriptorProto(
+        name=f"trnsim/{package}.proto", package=package, syntax="proto3"
+    )
+    for name, fields in interface.messages.items():
+        declared = file.message_type.add(name=name)
+        for number, field in enumerate(fields.split(), 1):
+            _add_field(declared, package, number, *field.split(":"))
+    # A pool of its own: other libraries of the process may have messages of these names.
+    pool = _load("google.protobuf.descriptor_pool").DescriptorPool()
+    pool.Add(file)
+    factory = _load("google.protobuf.message_factory")
+    return {
+        name: factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+        for name in interface.messages
+    }
+
+
+def _add_field(declared: Any, package: str, number: int, name: str, kind: str) -> None:
+    """Add a field to the declaration of a message."""
+    label = _REPEATED if kind[0] in "*%" else _OPTIONAL
+    field = declared.field.add(name=name, number=number, label=label)
+    kind = kind.removeprefix("*")
+    if kind == "%":
+        # A table is a list of pairs: protobuf's language guide, Maps.
+        pair = declared.nested_type.add(name=f"{name.capitalize()}Entry")
+        pair.options.map_entry = True
+        for place, part in enumerate(("key", "value"), 1):
+            _add_field(pair, package, place, part, "string")
+        kind = f"{declared.name}.{pair.name}"
+    if kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    else:
+        field.type, field.type_name = _MESSAGE, f".{package}.{kind}"
+
+
+def _load(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise BadInput(f"{name.partition('.')[0]} is not installed", fix=_FIX) from None

@@ -1,0 +1,206 @@
+"""Devices and cores of a node as resources of Kubernetes: their ids, health, and allocations.
+
+A resource is counted by kubelet, which knows nothing of the others: the same device is one of
+`aws.amazon.com/neuron` and some of `aws.amazon.com/neuroncore`. An allocation that would give
+hardware of one resource to a container while another container holds it as the other is refused.
+
+Sources: aws-neuron-sdk deploy/infrastructure/plugins.rst; deploy/tutorials/build-run-container.rst,
+Cores: a container has its own devices in /dev, and numbers of cores are those of the instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE
+from trnsim.errors import BadInput
+from trnsim.instance.cores import VISIBLE
+from trnsim.instance.device_sets import choose, choose_cores, legal_core_sets, legal_sets
+from trnsim.instance.model import InstanceModel
+from trnsim.instance.state.hardware import KINDS, FaultRequest
+
+__all__ = ["DEFAULT", "NEURON", "NEURONCORE", "NEURONDEVICE", "RESOURCES", "Holding", "NodeDevices"]
+
+NEURON: Final = "aws.amazon.com/neuron"
+NEURONCORE: Final = "aws.amazon.com/neuroncore"
+NEURONDEVICE: Final = "aws.amazon.com/neurondevice"
+RESOURCES: Final = (NEURON, NEURONCORE, NEURONDEVICE)
+DEFAULT: Final = (NEURON, NEURONCORE)
+"""Resources of today's plugin. `neurondevice` ended with release 2.20; source: aws-neuron-sdk
+about-neuron/announcements/neuron2.x/announce-no-support-device-version.rst."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a container of a pod holds of a resource, by kubelet.
+
+    Attributes:
+        namespace: the pod's.
+        pod: the pod's name.
+        container: the container's name.
+        resource: one of `RESOURCES`.
+        ids: kubelet's ids of what it holds.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    resource: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NodeDevices:
+    """The devices of a node.
+
+    Attributes:
+        model: the emulated instance.
+
+    """
+
+    model: InstanceModel
+
+    def ids(self, resource: str) -> list[str]:
+        """Ids of a resource: the numbers of its devices, or of its logical cores."""
+        return [str(number) for number in range(self._total(resource))]
+
+    def healthy(self, resource: str, faults: Iterable[FaultRequest]) -> dict[str, bool]:
+        """Whether each id is free of active faults.
+
+        A fault of a core leaves the other cores of its device healthy. One that programs go on
+        with, `thermal`, is no reason to take a device away.
+        """
+        severe = [fault for fault in faults if fault.is_active() and KINDS[fault.kind].status]
+        per_device = self.model.devices[0].cores
+        struck = {
+            core
+            for fault in severe
+            for core in range(self.model.cores)
+            if fault.strikes(core % per_device, core // per_device)
+        }
+        return {
+            name: struck.isdisjoint(self.cores(resource, [name])) for name in self.ids(resource)
+        }
+
+    def cores(self, resource: str, names: Iterable[str]) -> tuple[int, ...]:
+        """Numbers of the logical cores that ids of a resource stand for, ascending.
+
+        Raises:
+            BadInput: the node has no such id.
+        """
+        numbers = sorted({self._number(resource, name) for name in names})
+        if resource == NEURONCORE:
+            return tuple(numbers)
+        return tuple(core for number in numbers for core in self.model.devices[number].core_ids)
+
+    def devices(self, resource: str, names: Iterable[str]) -> tuple[int, ...]:
+        """Numbers of the devices that ids of a resource are, or lie on, ascending.
+
+        Raises:
+            BadInput: the node has no such id.
+        """
+        per_device = self.model.devices[0].cores
+        return tuple(sorted({core // per_device for core in self.cores(resource, names)}))
+
+    def preferred(
+        self,
+        resource: str,
+        available: Iterable[str],
+        needed: Sequence[str],
+        count: int,
+        holdings: Iterable[Holding] = (),
+    ) -> list[str]:
+        """Ids of a legal set of `count`, as AWS's scheduler extension would choose them.
+
+        Where no free set is legal, the lowest numbers: AWS's plugin alone does not promise that
+        cores follow each other (deploy/tutorials/build-run-container.rst, note).
+
+        Args:
+            resource: one of `RESOURCES`.
+            available: ids that kubelet may give.
+            needed: ids that it will give in any case.
+            count: number of ids.
+            holdings: what all containers hold; hardware of another resource is left out.
+
+        Raises:
+            BadInput: the node has no such id.
+        """
+        taken = self._taken_elsewhere(resource, holdings)
+        must = {self._number(resource, name) for name in needed}
+        free = {
+            self._number(resource, name)
+            for name in available
+            if taken.isdisjoint(self.cores(resource, [name]))
+        } | must
+        chosen = self._legal(resource, free, must, count)
+        if chosen is None:
+            others = sorted(free - must)
+            chosen = tuple(sorted([*must, *others[: max(count - len(must), 0)]]))
+        return [str(number) for number in chosen]
+
+    def _legal(
+        self, resource: str, free: set[int], must: set[int], count: int
+    ) -> tuple[int, ...] | None:
+        name, per_device = self.model.name, self.model.devices[0].cores
+        if must:
+            sets = (
+                legal_core_sets(name, count, per_device)
+                if resource == NEURONCORE
+                else legal_sets(name, count)
+            )
+            return next((each for each in sets if must <= set(each) <= free), None)
+        if resource == NEURONCORE:
+            return choose_cores(name, count, free, per_device)
+        return choose(name, count, free)
+
+    def conflict(
+        self, resource: str, names: Iterable[str], holdings: Iterable[Holding]
+    ) -> Holding | None:
+        """The container that holds hardware of these ids as another resource; None without one."""
+        cores = set(self.cores(resource, names))
+        for holding in holdings:
+            if self._is_other(resource, holding) and not cores.isdisjoint(
+                self.cores(holding.resource, holding.ids)
+            ):
+                return holding
+        return None
+
+    def variables(self, resource: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Environment of a container: its cores, and the instance that they are numbers of.
+
+        AWS's plugin sets the cores alone; a program of ours has no driver to ask for the rest.
+        """
+        pairs = {CORES_VARIABLE: str(self.model.lnc)} if self.model.has_pairs else {}
+        cores = self.cores(resource, names)
+        return {VISIBLE: _visible(cores), INSTANCE_VARIABLE: self.model.name, **pairs}
+
+    def _taken_elsewhere(self, resource: str, holdings: Iterable[Holding]) -> set[int]:
+        """Cores that containers hold as another resource."""
+        return {
+            core
+            for holding in holdings
+            if self._is_other(resource, holding)
+            for core in self.cores(holding.resource, holding.ids)
+        }
+
+    @staticmethod
+    def _is_other(resource: str, holding: Holding) -> bool:
+        return holding.resource in RESOURCES and holding.resource != resource
+
+    def _total(self, resource: str) -> int:
+        return self.model.cores if resource == NEURONCORE else len(self.model.devices)
+
+    def _number(self, resource: str, name: str) -> int:
+        total = self._total(resource)
+        if name.isascii() and name.isdecimal() and int(name) < total:
+            return int(name)
+        raise BadInput(f"{resource} has no {name!r} on {self.model.name}; legal: 0 to {total - 1}")
+
+
+def _visible(cores: Sequence[int]) -> str:
+    """Cores as NEURON_RT_VISIBLE_CORES names them: a range, or a list where numbers are missing."""
+    if len(cores) > 1 and cores[-1] - cores[0] == len(cores) - 1:
+        return f"{cores[0]}-{cores[-1]}"
+    return ",".join(map(str, cores))

@@ -1,0 +1,291 @@
+"""Hardware faults of a node as Kubernetes sees them: its condition, and events.
+
+It stands for the node problem detector, which AWS deploys beside its device plugin: the rules are
+those of AWS's configuration, over the lines of the driver's log. A matching line sets the condition
+NeuronHealth, which stays until the driver is loaded anew (`trnsim fault reset`), and is an event of
+the node. Beyond AWS's, pods that hold the device have an event too, and an annotation of the node
+names devices with active faults, which `trnsim k8s scheduler-extension` passes over.
+
+Sources: aws-neuron-sdk deploy/infrastructure/problem-detector.rst, src/k8/neuron-problem-detector
+(the configuration; the same in github aws-neuron/neuron-helm-charts values.yaml); Kubernetes
+documentation, Monitor Node Health.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.cluster.kubernetes.api import STRATEGIC, ApiRefused, KubernetesApi, node_path, pod_path
+from trnsim.cluster.kubernetes.node_devices import NEURON, Holding, NodeDevices
+from trnsim.cluster.kubernetes.nodes import UNHEALTHY
+from trnsim.errors import BadInput
+from trnsim.instance.state.hardware import KINDS, FaultRequest, injected, log_line
+
+__all__ = ["CONDITION", "RULES", "Node", "NodeProblems", "matched", "write_kernel_line"]
+
+CONDITION: Final = "NeuronHealth"
+_WELL: Final = ("NeuronHasNoError", "Neuron has no error")
+RULES: Final = {
+    f"NeuronHasError_{name}": re.compile(f".* NEURON_HW_ERR={name} .*")
+    for name in (
+        "SRAM_UNCORRECTABLE_ERROR",
+        "NC_UNCORRECTABLE_ERROR",
+        "HBM_UNCORRECTABLE_ERROR",
+        "DMA_ERROR",
+    )
+}
+"""By reason, the pattern of a line. HANG_ON_COLLECTIVES is in no configuration for EKS."""
+_SOURCE_NAME: Final = "kernel-monitor"
+_LOOK_S: Final = 0.5
+_HEARTBEAT_S: Final = 60.0
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+_ERROR_LEVEL: Final = "<3>"
+"""KERN_ERR, in the form that a line written to /dev/kmsg begins with."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node whose faults are reported.
+
+    Attributes:
+        name: its name in the cluster.
+        devices: its devices.
+        state: the folder of the instance's state.
+        holdings: what containers hold, by kubelet.
+    """
+
+    name: str
+    devices: NodeDevices
+    state: Path
+    holdings: Callable[[], Sequence[Holding]]
+
+
+def matched(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, str]]:
+    """Faults whose lines a rule matches, with its reason, in their order."""
+    found = []
+    for fault in faults:
+        line = log_line(fault)
+        reason = next((reason for reason, rule in RULES.items() if rule.fullmatch(line)), None)
+        if reason is not None:
+            found.append((fault, reason))
+    return found
+
+
+def write_kernel_line(path: Path, fault: FaultRequest) -> None:
+    """Write a fault's line into the kernel's log, where a node problem detector reads it.
+
+    The kernel puts a time of its own before it.
+
+    Raises:
+        BadInput: `path` cannot be written to.
+    """
+    line = log_line(fault).partition(" ")[2]
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, f"{_ERROR_LEVEL}{line}\n".encode())
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise BadInput(
+            f"cannot write to {path}: {error.strerror}",
+            fix="the kernel's log needs root: --kmsg /dev/kmsg",
+        ) from error
+
+
+class NodeProblems:
+    """The reports of a node."""
+
+    def __init__(
+        self,
+        node: Node,
+        api: KubernetesApi | None,
+        say: Callable[[str], None],
+        kernel_log: Path | None = None,
+    ) -> None:
+        """Report to `api`, and write new lines to `kernel_log`; None leaves one out."""
+        self._node, self._api, self._say, self._kernel_log = node, api, say, kernel_log
+        self._ended = threading.Event()
+        self._logged = {fault.name for fault in injected(node.state)}
+        self._reported: set[str] = set()
+        self._since = ""
+        self._shown: tuple[Any, ...] | None = None
+        self._shown_s = 0.0
+        self._problem = ""
+
+    def stop(self) -> None:
+        """Make `run` return."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Report until `stop`; while the API does not answer, what there is waits."""
+        while not self._ended.is_set():
+            try:
+                self.look()
+            except BadInput as error:
+                if error.reason != self._problem:
+                    self._say(error.reason)
+                self._problem = error.reason
+            else:
+                self._problem = ""
+            self._ended.wait(_LOOK_S)
+
+    def look(self) -> None:
+        """Report what has changed.
+
+        Raises:
+            BadInput: the API or kubelet does not answer, or the kernel's log cannot be written to.
+        """
+        faults = injected(self._node.state)
+        for fault in faults:
+            if self._kernel_log is not None and fault.name not in self._logged:
+                write_kernel_line(self._kernel_log, fault)
+                self._logged.add(fault.name)
+        if self._api is None:
+            return
+        self._show_condition(self._api, faults)
+        for fault, reason in matched(faults):
+            if fault.name not in self._reported:
+                self._report(self._api, fault, reason)
+                self._reported.add(fault.name)
+
+    def _show_condition(self, api: KubernetesApi, faults: Sequence[FaultRequest]) -> None:
+        """Write the condition and the annotation, where they changed or a minute has passed."""
+        last = matched(faults)[-1:]
+        reason, message = (last[0][1], _message(last[0][0])) if last else _WELL
+        healthy = self._node.devices.healthy(NEURON, faults)
+        broken = ",".join(name for name, well in healthy.items() if not well)
+        shown = (reason, message, broken)
+        now_s = time.monotonic()
+        if shown == self._shown and now_s - self._shown_s < _HEARTBEAT_S:
+            return
+        now = _stamp(time.time())
+        if self._shown is None or (reason != _WELL[0]) != (self._shown[0] != _WELL[0]):
+            self._since = self._earlier(api, reason != _WELL[0]) or now
+        condition = {
+            "type": CONDITION,
+            "status": str(reason != _WELL[0]),
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": self._since,
+        }
+        path = node_path(self._node.name)
+        api.patch(f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
+        api.patch(path, {"metadata": {"annotations": {UNHEALTHY: broken or None}}})
+        if self._shown is None or self._shown[:2] != shown[:2]:
+            self._say(f"node {self._node.name}: {CONDITION} is {condition['status']}: {reason}")
+        self._shown, self._shown_s = shown, now_s
+
+    def _earlier(self, api: KubernetesApi, is_true: bool) -> str:
+        """Since when the node's condition is so already, where this process began later."""
+        node = api.get(node_path(self._node.name))
+        for condition in (node.get("status") or {}).get("conditions") or []:
+            if condition.get("type") == CONDITION and condition.get("status") == str(is_true):
+                return str(condition.get("lastTransitionTime") or "")
+        return ""
+
+    def _report(self, api: KubernetesApi, fault: FaultRequest, reason: str) -> None:
+        """Write the events of a fault: of the node, and of each pod that holds what it struck."""
+        name = self._node.name
+        node = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
+        _write_event(api, "default", node, fault, reason, _message(fault), name)
+        for holding in self._struck(fault):
+            with suppress(_Gone):
+                pod = _pod(api, holding)
+                status = KINDS[fault.kind].status
+                message = (
+                    f"container {holding.container} holds device {fault.device} of node {name}, "
+                    f"which has a hardware fault: {_message(fault)}. Its program meets {status}"
+                )
+                _write_event(api, holding.namespace, pod, fault, reason, message, name)
+                self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
+
+    def _struck(self, fault: FaultRequest) -> list[Holding]:
+        """Containers that hold a core which a fault strikes, each pod once."""
+        devices = self._node.devices
+        per_device = devices.model.devices[0].cores
+        by_pod: dict[tuple[str, str], Holding] = {}
+        for holding in self._node.holdings():
+            cores = devices.cores(holding.resource, holding.ids)
+            if any(fault.strikes(core % per_device, core // per_device) for core in cores):
+                by_pod.setdefault((holding.namespace, holding.pod), holding)
+        return list(by_pod.values())
+
+
+class _Gone(Exception):
+    """The pod was deleted in between."""
+
+
+def _pod(api: KubernetesApi, holding: Holding) -> dict[str, str]:
+    """The reference of an event to a pod.
+
+    Raises:
+        _Gone: there is none.
+    """
+    try:
+        pod = api.get(pod_path(holding.namespace, holding.pod))
+    except ApiRefused as error:
+        if error.status == _NOT_FOUND:
+            raise _Gone from None
+        raise
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": holding.namespace,
+        "name": holding.pod,
+        "uid": str(pod["metadata"]["uid"]),
+    }
+
+
+def _write_event(
+    api: KubernetesApi,
+    namespace: str,
+    subject: dict[str, str],
+    fault: FaultRequest,
+    reason: str,
+    message: str,
+    host: str,
+) -> None:
+    """Create an event, once: its name is that of its subject and its fault."""
+    at = _stamp(fault.at)
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{subject['name']}.{fault.name.removesuffix('.json')}",
+            "namespace": namespace,
+        },
+        "involvedObject": subject,
+        "reason": reason,
+        "message": message,
+        "type": "Warning",
+        "source": {"component": _SOURCE_NAME, "host": host},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+    try:
+        api.post(f"/api/v1/namespaces/{namespace}/events", event)
+    except ApiRefused as error:
+        if error.status != _CONFLICT:
+            raise
+
+
+def _message(fault: FaultRequest) -> str:
+    """A fault's line in the log, without its time."""
+    return log_line(fault).partition(" ")[2]
+
+
+def _stamp(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,56 @@
+"""The pods of a node by core and device, from what kubelet says that containers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trnsim.cluster.kubernetes.node_devices import NEURONCORE, Holding, NodeDevices
+from trnsim.errors import BadInput
+from trnsim.instance.state.pods import PodTable, PodUse
+
+__all__ = ["pod_table"]
+
+
+def pod_table(devices: NodeDevices, holdings: Iterable[Holding], period_s: float) -> PodTable:
+    """The table of all pods.
+
+    A device whose cores belong to several pods is the one's with its lowest core, as a report has
+    one pod for each device.
+
+    Args:
+        devices: the devices of the node.
+        holdings: what containers hold.
+        period_s: seconds since the table before.
+    """
+    cores: dict[int, Holding] = {}
+    names: dict[tuple[int, str, str], list[str]] = {}
+    for holding in holdings:
+        try:
+            numbers = devices.cores(holding.resource, holding.ids)
+        except BadInput as error:  # of a plugin of another instance
+            return PodTable(period_s, error=error.reason)
+        for core in numbers:
+            cores.setdefault(core, holding)
+            containers = names.setdefault((core, holding.namespace, holding.pod), [])
+            if holding.container not in containers:
+                containers.append(holding.container)
+    used = {
+        core: PodUse(
+            holding.pod, holding.namespace, tuple(names[core, holding.namespace, holding.pod])
+        )
+        for core, holding in sorted(cores.items())
+    }
+    return PodTable(
+        period_s, {str(core): use for core, use in used.items()}, _by_device(devices, used)
+    )
+
+
+def _by_device(devices: NodeDevices, used: Mapping[int, PodUse]) -> dict[str, PodUse]:
+    found: dict[int, PodUse] = {}
+    for core, use in used.items():
+        (device,) = devices.devices(NEURONCORE, [str(core)])
+        known = found.setdefault(device, use)
+        if (known.pod_name, known.namespace) == (use.pod_name, use.namespace):
+            more = [name for name in use.container_name if name not in known.container_name]
+            found[device] = PodUse(known.pod_name, known.namespace, (*known.container_name, *more))
+    return {str(device): use for device, use in found.items()}

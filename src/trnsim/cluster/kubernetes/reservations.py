@@ -1,0 +1,108 @@
+"""Devices that a scheduler extension has chosen for a pod which kubelet is about to start.
+
+Kubelet gives a plugin no name of a pod. The set is that of the pod on this node that was scheduled
+first, of those whose container holds nothing yet and requests as many.
+
+Source: aws-neuron-sdk deploy/infrastructure/scheduler-flow.rst: the device plugin reads the
+annotation NEURON_CORES of the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trnsim.cluster.kubernetes.api import PODS, KubernetesApi, Object
+from trnsim.cluster.kubernetes.node_devices import NEURONCORE, Holding
+from trnsim.cluster.kubernetes.pods import HELD_CORES, SETS, Demand, demands, has_ended, numbers
+
+__all__ = ["Reservation", "first_reserved", "reservations"]
+
+
+@dataclass(frozen=True, order=True)
+class Reservation:
+    """The set of a container that kubelet has not started yet.
+
+    Attributes:
+        scheduled_at: the time when the pod was bound, as the API writes it.
+        cores: numbers of its cores, ascending.
+        is_of_cores: True where it requests cores, not devices.
+    """
+
+    scheduled_at: str
+    namespace: str
+    pod: str
+    container: str
+    cores: tuple[int, ...]
+    is_of_cores: bool
+
+
+def reservations(api: KubernetesApi, node: str, holdings: Iterable[Holding]) -> list[Reservation]:
+    """The sets of containers on `node` that hold nothing yet, the first scheduled first.
+
+    Raises:
+        BadInput: the API does not answer.
+    """
+    held = {(each.namespace, each.pod, each.container) for each in holdings}
+    pods, _ = api.list(PODS, fieldSelector=f"spec.nodeName={node}")
+    return sorted(
+        each
+        for pod in pods
+        if not has_ended(pod)
+        for each in _of_pod(pod)
+        if (each.namespace, each.pod, each.container) not in held
+    )
+
+
+def first_reserved(
+    reserved: Iterable[Reservation], resource: str, count: int, cores_per_device: int
+) -> list[str] | None:
+    """The ids of the first set of `count` devices or cores; None without one.
+
+    Args:
+        reserved: sets, the first scheduled first.
+        resource: the resource that kubelet allocates.
+        count: number of ids.
+        cores_per_device: logical cores of a device.
+    """
+    is_of_cores = resource == NEURONCORE
+    for each in reserved:
+        found = each.cores
+        if not is_of_cores:
+            found = tuple(sorted({core // cores_per_device for core in found}))
+        if each.is_of_cores is is_of_cores and len(found) == count:
+            return [str(number) for number in found]
+    return None
+
+
+def _of_pod(pod: Object) -> Iterator[Reservation]:
+    metadata = pod.get("metadata") or {}
+    requested = demands(pod)
+    for demand in requested:
+        cores = _cores(metadata.get("annotations") or {}, demand, len(requested))
+        if cores:
+            yield Reservation(
+                _scheduled_at(pod),
+                str(metadata.get("namespace", "")),
+                str(metadata.get("name", "")),
+                demand.container,
+                tuple(sorted(cores)),
+                demand.is_of_cores,
+            )
+
+
+def _cores(annotations: Object, demand: Demand, containers: int) -> frozenset[int]:
+    """The cores of a container; AWS's own annotation says them of a pod with one container."""
+    sets = annotations.get(SETS)
+    if isinstance(sets, str):
+        pairs = (part.partition("=") for part in sets.split(";"))
+        return numbers(next((text for name, _, text in pairs if name == demand.container), None))
+    return numbers(annotations.get(HELD_CORES)) if containers == 1 else frozenset()
+
+
+def _scheduled_at(pod: Object) -> str:
+    status, metadata = pod.get("status") or {}, pod.get("metadata") or {}
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled":
+            return str(condition.get("lastTransitionTime") or "")
+    return str(metadata.get("creationTimestamp") or "")

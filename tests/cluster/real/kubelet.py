@@ -1,0 +1,182 @@
+"""The device plugin and the node's problems against a real kubelet, containerd and runc.
+
+A node with the devices of inf2.48xlarge, in namespaces of its own. `make cluster` runs it; it also
+runs alone, as root: python tests/cluster/real/kubelet.py
+"""
+
+import json
+import os
+import sys
+import time
+from itertools import chain
+from pathlib import Path
+
+import namespaces
+from daemons import ROOT, Daemons, Failed, missing, unmount_below, wait_until
+from node import Node
+from showing import Report, kept_logs
+
+INSTANCE, DEVICES, CORES = "inf2.48xlarge", 12, 24
+NEURON, NEURONCORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
+NEEDED = ("kube-apiserver", "kubelet", "etcd", "containerd", "ctr", "runc", "busybox", "openssl")
+COVERED = ("/var/lib/kubelet", "/run/containerd", "/var/log/pods", "/var/log/containers")
+SHELL = "TRNSIM_CLUSTER_SHELL"
+SOON_S = 5.0
+PROGRAM = """
+import time, torch
+count = torch.neuron.device_count()
+sums = [float((torch.ones(4, device=f"neuron:{n}") * n).sum().cpu()) for n in range(count)]
+print(count, sums, flush=True)
+open("/out/{name}.ran", "w").write(f"{count} {sums}")
+while True:
+    time.sleep(0.2)
+    try:
+        torch.ones(4, device="neuron:0").sum().cpu()
+    except RuntimeError as error:
+        open("/out/{name}.fault", "w").write(str(error))
+        raise
+"""
+
+
+def main():
+    told = missing(*NEEDED)
+    if told or os.getuid() != 0:
+        sys.exit("\n".join(["the kubelet part needs root, and:", *told]))
+    namespaces.enter()
+    if SHELL not in os.environ:
+        environment = {**os.environ, SHELL: "1", "PYTHONPATH": str(ROOT / "src")}
+        command = ("-P", "-m", "trnsim", "shell", "--on", INSTANCE, "--", sys.executable, *sys.argv)
+        os.execve(sys.executable, [sys.executable, *command], environment)  # noqa: S606  this again
+    before, made = namespaces.cgroups(), namespaces.cover(*COVERED)
+    try:
+        with kept_logs("kubelet") as folder:
+            run(folder)
+            check_rest(folder, before)
+    finally:
+        namespaces.remove(made)
+
+
+def run(folder):
+    report, daemons = Report("kubelet"), Daemons(folder)
+    node = Node(daemons)
+    try:
+        report.show(f"API of {node.plane.start():.1f} s")
+        node.start_containerd()
+        node.start_kubelet()
+        node.start_plugin()
+        registered(node, report)
+        two_devices(node, report)
+        a_program(node, report)
+        killed(node, report)
+        node.delete_pods()
+    finally:
+        daemons.stop()
+        unmount_below(folder)
+
+
+def registered(node, report):
+    _, took_s = wait_until(
+        lambda: (node.allocatable(NEURON), node.allocatable(NEURONCORE)) == (DEVICES, CORES),
+        "kubelet counts the devices and cores",
+        60,
+    )
+    report.show(f"kubelet counts {DEVICES} neuron and {CORES} neuroncore ({took_s:.1f} s)")
+
+
+def two_devices(node, report):
+    """A pod with two devices sees them, their cores, and no others."""
+    script = "ls -d /dev/neuron* > /out/two.devices; env > /out/two.env; sleep 100000"
+    node.create("two", NEURON, 2, ["sh", "-c", script])
+    node.wait_running("two")
+    wait_until((node.out / "two.env").exists, "the pod writes")
+    time.sleep(0.2)
+    seen = (node.out / "two.devices").read_text().split()
+    variables = dict(line.split("=", 1) for line in (node.out / "two.env").read_text().splitlines())
+    cores = variables["NEURON_RT_VISIBLE_CORES"]
+    if seen != ["/dev/neuron0", "/dev/neuron1"] or cores != "0-3":
+        raise Failed(f"the pod sees {seen} and cores {cores}")
+    report.show(f"a pod with 2 devices sees {' '.join(seen)}, NEURON_RT_VISIBLE_CORES={cores}")
+
+
+def a_program(node, report):
+    """`trnsim run` in a pod uses the cores of the pod."""
+    (node.out / "program.py").write_text(PROGRAM.replace("{name}", "program"))
+    home = Path(os.path.realpath(sys.executable)).parents[1]
+    environment = Path(sys.executable).parents[1].resolve()
+    folders = {"usr": Path("/usr"), "home": home, "environment": environment, "source": ROOT}
+    mounts = [(name, path, path) for name, path in folders.items()]
+    python = (
+        f"PYTHONPATH={ROOT}/src TRNSIM_CACHE=off TRNSIM_SITE= HOME=/out {environment}/bin/python"
+    )
+    script = f"cd /out && {python} -P -m trnsim run /out/program.py > /out/program.log 2>&1"
+    command = ["/bin/sh", "-c", script]
+    node.create("program", NEURON, 3, command, mounts)
+    node.wait_running("program")
+    ran = node.out / "program.ran"
+
+    def has_run():
+        if node.pod("program")["status"]["phase"] == "Failed":
+            raise Failed(f"the program: {(node.out / 'program.log').read_text()[-2000:]}")
+        return ran.exists()
+
+    _, took_s = wait_until(has_run, "the program in the pod runs", 120)
+    (record,) = (node.state / "containers" / "neuron-2").glob("*.json")
+    cores = json.loads(record.read_text())["cores"]
+    expected = "6 [0.0, 4.0, 8.0, 12.0, 16.0, 20.0]"
+    if cores != [4, 5, 6, 7, 8, 9] or ran.read_text() != expected:
+        raise Failed(f"the program used cores {cores}, {ran.read_text()}")
+    report.show(f"`trnsim run` in a pod with 3 devices used cores {cores} ({took_s:.1f} s)")
+
+
+def held():
+    """What each pod holds, by kubelet's checkpoint."""
+    stored = json.loads(
+        Path("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint").read_text()
+    )
+    return sorted(
+        (entry["PodUID"], entry["ResourceName"], sorted(chain(*entry["DeviceIDs"].values())))
+        for entry in stored["Data"]["PodDeviceEntries"]
+    )
+
+
+def killed(node, report):
+    """The plugin and kubelet are killed; what pods hold stays, and new pods get other devices."""
+    before, tasks = held(), node.ctr("tasks", "list", "--quiet").stdout
+    for name, start in (("device-plugin", node.start_plugin), ("kubelet", node.start_kubelet)):
+        registered_before = node.daemons.log("device-plugin").count("registered")
+        node.daemons.kill(name)
+        start()
+        wait_until(
+            lambda count=registered_before: (
+                node.daemons.log("device-plugin").count("registered") > count
+                and node.allocatable(NEURON) == DEVICES
+            ),
+            f"registered after {name} was killed",
+            60,
+        )
+        report.show(f"{name} killed -9 and started again: registered")
+    node.create("third", NEURONCORE, 1, ["sh", "-c", "env > /out/third.env; sleep 100000"])
+    node.wait_running("third")
+    wait_until(lambda: "VISIBLE" in (node.out / "third.env").read_text(), "the pod writes")
+    after = [each for each in held() if each in before]
+    if after != before or node.ctr("tasks", "list", "--quiet").stdout.find(tasks[:10]) < 0:
+        raise Failed(f"held before {before}, after {held()}")
+    if "NEURON_RT_VISIBLE_CORES=10\n" not in (node.out / "third.env").read_text():
+        raise Failed(f"a new pod got {(node.out / 'third.env').read_text()}")
+    report.show(f"what {len(before)} pods held they hold; a new pod with a core got core 10")
+
+
+def check_rest(folder, before):
+    """Fail where a process, a mount or a control group of this part is left."""
+    time.sleep(1)
+    left = {
+        pid: command for pid, command in namespaces.processes().items() if "keeper" not in command
+    }
+    groups = namespaces.cgroups() - before
+    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line]
+    if left or groups or mounts:
+        raise Failed(f"left: processes {left}, control groups {groups}, mounts {mounts}")
+
+
+if __name__ == "__main__":
+    main()
