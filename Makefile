@@ -23,7 +23,7 @@ test: .venv/.test ## install what tests need, run checks and every test but the 
 check: .venv/.test ## format, lint, types, layers, spelling, the shape of the house, and the tests a newcomer runs first
 	@$(MAKE) --no-print-directory --jobs=2 build/checked/mypy build/checked/basedpyright build/checked/source
 
-nightly: .venv/.test .venv-pcluster/.made ## every test, mutants, random kernels and other long checks: 100 minutes; a stopped run goes on
+nightly: .venv/.test .venv-specs/.made ## every test, mutants, random kernels and other long checks: 100 minutes; a stopped run goes on
 	$(BIN)/python tests/suite/nightly.py
 
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
@@ -91,10 +91,10 @@ EXTRAS_jax := test,jax-suite
 	.venv-$*/bin/python $(PIP) --constraint constraints.txt --editable '.[$(or $(EXTRAS_$*),$(error no environment .venv-$*))]'
 	@touch $@
 
-# ParallelCluster's schema, which needs an older marshmallow: it checks written cluster.yaml files.
-.venv-pcluster/.made: Makefile
-	$(PYTHON) -m venv .venv-pcluster
-	.venv-pcluster/bin/python $(PIP) aws-parallelcluster==3.16.1 marshmallow==3.26.2
+# Checkers of written job specs: ParallelCluster's schema, which needs an older marshmallow, and OmegaConf.
+.venv-specs/.made: Makefile
+	$(PYTHON) -m venv .venv-specs
+	.venv-specs/bin/python $(PIP) aws-parallelcluster==3.16.1 marshmallow==3.26.2 omegaconf==2.4.0
 	@touch $@
 
 # A minor version of JAX, such as 0.9; everything else as constraints.txt says.

@@ -17,7 +17,7 @@ from trnsim.jobs.parallelism import Parallelism
 
 SPECS = Path(__file__).parent / "specs"
 ROOT = Path(__file__).resolve().parents[3]
-CHECKER = ROOT / ".venv-pcluster" / "bin" / "python"
+CHECKER = ROOT / ".venv-specs" / "bin" / "python"
 
 
 def spec_of(tmp_path, text):
@@ -265,7 +265,7 @@ for document in json.load(sys.stdin):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CHECKER.exists(), reason="no .venv-pcluster: make .venv-pcluster/.made")
+@pytest.mark.skipif(not CHECKER.exists(), reason="no .venv-specs: make .venv-specs/.made")
 def test_parallelcluster_accepts_what_is_written():
     documents = []
     for role in (ROLE, replace(ROLE, efa=8, least_replicas=1, memory_bytes=1 << 30)):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats import parallelcluster, plan, sbatch
+from trnsim.jobs.formats import nemo, nxdt, parallelcluster, plan, sbatch
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
@@ -20,6 +20,8 @@ FORMATS: Final[dict[str, JobFormat]] = {
         plan.FORMAT,
         sbatch.FORMAT,
         parallelcluster.FORMAT,
+        nxdt.FORMAT,
+        nemo.FORMAT,
     )
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""

@@ -1,0 +1,86 @@
+"""A configuration of Hydra, such as NeMo's, whose fields may stand for others of the same file.
+
+``${a.b}`` is the value under a.b, ``${.b}`` the one beside it, ``${..b}`` one above. Source:
+OmegaConf 2.4, Usage, Variable interpolation. Others (``${oc.env:HOME}``, ``${multiply:2,3}``) are
+templates. OmegaConf itself has no lines of values, and would read variables of the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from trnsim.jobs.formats.writing import in_order
+from trnsim.jobs.job import KeptField
+from trnsim.jobs.spec import SpecReader
+
+__all__ = ["ConfigReader", "Keys"]
+
+Keys = tuple[str, ...]
+"""Names that lead to a value."""
+
+_INTERPOLATION: Final = re.compile(r"\$\{(\.*)([A-Za-z_]\w*(?:\.\w+)*)\}", re.ASCII)
+_MOST_STEPS: Final = 8
+"""Interpolations that lead to further ones."""
+
+
+class ConfigReader(SpecReader):
+    """A configuration: a value that stands for another one is followed, and kept as it is."""
+
+    def followed(self, keys: Keys) -> Keys:
+        """Keys of the value that the one under `keys` stands for; `keys` for a value of its own."""
+        target = keys
+        for _ in range(_MOST_STEPS):
+            value = self.value(*target)
+            match = _INTERPOLATION.fullmatch(value) if isinstance(value, str) else None
+            if match is None:
+                return target
+            dots = len(match[1])
+            above = target[: len(target) - dots] if 0 < dots <= len(target) else ()
+            target = (*above, *match[2].split("."))
+            if self.place(*target) is None:
+                return keys
+        return keys
+
+    def counted(self, keys: Keys, field: str, *, least: int = 1) -> int | None:
+        """A whole number; None if there is none, or a smaller one, which is then kept.
+
+        Raises:
+            BadInput: it is something else.
+        """
+        target = self._seen(keys, field)
+        value = self.value(*target)
+        if isinstance(value, int) and not isinstance(value, bool) and value < least:
+            return None
+        was_taken = target in self._taken
+        number = self.whole(*target, field=field, least=least)
+        if target != keys and not was_taken:
+            self.give_back(*target)
+        return number
+
+    def choice(self, keys: Keys, field: str, names: dict[Any, Any]) -> Any:
+        """The meaning of a name; None for one without a meaning.
+
+        A name is kept unless it is the first of its meaning, as a writer writes that one.
+        """
+        place = self.place(*keys)
+        if place is None:
+            return None
+        value = self.value(*self._seen(keys, field))
+        if isinstance(value, (list, dict)) or value not in names:
+            return None
+        meaning = names[value]
+        if place.value == next(name for name, other in names.items() if other == meaning):
+            self.take(*keys, field=field)
+        return meaning
+
+    def ordered(self) -> tuple[KeptField, ...]:
+        """Fields that are kept, in an order of their own."""
+        return in_order(self.kept())
+
+    def _seen(self, keys: Keys, field: str) -> Keys:
+        """Keys of the value of a field; its line is that of the field itself."""
+        target, place = self.followed(keys), self.place(*keys)
+        if target != keys and place is not None:
+            self.lines.setdefault(field, place.line)
+        return target

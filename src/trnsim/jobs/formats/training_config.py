@@ -1,0 +1,293 @@
+"""Configurations of a training program as jobs: nodes, layout, batch, sizes of the model.
+
+NeMo and NxD Training state the same under different keys; `ConfigKeys` has those of one of them.
+A configuration does not state how its program is started: a written one names instances, command
+and variables in comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats import sbatch_options
+from trnsim.jobs.formats.interpolation import ConfigReader, Keys
+from trnsim.jobs.formats.writing import with_kept, yaml_spec
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
+from trnsim.jobs.spec import JobSpec, is_template
+from trnsim.reader import SourcePlace
+
+__all__ = ["SIZES", "ConfigKeys", "read_config", "write_config"]
+
+SIZES: Final[dict[str, Keys]] = {
+    "hidden_size": ("model", "hidden_size"),
+    "num_hidden_layers": ("model", "num_layers"),
+    "num_attention_heads": ("model", "num_attention_heads"),
+    "intermediate_size": ("model", "ffn_hidden_size"),
+    "max_position_embeddings": ("model", "max_position_embeddings"),
+    "head_dim": ("model", "kv_channels"),
+}
+"""Keys of sizes by those of a config.json."""
+_LLAMA: Final[dict[Keys, tuple[str, ...]]] = {
+    ("model", "normalization"): ("rmsnorm",),
+    ("model", "activation"): ("swiglu", "fast-swiglu"),
+    ("model", "position_embedding_type"): ("rope",),
+}
+"""Fields that make a Megatron model one of Llama's kind, by their names for it, the first ours."""
+_EXPERTS: Final = "num_local_experts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigKeys:
+    """The keys of a kind of configuration.
+
+    Attributes:
+        name: name of the format.
+        counts: keys of the parallelism's whole numbers.
+        truths: keys of its truth values.
+        choices: keys of its names, with their meanings, each a value for every field.
+        sequence: keys of the tokens of the data's sequences, which may be fewer than the model's.
+        model: keys of the model's configuration file; () for none.
+        sizes: keys of the model's sizes.
+        sections: mappings that every such file has.
+        has_run: whether a section `run` has a name and a time limit.
+    """
+
+    name: str
+    counts: dict[str, Keys]
+    truths: dict[str, Keys] = field(default_factory=dict)
+    choices: dict[tuple[str, ...], tuple[Keys, dict[Any, tuple[Any, ...]]]] = field(
+        default_factory=dict
+    )
+    sequence: Keys = ()
+    model: Keys = ()
+    sizes: dict[str, Keys] = field(default_factory=dict)
+    sections: tuple[str, ...] = ()
+    has_run: bool = False
+
+
+def read_config(place: SourcePlace, keys: ConfigKeys) -> JobSpec:
+    """The spec of a configuration.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    reader = ConfigReader(place)
+    role = Role(
+        replicas=reader.counted(("trainer", "num_nodes"), "roles.0.replicas"),
+        processes=reader.counted(("trainer", "devices"), "roles.0.processes"),
+    )
+    for name, path in {"replicas": "num_nodes", "processes": "devices"}.items():
+        reader.lines.setdefault(f"roles.0.{name}", _line(reader, ("trainer", path)))
+    run = ("run",) if keys.has_run and isinstance(reader.value("run"), dict) else ()
+    for section in keys.sections:
+        if reader.value(section) == {}:
+            reader.take(section)
+    parallelism = _parallelism(reader, keys)
+    job = Job(
+        name=reader.text(*run, "name", field="name"),
+        roles=(role,),
+        time_limit_s=_time_limit_s(reader) if run else None,
+        model=reader.text(*keys.model, field="model") if keys.model else "",
+        config=tuple(_sizes(reader, keys)),
+        parallelism=parallelism,
+        kept=reader.ordered(),
+    )
+    return JobSpec(keys.name, job, reader.start, reader.lines, tuple(reader.templates))
+
+
+def _line(reader: ConfigReader, keys: Keys) -> Any:
+    place = reader.place(*keys) or reader.place(*keys[:-1])
+    return reader.start if place is None else place.line
+
+
+def _parallelism(reader: ConfigReader, keys: ConfigKeys) -> Parallelism:
+    values: dict[str, Any] = {}
+    for name, path in keys.counts.items():
+        is_of_data = name == "sequence" and isinstance(reader.value(*keys.sequence), int)
+        at = keys.sequence if is_of_data else path
+        values[name] = reader.counted(at, f"parallelism.{name}")
+    for name, path in keys.truths.items():
+        target = reader.followed(path)
+        values[name] = reader.truth(*target, field=f"parallelism.{name}")
+        if target != path:
+            reader.give_back(*target)
+    for names, (path, meanings) in keys.choices.items():
+        meaning = reader.choice(path, f"parallelism.{names[0]}", meanings)
+        values |= dict(zip(names, meaning or (None,) * len(names), strict=True))
+        for name in names[1:]:
+            if path_line := reader.place(*path):
+                reader.lines.setdefault(f"parallelism.{name}", path_line.line)
+    if "zero" in keys.truths and values["zero"] is not None:
+        values["zero"] = int(values["zero"])
+    return Parallelism(**values)
+
+
+def _sizes(reader: ConfigReader, keys: ConfigKeys) -> Iterator[tuple[str, Any]]:
+    sizes = {
+        name: number
+        for name, path in keys.sizes.items()
+        if (number := reader.counted(path, f"config.{name}")) is not None
+    }
+    is_llama = sizes and all(reader.value(*path) in names for path, names in _LLAMA.items())
+    if is_llama:
+        for path, names in _LLAMA.items():
+            if reader.value(*path) == names[0]:
+                reader.take(*path)
+        yield "model_type", "mixtral" if _EXPERTS in sizes else "llama"
+    yield from sizes.items()
+
+
+def _time_limit_s(reader: ConfigReader) -> float | None:
+    keys = ("run", "time_limit")
+    text = reader.text(*keys, field="time_limit_s")
+    if not text or is_template(text):
+        return None
+    try:
+        return sbatch_options.time_limit_s(text)
+    except ValueError as error:
+        raise reader.refused(keys, "legal: a time of Slurm, days-hours:minutes:seconds") from error
+
+
+class _Document:
+    """A document in which stated values are put, but none where a kept field stands."""
+
+    def __init__(self, job: Job) -> None:
+        self._kept = {kept.keys for kept in job.kept}
+        self.values: dict[str, Any] = {}
+
+    def put(self, path: Keys, value: Any) -> None:
+        """Put a value at its keys; None and "" are no value."""
+        if value is None or value == "" or path in self._kept:
+            return
+        at = self.values
+        for key in path[:-1]:
+            at = at.setdefault(key, {})
+        at[path[-1]] = None if value is _NULL else value
+
+
+def write_config(job: Job, keys: ConfigKeys) -> str:
+    """The configuration of a job.
+
+    Raises:
+        BadInput: it cannot express the job.
+    """
+    _check(job, keys)
+    document = _Document(job)
+    kept = {kept.keys: kept.value for kept in job.kept}
+    is_run = job.time_limit_s is not None or any(path[0] == "run" for path in kept)
+    document.put(("run", "name") if keys.has_run and is_run else ("name",), job.name)
+    if job.time_limit_s is not None:
+        document.put(("run", "time_limit"), sbatch_options.time_text(int(job.time_limit_s)))
+    (role,) = job.roles
+    document.put(("trainer", "num_nodes"), role.replicas)
+    document.put(("trainer", "devices"), role.processes)
+    for path, value in _stated(_whole_layout(job).stated, keys, kept):
+        document.put(path, value)
+    if keys.model:
+        document.put(keys.model, job.model)
+    for name, value in job.config:
+        if name == "model_type":
+            for path, names in _LLAMA.items():
+                document.put(path, names[0])
+        else:
+            document.put(keys.sizes[name], value)
+    for section in keys.sections:
+        document.values.setdefault(section, {})
+    comments = "".join(f"# started with {fact}\n" for fact in _start_facts(job, keys))
+    return comments + yaml_spec(with_kept(document.values, job.kept))
+
+
+def _whole_layout(job: Job) -> Parallelism:
+    """The layout that the job's fields and the options of its command state."""
+    return job.parallelism.over(parallelism_in(options_of(job.roles[0].command)))
+
+
+def _stated(
+    stated: dict[str, Any], keys: ConfigKeys, kept: dict[tuple[str | int, ...], Any]
+) -> Iterator[tuple[Keys, Any]]:
+    """Keys and values of a layout's fields."""
+    for name, path in keys.counts.items():
+        is_of_data = name == "sequence" and path in kept
+        yield keys.sequence if is_of_data else path, stated.get(name)
+    for name, path in keys.truths.items():
+        yield path, None if name not in stated else bool(stated[name])
+    for names, (path, meanings) in keys.choices.items():
+        values = tuple(stated.get(name) for name in names)
+        if path in kept or values == (None,) * len(names):
+            continue
+        text = next((text for text, meaning in meanings.items() if meaning == values), _NONE)
+        if text is _NONE:
+            words = ", ".join(f"{name} {stated.get(name)}" for name in names)
+            raise _refused(keys, words, f"{'.'.join(path)} has no name for it")
+        yield path, _NULL if text is None else text
+
+
+_NONE: Final = object()
+_NULL: Final = object()
+"""A field that is there and has no value."""
+
+
+def _check(job: Job, keys: ConfigKeys) -> None:
+    """Refuse a job that a configuration cannot express."""
+    if job.kind is not JobKind.TRAINING:
+        raise _refused(keys, f"kind is {job.kind.value}", "it configures a training")
+    if len(job.roles) != 1:
+        raise _refused(keys, f"{len(job.roles)} roles", "all nodes run the same program")
+    if job.copies != 1:
+        raise _refused(keys, f"{job.copies} copies", "it configures one run")
+    if job.roles[0].processes == 0 or job.roles[0].replicas == 0:
+        raise _refused(keys, "no rank", "a training has one at least")
+    if job.time_limit_s is not None:
+        _check_time(job.time_limit_s, keys)
+    _check_layout(job, keys)
+
+
+def _check_time(time_limit_s: float, keys: ConfigKeys) -> None:
+    if not keys.has_run:
+        raise _refused(keys, "a time limit", "the scheduler has it; --as sbatch writes it")
+    if time_limit_s % 1 or time_limit_s <= 0:
+        raise _refused(keys, f"time_limit_s is {time_limit_s}", "whole seconds from 1")
+
+
+def _check_layout(job: Job, keys: ConfigKeys) -> None:
+    named = {*keys.counts, *keys.truths, *(name for names in keys.choices for name in names)}
+    layout = _whole_layout(job).stated
+    beside = [name for name in layout if name not in named]
+    beside += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
+    if beside:
+        raise _refused(keys, ", ".join(beside), "no key states it")
+    if "zero" in keys.truths and layout.get("zero", 0) > 1:
+        raise _refused(keys, f"zero {layout['zero']}", "it has ZeRO-1 or none")
+    model_type = dict(job.config).get("model_type", "llama")
+    if model_type not in ("llama", "mixtral"):
+        raise _refused(keys, f"model_type {model_type}", "legal: llama, mixtral")
+
+
+def _start_facts(job: Job, keys: ConfigKeys) -> Iterator[str]:
+    """What the job states and the configuration does not."""
+    for name in ("region", "purchase", *(() if keys.model else ("model",))):
+        if getattr(job, name):
+            yield f"{name} {_clean(getattr(job, name))}"
+    (role,) = job.roles
+    default = Role(name=role.name)
+    for each in fields(role):
+        value = getattr(role, each.name)
+        if each.name in ("replicas", "processes") or value == getattr(default, each.name):
+            continue
+        if each.name == "environment":
+            yield from (_clean(f"{name}={text}") for name, text in value)
+        else:
+            text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            yield f"{each.name} {_clean(text)}"
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _refused(keys: ConfigKeys, what: str, why: str) -> BadInput:
+    return BadInput(f"{keys.name} cannot express the job: {what}: {why}")
