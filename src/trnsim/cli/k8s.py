@@ -69,6 +69,7 @@ def scheduler_extension(
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         _wait_for_end()
         serving.shutdown()
+    extension.api.close()
 
 
 def _log(line: str) -> None:

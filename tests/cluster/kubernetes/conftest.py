@@ -12,4 +12,6 @@ def cluster(tmp_path):
     token = tmp_path / "token"
     token.write_text(f"{fake_api.TOKEN}\n", encoding="utf-8")
     with fake_api.served() as (objects, url):
-        yield objects, KubernetesApi(Access(url, token), timeout_s=2.0)
+        client = KubernetesApi(Access(url, token), timeout_s=2.0)
+        yield objects, client
+        client.close()

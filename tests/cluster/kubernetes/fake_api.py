@@ -25,7 +25,7 @@ class Objects:
         self.faults = {}
         self.before_binding = lambda: None
         self.after_binding = lambda: None
-        self.events = []
+        self.events, self.ports = [], set()
         self.created_events = {}
         self.lock = threading.RLock()
 
@@ -67,6 +67,8 @@ def container(name, count=0, resource="neuron"):
 
 class Handler(BaseHTTPRequestHandler):
     objects: Objects
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log_message(self, *_):
         pass
@@ -93,9 +95,10 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
         self.objects.requests.append((self.command, url.path, query, body))
+        self.objects.ports.add(self.client_address[1])
         fault = self.objects.faults.get((self.command, parts[-1])) or self.objects.faults.get("all")
         if fault == "drop":
-            self.connection.close()
+            self.close_connection = True
             return
         if isinstance(fault, bytes):
             self.answer(fault)

@@ -196,3 +196,31 @@ def test_a_pod_knows_its_own_api(monkeypatch, tmp_path):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
     with pytest.raises(BadInput, match="no API of Kubernetes is named"):
         access(None, None, None)
+
+
+def test_connections_are_kept_for_reading_and_one_that_broke_is_replaced(cluster):
+    objects, client = cluster
+    objects.pod("a", (1,))
+    for _ in range(3):
+        client.get(PODS)
+    assert len(objects.ports) == 1
+    client.patch(pod_path("default", "a"), {"metadata": {}})
+    assert len(objects.ports) == 2
+    objects.faults["all"] = "drop"
+    with pytest.raises(ApiDown):
+        client.get(PODS)
+    objects.faults.clear()
+    client.get(PODS)
+    with pytest.raises(ApiRefused):
+        client.get(pod_path("default", "absent"))
+    assert client.get(PODS)["items"]
+
+
+def test_a_change_is_sent_once(cluster):
+    objects, client = cluster
+    objects.pod("a", (1,))
+    client.get(PODS)
+    objects.faults["all"] = "drop"
+    with pytest.raises(ApiDown):
+        client.post(f"{pod_path('default', 'a')}/binding", {})
+    assert [method for method, *_ in objects.requests] == ["GET", "POST"]

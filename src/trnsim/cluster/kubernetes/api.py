@@ -15,7 +15,9 @@ import ipaddress
 import json
 import ssl
 import time
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from os import environ
@@ -31,6 +33,8 @@ MOST_BYTES: Final = 4 << 20
 TIMEOUT_S: Final = 3.0
 """Time for an answer; kube-scheduler waits 5 s for an extender."""
 _PAGE: Final = 500
+_MOST_IDLE: Final = 4
+"""Connections that are kept for further reading; each change has one of its own, sent once."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -150,12 +154,18 @@ class KubernetesApi:
         self._access = opened
         self._url: SplitResult = urlsplit(opened.server)
         self._timeout_s = timeout_s
+        self._idle: deque[http.client.HTTPConnection] = deque()
         self._tls = _tls(opened) if self._url.scheme == "https" else None
 
     @property
     def server(self) -> str:
         """The URL of the API."""
         return self._access.server
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._idle:
+            self._idle.pop().close()
 
     def get(self, path: str, **query: str) -> Object:
         """The object at `path`.
@@ -222,25 +232,28 @@ class KubernetesApi:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_s),
         }
-        with self._opened("GET", _with_query(path, asked), None, _JSON, timeout_s + 10) as answer:
+        connection = self._connection(timeout_s + 10.0)
+        try:
+            answer = self._answer(connection, "GET", _with_query(path, asked))
             for line in self._lines(answer):
                 event = self._parsed(line, path)
                 if event.get("type") == "ERROR":
                     status = event.get("object") or {}
                     raise _refused("GET", path, int(status.get("code") or 500), status)
                 yield str(event.get("type")), event.get("object") or {}
+        except (OSError, http.client.HTTPException) as error:
+            raise self._down(error) from error
+        finally:
+            connection.close()
 
     def _lines(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
         """Lines of an answer as they come.
 
         Raises:
-            ApiDown: the connection broke, or a line has more than 4 MiB.
+            ApiDown: a line has more than 4 MiB.
         """
         while True:
-            try:
-                line = answer.readline(MOST_BYTES + 1)
-            except (OSError, http.client.HTTPException) as error:
-                raise self._down(error) from error
+            line = answer.readline(MOST_BYTES + 1)
             if not line:
                 return
             if len(line) > MOST_BYTES:
@@ -251,11 +264,39 @@ class KubernetesApi:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON
     ) -> Object:
         sent = None if body is None else json.dumps(body).encode()
-        with self._opened(method, path, sent, kind, self._timeout_s) as answer:
-            try:
-                received = answer.read(MOST_BYTES + 1)
-            except (OSError, http.client.HTTPException) as error:
-                raise self._down(error) from error
+        if method == "GET":
+            with suppress(IndexError, ConnectionError, http.client.BadStatusLine):
+                return self._exchanged(self._idle.pop(), method, path, sent, kind)
+        try:
+            return self._exchanged(self._connection(self._timeout_s), method, path, sent, kind)
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            raise self._down(error) from error
+
+    def _exchanged(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        sent: bytes | None,
+        kind: str,
+    ) -> Object:
+        """The answer to one request; afterwards the connection is idle or closed.
+
+        Raises:
+            OSError: the connection broke, likewise HTTPException.
+            ApiDown: the answer is no object of at most 4 MiB.
+            ApiRefused: it is an error.
+        """
+        is_kept = False
+        try:
+            answer = self._answer(connection, method, path, sent, kind)
+            received = answer.read(MOST_BYTES + 1)
+            is_kept = answer.isclosed() and not answer.will_close
+        finally:
+            if is_kept and len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
         if len(received) > MOST_BYTES:
             raise _TooLong(
                 f"the API at {self.server} answers {method} {path} with more than 4 MiB",
@@ -263,31 +304,30 @@ class KubernetesApi:
             )
         return self._parsed(received, path)
 
-    def _opened(
-        self, method: str, path: str, sent: bytes | None, kind: str, timeout_s: float
+    def _answer(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        sent: bytes | None = None,
+        kind: str = _JSON,
     ) -> http.client.HTTPResponse:
         """The answer to a request, whose body is not read yet.
 
         Raises:
-            ApiDown: there is none.
+            OSError: there is none, likewise HTTPException.
             ApiRefused: it is an error.
         """
-        headers = {"Accept": _JSON, "Connection": "close"}
+        headers = {"Accept": _JSON}
         if sent is not None:
             headers["Content-Type"] = kind
         if self._access.token_file is not None:
             headers["Authorization"] = f"Bearer {_token(self._access.token_file)}"
-        connection = self._connection(timeout_s)
-        try:
-            connection.request(method, path, sent, headers)
-            answer = connection.getresponse()
-            self._compare_clocks(answer.getheader("Date"))
-            if answer.status >= _ERRORS_FROM:
-                with answer:
-                    raise _refused(method, path, answer.status, _status(answer.read(MOST_BYTES)))
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
-            connection.close()
-            raise self._down(error) from error
+        connection.request(method, path, sent, headers)
+        answer = connection.getresponse()
+        self._compare_clocks(answer.getheader("Date"))
+        if answer.status >= _ERRORS_FROM:
+            raise _refused(method, path, answer.status, _status(answer.read(MOST_BYTES)))
         return answer
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
