@@ -1,6 +1,6 @@
 from dataclasses import fields
 
-from trnsim.jobs.parallelism import OPTIONS, Parallelism, options_of, parallelism_in
+from trnsim.jobs.parallelism import OPTIONS, Parallelism, options_of, parallelism_in, started_ranks
 
 
 def test_options_are_read_in_both_forms_and_the_last_counts():
@@ -42,6 +42,13 @@ def test_parallelism_of_options():
         "dtype": "bf16",
         "recompute": "full",
     }
+
+
+def test_ranks_that_a_launcher_starts():
+    assert started_ranks(("torchrun", "--nproc_per_node=32", "t.py")) == 32
+    assert started_ranks(("torchrun", "--nproc-per-node", "$N", "t.py")) is None
+    assert started_ranks(("torchrun", "--nproc-per-node", "0")) is None
+    assert started_ranks(()) is None
 
 
 def test_zero_and_text_are_no_degree():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-__all__ = ["OPTIONS", "Parallelism", "options_of", "parallelism_in"]
+__all__ = ["OPTIONS", "Parallelism", "options_of", "parallelism_in", "started_ranks"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +148,15 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
             value = words[index + 1]
         options[name.replace("_", "-")] = value
     return options
+
+
+def started_ranks(words: Sequence[str]) -> int | None:
+    """Ranks that a launcher in a command starts on an instance; None if none is stated.
+
+    Source: PyTorch, torchrun's `--nproc-per-node`.
+    """
+    count = options_of(words).get("nproc-per-node", "")
+    return int(count) if count.isdecimal() and int(count) > 0 else None
 
 
 def parallelism_in(options: dict[str, str]) -> Parallelism:

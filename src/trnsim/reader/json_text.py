@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final, NoReturn
 
 from trnsim.reader.parsed import Keys, Malformed, Parsed
@@ -25,7 +26,7 @@ def parse_json(text: str) -> Parsed:
     Raises:
         Malformed: it is not JSON.
     """
-    return Parsed(_value(text), lambda keys: _line(text, keys))
+    return Parsed(_value(text), _Lines(text).line_of)
 
 
 def parse_json_lines(text: str) -> Parsed:
@@ -51,7 +52,7 @@ def _value(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise Malformed(error.lineno, f"not JSON: {error.msg}") from error
     except _Twice as error:
-        line = _line(text, (), error.name)
+        line = _line_of_second(text, error.name)
         why = f"{error.name} is given twice, with two values"
         raise Malformed(line, why, "leave one of them out") from error
     except (ValueError, RecursionError) as error:
@@ -77,18 +78,37 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _line(text: str, keys: Keys, twice: str | None = None) -> int:
-    """The line of the value under `keys`, or of what lacks it; or of the name that stands twice."""
-    depth, start = -1, 0
+class _Lines:
+    """The lines of the values of a JSON text, found when one of them is first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _lines(self) -> dict[tuple[str | int | None, ...], int]:
+        """The line of the first name or value under keys."""
+        lines: dict[tuple[str | int | None, ...], int] = {}
+        line, before = 1, 0
+        for path, at, _ in _places(self._text):
+            line += self._text.count("\n", before, at)
+            before = at
+            lines.setdefault(path, line)
+        return lines
+
+    def line_of(self, keys: Keys) -> int:
+        """The line of the value under `keys`, or of what lacks it."""
+        prefixes = (keys[:length] for length in range(len(keys), -1, -1))
+        return next((self._lines[path] for path in prefixes if path in self._lines), 1)
+
+
+def _line_of_second(text: str, name: str) -> int:
+    """The line of a name that stands twice in its object."""
     seen: set[tuple[str | int | None, ...]] = set()
     for path, at, is_name in _places(text):
-        if twice is not None:
-            if is_name and path[-1] == twice and path in seen:
-                return text.count("\n", 0, at) + 1
-            seen.add(path)
-        elif len(path) > depth and path == keys[: len(path)]:
-            depth, start = len(path), at
-    return text.count("\n", 0, start) + 1
+        if is_name and path[-1] == name and path in seen:
+            return text.count("\n", 0, at) + 1
+        seen.add(path)
+    return 1
 
 
 def _places(text: str) -> Iterator[tuple[tuple[str | int | None, ...], int, bool]]:

@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats import nemo, nxdt, parallelcluster, plan, sbatch
+from trnsim.jobs.formats import (
+    batch,
+    ecs,
+    nemo,
+    nxdt,
+    parallelcluster,
+    plan,
+    sagemaker_endpoint,
+    sagemaker_training,
+    sbatch,
+)
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
@@ -22,6 +32,10 @@ FORMATS: Final[dict[str, JobFormat]] = {
         parallelcluster.FORMAT,
         nxdt.FORMAT,
         nemo.FORMAT,
+        sagemaker_training.FORMAT,
+        sagemaker_endpoint.FORMAT,
+        ecs.FORMAT,
+        batch.FORMAT,
     )
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""

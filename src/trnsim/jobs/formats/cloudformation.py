@@ -1,0 +1,118 @@
+"""Resources of CloudFormation templates as the documents of the services' own APIs.
+
+Names of properties begin with a capital in CloudFormation, and with a small letter in the APIs of
+ECS and Batch. Functions stand as text of `Fn::Sub`, which has the same meaning: `!Ref Name` is
+"${Name}", `!GetAtt A.B` is "${A.B}", `!Join` its parts. Such text is a template's value.
+Sources: CloudFormation user guide, "Resource and property types" and "Intrinsic functions".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trnsim.reader import FileContent, SourcePlace
+from trnsim.reader.parsed import Keys, Parsed
+
+__all__ = ["resources"]
+
+_CAPITALS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]")
+"""The first word of a name: "EFS" of "EFSVolumeConfiguration", "J" of "JobDefinitionName"."""
+_FREE_NAMES: Final = ("parameters", "options", "dockerLabels", "tags", "limits", "requests")
+"""Mappings whose names are the user's own."""
+_FUNCTIONS: Final = ("!", "Fn::")
+
+
+def resources(root: SourcePlace, kind: str, name: str) -> Iterator[SourcePlace]:
+    """The properties of a template's resources of a type, as documents of the service's API.
+
+    A resource without a name of its own has its logical name.
+
+    Args:
+        root: the document.
+        kind: the type, such as "AWS::Batch::JobDefinition".
+        name: the field of the API that names it; its first letter tells how the API spells names.
+    """
+    rows = root.value.get("Resources") if isinstance(root.value, dict) else None
+    for logical, row in rows.items() if isinstance(rows, dict) else ():
+        if not isinstance(row, dict) or row.get("Type") != kind:
+            continue
+        properties = row.get("Properties")
+        if isinstance(properties, dict) and not _function(properties):
+            place = root.inner("Resources").inner(logical).inner("Properties")
+            yield _document(place, str(logical), name)
+
+
+def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
+    is_small = name[0].islower()
+    content = _converted(place.value, is_small)
+    content.setdefault(name, logical)
+
+    def line_of(keys: Keys) -> int:
+        stated = _stated(place.value, keys, is_small)
+        around = place.keys if stated else place.keys[:-1]  # the resource has its logical name
+        return place.document.parsed.line_of((*around, *stated))
+
+    return FileContent(place.document.file, Parsed(content, line_of), place.document.fix).root
+
+
+def _converted(value: Any, is_small: bool) -> Any:
+    if isinstance(value, list):
+        return [_converted(item, is_small) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _function(value):
+        return _substitution(value)
+    content = {}
+    for key, inner in value.items():
+        name = _spelled(str(key)) if is_small else str(key)
+        content[name] = _converted(inner, is_small and name not in _FREE_NAMES)
+    return content
+
+
+def _stated(value: Any, keys: Keys, is_small: bool) -> Keys:
+    """The names in the template that lead to what `keys` name in the API's document."""
+    stated: list[str | int] = []
+    for key in keys:
+        if isinstance(value, dict) and not _function(value):
+            name = next((n for n in value if key in (n, _spelled(str(n)) if is_small else n)), None)
+            if name is None:
+                break
+            stated.append(name)
+        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+            stated.append(key)
+        else:
+            break
+        value = value[stated[-1]]
+    return tuple(stated)
+
+
+def _spelled(name: str) -> str:
+    return _CAPITALS.sub(lambda word: word.group().lower(), name, count=1) if name else name
+
+
+def _function(value: dict[Any, Any]) -> str:
+    """Name of the function that a mapping of one name stands for; "" if it is none."""
+    name = str(next(iter(value))) if len(value) == 1 else ""
+    return name if name == "Ref" or name.startswith(_FUNCTIONS) else ""
+
+
+def _substitution(value: Any) -> str:
+    """The text of `Fn::Sub` that has the meaning of a value."""
+    if not isinstance(value, dict):
+        return "" if value is None else str(value)
+    written = _function(value)
+    name = written.removeprefix("!").removeprefix("Fn::")
+    argument = value[written] if written else value
+    items = argument if isinstance(argument, list) and argument else [argument]
+    if name == "Ref" and isinstance(argument, str):
+        return f"${{{argument}}}"
+    if name == "GetAtt" and all(isinstance(item, str) for item in items):
+        return f"${{{'.'.join(map(str, items))}}}"
+    if name == "Sub" and isinstance(items[0], str):
+        return str(items[0])
+    if name == "Join" and items[1:] and isinstance(items[-1], list):
+        return str(items[0]).join(_substitution(item) for item in items[-1])
+    return f"${{{name} {json.dumps(argument, ensure_ascii=False, default=str)}}}"

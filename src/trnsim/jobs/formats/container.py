@@ -1,0 +1,223 @@
+"""Containers of ECS and Batch: the fields that both spell alike.
+
+Sources: Amazon ECS API reference, ContainerDefinition and LinuxParameters; AWS Batch API reference,
+ContainerProperties and LinuxParameters. Memory is in MiB in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.instance.device_sets import DeviceSet
+from trnsim.jobs.formats.listing import Keys, item_count, placed
+from trnsim.jobs.formats.refusal import in_units
+from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.job import KeptField, Role
+from trnsim.jobs.spec import SpecReader
+
+__all__ = ["MIB", "ContainerReader", "common_fields", "device_numbers", "with_places"]
+
+MIB: Final = 2**20
+_NEURON: Final = re.compile(r"/dev/neuron(\d{1,4})", re.ASCII)
+_EFA: Final = re.compile(r"/dev/infiniband/uverbs(\d{1,4})", re.ASCII)
+_UNLIMITED: Final = -1
+_LISTS: Final = (
+    (("environment",), "name"),
+    (("ulimits",), "name"),
+    (("resourceRequirements",), "type"),
+    (("linuxParameters", "devices"), "hostPath"),
+)
+"""Lists of a container whose items are written one by one, and the field that every item has."""
+
+
+class ContainerReader:
+    """A container of a spec, read into fields of a role.
+
+    Args:
+        reader: the document.
+        keys: the names and indexes that lead to the container.
+        field: path of the role, such as "roles.0".
+
+    Attributes:
+        names: names of items that were read from lists, by the keys of the list.
+    """
+
+    def __init__(self, reader: SpecReader, keys: Keys, field: str) -> None:
+        self.reader = reader
+        self.keys = keys
+        self.field = field
+        self.names: dict[Keys, dict[int, str]] = {}
+
+    def common(self) -> dict[str, Any]:
+        """The fields of a role that ECS and Batch spell alike.
+
+        Raises:
+            BadInput: a value is not legal.
+        """
+        shm = self.whole("linuxParameters", "sharedMemorySize", field="shm_bytes")
+        return {
+            "image": self.text("image", field="image"),
+            "environment": self._environment(),
+            "is_privileged": bool(
+                self.reader.truth(*self.keys, "privileged", field=f"{self.field}.is_privileged")
+            ),
+            "is_memlock_unlimited": self._is_memlock_unlimited(),
+            "shm_bytes": None if shm is None else shm * MIB,
+            **self._devices(),
+        }
+
+    def text(self, *keys: str | int, field: str) -> str:
+        """A text of the container for a field of the role."""
+        return self.reader.text(*self.keys, *keys, field=f"{self.field}.{field}")
+
+    def whole(self, *keys: str | int, field: str) -> int | None:
+        """A whole number of the container for a field of the role."""
+        return self.reader.whole(*self.keys, *keys, field=f"{self.field}.{field}")
+
+    def words(self, *keys: str | int, field: str) -> tuple[str, ...]:
+        """A list of texts of the container for a field of the role."""
+        return self.reader.words(*self.keys, *keys, field=f"{self.field}.{field}")
+
+    def requirement(self, kind: str, field: str) -> Keys | None:
+        """Keys of the amount of a resource, whose type is then taken; None if there is none.
+
+        A type that is stated twice is kept from the second one on.
+        """
+        at = (*self.keys, "resourceRequirements")
+        for index in range(item_count(self.reader, *at)):
+            if self.reader.value(*at, index, "type") == kind:
+                self.reader.take(*at, index, "type", field=f"{self.field}.{field}")
+                self.names.setdefault(at, {})[index] = kind
+                return (*at, index, "value")
+        return None
+
+    def required(self, kind: str, field: str) -> int | None:
+        """A whole amount of a resource.
+
+        Raises:
+            BadInput: it is something else.
+        """
+        at = self.requirement(kind, field)
+        return None if at is None else self.reader.whole(*at, field=f"{self.field}.{field}")
+
+    def _environment(self) -> tuple[tuple[str, str], ...]:
+        at = (*self.keys, "environment")
+        variables = []
+        for index in range(item_count(self.reader, *at)):
+            name = self.reader.value(*at, index, "name")
+            if not isinstance(name, str) or not name:
+                raise self.reader.refused(
+                    (*at, index), "a variable without a name", "give it a text as name"
+                )
+            self.reader.take(*at, index, "name", field=f"{self.field}.environment")
+            value = self.text("environment", index, "value", field=f"environment.{name}")
+            variables.append((name, value))
+        return tuple(variables)
+
+    def _is_memlock_unlimited(self) -> bool:
+        at = (*self.keys, "ulimits")
+        unlimited = {"name": "memlock", "softLimit": _UNLIMITED, "hardLimit": _UNLIMITED}
+        for index in range(item_count(self.reader, *at)):
+            if self.reader.value(*at, index) == unlimited:
+                for name in unlimited:
+                    self.reader.take(*at, index, name, field=f"{self.field}.is_memlock_unlimited")
+                return True
+        return False
+
+    def _devices(self) -> dict[str, Any]:
+        """Numbers of Neuron devices, and EFA interfaces if they are numbered from 0 on."""
+        at = (*self.keys, "linuxParameters", "devices")
+        neuron: dict[int, int] = {}
+        efa: dict[int, int] = {}
+        for index in range(item_count(self.reader, *at)):
+            path = self.reader.value(*at, index, "hostPath")
+            target = self.reader.value(*at, index, "containerPath")
+            if not isinstance(path, str) or target not in (None, path):
+                continue
+            for pattern, numbers in ((_NEURON, neuron), (_EFA, efa)):
+                match = pattern.fullmatch(path)
+                if match:
+                    numbers[index] = int(match[1])
+        if sorted(efa.values()) != list(range(len(efa))):
+            efa = {}
+        for index in efa:
+            self._take_device(at, index, "efa")
+        for index in neuron:
+            self._take_device(at, index, "devices")
+            place = self.reader.place(*at, index)
+            if place is not None:
+                self.reader.lines.setdefault(f"{self.field}.device_indexes", place.line)
+        return {
+            "devices": len(neuron) or None,
+            "device_indexes": tuple(neuron.values()),
+            "efa": len(efa) or None,
+        }
+
+    def _take_device(self, at: Keys, index: int, field: str) -> None:
+        path = self.reader.take(*at, index, "hostPath", field=f"{self.field}.{field}")
+        if self.reader.value(*at, index, "containerPath") is not None:
+            self.reader.take(*at, index, "containerPath")
+        self.names.setdefault(at, {})[index] = path
+
+
+def device_numbers(role: Role) -> DeviceSet:
+    """Numbers of a role's Neuron devices, also where it has all devices of its instance.
+
+    Raises:
+        BadInput: it has another number of devices than numbers of them.
+    """
+    if role.device_indexes and role.devices != len(role.device_indexes):
+        raise BadInput(
+            f"role {role.name!r} has {role.devices} devices and the numbers {role.device_indexes}"
+        )
+    instance = catalogue().instances.get(role.instance)
+    if role.device_indexes or instance is None or role.devices != instance.count:
+        return role.device_indexes
+    return tuple(range(instance.count))
+
+
+def common_fields(role: Role) -> dict[str, Any]:
+    """The fields of a container that ECS and Batch spell alike, without resources.
+
+    Huge pages are left out: a container takes them from its host without asking.
+
+    Raises:
+        BadInput: /dev/shm is no whole number of MiB, or devices have not as many numbers.
+    """
+    paths = [f"/dev/infiniband/uverbs{index}" for index in range(role.efa or 0)]
+    paths += [f"/dev/neuron{index}" for index in device_numbers(role)]
+    unlimited = {"name": "memlock", "softLimit": _UNLIMITED, "hardLimit": _UNLIMITED}
+    return {
+        "image": role.image,
+        "environment": [{"name": name, "value": value} for name, value in role.environment],
+        "privileged": role.is_privileged or None,
+        "ulimits": [unlimited] if role.is_memlock_unlimited else [],
+        "linuxParameters": without_empty(
+            {
+                "devices": [{"hostPath": path, "containerPath": path} for path in paths],
+                "sharedMemorySize": in_units(role.shm_bytes, MIB, "shm_bytes", "MiB"),
+            }
+        ),
+    }
+
+
+def with_places(fields: dict[str, Any], kept: Iterable[KeptField], keys: Keys) -> dict[str, Any]:
+    """The fields of a container without empty ones, with room in lists for items kept whole.
+
+    Args:
+        fields: the fields.
+        kept: kept fields of the job.
+        keys: the names and indexes that lead to the container.
+    """
+    kept = tuple(kept)
+    for path, name in _LISTS:
+        holder = fields
+        for key in path[:-1]:
+            holder = holder.get(key) or {}
+        if holder.get(path[-1]):
+            holder[path[-1]] = placed(holder[path[-1]], kept, (*keys, *path), name)
+    return without_empty(fields)

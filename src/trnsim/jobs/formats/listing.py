@@ -1,0 +1,167 @@
+"""Items of lists that are read and written one by one, beside items that are kept as they are.
+
+A list of a spec often mixes items that the model of a job has a place for (`/dev/neuron0`) with
+others (`/dev/kmsg`). Others keep their indexes. What is left of an item that was read is kept
+under the item's name instead of its index, since a writer orders such items anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.job import Job, KeptField
+from trnsim.jobs.spec import SpecReader, is_template
+
+__all__ = [
+    "MODEL_TAG",
+    "Keys",
+    "check_model",
+    "indexed",
+    "item_count",
+    "named",
+    "placed",
+    "tagged_model",
+    "tags",
+]
+
+Keys = tuple[str | int, ...]
+_TAG: Final = re.compile(r"[\w .:/=+@-]{0,256}")
+"""Source: Amazon ECS API reference, Tag."""
+MODEL_TAG: Final = "trnsim:model"
+"""Tag that names the model of a job."""
+NAMES: Final = ("hostPath", "type", "name")
+"""Fields that name an item: of a device, of a resource, of a limit or a variable."""
+
+
+def item_count(reader: SpecReader, *keys: str | int) -> int:
+    """Number of items of a list of mappings; 0 if there is none, or a template stands for it.
+
+    Raises:
+        BadInput: it is no list, or an item is no mapping.
+    """
+    value = reader.value(*keys)
+    if value is None or (isinstance(value, str) and is_template(value)):
+        return 0
+    if not isinstance(value, list):
+        raise reader.refused(keys, "legal: a list")
+    for index, item in enumerate(value):
+        if not isinstance(item, dict) and not (isinstance(item, str) and is_template(item)):
+            raise reader.refused((*keys, index), "legal: a mapping")
+    return len(value)
+
+
+def named(
+    kept: Iterable[KeptField], names: Mapping[Keys, Mapping[int, str]]
+) -> tuple[KeptField, ...]:
+    """The kept fields, with names for indexes of the lists in `names`."""
+
+    def renamed(keys: Keys) -> Keys:
+        for length in range(1, len(keys)):
+            index = keys[length]
+            name = names.get(keys[:length], {}).get(index) if isinstance(index, int) else None
+            if name is not None:
+                keys = (*keys[:length], name, *keys[length + 1 :])
+        return keys
+
+    return tuple(KeptField(renamed(field.keys), field.value) for field in kept)
+
+
+def indexed(document: Any, kept: Iterable[KeptField]) -> tuple[KeptField, ...]:
+    """The kept fields, with indexes of `document` for names; without those of no item."""
+    fields = [(_indexed(document, field.keys), field.value) for field in kept]
+    return tuple(KeptField(keys, value) for keys, value in fields if keys is not None)
+
+
+def placed(
+    items: Sequence[dict[str, Any]], kept: Iterable[KeptField], keys: Keys, name: str
+) -> list[dict[str, Any]]:
+    """Items of a list, with an empty one for each item that is kept whole, at its index.
+
+    Args:
+        items: the items that are written.
+        kept: kept fields; one that has the field `name` of an item belongs to an item kept whole.
+        keys: the names and indexes that lead to the list.
+        name: the field that every item has.
+    """
+    depth = len(keys)
+    whole = {
+        field.keys[depth]
+        for field in kept
+        if field.keys[:depth] == keys and field.keys[depth + 1 : depth + 2] == (name,)
+    }
+    written: list[dict[str, Any]] = []
+    for item in items:
+        while len(written) in whole:
+            written.append({})
+        written.append(item)
+    return written
+
+
+def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> str:
+    """The model that a tag in a list names; "" if there is none.
+
+    Args:
+        reader: the document.
+        keys: the names that lead to the list.
+        key: field of a tag's name.
+        value: field of a tag's value.
+
+    Raises:
+        BadInput: it is no list of tags.
+    """
+    for index in range(item_count(reader, *keys)):
+        if reader.value(*keys, index, key) == MODEL_TAG:
+            reader.take(*keys, index, key)
+            return reader.text(*keys, index, value, field="model")
+    return ""
+
+
+def check_model(job: Job) -> None:
+    """Nothing, if a tag can hold the name of a job's model.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    if not _TAG.fullmatch(job.model):
+        raise BadInput(
+            f"model is {job.model!r}; legal for a tag: up to 256 letters, digits, spaces and "
+            "_ . : / = + - @"
+        )
+
+
+def tags(job: Job, keys: Keys, *, key: str, value: str) -> list[dict[str, Any]]:
+    """A list of tags with the model of a job, and room for those that are kept.
+
+    Raises:
+        BadInput: the model's name is no value of a tag.
+    """
+    check_model(job)
+    items = [{key: MODEL_TAG, value: job.model}] if job.model else []
+    return placed(items, job.kept, keys, key)
+
+
+def _indexed(document: Any, keys: Keys) -> Keys | None:
+    value = document
+    written: list[str | int] = []
+    for key in keys:
+        index: str | int = key
+        if isinstance(value, list) and isinstance(key, str):
+            index = next((i for i, item in enumerate(value) if _is_named(item, key)), len(value))
+            if index == len(value):
+                return None
+        written.append(index)
+        value = _inner(value, index)
+    return tuple(written)
+
+
+def _inner(value: Any, key: str | int) -> Any:
+    if isinstance(value, list) and isinstance(key, int) and key < len(value):
+        return value[key]
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _is_named(item: Any, name: str) -> bool:
+    return isinstance(item, dict) and any(item.get(field) == name for field in NAMES)

@@ -1,0 +1,92 @@
+"""Fields that the specs of SageMaker's jobs and endpoints share.
+
+A container of SageMaker has its whole instance, with its devices and EFA interfaces.
+Source: Amazon SageMaker API reference, ResourceConfig and ProductionVariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.refusal import Limit, check_ranks
+from trnsim.jobs.job import Role
+from trnsim.jobs.spec import SpecReader, is_template
+
+__all__ = ["LIMITS", "Keys", "check_whole", "instance_in", "instance_name", "take_examples"]
+
+Keys = tuple[str | int, ...]
+_PREFIX: Final = "ml."
+_WHOLE: Final = "a container of SageMaker has its whole instance"
+LIMITS: Final = {
+    "parallelism": Limit("the spec has no field for it", "state it in the command"),
+    "copies": Limit("SageMaker has no arrays of jobs", "write one copy"),
+    "roles.device_indexes": Limit(_WHOLE, "leave out device_indexes"),
+    "roles.cores": Limit(_WHOLE, "set NEURON_RT_NUM_CORES in the environment"),
+    "roles.shm_bytes": Limit("SageMaker has no field for /dev/shm"),
+    "roles.is_privileged": Limit("SageMaker runs no privileged containers"),
+}
+"""Limits that training jobs and endpoints have."""
+
+
+def instance_in(reader: SpecReader, *keys: str | int, field: str) -> str:
+    """An instance type without "ml."; "" if there is none.
+
+    Raises:
+        BadInput: it does not begin with "ml.".
+    """
+    text = reader.text(*keys, field=field)
+    if text and not text.startswith(_PREFIX) and not is_template(text):
+        raise reader.refused(keys, "legal: a type of SageMaker, which begins with ml.")
+    return text.removeprefix(_PREFIX)
+
+
+def instance_name(role: Role) -> str:
+    """SageMaker's name of a role's instance."""
+    name = role.instance
+    return f"{_PREFIX}{name}" if name and not is_template(name) else name
+
+
+def take_examples(reader: SpecReader, examples: Mapping[Keys, str]) -> None:
+    """Fields with the values that a writer puts where a job has none are taken, not kept."""
+    for keys, value in examples.items():
+        if reader.value(*keys) == value:
+            reader.take(*keys)
+
+
+def check_whole(role: Role) -> None:
+    """Nothing, if a role has its instance for itself, and asks for no more than it has.
+
+    SageMaker sets up EFA: huge pages and IPC_LOCK are left out.
+
+    Raises:
+        BadInput: it asks for a part of the devices of its instance, or for more.
+    """
+    check_ranks(role)
+    if not role.is_exclusive:
+        raise BadInput(f"role {role.name!r} shares its instance, which SageMaker has no way to")
+    if set(role.capabilities) - {"IPC_LOCK"}:
+        raise BadInput(f"role {role.name!r}: SageMaker adds no capabilities: {role.capabilities}")
+    instance = catalogue().instances.get(role.instance)
+    has: dict[str, Any] = {"devices": None, "gpus": None, "efa": None}
+    if instance is not None:
+        is_neuron = instance.accelerator in catalogue().chips
+        has["devices" if is_neuron else "gpus"] = instance.count
+        has["efa"] = instance.efa_devices
+    for name, count in has.items():
+        value = getattr(role, name)
+        if value is not None and value != count:
+            all_of_it = f"{count} of {role.instance}" if count is not None else "unknown"
+            raise BadInput(
+                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {all_of_it}",
+                fix=f"leave out {name}",
+            )
+    host: dict[str, Any] = {"vcpus": None, "memory_bytes": None}
+    if instance is not None:
+        host = {"vcpus": instance.vcpus, "memory_bytes": instance.host_bytes}
+    for name, most in host.items():
+        value = getattr(role, name)
+        if value is not None and (most is None or value > most):
+            raise BadInput(f"role {role.name!r}: {name} is {value}; {_WHOLE}: {most}")

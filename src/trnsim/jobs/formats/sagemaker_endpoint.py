@@ -1,0 +1,156 @@
+"""Endpoint configurations of SageMaker, as CreateEndpointConfig takes them.
+
+A production variant is a role. Image, environment and command stand in CreateModel, which the
+variant names.
+
+Sources: Amazon SageMaker API reference, CreateEndpointConfig and ProductionVariant; CloudFormation
+user guide, AWS::SageMaker::EndpointConfig.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.cloudformation import resources
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.listing import item_count, tagged_model, tags
+from trnsim.jobs.formats.refusal import Limit, check_expressible, check_name
+from trnsim.jobs.formats.sagemaker import (
+    LIMITS,
+    Keys,
+    check_whole,
+    instance_in,
+    instance_name,
+    take_examples,
+)
+from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_NAME: Final = re.compile(r"(?=.{1,63}\Z)[a-zA-Z0-9](-*[a-zA-Z0-9])*", re.ASCII)
+"""Source: CreateEndpointConfig, EndpointConfigName; ProductionVariant, VariantName."""
+_VARIANTS: Final = "ProductionVariants"
+_SCALING: Final = "ManagedInstanceScaling"
+_MODEL: Final = "your-model"
+"""Name of the model of a variant for which a job states none."""
+_IN_MODEL: Final = "CreateModel states it, not the endpoint configuration"
+_LIMITS: Final = LIMITS | {
+    "time_limit_s": Limit("an endpoint has no time limit"),
+    "roles.image": Limit(_IN_MODEL, "leave out the image"),
+    "roles.environment": Limit(_IN_MODEL, "leave out the environment"),
+    "roles.command": Limit(_IN_MODEL, "leave out the command"),
+}
+
+
+def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    yield from resources(root, "AWS::SageMaker::EndpointConfig", "EndpointConfigName")
+    if (
+        isinstance(root.value, dict)
+        and "EndpointConfigName" in root.value
+        and _VARIANTS in root.value
+    ):
+        yield root
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    """The spec of an endpoint configuration.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    reader = SpecReader(place)
+    name = reader.text("EndpointConfigName", field="name")
+    count = item_count(reader, _VARIANTS)
+    if not count:
+        raise reader.refused((_VARIANTS,), "an endpoint needs a variant")
+    roles = tuple(_role(reader, index) for index in range(count))
+    model = tagged_model(reader, "Tags", key="Key", value="Value")
+    job = Job(name=name, kind=JobKind.SERVING, roles=roles, model=model, kept=reader.kept())
+    return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
+
+
+def _role(reader: SpecReader, index: int) -> Role:
+    """The role of a variant.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    at: Keys = (_VARIANTS, index)
+    field = f"roles.{index}"
+    name = reader.text(*at, "VariantName", field=f"{field}.name")
+    instance = instance_in(reader, *at, "InstanceType", field=f"{field}.instance")
+    take_examples(reader, {(*at, "ModelName"): _MODEL})
+    is_scaled = reader.value(*at, _SCALING, "Status") == "ENABLED"
+    least = None
+    if is_scaled:
+        least = reader.whole(*at, _SCALING, "MinInstanceCount", field=f"{field}.least_replicas")
+    if least is None:
+        replicas = reader.whole(*at, "InitialInstanceCount", field=f"{field}.replicas", least=1)
+        return Role(name=name, instance=instance, is_exclusive=True, replicas=replicas)
+    reader.take(*at, _SCALING, "Status")
+    most = reader.whole(*at, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", least=1)
+    if reader.value(*at, "InitialInstanceCount") == (least or 1):
+        reader.take(*at, "InitialInstanceCount")
+    return Role(
+        name=name, instance=instance, is_exclusive=True, replicas=most, least_replicas=least
+    )
+
+
+def _write(job: Job) -> str:
+    """The endpoint configuration of a job.
+
+    Raises:
+        BadInput: SageMaker cannot express it.
+    """
+    check_expressible(job, _LIMITS)
+    if job.kind is not JobKind.SERVING:
+        raise BadInput(f"a {job.kind.value} job is no endpoint", fix="--as sagemaker-training")
+    if not job.roles:
+        raise BadInput("an endpoint needs a role")
+    legal = "SageMaker: 1 to 63 letters, digits and -, no - at an end"
+    check_name(job.name, _NAME, legal)
+    for role in job.roles:
+        check_name(role.name, _NAME, legal)
+        check_whole(role)
+    document: dict[str, Any] = {
+        "EndpointConfigName": job.name,
+        _VARIANTS: [_variant(role) for role in job.roles],
+        "Tags": tags(job, ("Tags",), key="Key", value="Value"),
+    }
+    document = with_kept(without_empty(document), job.kept)
+    for variant, role in zip(document[_VARIANTS], job.roles, strict=False):
+        _complete(variant, role)
+    return json_spec(document)
+
+
+def _variant(role: Role) -> dict[str, Any]:
+    """The variant of a role, with the fields that its scaling has."""
+    fields = {"VariantName": role.name, "InstanceType": instance_name(role)}
+    if role.least_replicas is None:
+        return without_empty(fields | {"InitialInstanceCount": role.replicas})
+    scaling = {
+        "Status": "ENABLED",
+        "MinInstanceCount": role.least_replicas,
+        "MaxInstanceCount": role.replicas,
+    }
+    return without_empty(fields | {_SCALING: without_empty(scaling)})
+
+
+def _complete(variant: dict[str, Any], role: Role) -> None:
+    """Fields that the API demands, where nothing states them."""
+    is_serverless = "ServerlessConfig" in variant
+    if role.least_replicas is not None:
+        variant.setdefault("InitialInstanceCount", role.least_replicas or 1)
+    if not is_serverless:
+        variant.setdefault("ModelName", _MODEL)
+
+
+FORMAT: Final = JobFormat(
+    "sagemaker-endpoint", "SageMaker endpoint configuration", ".json", _places, _read, _write
+)
