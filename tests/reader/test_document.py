@@ -107,6 +107,10 @@ def test_documents_are_yaml_json_or_a_script(written):
         "a.yaml": ("a: 1\n---\nb: x\n", [{"a": 1}, {"b": "x"}]),
         "a.json": ('{"a": 1.5, "b": [null]}', [{"a": 1.5, "b": [None]}]),
         "a.yaml-template": ("a: $N\n", [{"a": "$N"}]),
+        "a.helm": (
+            "{{ $x := .Values }}\na: {{ .Values.name }}-b\n{%- if c %}\nc: ['{{ .d }}']\n",
+            [{"a": "${ .Values.name }-b", "c": ["${ .d }"]}],
+        ),
         "a.sbatch": ("#!/bin/bash\nsrun x\n", ["#!/bin/bash\nsrun x\n"]),
     }
     for name, (text, values) in contents.items():
@@ -121,7 +125,8 @@ def test_documents_are_yaml_json_or_a_script(written):
         (b"---\n# nothing\n", "the file is empty"),
         (b"\xff\xfea", "the file is UTF-16"),
         (b"a: \0", "a NUL character"),
-        (b"a: {{ .Values.name }}\n", "a key is text, not a list or a mapping"),
+        (b"a: {{ .Values.name\n", "no YAML"),
+        (b"a: {{ .a }}\nb: {{ .b }}: c\n", "2: no YAML"),
         (b'{"a": 1,}', "JSON"),
     ],
 )

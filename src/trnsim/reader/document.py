@@ -9,6 +9,7 @@ Lines are looked for when an error is told, so a valid file is parsed once and a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,11 @@ _PARSERS: Final[dict[str, Callable[[str], Parsed]]] = {
     "toml": parse_toml,
     "yaml": parse_yaml,
 }
+_STATEMENT: Final = re.compile(r"^[ \t]*\{(\{[^{}\n]*\}|%[^{}\n]*%)\}[ \t]*$", re.MULTILINE)
+_BRACES: Final = re.compile(r"\{\{([^{}\n]*)\}\}")
+"""A line of a template that is no value, and a value.
+
+Sources: Go's text/template, Actions; Jinja, Synopsis."""
 _SHOWN: Final = 60
 """Characters of a value in an error."""
 _MISSING: Final = object()
@@ -159,7 +165,9 @@ def load_documents(path: Path | str, fix: str = "") -> list[FileContent]:
 
     A file that begins with a brace or a bracket is JSON, one that begins with ``#!`` is a script,
     whose value is its text, and any other is YAML, which may hold several documents, with local
-    tags as mappings (`parse_yaml_documents`).
+    tags as mappings (`parse_yaml_documents`). In a template that is no YAML before its values are
+    filled in, ``{{ .Values.nodes }}`` is the text ``${ .Values.nodes }``, and a line of nothing
+    else is blank.
 
     Raises:
         BadInput: it cannot be read, is empty, no UTF-8 text, or neither YAML nor JSON.
@@ -169,14 +177,29 @@ def load_documents(path: Path | str, fix: str = "") -> list[FileContent]:
     if text.startswith("#!"):
         return [FileContent(str(path), Parsed(text, lambda _: 1), fix)]
     try:
-        if _form(text, "", is_table=False) == "json":
+        if _form(text, "", is_table=False) == "json" and not text.lstrip().startswith("{{"):
             return [FileContent(str(path), parse_json(text), fix)]
-        documents = parse_yaml_documents(text)
+        documents = _documents(text)
     except Malformed as error:
         raise blank.refused(error.line, error.why, error.fix) from error
     if not documents:
         raise blank.refused(1, "the file is empty")
     return [FileContent(str(path), parsed, fix) for parsed in documents]
+
+
+def _documents(text: str) -> list[Parsed]:
+    """The documents of YAML, or of a template of YAML.
+
+    Raises:
+        Malformed: it is neither.
+    """
+    try:
+        return parse_yaml_documents(text)
+    except Malformed:
+        if "{{" not in text:
+            raise
+    filled = _STATEMENT.sub("", text)
+    return parse_yaml_documents(_BRACES.sub(r"${\1}", filled))
 
 
 def line_in(file: str, keys: Keys) -> SourceLine | None:
