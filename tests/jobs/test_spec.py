@@ -113,7 +113,37 @@ def test_what_nothing_took_is_kept(reader):
     assert [kept.name for kept in reader.kept()] == ["nothing"]
 
 
-@pytest.mark.parametrize("text", ["$A", "${A}", "a-$(B)", "{{ .x }}", "<your-role>"])
+def test_a_template_is_left_where_it_stands_and_a_value_is_not(reader):
+    assert not reader.is_left("name", field="name")
+    assert not reader.is_left("no", field="no")
+    assert not reader.is_left("count", field="count")
+    assert reader.templates == []
+    assert reader.is_left("inner", "list", 1, "image", field="roles.0.image")
+    assert [(value.field, value.text, value.place.line) for value in reader.templates] == [
+        ("roles.0.image", "$IMAGE", 12)
+    ]
+    assert reader.lines["roles.0.image"].line == 12
+    assert ("inner.list[1].image", "$IMAGE") in [(kept.name, kept.value) for kept in reader.kept()]
+
+
+def test_the_error_of_a_missing_value_has_its_name_and_the_line_of_what_lacks_it(reader):
+    error = reader.refused(("inner", "other"), "legal: text")
+    assert error.reason.endswith("a.yaml:8: inner.other is missing; legal: text")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$A",
+        "${A}",
+        "a-$(B)",
+        "{{ .x }}",
+        "<your-role>",
+        "<NODES>",
+        "PLACEHOLDER_NODES",
+        "__NODES__",
+    ],
+)
 def test_templates(text):
     assert is_template(text)
 

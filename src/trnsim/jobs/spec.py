@@ -13,8 +13,11 @@ from trnsim.reader import SourcePlace
 
 __all__ = ["JobSpec", "SpecReader", "TemplateValue", "is_template"]
 
-_TEMPLATE: Final = re.compile(r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[a-z][\w -]*>")
-"""Text of a template: a shell's variable, Helm's and Jinja's braces, `<your-value>`."""
+_TEMPLATE: Final = re.compile(
+    r"\$\{|\$\(|\$[A-Za-z_]|\{\{|<[A-Za-z][\w -]*>|\bPLACEHOLDER|^__[A-Z][A-Z0-9_]*__$"
+)
+"""Text of a template: a shell's variable, Helm's and Jinja's braces, `<your-value>`, names in
+capitals that a script replaces (`PLACEHOLDER_NODES`, `__NODES__`)."""
 
 
 def is_template(text: str) -> bool:
@@ -214,9 +217,19 @@ class SpecReader:
         self.give_back(*keys)
         return ""
 
+    def is_left(self, *keys: str | int, field: str) -> bool:
+        """Whether a template fills in the value under keys: it is then named, and kept."""
+        place = self.place(*keys)
+        if place is None or not isinstance(place.value, str) or not is_template(place.value):
+            return False
+        self.lines.setdefault(field, place.line)
+        self.templates.append(TemplateValue(field, place.value, place.line))
+        return True
+
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
-        """The error that the value under keys is `why`."""
-        return (self.place(*keys) or self._root).refused(why, fix)
+        """The error that the value under keys is `why`; of a missing one, with its name."""
+        missing = SourcePlace(self._root.document, (*self._root.keys, *keys), None)
+        return (self.place(*keys) or missing).refused(why, fix)
 
     def kept(self) -> tuple[KeptField, ...]:
         """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""

@@ -47,3 +47,17 @@ def test_kept_fields_have_an_order_of_their_own():
     fields = [KeptField(keys, 1) for keys in (("b",), ("a", 1, "x"), ("a", 0, "y"), ("a", 0, "x"))]
     assert in_order(fields) == in_order(reversed(fields))
     assert [field.name for field in in_order(fields)] == ["a[0].x", "a[0].y", "a[1].x", "b"]
+
+
+def test_text_that_some_reader_takes_for_a_number_or_a_truth_value_is_quoted():
+    texts = ["0E0", "1e9", ".5", "1_000", "0o7", "0x1F", "1:30", "y", "N", "on", "null", "-1", "~"]
+    text = yaml_spec(texts)
+    assert all(line[2] in "'\"" for line in text.splitlines())
+    assert yaml.safe_load(text) == texts
+    plain = ["1.2.3.4/16", "0.0.0.0:80", "nodes", "8Gi", "-x"]
+    assert yaml_spec(plain) == "".join(f"- {text}\n" for text in plain)
+
+
+def test_a_value_that_occurs_twice_is_written_twice():
+    labels = {"app": "a"}
+    assert yaml_spec({"a": labels, "b": labels}) == "a:\n  app: a\nb:\n  app: a\n"

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from trnsim.jobs.job import KeptField
 
 __all__ = ["in_order", "json_spec", "with_kept", "without_empty", "yaml_spec"]
+
+_AMBIGUOUS: Final = re.compile(r"[-+]?\.?\d[\d._]*([eE][-+]?\d+)?|0[box][\da-fA-F_]+|[yYnN]")
+"""Text that stands for a number or a truth value.
+
+Sources: YAML 1.2.2, section 10.3.2; YAML 1.1, bool, by which Kubernetes reads y and n.
+"""
 
 
 def json_spec(document: Any) -> str:
@@ -19,10 +26,35 @@ def json_spec(document: Any) -> str:
 
 
 def yaml_spec(*documents: Any) -> str:
-    """Documents as YAML, in the order of their fields."""
-    return yaml.safe_dump_all(
-        documents, sort_keys=False, width=100, allow_unicode=True, default_flow_style=False
+    """Documents as YAML, in the order of their fields.
+
+    Text that some reader of YAML takes for a number or a truth value is in quotes.
+    """
+    return yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        width=100,
+        allow_unicode=True,
+        default_flow_style=False,
     )
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, which quotes by YAML 1.1 alone, and writes one value twice as an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """True: each value is written out."""
+        del data
+        return True
+
+
+def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "'" if _AMBIGUOUS.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text_node)
 
 
 def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
