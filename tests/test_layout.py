@@ -62,6 +62,11 @@ COVERED = {
     "jobs/role_price.py": ("jobs/test_price.py", "a price is that of roles"),
     "jobs/finding.py": ("jobs/test_rules.py", "what rules answer"),
     "jobs/formats/format.py": ("jobs/test_formats.py", "what a format is"),
+    "jobs/formats/kubeflow.py": ("jobs/formats/test_pytorchjob.py", "and test_mpijob.py: a kind"),
+    **{
+        f"jobs/formats/{part}.py": ("jobs/formats/test_pod.py", "a part of every manifest")
+        for part in ("kubernetes", "pod_template", "pod_template_writing")
+    },
     "demo/claims_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/cost_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/examples.py": ("demo/test_demo.py", "the demo is tested as a whole"),

@@ -9,10 +9,16 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats import (
     batch,
     ecs,
+    jobset,
+    kubernetes_job,
+    mpijob,
     nemo,
     nxdt,
     parallelcluster,
     plan,
+    pod,
+    pytorchjob,
+    rayjob,
     sagemaker_endpoint,
     sagemaker_training,
     sbatch,
@@ -36,6 +42,12 @@ FORMATS: Final[dict[str, JobFormat]] = {
         sagemaker_endpoint.FORMAT,
         ecs.FORMAT,
         batch.FORMAT,
+        pod.FORMAT,
+        kubernetes_job.FORMAT,
+        jobset.FORMAT,
+        pytorchjob.FORMAT,
+        mpijob.FORMAT,
+        rayjob.FORMAT,
     )
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""

@@ -1,0 +1,154 @@
+"""JobSets: roles that are Jobs, started and ended together.
+
+Source: github.com/kubernetes-sigs/jobset api/jobset/v1alpha2/jobset_types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes import (
+    Defaults,
+    KeptFields,
+    Keys,
+    check_list,
+    check_mapping,
+    deadline,
+    deadline_s,
+    label_name,
+    manifest_text,
+    manifests,
+    spec_of,
+    stated_count,
+    stated_replicas,
+)
+from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_ROLES: Final[Keys] = ("spec", "replicatedJobs")
+_JOB: Final[Keys] = ("template", "spec")
+_POD: Final[Keys] = (*_JOB, "template", "spec")
+_CONTAINER: Final = "main"
+_MOST_ROLES: Final = 100
+
+
+def _places(document: SourcePlace) -> Iterator[SourcePlace]:
+    yield from manifests(document, "jobset.x-k8s.io", ("JobSet",))
+
+
+def _defaults(roles: int) -> Defaults:
+    """Fields that Kubernetes demands, beside those of the model."""
+    yield ("apiVersion",), "jobset.x-k8s.io/v1alpha2"
+    yield ("kind",), "JobSet"
+    for at in range(roles):
+        yield (*_ROLES, at, "replicas"), 1
+        yield (*_ROLES, at, *_POD, "restartPolicy"), "Never"
+        yield (*_ROLES, at, *_POD, "containers", 0, "name"), _CONTAINER
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    reader = SpecReader(place)
+    for name in ("metadata", "spec"):
+        check_mapping(reader, name)
+    if not check_list(reader, *_ROLES):
+        raise reader.refused(_ROLES, "legal: a list of one replicated job or more")
+    roles: list[Role] = []
+    for at in range(reader.length(*_ROLES)):
+        keys = (*_ROLES, at)
+        for inner in (("template",), _JOB, (*_JOB, "template"), _POD):
+            check_mapping(reader, *keys, *inner)
+        name = reader.text(*keys, "name", field=f"roles.{at}.name")
+        replicas = _replicas(reader, keys, f"roles.{at}.replicas")
+        roles.append(role(reader, (*keys, *_POD), f"roles.{at}", name=name, replicas=replicas))
+    job = Job(
+        name=reader.text("metadata", "name", field="name"),
+        roles=tuple(roles),
+        **selected(reader, [(*_ROLES, at, *_POD) for at in range(len(roles))]),
+        time_limit_s=_time_limit_s(reader, len(roles)),
+    )
+    return spec_of("jobset", reader, job, _defaults(len(roles)))
+
+
+def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
+    """Pods of a replicated job: ``replicas parallelism``.
+
+    The replicas are kept, as are all numbers where a template fills one in, or there are no pods.
+    """
+    jobs = stated_count(reader, *keys, "replicas", field=field)
+    pods = stated_count(reader, *keys, *_JOB, "parallelism", field=field)
+    if any(value.field == field for value in reader.templates):
+        return None
+    if jobs == 0:
+        return 0
+    pods = 1 if pods is None else pods
+    reader.take(*keys, *_JOB, "parallelism")
+    if reader.value(*keys, *_JOB, "completions") == pods:
+        reader.take(*keys, *_JOB, "completions")
+    return (jobs or 1) * pods
+
+
+def _time_limit_s(reader: SpecReader, roles: int) -> float | None:
+    """The time limit that all replicated jobs state; limits that differ are kept."""
+    keys = [(*_ROLES, at, *_JOB) for at in range(roles)]
+    limits = {reader.value(*each, "activeDeadlineSeconds") for each in keys}
+    if len(limits) != 1 or None in limits:
+        return None
+    for each in keys[1:]:
+        reader.take(*each, "activeDeadlineSeconds")
+    return deadline_s(reader, *keys[0])
+
+
+def _write(job: Job) -> str:
+    check_job(job, "a JobSet", roles=range(1, _MOST_ROLES + 1))
+    if job.kind is not JobKind.TRAINING:
+        raise BadInput(f"a JobSet runs to its end; the job is of kind {job.kind.value}")
+    kept = KeptFields(job.kept)
+    document = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": label_name(job.name, "job")},
+        "spec": {"replicatedJobs": [_replicated(job, at, kept) for at in range(len(job.roles))]},
+    }
+    return manifest_text(job, document, _defaults(len(job.roles)))
+
+
+def _replicated(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:
+    """A replicated job: one Job with all pods of the role, unless more Jobs are kept."""
+    own = job.roles[at]
+    inner = kept.below(*_ROLES, at)
+    pods = stated_replicas(job, at, inner, ("replicas",), (*_JOB, "parallelism"))
+    jobs = inner.value("replicas", default=1)
+    counts = {}
+    if pods is not None and jobs:
+        if pods % jobs:
+            raise BadInput(f"role {own.name!r}: {pods} replicas in {jobs} jobs of equal size")
+        each = pods // jobs
+        completions = inner.value(*_JOB, "completions", default=each)
+        counts = {"parallelism": each, "completions": completions}
+    spec = pod_spec(own, job, inner.below(*_POD), container=_CONTAINER)
+    template = {
+        **counts,
+        "activeDeadlineSeconds": deadline(job),
+        "template": {"spec": spec},
+    }
+    name = label_name(own.name, f"role-{at}")
+    return {"name": name, "template": {"spec": without_empty(template)}}
+
+
+FORMAT: Final = JobFormat(
+    name="jobset",
+    title="Kubernetes JobSet",
+    suffix=".yaml",
+    places=_places,
+    read=_read,
+    write=_write,
+)

@@ -1,0 +1,258 @@
+"""Jobs of Kubeflow: named roles, each with replicas of a pod.
+
+Source: github.com/kubeflow/training-operator v1.9.0 pkg/apis/kubeflow.org/v1/common_types.go
+(ReplicaSpec, RunPolicy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes import (
+    Defaults,
+    KeptFields,
+    Keys,
+    check_mapping,
+    count,
+    deadline,
+    deadline_s,
+    label_name,
+    manifest_text,
+    manifests,
+    spec_of,
+    stated_replicas,
+)
+from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.parallelism import started_ranks
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["KubeflowKind", "kubeflow_format"]
+
+_GROUP: Final = "kubeflow.org"
+_POD: Final[Keys] = ("template", "spec")
+_RUN: Final[Keys] = ("spec", "runPolicy")
+_ELASTIC: Final[Keys] = ("spec", "elasticPolicy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeflowKind:
+    """A kind of job.
+
+    Attributes:
+        format: name of the format.
+        kind: kind of the manifest.
+        version: its API version.
+        specs: name of the mapping of roles.
+        head: name of the role that is one pod.
+        workers: name of the role that may be many.
+        is_head_needed: whether there is no job without a head.
+        processes: name of the field with the processes of a worker.
+        has_text_processes: whether that field is text.
+        container: name that the container must have; "" for any.
+    """
+
+    format: str
+    kind: str
+    version: str
+    specs: str
+    head: str
+    workers: str
+    is_head_needed: bool
+    processes: str
+    has_text_processes: bool
+    container: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name with an article."""
+        return f"{'an' if self.kind[0] in 'AEIMO' else 'a'} {self.kind}"
+
+    def roles(self, *names: str | int) -> Keys:
+        """Keys below the mapping of roles."""
+        return ("spec", self.specs, *names)
+
+    def defaults(self, names: list[str]) -> Defaults:
+        """Fields that Kubernetes demands, beside those of the model."""
+        yield ("apiVersion",), f"{_GROUP}/{self.version}"
+        yield ("kind",), self.kind
+        for name in names:
+            yield self.roles(name, *_POD, "containers", 0, "name"), self.container or "main"
+
+
+def kubeflow_format(kind: KubeflowKind) -> JobFormat:
+    """The format of a kind."""
+
+    def places(document: SourcePlace) -> Iterator[SourcePlace]:
+        yield from manifests(document, _GROUP, (kind.kind,))
+
+    return JobFormat(
+        name=kind.format,
+        title=f"Kubeflow {kind.kind}",
+        suffix=".yaml",
+        places=places,
+        read=lambda place: _read(kind, place),
+        write=lambda job: _write(kind, job),
+    )
+
+
+def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
+    reader = SpecReader(place)
+    for keys in (("metadata",), ("spec",), kind.roles(), _RUN, _ELASTIC):
+        check_mapping(reader, *keys)
+    legal = (kind.head, kind.workers)
+    stated = reader.names(*kind.roles())
+    if not stated or not set(stated) <= set(legal):
+        raise reader.refused(kind.roles(), f"legal: a mapping of {' and '.join(legal)}")
+    names = [name for name in legal if name in stated]
+    roles: list[Role] = []
+    for at, name in enumerate(names):
+        keys = kind.roles(name)
+        for inner in ((), ("template",), _POD):
+            check_mapping(reader, *keys, *inner)
+        path = f"roles.{at}"
+        replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
+        if reader.value(*keys, "replicas") is None:
+            replicas = 1
+        roles.append(role(reader, (*keys, *_POD), path, name=name, replicas=replicas))
+        place_of_role = reader.place(*keys)
+        if place_of_role is not None:
+            reader.lines[f"{path}.name"] = reader.lines[path] = place_of_role.line
+    job = Job(
+        name=reader.text("metadata", "name", field="name"),
+        roles=tuple(_grown(kind, reader, roles)),
+        **selected(reader, [kind.roles(name, *_POD) for name in names]),
+        time_limit_s=deadline_s(reader, *_RUN),
+    )
+    return spec_of(kind.format, reader, job, kind.defaults(names))
+
+
+def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
+    """The roles with their processes, and the fewest replicas of workers."""
+    for at, own in enumerate(roles):
+        is_worker = own.name == kind.workers
+        changes: dict[str, Any] = {}
+        if is_worker or not kind.is_head_needed:
+            processes = _processes(kind, reader, f"roles.{at}.processes")
+            changes["processes"] = own.processes if processes is None else processes
+        if is_worker and reader.value(*_ELASTIC) is not None:
+            field = f"roles.{at}.least_replicas"
+            changes["least_replicas"] = count(reader, *_ELASTIC, "minReplicas", field=field)
+            if reader.value(*_ELASTIC, "maxReplicas") == own.replicas:
+                reader.take(*_ELASTIC, "maxReplicas")
+        yield replace(own, **changes)
+
+
+def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None:
+    """Processes of a worker; a word such as "auto" is kept.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    keys = ("spec", kind.processes)
+    value = reader.value(*keys)
+    if not kind.has_text_processes:
+        return count(reader, *keys, field=field, least=1)
+    if isinstance(value, str) and (value in ("auto", "cpu", "gpu")):
+        return None
+    if value is None or reader.is_left(*keys, field=field):
+        return None
+    return reader.whole(*keys, field=field, least=1)
+
+
+def _write(kind: KubeflowKind, job: Job) -> str:
+    beyond = ("processes",) if kind.is_head_needed else ("processes", "least_replicas")
+    check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=beyond)
+    if job.kind is not JobKind.TRAINING:
+        raise BadInput(f"{kind.title} runs to its end; the job is of kind {job.kind.value}")
+    kept = KeptFields(job.kept)
+    names = _names(kind, job)
+    document = {
+        "apiVersion": f"{_GROUP}/{kind.version}",
+        "kind": kind.kind,
+        "metadata": {"name": label_name(job.name, "job")},
+        "spec": without_empty(
+            {
+                "runPolicy": without_empty({"activeDeadlineSeconds": deadline(job)}),
+                "elasticPolicy": _elastic(job, kept),
+                kind.processes: _stated_processes(kind, job),
+                kind.specs: {
+                    name: _replicas(kind, job, at, name, kept) for at, name in enumerate(names)
+                },
+            }
+        ),
+    }
+    return manifest_text(job, document, kind.defaults(names))
+
+
+def _names(kind: KubeflowKind, job: Job) -> list[str]:
+    """Names of the job's roles in the manifest.
+
+    Raises:
+        BadInput: the head is not one pod.
+    """
+    if len(job.roles) == 1:
+        is_head = job.roles[0].name == kind.head and job.roles[0].replicas == 1
+        return [kind.head if is_head else kind.workers]
+    if job.roles[0].replicas != 1:
+        raise BadInput(
+            f"role {job.roles[0].name!r}: {job.roles[0].replicas} replicas; the {kind.head} of "
+            f"{kind.title} is one",
+        )
+    return [kind.head, kind.workers]
+
+
+def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
+    """The fewest and the most workers.
+
+    Raises:
+        BadInput: another role than the workers grows.
+    """
+    for own in job.roles[:-1]:
+        if own.least_replicas is not None:
+            raise BadInput(f"role {own.name!r}: from {own.least_replicas} replicas; it is one")
+    workers = job.roles[-1]
+    if workers.least_replicas is None:
+        return {}
+    most = kept.value(*_ELASTIC, "maxReplicas", default=workers.replicas)
+    return without_empty({"minReplicas": workers.least_replicas, "maxReplicas": most})
+
+
+def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
+    """Processes of each replica, unless commands start as many; a needed head does not count.
+
+    Raises:
+        BadInput: roles differ.
+    """
+    roles = job.roles[-1:] if kind.is_head_needed else job.roles
+    if all(own.processes in (None, started_ranks(own.command)) for own in roles):
+        return None
+    counts = {own.processes for own in roles}
+    if len(counts) > 1:
+        raise BadInput(
+            f"roles start {' and '.join(sorted(map(str, counts)))} processes; {kind.title} has "
+            "one number",
+        )
+    number = counts.pop()
+    return str(number) if kind.has_text_processes else number
+
+
+def _replicas(kind: KubeflowKind, job: Job, at: int, name: str, kept: KeptFields) -> dict[str, Any]:
+    """The replicas of a role."""
+    inner = kept.below(*kind.roles(name))
+    container = kind.container or "main"
+    return without_empty(
+        {
+            "replicas": stated_replicas(job, at, inner, ("replicas",)),
+            "template": {
+                "spec": pod_spec(job.roles[at], job, inner.below(*_POD), container=container)
+            },
+        }
+    )

@@ -1,0 +1,271 @@
+"""What all manifests of Kubernetes have in common: kind, group, name, kept fields, defaults.
+
+A manifest that is written has fields which the model of a job has no place for, and Kubernetes
+demands: its `Defaults`. The reader passes over them where they have their usual value, and keeps
+them where they have another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.kubernetes_quantity import LEGAL, parse_quantity
+from trnsim.jobs.formats.writing import with_kept, yaml_spec
+from trnsim.jobs.job import Job, KeptField
+from trnsim.jobs.spec import JobSpec, SpecReader, is_template
+from trnsim.reader import SourcePlace
+
+__all__ = [
+    "MOST_COUNT",
+    "Defaults",
+    "KeptFields",
+    "Keys",
+    "check_list",
+    "check_mapping",
+    "count",
+    "deadline",
+    "deadline_s",
+    "is_manifest",
+    "label_name",
+    "manifest_text",
+    "manifests",
+    "quantity",
+    "spec_of",
+    "stated_count",
+    "stated_replicas",
+]
+
+Keys = tuple[str | int, ...]
+Defaults = Iterable[tuple[Keys, Any]]
+"""Fields and their usual values."""
+
+_MOST_NAME: Final = 63
+"""Characters of a name. Source: RFC 1123 label names, kubernetes.io docs, Object Names and IDs."""
+MOST_COUNT: Final = 2**31 - 1
+"""Replicas are of type int32. Source: k8s.io/api apps/v1 and batch/v1."""
+
+
+def is_manifest(value: Any, group: str, kinds: Collection[str]) -> bool:
+    """Whether a value is a manifest of a kind and an API group; "" for the core group."""
+    if not isinstance(value, dict):
+        return False
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(version, str) or kind not in kinds:
+        return False
+    return version.rpartition("/")[0] == group
+
+
+def manifests(document: SourcePlace, group: str, kinds: Collection[str]) -> Iterator[SourcePlace]:
+    """The document, if it is a manifest of a kind and an API group."""
+    if is_manifest(document.value, group, kinds):
+        yield document
+
+
+def check_mapping(reader: SpecReader, *keys: str | int) -> None:
+    """Refuse what stands where a mapping must, unless it is nothing or a template.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    value = reader.value(*keys)
+    is_left = isinstance(value, str) and is_template(value)
+    if value is not None and not isinstance(value, dict) and not is_left:
+        raise reader.refused(keys, "legal: a mapping")
+
+
+def check_list(reader: SpecReader, *keys: str | int) -> int:
+    """Number of mappings in the list under keys; 0 where there is nothing, or a template.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    value = reader.value(*keys)
+    if value is None or (isinstance(value, str) and is_template(value)):
+        return 0
+    if not isinstance(value, list):
+        raise reader.refused(keys, "legal: a list")
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise reader.refused((*keys, index), "legal: a mapping")
+    return len(value)
+
+
+def stated_count(reader: SpecReader, *keys: str | int, field: str) -> int | None:
+    """A whole number, without taking it; None if there is none, or a template fills it in.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    place = reader.place(*keys)
+    if place is None or place.value is None or reader.is_left(*keys, field=field):
+        return None
+    is_whole = isinstance(place.value, int) and not isinstance(place.value, bool)
+    if not is_whole or not 0 <= place.value <= MOST_COUNT:
+        raise place.refused(f"legal: a whole number from 0 to {MOST_COUNT:,}")
+    reader.lines.setdefault(field, place.line)
+    return int(place.value)
+
+
+def count(reader: SpecReader, *keys: str | int, field: str, least: int = 0) -> int | None:
+    """A whole number; None if there is none, or a template fills it in.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    number = stated_count(reader, *keys, field=field)
+    if number is None:
+        return None
+    if number < least:
+        raise reader.refused(keys, f"legal: a whole number from {least} to {MOST_COUNT:,}")
+    reader.take(*keys)
+    return number
+
+
+def quantity(reader: SpecReader, *keys: str | int, field: str) -> Fraction | None:
+    """A quantity, without taking it; None if there is none, or a template fills it in.
+
+    Raises:
+        BadInput: it is none.
+    """
+    value = reader.value(*keys)
+    if value is None or reader.is_left(*keys, field=field):
+        return None
+    number = parse_quantity(value)
+    if number is None:
+        raise reader.refused(keys, f"legal: {LEGAL}")
+    place = reader.place(*keys)
+    if place is not None:
+        reader.lines.setdefault(field, place.line)
+    return number
+
+
+def deadline_s(reader: SpecReader, *keys: str | int) -> float | None:
+    """Seconds of an `activeDeadlineSeconds`; None if there is none."""
+    seconds = count(reader, *keys, "activeDeadlineSeconds", field="time_limit_s", least=1)
+    return None if seconds is None else float(seconds)
+
+
+def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobSpec:
+    """The spec of a job; defaults are passed over, and what `reader` has not taken is kept.
+
+    Kept fields are in the order of their keys, as the order of a mapping's fields has no meaning.
+    """
+    for keys, value in defaults:
+        if reader.value(*keys) == value:
+            reader.take(*keys)
+    kept = sorted(
+        reader.kept(), key=lambda field: [(isinstance(key, int), key) for key in field.keys]
+    )
+    job = replace(job, kept=tuple(kept))
+    return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates))
+
+
+@dataclass(frozen=True)
+class KeptFields:
+    """Kept fields below a place of a document.
+
+    Attributes:
+        fields: the fields, by keys from that place on.
+    """
+
+    fields: tuple[KeptField, ...]
+
+    def below(self, *keys: str | int) -> KeptFields:
+        """Those below keys."""
+        size = len(keys)
+        return KeptFields(
+            tuple(
+                KeptField(field.keys[size:], field.value)
+                for field in self.fields
+                if field.keys[:size] == keys and len(field.keys) > size
+            )
+        )
+
+    def has(self, *keys: str | int) -> bool:
+        """Whether a field is kept under or below keys."""
+        return any(field.keys[: len(keys)] == keys for field in self.fields)
+
+    def value(self, *keys: str | int, default: Any = None) -> Any:
+        """Value of the field under keys; `default` if it is not kept."""
+        values = (field.value for field in self.fields if field.keys == keys)
+        return next(values, default)
+
+    def placed(self, items: Iterable[Any], name: str = "") -> list[Any]:
+        """Items of a list at the indexes that no kept item has; `{}` at those of kept items.
+
+        Args:
+            items: what is written.
+            name: name of a field that every kept item has, and an item that is written lacks;
+                "" if kept items alone have kept fields.
+        """
+        taken = {
+            field.keys[0]
+            for field in self.fields
+            if isinstance(field.keys[0], int) and (not name or field.keys[1:2] == (name,))
+        }
+        placed: list[Any] = []
+        for item in items:
+            while len(placed) in taken:
+                placed.append({})
+            placed.append(item)
+        return placed
+
+
+def label_name(name: str, default: str) -> str:
+    """A name in the letters that Kubernetes allows; a template as it is; `default` for none.
+
+    Source: kubernetes.io docs, Object Names and IDs, RFC 1123 label names.
+    """
+    if is_template(name):
+        return name
+    legal = re.sub("[^a-z0-9]+", "-", name.lower())
+    return legal.strip("-")[:_MOST_NAME].rstrip("-") or default
+
+
+def stated_replicas(job: Job, index: int, kept: KeptFields, *places: Keys) -> int | None:
+    """Replicas of a role; None where a kept template at one of the places fills them in.
+
+    Raises:
+        BadInput: nothing states them, or they are too many.
+    """
+    role = job.roles[index]
+    if role.replicas is None and not any(kept.has(*keys) for keys in places):
+        raise BadInput(
+            f"role {role.name!r}: the number of replicas is not stated",
+            fix="state it in the spec that is read",
+        )
+    if role.replicas is not None and role.replicas > MOST_COUNT:
+        raise BadInput(f"role {role.name!r}: {role.replicas:,} replicas; at most {MOST_COUNT:,}")
+    return role.replicas
+
+
+def deadline(job: Job) -> int | None:
+    """The time limit of a job in whole seconds.
+
+    Raises:
+        BadInput: it has a part of a second.
+    """
+    if job.time_limit_s is None:
+        return None
+    if job.time_limit_s != int(job.time_limit_s) or job.time_limit_s < 1:
+        raise BadInput(
+            f"time_limit_s is {job.time_limit_s:g}; legal: whole seconds from 1 on",
+            source="k8s.io/api batch/v1 JobSpec, activeDeadlineSeconds",
+        )
+    return int(job.time_limit_s)
+
+
+def manifest_text(job: Job, document: dict[str, Any], defaults: Defaults) -> str:
+    """A manifest as YAML, with the job's kept fields at their places, and then the defaults."""
+    kept = KeptFields(job.kept)
+    head = {
+        "apiVersion": kept.value("apiVersion", default=document["apiVersion"]),
+        "kind": kept.value("kind", default=document["kind"]),
+    }
+    whole = with_kept({**document, **head}, job.kept)
+    return yaml_spec(with_kept(whole, [KeptField(keys, value) for keys, value in defaults]))

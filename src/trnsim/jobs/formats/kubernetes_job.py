@@ -1,0 +1,134 @@
+"""Jobs of Kubernetes: pods that run to their end.
+
+The pods of an Indexed Job that run all at once are the replicas of one job, as each has a number.
+Pods without a number, or more of them than run at once, cannot be ranks: each is a copy of the job.
+
+Source: k8s.io/api batch/v1 JobSpec; kubernetes.io docs, Jobs, Completion mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes import (
+    Defaults,
+    KeptFields,
+    check_mapping,
+    deadline,
+    deadline_s,
+    label_name,
+    manifest_text,
+    manifests,
+    spec_of,
+    stated_count,
+    stated_replicas,
+)
+from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.job import Job, JobKind
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_POD: Final = ("spec", "template", "spec")
+_INDEXED: Final = "Indexed"
+_DEFAULTS: Final[Defaults] = (
+    (("apiVersion",), "batch/v1"),
+    (("kind",), "Job"),
+    ((*_POD, "restartPolicy"), "Never"),
+)
+"""A Job's pods are not started anew for ever; Kubernetes demands that it says so."""
+
+
+def _places(document: SourcePlace) -> Iterator[SourcePlace]:
+    yield from manifests(document, "batch", ("Job",))
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    reader = SpecReader(place)
+    for keys in (("metadata",), ("spec",), ("spec", "template"), _POD):
+        check_mapping(reader, *keys)
+    name = reader.text("metadata", "name", field="name")
+    copies, replicas = _pods(reader)
+    job = Job(
+        name=name,
+        roles=(role(reader, _POD, "roles.0", name="", replicas=replicas),),
+        **selected(reader, [_POD]),
+        time_limit_s=deadline_s(reader, "spec"),
+        copies=copies,
+    )
+    return spec_of("job", reader, job, _DEFAULTS)
+
+
+def _pods(reader: SpecReader) -> tuple[int, int | None]:
+    """Copies of the job, and replicas of its role."""
+    is_indexed = reader.value("spec", "completionMode") == _INDEXED
+    field = "roles.0.replicas" if is_indexed else "copies"
+    completions = stated_count(reader, "spec", "completions", field=field)
+    parallelism = stated_count(reader, "spec", "parallelism", field=field)
+    if is_indexed and any(value.field == field for value in reader.templates):
+        return 1, None
+    if is_indexed and completions == parallelism and completions not in (None, 1):
+        for name in ("completions", "parallelism", "completionMode"):
+            reader.take("spec", name)
+        return 1, completions
+    if completions is not None and completions > 1 and parallelism is not None:
+        reader.take("spec", "completions")
+        if parallelism == completions:
+            reader.take("spec", "parallelism")
+    return max(completions or parallelism or 1, 1), 1
+
+
+def _write(job: Job) -> str:
+    kept = KeptFields(job.kept)
+    check_job(job, "a Job", beyond=("copies",))
+    if job.kind is not JobKind.TRAINING:
+        raise BadInput(f"a Job runs to its end; the job is of kind {job.kind.value}")
+    replicas = stated_replicas(job, 0, kept, ("spec", "completions"), ("spec", "parallelism"))
+    if job.copies > 1 and replicas != 1:
+        raise BadInput(
+            f"{job.copies} copies of {replicas} replicas; the pods of a Job are all equal",
+            fix="write a jobset for each copy",
+        )
+    inner = kept.below(*_POD)
+    spec = {
+        **_counts(job.copies, replicas, kept),
+        "activeDeadlineSeconds": deadline(job),
+        "template": {"spec": pod_spec(job.roles[0], job, inner)},
+    }
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": label_name(job.name, "job")},
+        "spec": without_empty(spec),
+    }
+    return manifest_text(job, document, _DEFAULTS)
+
+
+def _counts(copies: int, replicas: int | None, kept: KeptFields) -> dict[str, Any]:
+    """Completions and parallelism.
+
+    Kept completions are of pods that run one by one; a kept parallelism that equals the copies is
+    that of a queue, whose length is not stated.
+    """
+    if replicas not in (None, 1):
+        return {"completions": replicas, "parallelism": replicas, "completionMode": _INDEXED}
+    parallelism = kept.value("spec", "parallelism", default=0)
+    if copies == 1 or kept.has("spec", "completions") or parallelism == copies:
+        return {}
+    return {"completions": copies, "parallelism": parallelism or copies}
+
+
+FORMAT: Final = JobFormat(
+    name="job",
+    title="Kubernetes Job",
+    suffix=".yaml",
+    places=_places,
+    read=_read,
+    write=_write,
+)

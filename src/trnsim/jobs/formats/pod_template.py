@@ -1,0 +1,333 @@
+"""A role read from the spec of a pod: the container that has accelerators; others are kept.
+
+Sources: k8s.io/api core/v1 PodSpec and Container; AWS Neuron documentation
+deploy/includes/k8s-neuron-device-plugin.rst (names of the resources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from trnsim.jobs.formats.kubernetes import (
+    Keys,
+    check_list,
+    check_mapping,
+    quantity,
+)
+from trnsim.jobs.job import Role
+from trnsim.jobs.parallelism import started_ranks
+from trnsim.jobs.spec import SpecReader, TemplateValue
+
+__all__ = [
+    "EXTENDED",
+    "IMAGE",
+    "INSTANCE_LABELS",
+    "JOB_LABELS",
+    "PURCHASES",
+    "container_index",
+    "has_accelerator",
+    "role",
+    "selected",
+]
+
+EXTENDED: Final = {
+    "aws.amazon.com/neuron": "devices",
+    "aws.amazon.com/neurondevice": "devices",
+    "aws.amazon.com/neuroncore": "cores",
+    "nvidia.com/gpu": "gpus",
+    "vpc.amazonaws.com/efa": "efa",
+    "hugepages-2Mi": "hugepages_bytes",
+}
+"""Fields of a role by resource; of these a request equals the limit.
+
+Source: kubernetes.io docs, Schedule GPUs, and Manage HugePages.
+"""
+_SHARED: Final = {"cpu": "vcpus", "memory": "memory_bytes"}
+"""Fields of a role by resource, of which a request may be below the limit."""
+_ACCELERATORS: Final = ("aws.amazon.com/neuron", "nvidia.com/gpu")
+INSTANCE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+REGION_LABEL: Final = "topology.kubernetes.io/region"
+JOB_LABELS: Final = {REGION_LABEL: "region", "eks.amazonaws.com/capacityType": "purchase"}
+"""Labels of nodes, and the fields of a job that two of them state.
+
+Sources: kubernetes.io docs, Well-Known Labels, Annotations and Taints; Amazon EKS user guide,
+Managed node group capacity types.
+"""
+PURCHASES: Final = {
+    "ON_DEMAND": "on_demand",
+    "SPOT": "spot",
+    "CAPACITY_BLOCK": "capacity_block",
+}
+"""Kinds of purchase by value of the label. Source: Amazon EKS API reference, Nodegroup."""
+IMAGE: Final = "${IMAGE}"
+"""The image of a job that states none: Kubernetes demands one, and a template fills it in."""
+_SHM: Final = "/dev/shm"  # noqa: S108  a place in the container
+_TERMS: Final = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
+
+
+def has_accelerator(container: Any) -> bool:
+    """Whether a container requests an accelerator, by number or by claim; False for no mapping."""
+    resources = container.get("resources") if isinstance(container, dict) else None
+    if not isinstance(resources, dict):
+        return False
+    kinds = (resources.get("limits"), resources.get("requests"))
+    names = [name for kind in kinds if isinstance(kind, dict) for name in kind]
+    return bool(resources.get("claims")) or any(name.startswith(_ACCELERATORS) for name in names)
+
+
+def container_index(reader: SpecReader, pod: Keys) -> int:
+    """Index of the container that has accelerators, else of the first.
+
+    Raises:
+        BadInput: the pod has no containers.
+    """
+    if not check_list(reader, *pod, "containers"):
+        raise reader.refused((*pod, "containers"), "legal: a list of one container or more")
+    containers = reader.value(*pod, "containers")
+    return next((at for at, each in enumerate(containers) if has_accelerator(each)), 0)
+
+
+def selected(
+    reader: SpecReader, pods: Sequence[Keys], labels: Mapping[str, str] = JOB_LABELS
+) -> dict[str, Any]:
+    """Fields of a job that labels in the node selectors of its pods state.
+
+    A label that all pods state alike is taken; labels that differ are kept.
+    """
+    fields: dict[str, Any] = dict.fromkeys(labels.values(), "")
+    for label, field in labels.items():
+        places = [(*pod, "nodeSelector", label) for pod in pods]
+        values = [reader.value(*keys) for keys in places]
+        value = values[0] if values else None
+        if not isinstance(value, str) or any(other != value for other in values):
+            continue
+        if reader.is_left(*places[0], field=field):
+            continue
+        if field == "purchase" and value not in PURCHASES:
+            continue
+        for keys in places:
+            reader.take(*keys, field=field)
+        fields[field] = PURCHASES.get(value, value) if field == "purchase" else value
+    return fields
+
+
+def role(
+    reader: SpecReader,
+    pod: Keys,
+    path: str,
+    *,
+    name: str,
+    is_program: bool = True,
+    **stated: Any,
+) -> Role:
+    """The role of a pod's spec.
+
+    Args:
+        reader: the document.
+        pod: keys of the pod's spec.
+        path: path of the role in the job, such as "roles.0".
+        name: name of the role; "" for that of its container.
+        is_program: whether the container's command is the program of the role.
+        stated: other fields of the role.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    at = (*pod, "containers", container_index(reader, pod))
+    for keys in (
+        (*pod, "nodeSelector"),
+        (*at, "resources"),
+        (*at, "resources", "limits"),
+        (*at, "resources", "requests"),
+        (*at, "securityContext"),
+    ):
+        check_mapping(reader, *keys)
+    name = name or reader.text(*at, "name", field=f"{path}.name")
+    return Role(
+        name=name,
+        instance=_instance(reader, pod, f"{path}.instance"),
+        image=_image(reader, at, f"{path}.image"),
+        environment=_environment(reader, at, f"{path}.environment"),
+        shm_bytes=_shm_bytes(reader, pod, at, f"{path}.shm_bytes"),
+        capabilities=_capabilities(reader, at, f"{path}.capabilities"),
+        is_privileged=bool(
+            reader.truth(*at, "securityContext", "privileged", field=f"{path}.is_privileged")
+        ),
+        **_resources(reader, (*at, "resources"), path),
+        **{**(_program(reader, at, path) if is_program else {}), **stated},
+    )
+
+
+def _resources(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
+    """Fields of a role that resources state."""
+    fields: dict[str, Any] = {}
+    for resource, name in EXTENDED.items():
+        number = _extended(reader, at, resource, f"{path}.{name}")
+        if number is not None and name not in fields:
+            reader.take(*at, "limits", resource)
+            fields[name] = int(number)
+    for resource, name in _SHARED.items():
+        requested = quantity(reader, *at, "requests", resource, field=f"{path}.{name}")
+        if requested is not None:
+            reader.take(*at, "requests", resource)
+        elif reader.value(*at, "requests", resource) is None:
+            requested = quantity(reader, *at, "limits", resource, field=f"{path}.{name}")
+        if requested is not None:
+            fields[name] = float(requested) if name == "vcpus" else int(requested)
+    return fields
+
+
+def _extended(reader: SpecReader, at: Keys, resource: str, field: str) -> Fraction | None:
+    """The limit of a resource; its request is taken where it is the same, and else kept.
+
+    Raises:
+        BadInput: it is no whole number.
+    """
+    limit = quantity(reader, *at, "limits", resource, field=field)
+    request = quantity(reader, *at, "requests", resource, field=f"{field}.request")
+    for kind, number in (("limits", limit), ("requests", request)):
+        if number is not None and number.denominator != 1:
+            raise reader.refused((*at, kind, resource), "legal: a whole number")
+    if limit is None:
+        is_left = reader.value(*at, "limits", resource) is not None
+        return None if is_left else request
+    if limit == request:
+        reader.take(*at, "requests", resource)
+    return limit
+
+
+def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
+    """The instance type that a node selector names, or the only one of a node affinity."""
+    for label in INSTANCE_LABELS:
+        keys = (*pod, "nodeSelector", label)
+        if reader.value(*keys) is not None and not reader.is_left(*keys, field=field):
+            return reader.text(*keys, field=field)
+    if reader.length(*pod, *_TERMS) != 1:
+        return ""
+    expressions = (*pod, *_TERMS, 0, "matchExpressions")
+    for at in range(reader.length(*expressions)):
+        keys = (*expressions, at)
+        is_label = reader.value(*keys, "key") in INSTANCE_LABELS
+        is_only = reader.value(*keys, "operator") == "In" and reader.length(*keys, "values") == 1
+        if not is_label or not is_only or reader.is_left(*keys, "values", 0, field=field):
+            continue
+        place, name = reader.place(*keys, "values", 0), reader.value(*keys, "values", 0)
+        if place is not None and isinstance(name, str):
+            reader.lines.setdefault(field, place.line)
+            return name
+    return ""
+
+
+def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
+    """The program of a role: words of command, which is the entry point, and of args.
+
+    Raises:
+        BadInput: one of them is no list of texts.
+    """
+    words: dict[str, tuple[str, ...]] = {}
+    for name in ("command", "args"):
+        value = reader.value(*at, name)
+        if value is None or reader.is_left(*at, name, field=f"{path}.command"):
+            continue
+        if not isinstance(value, list):
+            raise reader.refused((*at, name), "legal: a list of texts")
+        words[name] = reader.words(*at, name, field=f"{path}.command") if value else ()
+    command = words.get("command", ()) + words.get("args", ())
+    return {
+        "command": command,
+        "entry_words": len(words.get("command", ())),
+        "processes": started_ranks(command),
+    }
+
+
+def _image(reader: SpecReader, at: Keys, field: str) -> str:
+    """The image of a container; "" where a template leaves all of it open."""
+    name = reader.text(*at, "image", field=field)
+    return "" if name == IMAGE else name
+
+
+def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, str], ...]:
+    """Variables with their values; one from elsewhere is a template, one that is no text kept.
+
+    Raises:
+        BadInput: an entry has no name.
+    """
+    environment: list[tuple[str, str]] = []
+    for index in range(check_list(reader, *at, "env")):
+        keys = (*at, "env", index)
+        name = reader.value(*keys, "name")
+        if not isinstance(name, str) or not name:
+            raise reader.refused((*keys, "name"), "legal: the name of a variable")
+        field = f"{path}.{name}"
+        source = reader.place(*keys, "valueFrom")
+        if source is not None:
+            reader.lines.setdefault(field, source.line)
+            reader.templates.append(TemplateValue(field, "valueFrom", source.line))
+            continue
+        value = reader.value(*keys, "value")
+        if isinstance(value, (bool, int, float)):
+            reader.take(*keys, "name", field=field)
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            text = reader.text(*keys, "value", field=field)
+            reader.take(*keys, "name", field=field)
+        environment.append((name, text))
+    return tuple(environment)
+
+
+def _capabilities(reader: SpecReader, at: Keys, field: str) -> tuple[str, ...]:
+    """Capabilities that are added, without CAP_."""
+    names = reader.words(*at, "securityContext", "capabilities", "add", field=field)
+    return tuple(name.removeprefix("CAP_") for name in names)
+
+
+def _shm_bytes(reader: SpecReader, pod: Keys, at: Keys, field: str) -> int | None:
+    """Size of the memory volume at /dev/shm, if the pod uses it for nothing else."""
+    mounts = reader.value(*at, "volumeMounts")
+    volumes = reader.value(*pod, "volumes")
+    if not isinstance(mounts, list) or not isinstance(volumes, list):
+        return None
+    for index, mount in enumerate(mounts):
+        name = mount.get("name") if isinstance(mount, dict) else None
+        if not isinstance(name, str) or mount != {"name": name, "mountPath": _SHM}:
+            continue
+        for place, volume in enumerate(volumes):
+            medium = volume.get("emptyDir") if isinstance(volume, dict) else None
+            if not isinstance(medium, dict) or volume != {"name": name, "emptyDir": medium}:
+                continue
+            if medium.keys() != {"medium", "sizeLimit"} or medium["medium"] != "Memory":
+                continue
+            keys = (*pod, "volumes", place, "emptyDir", "sizeLimit")
+            size = quantity(reader, *keys, field=field)
+            if size is None or size.denominator != 1 or _mounts(reader, pod, name) != 1:
+                return None
+            reader.take(*pod, "volumes", place)
+            reader.take(*at, "volumeMounts", index)
+            return int(size)
+    return None
+
+
+def _mounts(reader: SpecReader, pod: Keys, volume: str) -> int:
+    """Number of mounts of a volume in all containers of a pod."""
+    containers = [
+        container
+        for kind in ("containers", "initContainers")
+        for container in _items(reader.value(*pod, kind))
+        if isinstance(container, dict) and isinstance(container.get("volumeMounts"), list)
+    ]
+    return sum(
+        isinstance(mount, dict) and mount.get("name") == volume
+        for container in containers
+        for mount in container["volumeMounts"]
+    )
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

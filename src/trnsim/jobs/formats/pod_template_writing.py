@@ -1,0 +1,228 @@
+"""The spec of a pod written for a role, and what no pod can express."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.kubernetes import KeptFields, label_name
+from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_text
+from trnsim.jobs.formats.pod_template import (
+    EXTENDED,
+    IMAGE,
+    INSTANCE_LABELS,
+    JOB_LABELS,
+    PURCHASES,
+)
+from trnsim.jobs.formats.writing import with_kept, without_empty
+from trnsim.jobs.job import Job, Role
+from trnsim.jobs.parallelism import started_ranks
+
+__all__ = ["check_job", "pod_spec"]
+
+_SHM: Final = "shm"
+_LOCK: Final = "IPC_LOCK"
+"""Locks memory beyond the limit. Source: man 7 capabilities."""
+_RESOURCES: Final = {field: resource for resource, field in reversed(EXTENDED.items())}
+"""Resources by field of a role, the first name of each."""
+_HUGEPAGES_SOURCE: Final = "kubernetes.io docs, Manage HugePages"
+
+
+def check_job(
+    job: Job, title: str, *, roles: range = range(1, 2), beyond: Collection[str] = ()
+) -> None:
+    """Refuse a job that pods cannot express.
+
+    Args:
+        job: the job.
+        title: the format in words, such as "a Pod".
+        roles: numbers of roles that the format has.
+        beyond: fields of jobs and roles that the format expresses beside those of a pod:
+            "copies", "least_replicas", "processes".
+
+    Raises:
+        BadInput: with the field, its value, and why.
+    """
+    if len(job.roles) not in roles:
+        most = "one role" if roles[-1] == 1 else f"{roles[0]} to {roles[-1]} roles"
+        raise BadInput(f"the job has {len(job.roles)} roles; {title} has {most}")
+    if job.copies != 1 and "copies" not in beyond:
+        raise BadInput(
+            f"the job has {job.copies} copies; {title} is one job", fix="write a Job, as job"
+        )
+    stated = {"model": job.model, "config": job.config, "parallelism": job.parallelism.stated}
+    for name, value in stated.items():
+        if value:
+            raise BadInput(
+                f"{title} has no field for the job's {name}",
+                fix="state it in options of the command",
+            )
+    for role in job.roles:
+        _check_role(role, title, beyond)
+
+
+def _check_role(role: Role, title: str, beyond: Collection[str]) -> None:
+    """Refuse a role that a pod cannot express.
+
+    Raises:
+        BadInput: with the field, its value, and why.
+    """
+    if role.device_indexes:
+        raise BadInput(
+            f"role {role.name!r}: devices {', '.join(map(str, role.device_indexes))} are named; "
+            "the device plugin chooses the devices of a pod",
+            fix="state their number",
+            source="aws-neuron-sdk deploy/includes/k8s-neuron-device-plugin.rst",
+        )
+    if role.least_replicas is not None and "least_replicas" not in beyond:
+        raise BadInput(
+            f"role {role.name!r}: from {role.least_replicas} to {role.replicas} replicas; "
+            f"{title} has one number",
+        )
+    ranks = started_ranks(role.command)
+    if role.processes not in (None, ranks or 1) and "processes" not in beyond:
+        raise BadInput(
+            f"role {role.name!r}: {role.processes} processes; {title} starts one",
+            fix=f"start them in the command: torchrun --nproc-per-node {role.processes}",
+        )
+    if role.hugepages_bytes and role.vcpus is None and role.memory_bytes is None:
+        raise BadInput(
+            f"role {role.name!r}: huge pages without memory or vCPUs, which Kubernetes refuses",
+            fix="state memory_bytes or vcpus of the role",
+            source=_HUGEPAGES_SOURCE,
+        )
+
+
+def pod_spec(
+    role: Role,
+    job: Job,
+    kept: KeptFields,
+    *,
+    container: str = "",
+    is_program: bool = True,
+) -> dict[str, Any]:
+    """The spec of a pod, with the fields that are kept in it.
+
+    Args:
+        role: the role.
+        job: its job.
+        kept: fields that are kept below the spec.
+        container: name of the container, unless another is kept; "" for the role's.
+        is_program: whether the command of the role is that of the container.
+
+    Raises:
+        BadInput: a number has no form in Kubernetes.
+    """
+    others = kept.below("containers")
+    at = 0
+    while others.has(at, "image"):
+        at += 1
+    inner = others.below(at)
+    name = inner.value("name", default=container or label_name(role.name, "main"))
+    has_shm = role.shm_bytes is not None
+    own = {
+        "name": name,
+        "image": role.image or IMAGE,
+        **(_program(role) if is_program else {}),
+        "env": inner.below("env").placed(
+            ({"name": key, "value": value} for key, value in role.environment), "name"
+        ),
+        "resources": _resources(role),
+        "securityContext": _security(role),
+        "volumeMounts": inner.below("volumeMounts").placed(
+            [{"name": _SHM, "mountPath": "/dev/shm"}] if has_shm else []  # noqa: S108
+        ),
+    }
+    shm = {"medium": "Memory", "sizeLimit": bytes_text(role.shm_bytes or 0)}
+    spec = {
+        "nodeSelector": without_empty({INSTANCE_LABELS[0]: role.instance, **_selector(job)}),
+        "containers": others.placed([without_empty(own)], "image"),
+        "volumes": kept.below("volumes").placed(
+            [{"name": _SHM, "emptyDir": shm}] if has_shm else []
+        ),
+    }
+    return with_kept(without_empty(spec), kept.fields)
+
+
+def _selector(job: Job) -> dict[str, str]:
+    """Labels of nodes that state the region and the kind of purchase.
+
+    Raises:
+        BadInput: nodes are not bought so.
+    """
+    values = {label: getattr(job, field) for label, field in JOB_LABELS.items()}
+    names = {kind: name for name, kind in PURCHASES.items()}
+    for label, field in JOB_LABELS.items():
+        if field == "purchase" and job.purchase:
+            if job.purchase not in names:
+                raise BadInput(f"purchase is {job.purchase!r}; legal: {', '.join(names)}")
+            values[label] = names[job.purchase]
+    return values
+
+
+def _program(role: Role) -> dict[str, list[str]]:
+    """The words of a program; all of them are the command where there is no image."""
+    entry_words = role.entry_words if role.image else len(role.command)
+    return {
+        "command": list(role.command[:entry_words]),
+        "args": list(role.command[entry_words:]),
+    }
+
+
+def _resources(role: Role) -> dict[str, Any]:
+    """Requests and limits, which are equal but for cpu and memory.
+
+    Raises:
+        BadInput: vCPUs are in parts below a thousandth.
+    """
+    values = {
+        resource: getattr(role, field)
+        for field, resource in _RESOURCES.items()
+        if getattr(role, field) is not None
+    }
+    if role.devices is None and role.is_exclusive:
+        values |= _whole_instance(role)
+    if role.hugepages_bytes is not None:
+        values[_RESOURCES["hugepages_bytes"]] = bytes_text(role.hugepages_bytes)
+    shared: dict[str, Any] = {}
+    if role.vcpus is not None:
+        shared["cpu"] = cpu_text(role.vcpus)
+        if shared["cpu"] is None:
+            raise BadInput(
+                f"role {role.name!r}: {role.vcpus} vCPUs; legal: thousandths, as 0.5 or 500m",
+                source="kubernetes.io docs, Resource Management for Pods, CPU resource units",
+            )
+    if role.memory_bytes is not None:
+        shared["memory"] = bytes_text(role.memory_bytes)
+    return without_empty({"limits": values, "requests": {**shared, **values}})
+
+
+def _whole_instance(role: Role) -> dict[str, int]:
+    """All accelerators of an instance that a replica has for itself.
+
+    Raises:
+        BadInput: the instance is not stated, or has no accelerators.
+    """
+    rows = catalogue()
+    instance = rows.instances.get(role.instance.removeprefix("ml."))
+    if instance is None:
+        raise BadInput(
+            f"role {role.name!r} has instances for itself, of a type that is not stated; a pod "
+            "does so by all accelerators of its instance",
+            fix="state the instance type or the number of devices",
+        )
+    is_gpu = instance.accelerator in rows.gpus
+    return {_RESOURCES["gpus" if is_gpu else "devices"]: instance.count}
+
+
+def _security(role: Role) -> dict[str, Any]:
+    """The security context of a container; a lifted limit of locked memory is a capability."""
+    context: dict[str, Any] = {"privileged": True} if role.is_privileged else {}
+    names = list(role.capabilities)
+    if role.is_memlock_unlimited and _LOCK not in names:
+        names.append(_LOCK)
+    if names:
+        context["capabilities"] = {"add": names}
+    return context

@@ -1,0 +1,221 @@
+"""RayJobs and RayClusters of KubeRay: a head, and groups of workers.
+
+The entry point of a RayJob is the command of its head; commands of containers start Ray itself, and
+are kept. A RayCluster waits for jobs.
+
+Source: github.com/ray-project/kuberay ray-operator/apis/ray/v1 (rayjob_types.go,
+raycluster_types.go).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes import (
+    MOST_COUNT,
+    Defaults,
+    KeptFields,
+    Keys,
+    check_list,
+    check_mapping,
+    count,
+    deadline,
+    deadline_s,
+    label_name,
+    manifest_text,
+    manifests,
+    spec_of,
+    stated_count,
+    stated_replicas,
+)
+from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_KINDS: Final = {"RayJob": JobKind.TRAINING, "RayCluster": JobKind.CLUSTER}
+_SPECS: Final[dict[str, Keys]] = {"RayJob": ("spec", "rayClusterSpec"), "RayCluster": ("spec",)}
+_POD: Final[Keys] = ("template", "spec")
+_HEAD: Final = "head"
+_SHELL: Final = ("sh", "-c")
+_MOST_GROUPS: Final = 100
+
+
+def _places(document: SourcePlace) -> Iterator[SourcePlace]:
+    yield from manifests(document, "ray.io", tuple(_KINDS))
+
+
+def _defaults(kind: str, groups: int) -> Defaults:
+    """Fields that KubeRay demands, beside those of the model."""
+    yield ("apiVersion",), "ray.io/v1"
+    yield ("kind",), kind
+    spec = _SPECS[kind]
+    yield (*spec, "headGroupSpec", "rayStartParams"), {}
+    yield (*spec, "headGroupSpec", *_POD, "containers", 0, "name"), "ray-head"
+    for at in range(groups):
+        group = (*spec, "workerGroupSpecs", at)
+        yield (*group, "rayStartParams"), {}
+        yield (*group, *_POD, "containers", 0, "name"), "ray-worker"
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    reader = SpecReader(place)
+    kind = str(reader.value("kind"))
+    spec = _SPECS[kind]
+    head = (*spec, "headGroupSpec")
+    for keys in (("metadata",), ("spec",), spec, head, (*head, "template"), (*head, *_POD)):
+        check_mapping(reader, *keys)
+    roles: list[Role] = []
+    groups = check_list(reader, *spec, "workerGroupSpecs")
+    pods = [(*head, *_POD), *((*spec, "workerGroupSpecs", at, *_POD) for at in range(groups))]
+    if kind == "RayCluster" or reader.value(*spec) is not None:
+        roles = [role(reader, (*head, *_POD), "roles.0", name=_HEAD, is_program=False)]
+        for at in range(groups):
+            keys = (*spec, "workerGroupSpecs", at)
+            roles.append(_group(reader, keys, f"roles.{at + 1}"))
+    if kind == "RayJob":
+        roles[:1] = [replace(own, command=_entrypoint(reader)) for own in roles[:1]]
+    job = Job(
+        name=reader.text("metadata", "name", field="name"),
+        kind=_KINDS[kind],
+        roles=tuple(roles),
+        **selected(reader, pods),
+        time_limit_s=deadline_s(reader, "spec") if kind == "RayJob" else None,
+    )
+    return spec_of("rayjob", reader, job, _defaults(kind, groups))
+
+
+def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
+    """The role of a group of workers; the most and the fewest are kept where it does not grow."""
+    for inner in (("template",), _POD):
+        check_mapping(reader, *keys, *inner)
+    name = reader.text(*keys, "groupName", field=f"{path}.name")
+    replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
+    if reader.value(*keys, "replicas") is None:
+        # Source: KubeRay ray-operator/controllers/ray/utils/util.go, GetWorkerGroupDesiredReplicas
+        least_field = f"{path}.least_replicas"
+        replicas = stated_count(reader, *keys, "minReplicas", field=least_field) or 0
+    least = None
+    if reader.value(*keys, "minReplicas") == replicas:
+        reader.take(*keys, "minReplicas")
+    else:
+        least = count(reader, *keys, "minReplicas", field=f"{path}.least_replicas")
+    if reader.value(*keys, "maxReplicas") == replicas:
+        reader.take(*keys, "maxReplicas")
+    own = role(reader, (*keys, *_POD), path, name=name, is_program=False)
+    return replace(own, replicas=replicas, least_replicas=least)
+
+
+def _entrypoint(reader: SpecReader) -> tuple[str, ...]:
+    """Words of the entry point; of a line with more than words, a shell and the line."""
+    line = reader.text("spec", "entrypoint", field="roles.0.command")
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return (*_SHELL, line)
+    return tuple(words) if shlex.join(words) == line else (*_SHELL, line)
+
+
+def _line(command: tuple[str, ...]) -> str:
+    """The entry point that `_entrypoint` reads as the command."""
+    if len(command) == len(_SHELL) + 1 and command[:-1] == _SHELL:
+        try:
+            is_plain = shlex.join(shlex.split(command[-1])) == command[-1]
+        except ValueError:
+            is_plain = False
+        if not is_plain:
+            return command[-1]
+    return shlex.join(command)
+
+
+def _write(job: Job) -> str:
+    check_job(job, "a RayJob", roles=range(1, _MOST_GROUPS + 1), beyond=("least_replicas",))
+    kinds = {use: kind for kind, use in _KINDS.items()}
+    if job.kind not in kinds:
+        raise BadInput(f"a RayJob or RayCluster is no server; the job is of kind {job.kind.value}")
+    kind = kinds[job.kind]
+    _check_roles(job, kind)
+    kept = KeptFields(job.kept)
+    cluster = _cluster(job, kept.below(*_SPECS[kind]))
+    spec = cluster
+    if kind == "RayJob":
+        spec = without_empty(
+            {
+                "entrypoint": _line(job.roles[0].command),
+                "activeDeadlineSeconds": deadline(job),
+                "rayClusterSpec": cluster,
+            }
+        )
+    document = {
+        "apiVersion": "ray.io/v1",
+        "kind": kind,
+        "metadata": {"name": label_name(job.name, "job")},
+        "spec": spec,
+    }
+    return manifest_text(job, document, _defaults(kind, len(job.roles) - 1))
+
+
+def _check_roles(job: Job, kind: str) -> None:
+    """Refuse roles that are no head and groups.
+
+    Raises:
+        BadInput: the head is not one, or a group has a program.
+    """
+    head, *groups = job.roles
+    if head.replicas != 1 or head.least_replicas is not None:
+        raise BadInput(
+            f"role {head.name!r}: {head.replicas} replicas; the head of a {kind} is one",
+            fix="give the job a first role of one replica",
+        )
+    for own in groups if kind == "RayJob" else job.roles:
+        if own.command:
+            raise BadInput(
+                f"role {own.name!r} has a command; the program of a RayJob runs on its head, and "
+                "a RayCluster has none",
+            )
+    if kind == "RayCluster" and job.time_limit_s is not None:
+        raise BadInput("a RayCluster has no time limit, and the job has one")
+
+
+def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
+    """The spec of a cluster."""
+
+    def template(own: Role, inner: KeptFields, container: str) -> dict[str, Any]:
+        spec = pod_spec(own, job, inner.below(*_POD), container=container, is_program=False)
+        return {"spec": spec}
+
+    head = template(job.roles[0], kept.below("headGroupSpec"), "ray-head")
+    groups = []
+    for at, own in enumerate(job.roles[1:]):
+        inner = kept.below("workerGroupSpecs", at)
+        replicas = stated_replicas(job, at + 1, inner, ("replicas",), ("minReplicas",))
+        least = replicas if own.least_replicas is None else own.least_replicas
+        numbers = {
+            "replicas": replicas,
+            "minReplicas": inner.value("minReplicas", default=0 if least is None else least),
+            "maxReplicas": inner.value(
+                "maxReplicas", default=MOST_COUNT if replicas is None else replicas
+            ),
+        }
+        group = {"groupName": label_name(own.name, f"group-{at}"), **numbers}
+        groups.append(without_empty(group) | {"template": template(own, inner, "ray-worker")})
+    return without_empty({"headGroupSpec": {"template": head}, "workerGroupSpecs": groups})
+
+
+FORMAT: Final = JobFormat(
+    name="rayjob",
+    title="KubeRay RayJob or RayCluster",
+    suffix=".yaml",
+    places=_places,
+    read=_read,
+    write=_write,
+)

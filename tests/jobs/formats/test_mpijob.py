@@ -1,0 +1,66 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubernetes_jobs import jobs, read, roles
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats import write_spec
+from trnsim.jobs.job import Job, Role
+
+TEST = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: bandwidth}
+spec:
+  slotsPerWorker: 64
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      template: {spec: {containers: [{name: run, image: a, command: [mpirun, test]}]}}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers: [{name: main, image: a, resources: {limits: {aws.amazon.com/neuron: 16}}}]
+"""
+
+
+def test_an_mpijob_is_read_whole_and_written_back(tmp_path):
+    spec = read("mpijob", TEST, tmp_path)
+    assert spec.job.roles == (
+        Role(name="Launcher", image="a", command=("mpirun", "test"), entry_words=2),
+        Role(name="Worker", replicas=2, processes=64, devices=16, image="a"),
+    )
+    assert spec.line_of("roles.1.processes").line == 5
+    assert [kept.name for kept in spec.job.kept] == [
+        "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].name"
+    ]
+    assert read("mpijob", write_spec(spec.job, "mpijob"), tmp_path).job == spec.job
+
+
+def test_slots_are_a_number(tmp_path):
+    with pytest.raises(BadInput, match=r"5: spec\.slotsPerWorker is 'auto'; legal: a whole number"):
+        read("mpijob", TEST.replace("64", "auto"), tmp_path)
+
+
+JOBS = jobs(
+    st.tuples(
+        roles(names=st.just("Launcher"), replicas=st.just(1)),
+        roles(names=st.just("Worker"), processes=st.one_of(st.none(), st.integers(1, 128))),
+    )
+)
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
+    @settings(max_examples=count)
+    @given(JOBS)
+    def check(job):
+        assert read("mpijob", write_spec(job, "mpijob"), tmp_path).job == job
+
+    check()
+
+
+def test_a_job_without_a_launcher_is_refused():
+    with pytest.raises(BadInput, match="the job has 1 roles; an MPIJob has 2 to 2 roles"):
+        write_spec(Job(roles=(Role(),)), "mpijob")

@@ -1,0 +1,159 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubernetes_jobs import COUNTS, WORDS, jobs, read, roles, with_fields
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats import write_spec
+from trnsim.jobs.job import Job, JobKind, Role
+
+TRAINING = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: pretrain}
+spec:
+  nprocPerNode: "32"
+  elasticPolicy: {rdzvBackend: c10d, minReplicas: 2, maxReplicas: 8}
+  runPolicy: {activeDeadlineSeconds: 3600, cleanPodPolicy: None}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 4
+      restartPolicy: OnFailure
+      template:
+        spec:
+          nodeSelector: {node.kubernetes.io/instance-type: trn1.32xlarge}
+          containers:
+            - name: pytorch
+              image: me
+              command: [torchrun, train.py]
+              resources: {limits: {aws.amazon.com/neuron: 16, vpc.amazonaws.com/efa: 8}}
+    Master:
+      template:
+        spec:
+          containers: [{name: main, image: me}]
+"""
+
+
+def test_a_pytorchjob_is_read_whole_with_its_master_first_and_written_back(tmp_path):
+    spec = read("pytorchjob", TRAINING, tmp_path)
+    assert spec.job.roles == (
+        Role(name="Master", processes=32, image="me"),
+        Role(
+            name="Worker",
+            replicas=4,
+            least_replicas=2,
+            instance="trn1.32xlarge",
+            processes=32,
+            devices=16,
+            efa=8,
+            image="me",
+            command=("torchrun", "train.py"),
+            entry_words=2,
+        ),
+    )
+    assert (spec.job.name, spec.job.time_limit_s) == ("pretrain", 3600)
+    assert [kept.name for kept in spec.job.kept] == [
+        "spec.elasticPolicy.maxReplicas",
+        "spec.elasticPolicy.rdzvBackend",
+        "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].name",
+        "spec.pytorchReplicaSpecs.Worker.restartPolicy",
+        "spec.runPolicy.cleanPodPolicy",
+    ]
+    lines = {
+        "roles.0": 20,
+        "roles.1": 9,
+        "roles.1.replicas": 10,
+        "roles.1.least_replicas": 6,
+        "roles.1.processes": 5,
+        "roles.1.efa": 19,
+        "time_limit_s": 7,
+    }
+    assert {name: spec.line_of(name).line for name in lines} == lines
+    assert read("pytorchjob", write_spec(spec.job, "pytorchjob"), tmp_path).job == spec.job
+
+
+@pytest.mark.parametrize(("stated", "processes"), [("auto", None), ("$N", None), ('"8"', 8)])
+def test_processes_are_stated_or_those_of_the_command(tmp_path, stated, processes):
+    text = TRAINING.replace('"32"', stated)
+    spec = read("pytorchjob", text, tmp_path)
+    assert spec.job.roles[1].processes == processes
+    assert read("pytorchjob", write_spec(spec.job, "pytorchjob"), tmp_path).job == spec.job
+    text = TRAINING.replace('  nprocPerNode: "32"\n', "").replace(
+        "[torchrun,", "[torchrun, --nproc_per_node=2,"
+    )
+    spec = read("pytorchjob", text, tmp_path)
+    assert [role.processes for role in spec.job.roles] == [None, 2]
+    assert read("pytorchjob", write_spec(spec.job, "pytorchjob"), tmp_path).job == spec.job
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("pytorchReplicaSpecs:", "other:", "4: spec.pytorchReplicaSpecs is missing; legal"),
+        ("Master:", "Chief:", "8: spec.pytorchReplicaSpecs is a mapping; legal: a"),
+        ("replicas: 4", "replicas: four", "10: .*replicas is 'four'; legal: a whole number"),
+        ('"32"', '"many"', "5: spec.nprocPerNode is 'many'; legal: a whole number from 1"),
+        ('"32"', "0", "5: spec.nprocPerNode is 0; legal: a whole number from 1"),
+        ("minReplicas: 2", "minReplicas: x", "6: .*minReplicas is 'x'; legal: a whole number"),
+        ("runPolicy: {", "runPolicy: [{", "7: spec.runPolicy is .*; legal: a mapping"),
+    ],
+)  # fmt: skip
+def test_a_malformed_pytorchjob_is_refused_at_its_line(tmp_path, before, after, why):
+    text = TRAINING.replace(before, after)
+    with pytest.raises(BadInput, match=why):
+        read("pytorchjob", text.replace("None}", "None}]") if "[{" in after else text, tmp_path)
+
+
+WORKERS = roles(
+    names=st.just("Worker"),
+    least_replicas=COUNTS,
+    command=st.one_of(WORDS, st.just(("torchrun", "--nproc-per-node", "4", "a"))),
+)
+MASTERS = roles(names=st.just("Master"), replicas=st.just(1))
+
+
+def with_processes(own):
+    """Roles whose commands start the ranks, or that all have as many."""
+    ranks = [4 if "--nproc-per-node" in role.command else None for role in own]
+    same = tuple(replace(role, processes=32) for role in own)
+    return st.sampled_from(
+        (tuple(replace(role, processes=n) for role, n in zip(own, ranks, strict=True)), same)
+    )
+
+
+JOBS = jobs(
+    st.one_of(st.tuples(WORKERS), st.tuples(MASTERS), st.tuples(MASTERS, WORKERS)).flatmap(
+        with_processes
+    ),
+    kept=with_fields((("spec", "runPolicy", "backoffLimit"), 3)),
+)
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
+    @settings(max_examples=count)
+    @given(JOBS)
+    def check(job):
+        assert read("pytorchjob", write_spec(job, "pytorchjob"), tmp_path).job == job
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (Job(roles=(Role(), Role(), Role())), "3 roles; a PyTorchJob has 1 to 2 roles"),
+        (Job(roles=(Role(),), kind=JobKind.CLUSTER), "runs to its end; the job is of kind cluster"),
+        (Job(roles=(Role(replicas=2), Role())), "2 replicas; the Master of a PyTorchJob is one"),
+        (Job(roles=(Role(least_replicas=1), Role())), "from 1 replicas; it is one"),
+        (
+            Job(roles=(Role(processes=1), Role(processes=2))),
+            "roles start 1 and 2 processes; a PyTorchJob has one number",
+        ),
+    ],
+)
+def test_a_job_that_no_pytorchjob_expresses_is_refused(job, why):
+    with pytest.raises(BadInput, match=why):
+        write_spec(job, "pytorchjob")
