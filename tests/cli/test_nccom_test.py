@@ -1,6 +1,7 @@
 """`trnsim nccom-test`: the command lines of AWS's page, the options of ours, and their refusals."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from trnsim.cli.nccom_test import folded
 from trnsim.errors import BadInput
 from trnsim.files import read_text
 
+AWS_PAGE = Path("aws-neuron-sdk", "tools", "neuron-sys-tools", "nccom-test.rst")
 PAGE = Path(__file__).parents[2] / "docs" / "how-to-nccom-test.md"
 FILES = {
     "pairs.json": {"src_target_pairs": [[[0, 1], [1, 0], [2, 2]]]},
@@ -267,3 +269,36 @@ def test_the_page_lists_every_option_with_its_default_and_source():
             assert own in WORDS.get(default, (own,)), names
             assert default in WORDS or str(own) == default, names
         assert (source == "trnsim's own") == (names == "--show-interval"), names
+
+
+@pytest.fixture(scope="module")
+def aws_page():
+    folder = os.environ.get("TRNSIM_UPSTREAM")
+    if not folder:
+        pytest.skip("$TRNSIM_UPSTREAM does not name a folder with a clone of aws-neuron-sdk")
+    return read_text(Path(folder) / AWS_PAGE)
+
+
+def test_awss_page_has_the_same_options_and_defaults(aws_page):
+    row = re.compile(r"\* - ``(-[^`]+)``\s*\n +- `*([^`\n]+)`*.*\n")
+    documented = dict(row.findall(aws_page))
+    listed = dict(re.findall(r"^\| `(-[^`]+)` \| ([^|]+) \|", read_text(PAGE), re.MULTILINE))
+    assert set(listed) - set(documented) == {"--show-interval"}
+    assert set(documented) <= set(listed)
+    same = {name for name, default in documented.items() if listed[name] == default}
+    worded = {name for name in documented if listed[name] in ("none", "required", *IN_WORDS[:-1])}
+    assert same | worded == set(documented)
+
+
+def test_every_example_of_awss_page_prints_the_columns_of_it(aws_page, run):
+    """Each command with a table below it, on the files that the page shows."""
+    file = re.compile(r"^( +)cat (\w+\.json)\n(\1\{.*?^\1\}$)", re.MULTILINE | re.DOTALL)
+    for _, name, text in file.findall(aws_page):
+        Path(name).write_text(text)
+    example = re.compile(r"^ +(?:\w+=\S+ )?nccom-test (.*)\n +(size\(B\) .*)$", re.MULTILINE)
+    examples = example.findall(aws_page)
+    assert len(examples) == 14
+    for line, head in examples:
+        instance = "trn1.32xlarge" if "-N 2" in line or "-r 2 " in line else "trn2.48xlarge"
+        printed = run(line, instance).stdout.splitlines()[0].split()
+        assert printed == head.replace("time(us)", "time:avg(us)").split(), line

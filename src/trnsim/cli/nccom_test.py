@@ -233,8 +233,9 @@ class NccomOptions:
 
     def of_nodes(self) -> NodeOptions:
         """Those of nodes."""
-        values = {f.name: getattr(self, f.name) for f in fields(NodeOptions)}
-        return NodeOptions(**{**values, "hosts": tuple(self.hosts or ())})
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(NodeOptions)}
+        values["hosts"] = tuple(self.hosts or ())
+        return NodeOptions(**values)
 
     def columns(self) -> report.Columns:
         """Those of the table."""

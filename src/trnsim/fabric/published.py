@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from math import log2
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trnsim.fabric.constants import has_described_algorithms
 from trnsim.fabric.fabric import Fabric
@@ -81,9 +81,10 @@ class CollectiveEvidence:
 def published_rows() -> tuple[PublishedRow, ...]:
     """All rows, in the order of bench/collectives.json."""
     text = (resources.files("trnsim.fabric") / "published.json").read_text(encoding="utf-8")
-    return tuple(
-        PublishedRow(**{**fields, "floor": Floor[fields["floor"]]}) for fields in json.loads(text)
-    )
+    rows: list[dict[str, Any]] = json.loads(text)
+    for fields in rows:
+        fields["floor"] = Floor[fields["floor"]]
+    return tuple(PublishedRow(**fields) for fields in rows)
 
 
 def evidence(
