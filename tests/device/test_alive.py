@@ -38,3 +38,17 @@ def test_a_process_has_ended_when_it_was_killed_or_has_gone_and_not_before():
 def test_nothing_is_said_of_a_process_without_a_lock():
     assert not alive.has_ended("")
     assert not alive.has_ended(alive.lock())
+
+
+def test_nothing_is_said_of_a_process_of_another_machine(monkeypatch, tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    elsewhere = f"{here}/trnsim-alive-7-00000000-abc"
+    assert not alive.has_ended(elsewhere)  # its file is not here, and was not expected
+    assert alive.has_ended(f"{here}/trnsim-alive-7-{alive._mark(here)}-abc")
+    monkeypatch.setattr(alive, "_BOOT_FILE", tmp_path / "none")
+    monkeypatch.setattr("platform.node", lambda: "another")
+    mark = alive._mark(here)
+    monkeypatch.undo()
+    assert not alive.has_ended(f"{here}/trnsim-alive-7-{mark}-abc")
+    assert not alive.has_ended(f"{tmp_path}/none/trnsim-alive-7-{mark}-abc")

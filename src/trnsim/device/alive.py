@@ -1,5 +1,8 @@
 """A lock that each process holds until it ends, which tells others of the machine if it lives.
 
+Its name has a mark of the folder that it lies in, by which a process of another machine, which sees
+a folder of its own there, knows that it can tell nothing.
+
 The system releases a process's lock when it ends, however it ends. A process number would not do:
 the system may reuse it, or it may name a process that has ended and was not collected yet.
 """
@@ -7,13 +10,18 @@ the system may reuse it, or it may name a process that has ended and was not col
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 from contextlib import suppress
+from hashlib import blake2b
 from importlib import import_module
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Final
 
+_PREFIX: Final = "trnsim-alive-"
+_BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+"""A file that differs between machines, and not between containers of one: proc(5)."""
 _held: Final[dict[int, tuple[str, int]]] = {}
 """By process number, the path of its lock and the open file; a fork starts without."""
 
@@ -25,12 +33,29 @@ def lock() -> str:
         _held.clear()
         with suppress(OSError, ImportError):
             fcntl: Any = import_module("fcntl")
-            handle, path = tempfile.mkstemp(prefix=f"trnsim-alive-{pid}-")
+            prefix = f"{_PREFIX}{pid}-{_mark(Path(tempfile.gettempdir()))}-"
+            handle, path = tempfile.mkstemp(prefix=prefix)
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _held[pid] = path, handle
             # Unlike atexit's, these are called at the end of multiprocessing's children too.
             Finalize(None, _remove, (pid, path), exitpriority=0)
     return _held.get(pid, ("", -1))[0]
+
+
+def _mark(folder: Path) -> str:
+    """The mark of a folder for temporary files: of its machine, and of the folder there."""
+    machine = platform.node()
+    with suppress(OSError):
+        machine = _BOOT_FILE.read_text(encoding="ascii")
+    status = folder.stat()
+    return blake2b(f"{machine}{status.st_dev}:{status.st_ino}".encode(), digest_size=4).hexdigest()
+
+
+def _is_here(path: str) -> bool:
+    """True if the folder of a lock is the one that its process saw."""
+    with suppress(OSError):
+        return _mark(Path(path).parent) in Path(path).name.split("-")
+    return False
 
 
 def _remove(pid: int, path: str) -> None:
@@ -40,7 +65,7 @@ def _remove(pid: int, path: str) -> None:
 
 def has_ended(path: str) -> bool:
     """True if the process that holds the lock at `path` has ended; False where that is unknown."""
-    if not path or any(path == own for own, _ in _held.values()):
+    if not path or any(path == own for own, _ in _held.values()) or not _is_here(path):
         return False
     try:
         handle = os.open(path, os.O_RDWR)
