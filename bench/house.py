@@ -40,6 +40,8 @@ FORMATS_OF_OTHERS = {
     "device/agreement.py": "messages between ranks, whose digest is of these bytes",
     "launch/launcher.py": "a variable that the launcher's own processes read",
     "launch/supervisor.py": "messages between these processes",
+    "cluster/kubernetes/api.py": "objects of Kubernetes",
+    "cluster/kubernetes/http_service.py": "answers to kube-scheduler",
 }
 """Files whose JSON is no answer of a command, each with what it is."""
 WRITERS = {"_plain": r"\bdef _?plain\((?!self)"}

@@ -25,7 +25,7 @@ class Objects:
         self.faults = {}
         self.before_binding = lambda: None
         self.after_binding = lambda: None
-        self.events, self.ports = [], set()
+        self.ports = set()
         self.created_events = {}
         self.lock = threading.RLock()
 
@@ -112,13 +112,11 @@ class Handler(BaseHTTPRequestHandler):
         with self.objects.lock:
             self.serve(parts, query, body)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815  the library's names
+    do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  the library's names
 
     def serve(self, parts, query, body):
         here = self.objects
-        if query.get("watch"):
-            self.answer(b"".join(json.dumps(event).encode() + b"\n" for event in here.events))
-        elif parts == ["nodes"]:
+        if parts == ["nodes"]:
             self.listed(list(here.nodes.values()), query)
         elif parts[0] == "nodes":
             if self.headers.get("Content-Type", "").startswith("application/strategic"):
@@ -140,8 +138,6 @@ class Handler(BaseHTTPRequestHandler):
     def one(self, objects, name, body):
         if name not in objects:
             self.refuse(404, "NotFound", f'"{name}" not found')
-        elif self.command == "DELETE":
-            self.answer(objects.pop(name))
         else:
             merge(objects[name], body or {})
             self.answer(objects[name])

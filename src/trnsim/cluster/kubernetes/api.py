@@ -1,11 +1,11 @@
-"""A client of the Kubernetes API: reading, listing, watching, patching and binding.
+"""A client of the Kubernetes API: reading, listing, creating and patching objects.
 
 A token is read anew from its file for every request, as kubelet renews it. Bodies of more than
 4 MiB are refused; a list whose page is longer is read in smaller pages. Every fault has a name:
 `ApiDown` where no answer came, `ApiRefused` with the status and the reason of an answer.
 
-Source: Kubernetes documentation, API concepts (watch, chunked lists, patches), and Accessing the
-API from a Pod (the files of a service account).
+Source: Kubernetes documentation, API concepts (chunked lists, patches), and Accessing the API from
+a Pod (the files of a service account).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 import ssl
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -69,7 +69,7 @@ class ApiRefused(BadInput):
 
     Attributes:
         status: the code of its answer, such as 404.
-        kind: its reason, such as "NotFound", "Conflict" or "Expired"; "" without one.
+        kind: its reason, such as "NotFound" or "Conflict"; "" without one.
     """
 
     def __init__(self, reason: str, status: int, kind: str, *, fix: str = "") -> None:
@@ -145,6 +145,9 @@ def access(server: str | None, token_file: Path | None, ca_file: Path | None) ->
 class KubernetesApi:
     """The API of a cluster.
 
+    No watch: decisions must rest on what is stored now, which a list says, and a watch some time
+    later.
+
     Attributes:
         skew_s: seconds by which this machine's clock is behind the API's, by its last answer.
     """
@@ -184,16 +187,8 @@ class KubernetesApi:
         """Merge `body` into an object (RFC 7386), such as annotations; errors as of `get`."""
         return self._request("PATCH", path, body, kind)
 
-    def put(self, path: str, body: Mapping[str, Any]) -> Object:
-        """Replace an object; errors as of `get`."""
-        return self._request("PUT", path, body)
-
-    def delete(self, path: str, **query: str) -> Object:
-        """Delete an object; errors as of `get`."""
-        return self._request("DELETE", _with_query(path, query))
-
     def list(self, path: str, **query: str) -> tuple[list[Object], str]:
-        """All objects at `path`, and the version of their collection, from which a watch goes on.
+        """All objects at `path`, and the version of their collection.
 
         Errors as of `get`.
         """
@@ -213,52 +208,6 @@ class KubernetesApi:
             cut = metadata.get("continue") or ""
             if not cut:
                 return objects, str(metadata.get("resourceVersion", ""))
-
-    def watch(
-        self, path: str, version: str, timeout_s: int = 300, **query: str
-    ) -> Generator[tuple[str, Object]]:
-        """Events ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") behind `version`, with their objects.
-
-        It ends after `timeout_s`; the caller goes on from the version of the last object.
-
-        Raises:
-            ApiDown: the connection broke.
-            ApiRefused: with the reason "Expired" where the version is too old: list anew.
-        """
-        asked = {
-            **query,
-            "watch": "1",
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(timeout_s),
-        }
-        connection = self._connection(timeout_s + 10.0)
-        try:
-            answer = self._answer(connection, "GET", _with_query(path, asked))
-            for line in self._lines(answer):
-                event = self._parsed(line, path)
-                if event.get("type") == "ERROR":
-                    status = event.get("object") or {}
-                    raise _refused("GET", path, int(status.get("code") or 500), status)
-                yield str(event.get("type")), event.get("object") or {}
-        except (OSError, http.client.HTTPException) as error:
-            raise self._down(error) from error
-        finally:
-            connection.close()
-
-    def _lines(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
-        """Lines of an answer as they come.
-
-        Raises:
-            ApiDown: a line has more than 4 MiB.
-        """
-        while True:
-            line = answer.readline(MOST_BYTES + 1)
-            if not line:
-                return
-            if len(line) > MOST_BYTES:
-                raise _TooLong(f"an event of the API at {self.server} has more than 4 MiB")
-            yield line
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON
