@@ -218,7 +218,7 @@ def _told_nodes(job: str) -> JobNodes:
             f"--slurm-job-id {job}: there is no scontrol on PATH to ask for its nodes",
             fix="run this on the cluster's head node, or inside the job, or leave the option out",
         )
-    command = [program, "show", "--oneliner", "job", job]
+    command = [program, "--oneliner", "show", "job", job]
     try:
         done = subprocess.run(  # noqa: S603  Slurm's own program, and a checked number
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from trnsim.arch import Target
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
-from trnsim.estimate.site import collective_cause, site_collective
 from trnsim.fabric.collective_time import CollectiveTime, time_on, transfers_time
 from trnsim.fabric.exchange import check_ranks
 from trnsim.fabric.fabric import Fabric
@@ -24,6 +23,7 @@ from trnsim.fabric.floors import Floor
 from trnsim.fabric.published import CollectiveEvidence, evidence
 from trnsim.fabric.transfers import Transfer
 from trnsim.facts import Interval
+from trnsim.site import current
 from trnsim.tools.nccom.metadata import Metadata, metadata_of
 from trnsim.tools.nccom.operations import Operation, item_bytes, operation
 from trnsim.tools.nccom.options import OperationOptions
@@ -130,9 +130,8 @@ class PlannedOperation:
         else:
             time = time_on(self.fabric, kind, nbytes, self.groups, floor)
         rows = evidence(self.fabric, kind, self.ranks, nbytes, floor)
-        cause = collective_cause(time.floors.paid(floor))
         alone_s = time.interval
-        interval, yours = site_collective(self.fabric.chip, alone_s, cause)
+        interval, yours = self._measured(time, alone_s)
         return SizeTime(
             nbytes,
             self.options.datatype,
@@ -144,6 +143,16 @@ class PlannedOperation:
             yours,
             rows,
         )
+
+    def _measured(self, time: CollectiveTime, alone_s: Interval) -> tuple[Interval, str]:
+        """P10, P50 and P90 by what the user measured, and these measurements in words."""
+        if current() is None:
+            return alone_s, ""
+        # Only now: it needs graphs of models, whose import takes longer than all else here.
+        from trnsim.estimate.site import collective_cause, site_collective  # noqa: PLC0415
+
+        cause = collective_cause(time.floors.paid(time.floor))
+        return site_collective(self.fabric.chip, alone_s, cause)
 
     def _transfers(self, nbytes: int) -> Iterator[Transfer]:
         if self.metadata is not None:
