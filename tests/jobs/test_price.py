@@ -6,7 +6,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism
-from trnsim.jobs.plans import model_of, parallelism_of
+from trnsim.jobs.plans import architecture_of, model_of, parallelism_of
 from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.place.machine import machine
 from trnsim.system.serve.demand import free_demand
@@ -156,3 +156,17 @@ def test_a_batch_is_counted_from_its_parts():
     parts = Parallelism(tensor=8, micro_batch=2, accumulation=4, sequence=2048)
     price = price_job(replace(JOB, parallelism=parts), Assumption(steps=10))
     assert price.training.step.layout.global_batch == 2 * 4 * 4
+
+
+def test_sizes_that_a_spec_states_are_its_model():
+    sizes = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "intermediate_size": 128}
+    job = Job(config=tuple(sizes.items()))
+    with pytest.raises(BadInput, match="vocab_size"):
+        architecture_of(job)
+    architecture = architecture_of(Job(config=(*job.config, ("vocab_size", 100))))
+    assert architecture.decoder.depth == 2
+    role = Role(instance="trn1.32xlarge")
+    (reason,) = price_job(replace(job, roles=(role,))).reasons
+    assert reason.startswith("the model: ")
+    assert "--model NAME states it" in reason

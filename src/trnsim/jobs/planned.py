@@ -87,7 +87,13 @@ def _launcher(machine: Machine) -> list[str]:
 
 def _environment(machine: Machine) -> list[tuple[str, str]]:
     """Variables by which ranks find each other and their cores."""
-    variables = [("FI_PROVIDER", "efa"), ("FI_EFA_FORK_SAFE", "1")] if machine.count > 1 else []
+    variables: list[tuple[str, str]] = []
+    if machine.count > 1:
+        variables = [
+            ("FI_PROVIDER", "efa"),
+            ("FI_EFA_USE_DEVICE_RDMA", "1"),
+            ("FI_EFA_FORK_SAFE", "1"),
+        ]
     if machine.lnc:
         variables += [
             ("NEURON_RT_NUM_CORES", "1"),

@@ -18,10 +18,17 @@ from trnsim.system.serve.plan import plan as plan_of_server
 from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import TrainingEstimate, estimate, layout_request
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.config import read
+from trnsim.workload.config import from_config, read
 from trnsim.workload.model_names import config_file
 
-__all__ = ["Unplanned", "model_of", "parallelism_of", "serving_plan", "training_plan"]
+__all__ = [
+    "Unplanned",
+    "architecture_of",
+    "model_of",
+    "parallelism_of",
+    "serving_plan",
+    "training_plan",
+]
 
 _SERVE: Final = "serve"
 """The word of `vllm serve MODEL` before the model."""
@@ -55,6 +62,16 @@ def model_of(job: Job) -> str:
         if named:
             return named[0]
     return ""
+
+
+def architecture_of(job: Job) -> Architecture:
+    """The architecture that a job names, else the one of the sizes that it states.
+
+    Raises:
+        EmulatorError: the name is not known, or a size is missing.
+    """
+    name = model_of(job)
+    return read(config_file(name)) if name else from_config(dict(job.config), "the spec's model")
 
 
 def training_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> TrainingEstimate:
@@ -167,12 +184,14 @@ def _model(job: Job, known: Assumption) -> Architecture:
     if known.model:
         return read(config_file(known.model))
     name = model_of(job)
-    if not name:
+    if not name and not job.config:
         raise Unplanned("no option names a model; --model NAME states it")
     try:
-        return read(config_file(name))
+        return architecture_of(job)
     except EmulatorError as error:
-        raise Unplanned(f"model {name!r} is not known; --model NAME states it") from error
+        if name:
+            raise Unplanned(f"model {name!r} is not known; --model NAME states it") from error
+        raise Unplanned(f"the model: {error.reason}; --model NAME states it") from error
 
 
 def _global_batch(stated: Parallelism, ranks: int) -> int | None:

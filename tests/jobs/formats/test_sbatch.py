@@ -62,6 +62,7 @@ def test_fields_have_their_lines_and_templates_are_named():
         "roles.0.instance": 6,
         "roles.0.environment.FI_PROVIDER": 15,
         "roles.0.command": 33,
+        "roles.0.processes": 3,
         "roles.0.image": 33,
         "ignored.0": 38,
     }
@@ -69,7 +70,8 @@ def test_fields_have_their_lines_and_templates_are_named():
     assert {(value.field, value.place.line) for value in spec.templates} == {
         ("roles.0.environment.MASTER_ADDR", 17),
         ("roles.0.environment.RESUME", 19),
-        ("roles.0.command", 33),
+        ("roles.0.command.7", 33),
+        ("roles.0.command.16", 33),
     }
 
 
@@ -138,6 +140,9 @@ def test_ranks_are_those_of_all_tasks(tmp_path):
     lines = ("#SBATCH -N 2 --ntasks-per-node=2", "srun torchrun --nproc-per-node {} a.py")
     spec = spec_of(tmp_path, script(*lines).format(16))
     assert spec.job.roles[0].processes == 32
+    spec = spec_of(tmp_path, script("#SBATCH -N 2", lines[1]).format(16))
+    assert spec.job.roles[0].processes == 16
+    assert spec.line_of("roles.0.processes").line == 3
     spec = spec_of(tmp_path, script(*lines).format("$N"))
     assert spec.job.roles[0].processes is None
     assert spec.job.kept[0].name == "#SBATCH.ntasks-per-node"

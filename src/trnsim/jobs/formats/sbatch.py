@@ -141,6 +141,8 @@ def _processes(
     has_own_launcher = "nproc-per-node" in options_of(command)
     if reader.value(key, "ntasks-per-node") is None:
         is_single = reader.value(key, "ntasks") is None
+        if ranks is not None:
+            reader.lines.setdefault(f"{path}.processes", reader.lines[f"{path}.command"])
         return (ranks if is_single else None), (1 if is_single else None)
     tasks = reader.whole(key, "ntasks-per-node", field=f"{path}.processes", least=1)
     if tasks is None:
@@ -153,10 +155,11 @@ def _processes(
 
 def _words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
     words = reader.words(*keys, field=path)
-    for word in words:
-        if is_template(word):
-            reader.templates.append(TemplateValue(path, word, reader.lines[path]))
-            break
+    reader.templates += [
+        TemplateValue(f"{path}.{index}", word, reader.lines[path])
+        for index, word in enumerate(words)
+        if is_template(word)
+    ]
     return words
 
 

@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from trnsim.jobs.finding import Finding, Rule
+from trnsim.jobs.rules import launch, layout
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES", "findings"]
 
-RULES: Final[tuple[Rule, ...]] = ()
+RULES: Final[tuple[Rule, ...]] = (
+    *launch.RULES,
+    *layout.RULES,
+)
 """All rules, by family."""
 
 

@@ -1,0 +1,266 @@
+"""Rules of how a job is started: logical cores, ranks, the address of the root, EFA's variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Final
+
+from trnsim.arch.targets import TARGETS
+from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.job import JobKind, Role
+from trnsim.jobs.parallelism import options_of
+from trnsim.jobs.ranks import is_neuron, machine_of, ranks_of
+from trnsim.jobs.spec import JobSpec, is_template
+
+__all__ = ["RULES"]
+
+_LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
+_LNC_OPTION: Final = "logical-nc-config"
+_COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
+_COMPILER_LNC: Final = re.compile(r"(?:^|\s)(?:--?lnc|--logical-nc-config)[=\s]\s*(\d{1,3})\b")
+_ROOT: Final = "NEURON_RT_ROOT_COMM_ID"
+_PROVIDER: Final = "FI_PROVIDER"
+_RDMA: Final = "FI_EFA_USE_DEVICE_RDMA"
+_EFA_VARIABLES: Final = {_PROVIDER: "efa", _RDMA: "1"}
+_LNC_PAGE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/logical-neuroncore-config.rst"
+_SETTING_FILES: Final = re.compile(r"^\s*(source|\.)\s", re.MULTILINE)
+
+
+def _lnc_variables(role: Role) -> Iterator[tuple[str, str]]:
+    """Variables that set logical cores, with their values."""
+    for name in _LNC_VARIABLES:
+        value = role.variable(name)
+        if value is not None and not is_template(value):
+            yield name, value
+
+
+def _legal_lnc(role: Role) -> tuple[int, ...]:
+    """Legal numbers of cores in a logical one: of the role's chip, or of any."""
+    where = machine_of(role)
+    chips = [
+        target for target in TARGETS.values() if where is None or target.chip == where.chip.name
+    ]
+    return tuple(sorted({1} | {int(target.core.logical_core_max) for target in chips}))
+
+
+def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        legal = _legal_lnc(role)
+        words = " or ".join(map(str, legal))
+        place = f" on {role.instance}" if machine_of(role) else ""
+        stated = [(f"environment.{name}", value) for name, value in _lnc_variables(role)]
+        option = options_of(role.command).get(_LNC_OPTION, "")
+        if option and not is_template(option):
+            stated.append(("command", option))
+        for field, value in stated:
+            if value not in map(str, legal):
+                yield Violation(
+                    f"roles.{index}.{field}",
+                    f"{field.rpartition('.')[2]} sets LNC {value}{place}; legal: {words}",
+                    f"set {legal[-1]}",
+                )
+    cores = spec.job.parallelism.logical_cores
+    if cores is not None and spec.job.roles and cores not in _legal_lnc(spec.job.roles[0]):
+        words = " or ".join(map(str, _legal_lnc(spec.job.roles[0])))
+        yield Violation("parallelism.logical_cores", f"lnc is {cores}; legal: {words}", "set it so")
+
+
+def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        runtime = role.lnc
+        if runtime is None:
+            continue
+        name = next(name for name in _LNC_VARIABLES if (role.variable(name) or "").isdecimal())
+        stated = {
+            "the framework": spec.job.parallelism.logical_cores,
+            f"--{_LNC_OPTION}": _number(options_of(role.command).get(_LNC_OPTION)),
+            _COMPILER_FLAGS: _compiler_lnc(role),
+        }
+        for setting, cores in stated.items():
+            if cores is not None and cores != runtime:
+                yield Violation(
+                    f"roles.{index}.environment.{name}",
+                    f"{name} is {runtime}, and {setting} has LNC {cores}; the compiled model and "
+                    "the runtime need the same",
+                    f"set {name}={cores}",
+                )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"\d{1,3}", text, re.ASCII) else None
+
+
+def _compiler_lnc(role: Role) -> int | None:
+    flags = _COMPILER_LNC.findall(role.variable(_COMPILER_FLAGS) or "")
+    return int(flags[-1]) if flags else None
+
+
+def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:
+    if spec.job.kind is not JobKind.TRAINING:
+        return
+    for index, role in enumerate(spec.job.roles):
+        where, ranks = machine_of(role), ranks_of(role)
+        if where is None or ranks is None:
+            continue
+        devices = min(role.devices or where.instance.count, where.instance.count)
+        lnc = role.lnc or spec.job.parallelism.logical_cores or where.lnc or 1
+        cores = devices * where.chip.cores // lnc
+        if ranks > cores > 0:
+            field = "processes" if role.processes is not None else "command"
+            yield Violation(
+                f"roles.{index}.{field}",
+                f"{ranks} ranks on each {role.instance} ({devices} devices), which has {cores} "
+                f"NeuronCores at LNC {lnc}; a rank takes one at least",
+                f"start {cores} ranks",
+            )
+
+
+def _root_address(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        path = f"roles.{index}.environment.{_ROOT}"
+        if role.variable(_ROOT) is not None or spec.is_template(path) or _may_be_set(spec, role):
+            continue
+        if _is_test_of_hosts(role):
+            what = "nccom-test on several hosts starts its ranks by mpi"
+        elif "," in (role.variable("NEURON_PJRT_PROCESSES_NUM_DEVICES") or ""):
+            what = "processes of JAX join one pool of collectives"
+        else:
+            continue
+        yield Violation(
+            f"roles.{index}.command",
+            f"{what}, and {_ROOT} is not set",
+            f"set {_ROOT} to the address of the first host and a free port, 10.0.1.2:46820",
+        )
+
+
+def _is_test_of_hosts(role: Role) -> bool:
+    words = role.command
+    if not words or PurePosixPath(words[0]).name != "nccom-test":
+        return False
+    names = [word.partition("=")[0] for word in words]
+    if {"-S", "--slurm-mode"} & set(names):
+        return False
+    nodes = [following for word, following in pairwise(words) if word in ("-N", "--nnodes")]
+    is_several = (role.replicas or 0) > 1 and nodes[-1:] != ["1"]
+    return is_several and bool({"-s", "--hosts", "--hosts-file"} & set(names))
+
+
+def _may_be_set(spec: JobSpec, role: Role) -> bool:
+    """Whether an image, or a file that a script reads, may set variables."""
+    return bool(role.image) or any(
+        isinstance(kept.value, str) and _SETTING_FILES.search(kept.value)
+        for kept in spec.job.kept
+        if kept.keys[0] == "script"
+    )
+
+
+def _crosses_nodes(role: Role) -> bool:
+    """Whether ranks on several instances with EFA form one group, by their own launcher."""
+    where = machine_of(role)
+    if (role.replicas or 0) < 2 or not is_neuron(role):  # noqa: PLR2004 - two are several
+        return False
+    if where is not None and not where.instance.efa_bytes_per_s:
+        return False
+    nodes = options_of(role.command).get("nnodes", "1")
+    return nodes != "1"
+
+
+def _efa_contradiction(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        if not _crosses_nodes(role):
+            continue
+        for name, value in _EFA_VARIABLES.items():
+            given = role.variable(name)
+            if given is not None and not is_template(given) and given != value:
+                yield Violation(
+                    f"roles.{index}.environment.{name}",
+                    f"{name} is {given}; ranks of {role.replicas} instances exchange over EFA, "
+                    f"for which it is {value}",
+                    f"set {name}={value}",
+                )
+
+
+def _efa_absence(spec: JobSpec) -> Iterator[Violation]:
+    if spec.format != "sbatch":
+        return  # pods and containers have variables of their images
+    for index, role in enumerate(spec.job.roles):
+        if not _crosses_nodes(role) or _may_be_set(spec, role):
+            continue
+        missing = [
+            f"{name}={value}"
+            for name, value in _EFA_VARIABLES.items()
+            if role.variable(name) is None
+            and not spec.is_template(f"roles.{index}.environment.{name}")
+        ]
+        if missing:
+            yield Violation(
+                f"roles.{index}.command",
+                f"ranks of {role.replicas} instances form one group without {', '.join(missing)}",
+                f"export {' '.join(missing)}",
+            )
+
+
+def _late_options(spec: JobSpec) -> Iterator[Violation]:
+    if spec.format != "sbatch":
+        return
+    for kept in spec.job.kept:
+        if kept.keys[0] == "ignored":
+            yield Violation(
+                f"ignored.{kept.keys[1]}",
+                f"{kept.value} stands after the first command, where sbatch reads no options",
+                "move it to the other options, before the first command",
+            )
+
+
+RULES: Final = (
+    Rule(
+        "lnc-of-chip",
+        "LNC is 1, or 2 on chips that join two NeuronCores.",
+        f"{_LNC_PAGE}; compiler/error-codes/EARG001.rst",
+        _lnc_of_chip,
+    ),
+    Rule(
+        "lnc-agreement",
+        "The runtime's LNC is the one that the model is compiled for.",
+        f"{_LNC_PAGE}, Neuron compiler flags",
+        _lnc_agreement,
+    ),
+    Rule(
+        "ranks-of-cores",
+        "A replica starts at most one rank for each of its logical NeuronCores.",
+        "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst, NEURON_RT_NUM_CORES",
+        _ranks_of_cores,
+    ),
+    Rule(
+        "root-address",
+        "Ranks that no torchrun starts need the address of the first one.",
+        "aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, MPI Execution; "
+        "neuron-runtime/guides/nrt-developer-guide.rst, NEURON_RT_ROOT_COMM_ID",
+        _root_address,
+    ),
+    Rule(
+        "efa-variables",
+        "Ranks of several instances exchange over EFA.",
+        "aws-neuron-sdk frameworks/torch/torch-neuronx/setup-trn1-multi-node-execution.rst, "
+        "environment variables",
+        _efa_contradiction,
+    ),
+    Rule(
+        "efa-variables-unset",
+        "Variables choose EFA for ranks of several instances.",
+        "aws-neuron-sdk frameworks/torch/torch-neuronx/setup-trn1-multi-node-execution.rst, "
+        "environment variables",
+        _efa_absence,
+        Severity.WARNING,
+    ),
+    Rule(
+        "late-options",
+        "Options of sbatch stand before the first command.",
+        "Slurm, sbatch(1), DESCRIPTION",
+        _late_options,
+        Severity.WARNING,
+    ),
+)

@@ -1,0 +1,311 @@
+"""Rules of parallel layouts: what divides what, memory of a rank, the interval of checkpoints.
+
+Every rule needs each of its numbers stated; the rest of a layout is taken as what needs least.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from trnsim.errors import BadInput, EmulatorError, OutOfMemory
+from trnsim.formatting import seconds
+from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.job import Job, JobKind
+from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
+from trnsim.jobs.plans import architecture_of, model_of, parallelism_of
+from trnsim.jobs.price import price_job
+from trnsim.jobs.ranks import all_ranks, machine_of
+from trnsim.jobs.spec import JobSpec, is_template
+from trnsim.system.train import memory
+from trnsim.system.train.layout import Layout
+from trnsim.system.train.run import Reliability, best_interval_s, kept_part
+from trnsim.workload.config import read_values
+from trnsim.workload.gradients import OPTIMIZERS
+from trnsim.workload.model_names import config_file
+
+__all__ = ["RULES"]
+
+_HEADS: Final = "num_attention_heads"
+_LAYERS: Final = "num_hidden_layers"
+_SIZE_OPTIONS: Final = {
+    "num-attention-heads": _HEADS,
+    "num-layers": _LAYERS,
+    "num-hidden-layers": _LAYERS,
+}
+"""Options of Megatron's programs that state sizes of the model."""
+_EVEN_STAGES: Final = frozenset(
+    (
+        *("pipeline-model-parallel-size", "num-layers-per-virtual-pipeline-stage"),
+        *("num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"),
+    )
+)
+"""Options of pipelines whose stages have equally many layers."""
+_MEGATRON_OPTION: Final = "tensor-model-parallel-size"
+_OF_LAYOUT: Final = (
+    *("tensor", "pipeline", "virtual", "context", "expert", "micro_batch", "sequence"),
+    *("zero", "recompute", "is_sequence", "optimizer", "dtype"),
+)
+_LITTLE_LOSS: Final = 0.05
+"""Part of a run's time; a longer interval of checkpoints that loses less is no finding."""
+
+
+def _field(job: Job, name: str) -> str:
+    """The field that states a part of the layout: the job's own, or a role's command."""
+    if getattr(job.parallelism, name) is not None:
+        return f"parallelism.{name}"
+    for index, role in enumerate(job.roles):
+        if getattr(parallelism_in(options_of(role.command)), name) is not None:
+            return f"roles.{index}.command"
+    return "roles.0"
+
+
+def _is_training(job: Job) -> bool:
+    """Whether a job is a training whose layout is that of all its ranks."""
+    if job.kind is not JobKind.TRAINING or not job.roles:
+        return False
+    return job.parallelism.tensor is not None or any(
+        _MEGATRON_OPTION in options_of(role.command) for role in job.roles
+    )
+
+
+def _model_ranks(stated: Parallelism) -> int:
+    """Ranks that share one copy of the model: ``tensor pipeline context``."""
+    return (stated.tensor or 1) * (stated.pipeline or 1) * (stated.context or 1)
+
+
+def _has_templates(spec: JobSpec) -> bool:
+    """Whether a template may state a part of the layout."""
+    return any(value.field.startswith("parallelism.") for value in spec.templates) or any(
+        is_template(value)
+        for role in spec.job.roles
+        for name, value in options_of(role.command).items()
+        if parallelism_in({name: "1"}).stated
+    )
+
+
+def _sizes(job: Job) -> dict[str, Any]:
+    """Sizes of the model: of the spec, of its command's options, of the model that it names."""
+    sizes: dict[str, Any] = {}
+    name = model_of(job)
+    if name and not is_template(name):
+        with suppress(EmulatorError):
+            sizes |= read_values(config_file(name))
+    for role in job.roles:
+        for option, value in options_of(role.command).items():
+            if option in _SIZE_OPTIONS and re.fullmatch(r"[1-9]\d{0,6}", value, re.ASCII):
+                sizes[_SIZE_OPTIONS[option]] = int(value)
+    return sizes | dict(job.config)
+
+
+def _ranks(spec: JobSpec) -> Iterator[Violation]:
+    job, stated = spec.job, parallelism_of(spec.job)
+    ranks = all_ranks(job)
+    if ranks is None or not _is_training(job) or _has_templates(spec):
+        return
+    together = _model_ranks(stated)
+    if ranks % together:
+        words = " x ".join(
+            f"{name} {value}"
+            for name in ("tensor", "pipeline", "context")
+            if (value := getattr(stated, name)) is not None
+        )
+        yield Violation(
+            _field(job, "tensor"),
+            f"{words} is {together} ranks, which do not divide the job's {ranks:,}",
+            f"a number of ranks that is a multiple of {together}, or degrees that divide {ranks:,}",
+        )
+    elif stated.data is not None and stated.data * together != ranks:
+        yield Violation(
+            _field(job, "data"),
+            f"data {stated.data} x {together} ranks of the model are not the job's {ranks:,}",
+            f"set data {ranks // together}",
+        )
+
+
+def _heads(spec: JobSpec) -> Iterator[Violation]:
+    job = spec.job
+    if not _is_training(job):
+        return
+    tensor, heads = parallelism_of(job).tensor, _sizes(job).get(_HEADS)
+    if tensor and isinstance(heads, int) and heads % tensor:
+        legal = ", ".join(str(size) for size in range(1, heads + 1) if heads % size == 0)
+        yield Violation(
+            _field(job, "tensor"),
+            f"tensor {tensor} does not divide the {heads} attention heads; legal: {legal}",
+            "choose one of these",
+        )
+
+
+def _layers(spec: JobSpec) -> Iterator[Violation]:
+    job = spec.job
+    if not _is_training(job):
+        return
+    stated, layers = parallelism_of(job), _sizes(job).get(_LAYERS)
+    parts = (stated.pipeline or 1) * (stated.virtual or 1)
+    if not isinstance(layers, int) or parts == 1:
+        return
+    if layers < parts:
+        reason = f"{parts} parts of the pipeline share {layers} layers, so some have none"
+    elif layers % parts and _has_even_stages(spec):
+        reason = f"{parts} parts of the pipeline do not divide {layers} layers"
+    else:
+        return
+    legal = ", ".join(str(size) for size in range(1, layers + 1) if layers % size == 0)
+    yield Violation(_field(job, "pipeline"), reason, f"pipeline x virtual of {legal}")
+
+
+def _has_even_stages(spec: JobSpec) -> bool:
+    """Whether stages have equally many layers: Megatron's, without options that say otherwise."""
+    if spec.format == "nxdt":
+        return False
+    names = {name for role in spec.job.roles for name in options_of(role.command)}
+    names |= {str(kept.keys[-1]).replace("_", "-") for kept in spec.job.kept}
+    return not any("pipeline" in name and name not in _EVEN_STAGES for name in names)
+
+
+def _batch(spec: JobSpec) -> Iterator[Violation]:
+    job, stated = spec.job, parallelism_of(spec.job)
+    ranks = all_ranks(job)
+    if ranks is None or not _is_training(job) or _has_templates(spec):
+        return
+    together = _model_ranks(stated)
+    if ranks % together or stated.global_batch is None:
+        return
+    data = ranks // together
+    at_once = data * (stated.micro_batch or 1)
+    if stated.global_batch % at_once:
+        more = -(-stated.global_batch // at_once) * at_once
+        yield Violation(
+            _field(job, "global_batch"),
+            f"global batch {stated.global_batch} is no multiple of {data} data ranks x micro batch "
+            f"{stated.micro_batch or 1}",
+            f"for example {more}",
+        )
+
+
+def _memory(spec: JobSpec) -> Iterator[Violation]:
+    job, stated = spec.job, parallelism_of(spec.job)
+    if not _is_training(job) or len(job.roles) != 1 or _has_templates(spec):
+        return
+    where = machine_of(job.roles[0])
+    lnc = job.roles[0].lnc or stated.logical_cores
+    if where is None or stated.sequence is None or job.roles[0].replicas is None:
+        return
+    if lnc in (1, 2) and where.chip.cores % lnc == 0:
+        where = replace(where, lnc=lnc)
+    layout = _least_layout(stated, where.ranks)
+    if layout is None:
+        return
+    try:
+        model = architecture_of(job)
+        memory.check(memory.stages(model, layout), layout, where)
+    except OutOfMemory as error:
+        yield Violation(_field(job, "tensor"), error.reason, error.fix)
+    except EmulatorError:
+        return
+
+
+def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
+    """The layout with the least memory for a rank that the stated parts allow."""
+    together = _model_ranks(stated)
+    if ranks % together:
+        return None
+    fields: dict[str, Any] = {
+        "zero": 3,
+        "recompute": "full",
+        "is_sequence": True,
+        "optimizer": min(OPTIMIZERS, key=lambda name: sum(_optimizer_bytes(name))),
+    }
+    fields |= {name: value for name, value in stated.stated.items() if name in _OF_LAYOUT}
+    data = ranks // together
+    fields["global_batch"] = data * (stated.micro_batch or 1)
+    try:
+        return Layout(data=data, **fields)
+    except (TypeError, ValueError):
+        return None
+
+
+def _optimizer_bytes(name: str) -> tuple[float, float]:
+    optimizer = OPTIMIZERS[name]
+    return optimizer.moment_bytes, optimizer.master_bytes
+
+
+def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
+    job, stated = spec.job, parallelism_of(spec.job)
+    steps = stated.checkpoint_steps
+    if steps is None or not _is_training(job):
+        return
+    if any(machine_of(role) is None for role in job.roles):
+        return
+    try:
+        plan = price_job(job).training
+    except BadInput:
+        return
+    if plan is None:
+        return
+    step_s = plan.step.step_s.p50
+    run_s = plan.steps * step_s
+    reliability, failures = Reliability(), plan.goodput
+    interval_s = min(steps * step_s, run_s)
+    best_s = min(best_interval_s(failures.mtbf_s, reliability.checkpoint_s), run_s)
+    kept, best = (
+        kept_part(failures.mtbf_s, at_s, reliability.checkpoint_s, failures.recovery_s)
+        for at_s in (interval_s, best_s)
+    )
+    if best - kept > _LITTLE_LOSS:
+        count = max(round(best_s / step_s), 1)
+        yield Violation(
+            _field(job, "checkpoint_steps"),
+            f"a checkpoint every {steps:,} steps, {seconds(interval_s)}: failures every "
+            f"{seconds(failures.mtbf_s)} and checkpoints leave {kept:.0%} of the time; every "
+            f"{count:,} steps leave {best:.0%}",
+            f"a checkpoint every {count:,} steps",
+        )
+
+
+RULES: Final = (
+    Rule(
+        "layout-ranks",
+        "Tensor, pipeline and context ranks divide the ranks of the job.",
+        "Megatron-LM megatron/core/parallel_state.py, initialize_model_parallel",
+        _ranks,
+    ),
+    Rule(
+        "layout-heads",
+        "Tensor ranks divide the attention heads.",
+        "aws-neuron-sdk libraries/neuronx-distributed/api-reference-guide-training.rst, "
+        "GQA-QKV Linear Module",
+        _heads,
+    ),
+    Rule(
+        "layout-layers",
+        "Each part of a pipeline has layers, and in Megatron equally many.",
+        "Megatron-LM megatron/core/transformer/transformer_block.py, num_layers; aws-neuron-sdk "
+        "libraries/neuronx-distributed/pp_developer_guide.rst, auto_partition",
+        _layers,
+    ),
+    Rule(
+        "layout-batch",
+        "The global batch is a multiple of data ranks times micro batch.",
+        "Megatron-LM megatron/core/num_microbatches_calculator.py; neuronx-distributed-training "
+        "src/neuronx_distributed_training/lightning_modules/model/base.py, num_microbatches",
+        _batch,
+    ),
+    Rule(
+        "memory-of-rank",
+        "Weights, gradients, optimizer state and activations of a rank fit into its HBM.",
+        "trnsim plan train, memory of a rank (docs/design/0027-a-plan-is-made-of-layers.md)",
+        _memory,
+    ),
+    Rule(
+        "checkpoint-interval",
+        "The interval of checkpoints keeps most of the time that failures leave.",
+        "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps",
+        _checkpoints,
+        Severity.WARNING,
+    ),
+)
