@@ -5,7 +5,7 @@ UPSTREAM ?= ../upstream
 # Tests start hundreds of interpreters; each would compile the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check nightly bench docs fuzz upstream accuracy agree clients clean always
+.PHONY: help run test check nightly bench docs fuzz upstream accuracy agree clients cluster clean always
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -51,6 +51,10 @@ agree: .venv-clients/.made ## 20 models: every command that can be asked the sam
 
 clients: .venv-clients/.made ## test released programs that know the device: transformers, Lightning, TRL and others
 	.venv-clients/bin/python -m pytest --quiet tests/clients
+
+cluster: .venv/.test ## run Kubernetes' and Slurm's own daemons on emulated nodes, as root on Debian: 12 minutes, 25 the first time
+	$(BIN)/python tests/cluster/real/build_kubernetes.py
+	$(BIN)/python tests/cluster/real/main.py $(PARTS)
 
 clean: ## remove what was made
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -39,6 +39,10 @@ COVERED = {
         "instance/shell/test_session.py",
         "a name of a command",
     ),
+    "instance/shell/bin/neuron-monitor-k8s-info.py": (
+        "instance/shell/test_session.py",
+        "a name of a command",
+    ),
     "graph/ops/calls.py": ("torch/dispatch/test_nki_calls.py", "a call is a kernel of the user's"),
     "nki/aliases/neuron_dtypes.py": ("nki/test_aliases.py", "the aliases are tested as imported"),
     "nki/aliases/neuronxcc/nki/typing.py": ("nki/test_aliases.py", "likewise"),

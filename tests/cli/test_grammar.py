@@ -23,6 +23,7 @@ WITHOUT_ANSWER = {
     "neuron-top": "AWS's command: a screen",
     "neuron-monitor": "AWS's command: a stream of JSON",
     "neuron-monitor-prometheus": "AWS's command: a server",
+    "neuron-monitor-k8s-info": "AWS's command: a client",
     "neuron-monitor-otlp": "AWS's command: a client",
     "k8s device-plugin": "a server",
     "k8s node-problems": "a client",
@@ -50,6 +51,7 @@ OWN_MEANING = {
     "--ranks": "of a kernel, or of a collective",
     "--phase": "a config.json says it, or a layer needs it",
     "--for": "a time, or a model",
+    "--period": "of exports, or of readings",
 }
 """Options whose help is the command's own, with the reason."""
 

@@ -60,6 +60,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "with Ctrl-C.",
         "neuron-monitor-prometheus": "Answer Prometheus's scrapes with what neuron-monitor "
         "measures; end it with Ctrl-C.",
+        "neuron-monitor-k8s-info": "Tell neuron-monitor which pods of Kubernetes hold cores and "
+        "devices; end it with Ctrl-C.",
         "neuron-monitor-otlp": "Send what neuron-monitor measures to a collector of OpenTelemetry; "
         "end it with Ctrl-C.",
     },

@@ -38,6 +38,14 @@ def neuron_monitor_prometheus(
         str,
         typer.Option(help="The address; 0.0.0.0 lets other machines scrape.", metavar="ADDRESS"),
     ] = "127.0.0.1",
+    enable_k8s_info: Annotated[
+        bool,
+        typer.Option(
+            "--enable-k8s-info",
+            help="Add the labels pod, namespace and container, which neuron-monitor-k8s-info "
+            "reads from kubelet.",
+        ),
+    ] = False,
     dashboard: Annotated[
         Path | None,
         typer.Option(help="Write a page for Grafana and end.", metavar="FILE.json"),
@@ -60,7 +68,7 @@ def neuron_monitor_prometheus(
                 write(path, text())
                 echo(f"wrote {path}")
         return
-    collected = Collected()
+    collected = Collected(has_pods=enable_k8s_info)
     reports = source()
     serving = serve(collected, port, address)
     where = f"{address} port {serving.port}"

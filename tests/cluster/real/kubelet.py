@@ -6,20 +6,24 @@ runs alone, as root: python tests/cluster/real/kubelet.py
 
 import json
 import os
+import re
 import sys
 import time
+import urllib.request
 from itertools import chain
 from pathlib import Path
 
 import namespaces
 from daemons import ROOT, Daemons, Failed, missing, unmount_below, wait_until
-from node import Node
+from node import NODE, Node
 from showing import Report, kept_logs
 
 INSTANCE, DEVICES, CORES = "inf2.48xlarge", 12, 24
 NEURON, NEURONCORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
 NEEDED = ("kube-apiserver", "kubelet", "etcd", "containerd", "ctr", "runc", "busybox", "openssl")
 COVERED = ("/var/lib/kubelet", "/run/containerd", "/var/log/pods", "/var/log/containers")
+GROUP = "k8s.io"
+"""The control group of containerd's containers."""
 SHELL = "TRNSIM_CLUSTER_SHELL"
 SOON_S = 5.0
 PROGRAM = """
@@ -31,7 +35,7 @@ open("/out/{name}.ran", "w").write(f"{count} {sums}")
 while True:
     time.sleep(0.2)
     try:
-        torch.ones(4, device="neuron:0").sum().cpu()
+        torch.ones(4, device="neuron:2").sum().cpu()
     except RuntimeError as error:
         open("/out/{name}.fault", "w").write(str(error))
         raise
@@ -47,11 +51,11 @@ def main():
         environment = {**os.environ, SHELL: "1", "PYTHONPATH": str(ROOT / "src")}
         command = ("-P", "-m", "trnsim", "shell", "--on", INSTANCE, "--", sys.executable, *sys.argv)
         os.execve(sys.executable, [sys.executable, *command], environment)  # noqa: S606  this again
-    before, made = namespaces.cgroups(), namespaces.cover(*COVERED)
+    made = namespaces.cover(*COVERED)
     try:
         with kept_logs("kubelet") as folder:
             run(folder)
-            check_rest(folder, before)
+            check_rest(folder)
     finally:
         namespaces.remove(made)
 
@@ -67,7 +71,9 @@ def run(folder):
         registered(node, report)
         two_devices(node, report)
         a_program(node, report)
+        labels(node, report)
         killed(node, report)
+        faults(node, report)
         node.delete_pods()
     finally:
         daemons.stop()
@@ -128,6 +134,30 @@ def a_program(node, report):
     report.show(f"`trnsim run` in a pod with 3 devices used cores {cores} ({took_s:.1f} s)")
 
 
+def labels(node, report):
+    """The series of a core that a pod's program uses have the pod's labels."""
+    node.start_command("k8s-info", "neuron-monitor-k8s-info", "--period", "1")
+    node.start_command(
+        "exporter", "neuron-monitor-prometheus", "--enable-k8s-info", "--port", "8000"
+    )
+    pattern = re.compile(
+        r'neuroncore_utilization_ratio{(?=.*neuroncore="4")(?=.*pod="program")'
+        r'(?=.*namespace="default")(?=.*container="main").*} \S+'
+    )
+    (line,), took_s = wait_until(lambda: pattern.findall(scraped()), "a core has its pod's labels")
+    shown = ", ".join(re.findall(r'(?:neuroncore|pod|namespace|container)="[^"]*"', line))
+    report.show(f"neuron-monitor-prometheus.py --enable-k8s-info: {shown} ({took_s:.1f} s)")
+    node.daemons.stop("exporter", "k8s-info")
+
+
+def scraped():
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:8000/metrics", timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
 def held():
     """What each pod holds, by kubelet's checkpoint."""
     stored = json.loads(
@@ -166,13 +196,68 @@ def killed(node, report):
     report.show(f"what {len(before)} pods held they hold; a new pod with a core got core 10")
 
 
-def check_rest(folder, before):
+def faults(node, report):
+    """A fault takes the device, sets the condition, and is an event of the pod."""
+    plane = node.plane
+    node.start_command(
+        "node-problems",
+        *("k8s", "node-problems", "--node", NODE, "--server", plane.server),
+        *("--token-file", plane.token_file, "--ca-file", plane.ca_file, "--kmsg", "/dev/kmsg"),
+    )
+    wait_until(lambda: health(node) == "False", "the node is well")
+    node.trnsim("fault", "hbm-ecc", "--device", "3", "--core", "0")
+    injected_s = time.monotonic()
+    for what, is_so, text in (
+        ("allocatable", lambda: node.allocatable(NEURON) == DEVICES - 1, "11 of 12 allocatable"),
+        ("condition", lambda: health(node) == "True", "NodeCondition NeuronHealth True"),
+        ("event", lambda: node.events("Pod", "program"), "an event of the pod"),
+        ("program", (node.out / "program.fault").exists, "the program in the pod meets the error"),
+    ):
+        wait_until(is_so, f"a fault: {what}", 20)
+        took_s = time.monotonic() - injected_s
+        if took_s > SOON_S and what != "program":
+            raise Failed(f"{what} took {took_s:.1f} s; legal: {SOON_S:g}")
+        report.show(f"a fault of device 3: {text} after {took_s:.1f} s")
+    if node.allocatable(NEURONCORE) != CORES - 1:
+        raise Failed(f"a fault of a core left {node.allocatable(NEURONCORE)} cores")
+    if "NRT_EXEC_HW_ERR_HBM_UE" not in (node.out / "program.fault").read_text():
+        raise Failed((node.out / "program.fault").read_text())
+    check_kernel_log(report)
+    node.trnsim("fault", "clear")
+    wait_until(lambda: node.allocatable(NEURON) == DEVICES, "all devices are healthy", 20)
+    node.trnsim("fault", "reset")
+    wait_until(lambda: health(node) == "False", "the node is well again", 20)
+    report.show("trnsim fault clear: 12 of 12 allocatable; reset: NeuronHealth False")
+
+
+def health(node):
+    conditions = {each["type"]: each["status"] for each in node.status()["conditions"]}
+    return conditions.get("NeuronHealth")
+
+
+def check_kernel_log(report):
+    """The kernel's log has the line that AWS's pattern matches."""
+    descriptor = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    lines = []
+    try:
+        while True:
+            lines.append(os.read(descriptor, 8192).decode(errors="replace"))
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(descriptor)
+    if not any(re.match(".* NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR .*", line) for line in lines):
+        raise Failed("the kernel's log has no line of the fault")
+    report.show("/dev/kmsg has the line that AWS's problem detector looks for")
+
+
+def check_rest(folder):
     """Fail where a process, a mount or a control group of this part is left."""
     time.sleep(1)
     left = {
         pid: command for pid, command in namespaces.processes().items() if "keeper" not in command
     }
-    groups = namespaces.cgroups() - before
+    groups = namespaces.remove_groups(GROUP)
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line]
     if left or groups or mounts:
         raise Failed(f"left: processes {left}, control groups {groups}, mounts {mounts}")

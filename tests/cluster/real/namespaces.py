@@ -10,20 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 
 INSIDE = "TRNSIM_CLUSTER_INSIDE"
-NETWORK = "ip link set lo up && ip address add 10.250.0.1/32 dev lo && ip route add default dev lo"
+ADDRESS = "10.250.0.1"
+NETWORK = f"ip link set lo up && ip address add {ADDRESS}/32 dev lo && ip route add default dev lo"
 """A network of this machine alone; kubelet takes the address of the default route for its own."""
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 def enter():
-    """Run this script again in namespaces of its own, unless it is in them; its status is ours."""
+    """Run this script again in namespaces of its own, unless it is in them."""
     if os.environ.get(INSIDE):
         return
     command = (
         *("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"),
         *("sh", "-c", f'{NETWORK} && exec "$@"', "sh", sys.executable, *sys.argv),
     )
-    sys.exit(subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode)
+    os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})  # noqa: S606  this again
 
 
 def cover(*folders):
@@ -62,6 +63,16 @@ def processes():
     return found
 
 
-def cgroups():
-    """The control groups of this machine."""
-    return {str(path) for path in CGROUPS.rglob("*") if path.is_dir()}
+def remove_groups(name):
+    """Remove the empty control groups below `name`, in all hierarchies; those that are left."""
+    groups = [path for path in CGROUPS.glob(f"*/{name}") if path.is_dir()]
+    if (CGROUPS / name).is_dir():  # of version 2
+        groups.append(CGROUPS / name)
+    for group in groups:
+        for path in sorted(group.rglob("*"), reverse=True):
+            with suppress(OSError):
+                if path.is_dir():
+                    path.rmdir()
+        with suppress(OSError):
+            group.rmdir()
+    return [str(path) for path in groups if path.exists()]

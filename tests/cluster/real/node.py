@@ -9,6 +9,7 @@ import sys
 import tarfile
 
 from daemons import BINARIES, ROOT, ControlPlane, Failed, wait_until
+from namespaces import ADDRESS
 
 NODE, IMAGE = "node-a", "localhost/busybox:1"
 
@@ -84,6 +85,7 @@ snapshotter = "native"
             *("--container-runtime=remote", f"--container-runtime-endpoint=unix://{self.socket}"),
             *(f"--hostname-override={NODE}", f"--pod-infra-container-image={IMAGE}", "--v=3"),
             f"--cert-dir={self.folder}/pki",
+            f"--node-ip={ADDRESS}",  # else it looks its name up, for 10 s without a server of names
             env={"AWS_EC2_METADATA_DISABLED": "true"},  # it looks for an instance at EC2 for 6 s
         )
 

@@ -163,3 +163,48 @@ def test_groups_that_are_missing_or_failed_have_no_series(reports):
     bare["neuron_runtime_data"][0]["report"] = {"execution_stats": {"period": 5, "error": "no"}}
     names = {one.metric.name for one in collected(bare).series}
     assert names == {"instance", "neuron_hardware"}
+
+
+def test_two_pods_whose_programs_have_one_tag_have_their_own_series(reports):
+    """A program's tag is its number, which is 1 in many containers."""
+    first = copy.deepcopy(reports[0])
+    (program,) = first["neuron_runtime_data"]
+    cores = list(program["report"]["neuroncore_counters"]["neuroncores_in_use"])
+    moved = copy.deepcopy(program) | {"pid": program["pid"] + 1}
+    for group in (
+        moved["report"]["neuroncore_counters"]["neuroncores_in_use"],
+        moved["report"]["memory_used"]["neuron_runtime_used_bytes"]["usage_breakdown"][
+            "neuroncore_memory_usage"
+        ],
+    ):
+        for core in cores:
+            group[str(int(core) + 32)] = group.pop(core)
+    first["neuron_runtime_data"].append(moved)
+    first["neuron_k8s_info"] = {
+        "neuroncores_k8s_info": {
+            str(int(core) + added): {
+                "pod_name": name, "namespace": "n", "container_name": ["c"],
+            }
+            for core in cores
+            for name, added in (("p", 0), ("q", 32))
+        }
+    }  # fmt: skip
+    found = Collected(lambda: 1000.0, has_pods=True)
+    found.add(first)
+    for pod in ("p", "q"):
+        assert values(found, "execution_status", status_type="completed", pod=pod) == [10]
+        assert len(values(found, "neuroncore_utilization_ratio", pod=pod)) == len(cores)
+    assert values(found, "system_vcpu_count", pod="") == []
+    assert values(found, "hardware_ecc_events", pod="", neuron_device_index="0") == [0]
+
+
+def test_reports_of_a_node_have_its_pods(reports):
+    assert "neuron_k8s_info" not in reports[0]
+    monitor = Monitor(
+        ALL_GROUPS,
+        list,
+        lambda _: MODEL,
+        lambda devices: [{}] * devices,
+        pods=lambda: {"period": 1},
+    )
+    assert monitor.report()["neuron_k8s_info"] == {"period": 1}

@@ -11,7 +11,7 @@ __all__ = ["FOLDER", "TOOLS", "scripts"]
 FOLDER: Final = "/opt/aws/neuron/bin"
 TOOLS: Final = (
     *("neuron-ls", "neuron-top", "nccom-test"),
-    *("neuron-monitor", "neuron-monitor-prometheus.py"),
+    *("neuron-monitor", "neuron-monitor-prometheus.py", "neuron-monitor-k8s-info.py"),
 )
 """Tools that are commands of trnsim of the same name, without the suffix."""
 

@@ -1,7 +1,7 @@
 """Executions, errors and latencies of programs, from one report of neuron-monitor to the next.
 
-A report counts one period; these are the sums of such counts for each tag. They grow as long as any
-program with the tag runs.
+A report counts one period; these are the sums of such counts for each tag, in each pod where pods
+are shown. They grow as long as any program with the tag runs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined
+from trnsim.tools.monitor.pod_labels import PodLabels
+
+_Key = tuple[tuple[str, str], ...]
+"""The labels of a tag: its own, and those of its pod."""
+
+
+_NO_PODS: Final = PodLabels()
 
 
 @dataclass
@@ -54,30 +61,34 @@ class _Tag:
 class Executions:
     """The executions of all tags."""
 
-    _tags: dict[str, _Tag] = field(default_factory=dict[str, _Tag])
+    _tags: dict[_Key, _Tag] = field(default_factory=dict[_Key, _Tag])
 
-    def add(self, programs: Sequence[Mapping[str, Any]], now_s: float) -> None:
+    def add(
+        self, programs: Sequence[Mapping[str, Any]], now_s: float, pods: PodLabels = _NO_PODS
+    ) -> None:
         """Add the programs of a report, and forget tags that have none any more.
 
         Args:
             programs: entries of ``neuron_runtime_data``.
             now_s: the host's clock, seconds since 1970.
+            pods: labels of their pods.
         """
-        pids: dict[str, set[int]] = {}
+        pids: dict[_Key, set[int]] = {}
         for program in programs:
-            pids.setdefault(program["neuron_runtime_tag"], set()).add(program["pid"])
+            pids.setdefault(_key(program, pods), set()).add(program["pid"])
         self._tags = {tag: counts for tag, counts in self._tags.items() if tag in pids}
         for tag, counts in self._tags.items():
             counts.keep(pids[tag])
         for program in programs:
             group = program["report"].get("execution_stats", {})
             if "execution_summary" in group:
-                tag = program["neuron_runtime_tag"]
-                self._tags.setdefault(tag, _Tag(now_s)).add(program["pid"], group)
+                counts = self._tags.setdefault(_key(program, pods), _Tag(now_s))
+                counts.add(program["pid"], group)
 
     def series(self) -> Iterator[Series]:
         """Counts and latencies of each tag."""
-        for tag, counts in self._tags.items():
+        for key, counts in self._tags.items():
+            tag = dict(key)
             yield from _counter(
                 "execution_status", "status_type", counts.by_status, tag, counts.since_s
             )
@@ -85,14 +96,18 @@ class Executions:
                 "execution_errors", "error_type", counts.by_error, tag, counts.since_s
             )
             yield from joined(
-                gauge("execution_latency_seconds", {"percentile": name, "runtime_tag": tag}, value)
+                gauge("execution_latency_seconds", {"percentile": name, **tag}, value)
                 for percentiles in counts.latency_s.values()
                 for name, value in percentiles.items()
             )
 
 
+def _key(program: Mapping[str, Any], pods: PodLabels) -> _Key:
+    return (("runtime_tag", program["neuron_runtime_tag"]), *pods.of_program(program).items())
+
+
 def _counter(
-    name: str, label: str, counts: Mapping[str, int], tag: str, since_s: float
+    name: str, label: str, counts: Mapping[str, int], tag: Mapping[str, str], since_s: float
 ) -> Iterator[Series]:
     for kind, count in counts.items():
-        yield Series(METRICS[name], {label: kind, "runtime_tag": tag}, count, since_s)
+        yield Series(METRICS[name], {label: kind, **tag}, count, since_s)

@@ -26,6 +26,10 @@ Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
 """Memory errors by kind of each of so many devices, since the state began."""
 
 
+def _no_pods() -> None:
+    """The pods of a machine that is no node of Kubernetes."""
+
+
 @dataclass
 class _Sample:
     """The last measurement of one group.
@@ -51,6 +55,7 @@ class Monitor:
         records: the records of all programs that run now.
         model: the instance, from these records.
         ecc: memory errors so far.
+        pods: the object neuron_k8s_info of a report; None where it has none.
         clock: seconds that only grow.
     """
 
@@ -59,6 +64,7 @@ class Monitor:
     model: Callable[[list[ProcessRecord]], InstanceModel]
     ecc: Ecc
     clock: Callable[[], float] = time.monotonic
+    pods: Callable[[], dict[str, Any] | None] = _no_pods
     _system: dict[str, _Sample] = field(default_factory=dict[str, _Sample])
     _programs: dict[tuple[int, str], dict[str, _Sample]] = field(
         default_factory=dict[tuple[int, str], dict[str, _Sample]]
@@ -79,11 +85,13 @@ class Monitor:
         programs = [self._program_data(record, model, now_s) for record in records]
         system = self._system_data(model, now_s)
         self._looked_s = now_s
+        pods = self.pods()
         return {
             "neuron_runtime_data": [program for program in programs if program],
             "system_data": system,
             "instance_info": groups.instance_info(model, INSTANCE_ID),
             "neuron_hardware_info": groups.hardware_info(model),
+            **({} if pods is None else {"neuron_k8s_info": pods}),
         }
 
     def stream(

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from trnsim.tools.monitor.executions import Executions
 from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined
+from trnsim.tools.monitor.pod_labels import PodLabels, pod_labels
 
 INSTANCE_LABELS: Final = {
     "instance_id": "instance_id",
@@ -40,11 +41,13 @@ class Collected:
     """The series of the last report.
 
     Attributes:
+        has_pods: whether series of cores, devices and programs have labels of Kubernetes.
         instance: labels of the instance, which every series has.
         series: all other series.
     """
 
     now_s: Callable[[], float] = time.time
+    has_pods: bool = False
     instance: dict[str, str] = field(default_factory=dict[str, str])
     series: tuple[Series, ...] = ()
     _executions: Executions = field(default_factory=Executions)
@@ -63,11 +66,14 @@ class Collected:
         self._began_s = self._began_s or self.now_s()
         info = report["instance_info"]
         instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
+        pods = pod_labels(report) if self.has_pods else PodLabels()
         programs = report["neuron_runtime_data"]
-        collected = joined(series for program in programs for series in _program_gauges(program))
-        self._executions.add(programs, self.now_s())
+        collected = joined(
+            series for program in programs for series in _program_gauges(program, pods)
+        )
+        self._executions.add(programs, self.now_s(), pods)
         collected += self._executions.series()
-        collected += self._system_series(report["system_data"])
+        collected += self._system_series(report["system_data"], pods)
         collected.append(Series(METRICS["instance"], {}, 1))
         hardware = report["neuron_hardware_info"]
         names = ("neuron_device_count", "neuroncore_per_device_count", "neuron_device_memory_size")
@@ -75,7 +81,7 @@ class Collected:
         collected.append(Series(METRICS["neuron_hardware"], labels, 1))
         self.instance, self.series = instance, tuple(collected)
 
-    def _system_series(self, groups: Mapping[str, Any]) -> Iterator[Series]:
+    def _system_series(self, groups: Mapping[str, Any], pods: PodLabels) -> Iterator[Series]:
         usage = groups.get("vcpu_usage", {})
         if "average_usage" in usage:
             yield gauge("system_vcpu_count", {}, len(usage["usage_data"]))
@@ -90,7 +96,11 @@ class Collected:
             index = str(device["neuron_device_index"])
             for kind, count in device.items():
                 if kind != "neuron_device_index":
-                    labels = {"event_type": kind, "neuron_device_index": index}
+                    labels = {
+                        "event_type": kind,
+                        "neuron_device_index": index,
+                        **pods.of_device(index),
+                    }
                     since_s = self._since_s((index, kind), count)
                     yield Series(METRICS["hardware_ecc_events"], labels, count, since_s)
 
@@ -102,21 +112,24 @@ class Collected:
         return since_s
 
 
-def _program_gauges(program: Mapping[str, Any]) -> Iterator[Series]:
+def _program_gauges(program: Mapping[str, Any], pods: PodLabels) -> Iterator[Series]:
     """The gauges of one program: utilisation, memory and vCPUs."""
-    tag, groups = {"runtime_tag": program["neuron_runtime_tag"]}, program["report"]
+    tag = {"runtime_tag": program["neuron_runtime_tag"], **pods.of_program(program)}
+    groups = program["report"]
     cores = groups.get("neuroncore_counters", {}).get("neuroncores_in_use", {})
     for core, used in cores.items():
-        labels = {"neuroncore": core, **tag}
+        labels = {"neuroncore": core, **tag, **pods.of_core(core)}
         yield gauge("neuroncore_utilization_ratio", labels, used["neuroncore_utilization"] / 100)
-    yield from _memory_gauges(groups.get("memory_used", {}), tag)
+    yield from _memory_gauges(groups.get("memory_used", {}), tag, pods)
     usage = groups.get("neuron_runtime_vcpu_usage", {}).get("vcpu_usage", {})
     for kind, percent in usage.items():
         labels = {"usage_type": kind, **tag}
         yield gauge("neuron_runtime_vcpu_usage_ratio", labels, percent / 100)
 
 
-def _memory_gauges(group: Mapping[str, Any], tag: Mapping[str, str]) -> Iterator[Series]:
+def _memory_gauges(
+    group: Mapping[str, Any], tag: Mapping[str, str], pods: PodLabels
+) -> Iterator[Series]:
     used = group.get("neuron_runtime_used_bytes")
     if used is None:
         return
@@ -124,6 +137,6 @@ def _memory_gauges(group: Mapping[str, Any], tag: Mapping[str, str]) -> Iterator
         labels = {"memory_location": place, **tag}
         yield gauge("neuron_runtime_memory_used_bytes", labels, used[place])
     for core, parts in used["usage_breakdown"]["neuroncore_memory_usage"].items():
-        labels = {"neuroncore": core, "memory_location": _NO_PLACE, **tag}
+        labels = {"neuroncore": core, "memory_location": _NO_PLACE, **tag, **pods.of_core(core)}
         for kind, count in parts.items():
             yield gauge(f"neuroncore_memory_usage_{kind}", labels, count)

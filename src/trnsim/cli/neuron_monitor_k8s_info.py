@@ -1,0 +1,83 @@
+"""``trnsim neuron-monitor-k8s-info``: the pods that hold cores and devices, for neuron-monitor."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Annotated
+
+from trnsim.cli.k8s_node import ended_by_signals
+from trnsim.cli.k8s_options import PodResources
+from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import number
+from trnsim.cluster.kubernetes.messages import grpc
+from trnsim.cluster.kubernetes.node_devices import NodeDevices
+from trnsim.cluster.kubernetes.pod_resources import SOCKET, holdings
+from trnsim.cluster.kubernetes.pod_table import pod_table
+from trnsim.errors import BadInput
+from trnsim.instance.state import pods
+from trnsim.instance.state.folder import state_folder
+from trnsim.instance.state.reader import instance_of, read_all
+from trnsim.tools.monitor.lines import is_fed
+
+app = parser()
+
+
+@app.command()
+def neuron_monitor_k8s_info(
+    period: Annotated[
+        float,
+        number("Seconds between readings.", unit="s", example="30s"),
+    ] = 15.0,
+    pod_resources: PodResources = SOCKET,
+) -> None:
+    """Tell neuron-monitor which pods of Kubernetes hold cores and devices; end it with Ctrl-C.
+
+    While it runs on a node, reports have neuron_k8s_info, and neuron-monitor-prometheus
+    --enable-k8s-info adds labels. At the end of a pipe it ends with it. In `trnsim shell` this is
+    `neuron-monitor-k8s-info.py`. Needs the extra trnsim[kubernetes].
+
+    Example: trnsim neuron-monitor-prometheus --enable-k8s-info | trnsim neuron-monitor-k8s-info
+    """
+    if not 0 < period <= 3600:  # noqa: PLR2004
+        raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
+    grpc()
+    folder, ended = state_folder(), threading.Event()
+    if is_fed(sys.stdin):
+        threading.Thread(target=_drain, args=(ended,), daemon=True).start()
+    print("emulated by trnsim", file=sys.stderr, flush=True)
+    try:
+        with ended_by_signals(ended.set):
+            _read(folder, pod_resources, period, ended)
+    finally:
+        pods.remove(folder)
+
+
+def _read(folder: Path, pod_resources: Path, every_s: float, ended: threading.Event) -> None:
+    """Store a table now and every `every_s`, until `ended` is set."""
+    before_s, told = time.monotonic() - every_s, ""
+    while not ended.is_set():
+        now_s = time.monotonic()
+        table = _table(folder, pod_resources, now_s - before_s)
+        pods.store(folder, table, every_s)
+        if table.error and table.error != told:
+            print(f"trnsim: {table.error}", file=sys.stderr, flush=True)
+        before_s, told = now_s, table.error
+        ended.wait(every_s)
+
+
+def _table(folder: Path, pod_resources: Path, period_s: float) -> pods.PodTable:
+    try:
+        held = holdings(pod_resources)
+    except BadInput as error:
+        return pods.PodTable(period_s, error=error.reason)
+    return pod_table(NodeDevices(instance_of(read_all(folder, 0))), held, period_s)
+
+
+def _drain(ended: threading.Event) -> None:
+    """Read a pipe to its end; what is in it is the exporter's own."""
+    for _ in sys.stdin:
+        pass
+    ended.set()

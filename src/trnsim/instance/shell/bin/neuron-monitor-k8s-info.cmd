@@ -1,0 +1,1 @@
+@"%TRNSIM_PYTHON%" -P -m trnsim neuron-monitor-k8s-info %*

@@ -1,0 +1,78 @@
+"""Labels of Kubernetes for the series of neuron-monitor: who holds a core, a device, a program.
+
+Every series of a core, a device or a program has the three labels, empty where no pod holds it, as
+all series of a metric have the same labels. AWS documents the fields of the report and no labels;
+these are the names that exporters of Kubernetes usually have.
+
+Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-monitor-user-guide.rst, neuron_k8s_info.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+__all__ = ["PodLabels", "pod_labels"]
+
+_NONE: Final = {"pod": "", "namespace": "", "container": ""}
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PodLabels:
+    """The labels of a report.
+
+    Attributes:
+        is_shown: False where series have no labels of Kubernetes.
+        cores: labels by the number of a core.
+        devices: labels by the number of a device.
+    """
+
+    is_shown: bool = False
+    cores: Mapping[str, Labels] = field(default_factory=dict[str, Labels])
+    devices: Mapping[str, Labels] = field(default_factory=dict[str, Labels])
+
+    def of_core(self, core: str) -> Labels:
+        """The labels of a core."""
+        return self.cores.get(core, _NONE) if self.is_shown else {}
+
+    def of_device(self, device: str) -> Labels:
+        """The labels of a device."""
+        return self.devices.get(device, _NONE) if self.is_shown else {}
+
+    def of_program(self, program: Mapping[str, Any]) -> Labels:
+        """The labels of a program: its first core's, as a container has cores of its own."""
+        groups = program["report"]
+        used = groups.get("neuroncore_counters", {}).get("neuroncores_in_use") or groups.get(
+            "memory_used", {}
+        ).get("neuron_runtime_used_bytes", {}).get("usage_breakdown", {}).get(
+            "neuroncore_memory_usage", {}
+        )
+        return self.of_core(min(used, key=int, default=""))
+
+
+def pod_labels(report: Mapping[str, Any]) -> PodLabels:
+    """The labels by a report's `neuron_k8s_info`; empty ones where it has none.
+
+    Raises:
+        AttributeError, KeyError, TypeError: it is of another form.
+    """
+    info = report.get("neuron_k8s_info") or {}
+    return PodLabels(
+        True,
+        _by_number(info.get("neuroncores_k8s_info") or {}),
+        _by_number(info.get("neurondevices_k8s_info") or {}),
+    )
+
+
+def _by_number(uses: Mapping[str, Any]) -> dict[str, Labels]:
+    return {
+        number: {
+            "pod": str(use["pod_name"]),
+            "namespace": str(use["namespace"]),
+            "container": ",".join(map(str, use["container_name"])),
+        }
+        for number, use in uses.items()
+    }
