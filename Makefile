@@ -54,7 +54,7 @@ clients: .venv-clients/.made ## test released programs that know the device: tra
 
 cluster: .venv/.test ## run Kubernetes' and Slurm's own daemons on emulated nodes, as root on Debian: 12 minutes, 25 the first time
 	$(BIN)/python tests/cluster/real/build_kubernetes.py
-	$(BIN)/python tests/cluster/real/main.py $(PARTS)
+	$(BIN)/python tests/cluster/real/clusters.py $(PARTS)
 
 clean: ## remove what was made
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

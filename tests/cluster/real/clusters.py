@@ -3,7 +3,7 @@
 Each part is a script that also runs alone, in namespaces of its own. The first line that a part
 fails with stands in the table, and the logs of all its daemons in build/cluster/PART.
 
-usage: main.py [PART...]
+usage: clusters.py [PART...]
 """
 
 import os
