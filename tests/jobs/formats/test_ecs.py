@@ -68,7 +68,7 @@ def test_fields_have_their_lines(server):
         "is_memlock_unlimited": 30,
         "capabilities": 33,
         "shm_bytes": 34,
-        "device_indexes": 37,
+        "device_indexes": 38,
         "devices": 38,
         "efa": 44,
         "image": 16,

@@ -146,11 +146,10 @@ class ContainerReader:
             efa = {}
         for index in efa:
             self._take_device(at, index, "efa")
-        for index in neuron:
+        for position, index in enumerate(neuron):
             self._take_device(at, index, "devices")
-            place = self.reader.place(*at, index)
-            if place is not None:
-                self.reader.lines.setdefault(f"{self.field}.device_indexes", place.line)
+            for field in ("device_indexes", f"device_indexes.{position}"):
+                self.reader.take(*at, index, "hostPath", field=f"{self.field}.{field}")
         return {
             "devices": len(neuron) or None,
             "device_indexes": tuple(neuron.values()),

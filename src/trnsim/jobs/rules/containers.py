@@ -1,0 +1,341 @@
+"""Rules of containers: memory, locked memory and devices; and of SageMaker's types and regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trnsim.arch.catalogue import Instance, catalogue
+from trnsim.formatting import enumerated
+from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.job import Role
+from trnsim.jobs.parallelism import options_of
+from trnsim.jobs.spec import JobSpec
+from trnsim.price.regions import codes, covers
+
+__all__ = ["RULES"]
+
+_DOCKER: Final = frozenset({"ecs", "batch"})
+"""Formats whose containers Docker runs, with its limits."""
+_KUBERNETES: Final = frozenset({"pod", "job", "jobset", "pytorchjob", "mpijob", "rayjob"})
+_GIB: Final = 2**30
+_NEURON: Final = ("trn", "inf")
+_TRAINING_TYPES: Final = ("trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge", "trn2.48xlarge")
+_HOSTING_TYPES: Final = (
+    *("inf1.xlarge", "inf1.2xlarge", "inf1.6xlarge", "inf1.24xlarge"),
+    *("inf2.xlarge", "inf2.8xlarge", "inf2.24xlarge", "inf2.48xlarge"),
+    *_TRAINING_TYPES,
+)
+"""Neuron instances of SageMaker. Source: botocore 1.44.5, sagemaker 2017-07-24,
+TrainingInstanceType and ProductionVariantInstanceType; a test compares them with the installed
+botocore."""
+_EFA_PERMISSIONS: Final = {"READ", "WRITE", "MKNOD"}
+_DEFAULT_SHM_BYTES: Final = 64 * 2**20
+"""Shared memory of a container. Source: Docker, `docker run --shm-size`."""
+_WORKERS: Final = ("num-workers", "dataloader-num-workers", "num-data-workers")
+
+
+def _instance(role: Role) -> Instance | None:
+    return catalogue().instances.get(role.instance)
+
+
+def _unlocked_efa(spec: JobSpec) -> Iterator[Violation]:
+    """EFA in a container of Docker that may lock little memory."""
+    for index, role in enumerate(spec.job.roles):
+        may_lock = (
+            role.is_memlock_unlimited
+            or role.is_privileged
+            or {"IPC_LOCK", "ALL"} & set(role.capabilities)
+        )
+        if spec.format in _DOCKER and role.efa and not may_lock:
+            has_more = spec.format == "ecs"
+            yield Violation(
+                f"roles.{index}.efa",
+                f"{role.efa} EFA interfaces, and locked memory is limited as Docker's daemon has "
+                "it; EFA registers memory, which is locked",
+                'add {"name": "memlock", "softLimit": -1, "hardLimit": -1} to ulimits'
+                + (", or IPC_LOCK to capabilities" if has_more else ""),
+            )
+
+
+def _efa_permissions(spec: JobSpec) -> Iterator[Violation]:
+    """Permissions of an EFA device of Batch that are not all three."""
+    if spec.format != "batch":
+        return
+    permissions: dict[tuple[str | int, ...], set[str]] = {}
+    for kept in spec.job.kept:
+        *_, path, name, _ = ("", "", *kept.keys)
+        if str(path).startswith("/dev/infiniband/") and name == "permissions":
+            permissions.setdefault(kept.keys[:-1], set()).add(str(kept.value).upper())
+    for keys, stated in permissions.items():
+        role = next((key for key in keys if isinstance(key, int)), 0)
+        if stated != _EFA_PERMISSIONS:
+            yield Violation(
+                f"roles.{role}.efa",
+                f"{keys[-2]} has the permissions {enumerated(sorted(stated), 'and')}; legal: READ, "
+                "WRITE and MKNOD",
+                "leave permissions out, or state all three",
+            )
+
+
+def _huge_pages(spec: JobSpec) -> Iterator[Violation]:
+    """EFA that is told to use huge pages in a pod that has none."""
+    for index, role in enumerate(spec.job.roles):
+        is_told = role.variable("FI_EFA_USE_HUGE_PAGE") == "1"
+        if spec.format in _KUBERNETES and role.efa and is_told and role.hugepages_bytes is None:
+            yield Violation(
+                f"roles.{index}.environment.FI_EFA_USE_HUGE_PAGE",
+                "FI_EFA_USE_HUGE_PAGE is 1, and the container asks for no huge pages",
+                "add hugepages-2Mi to its limits, or set FI_EFA_USE_HUGE_PAGE to 0",
+            )
+
+
+def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
+    """Huge pages without memory or vCPUs."""
+    for index, role in enumerate(spec.job.roles):
+        others = (f"roles.{index}.memory_bytes", f"roles.{index}.vcpus")
+        is_alone = role.memory_bytes is None and role.vcpus is None
+        is_left = any(spec.is_template(path) for path in others)
+        if spec.format in _KUBERNETES and role.hugepages_bytes and is_alone and not is_left:
+            yield Violation(
+                f"roles.{index}.hugepages_bytes",
+                "huge pages without memory or cpu, which Kubernetes refuses",
+                "add memory or cpu to the container's resources",
+            )
+
+
+def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
+    """Data loaders with workers, in a container with the /dev/shm that it has by default."""
+    is_shared = any(
+        kept.value == "/dev/shm" or kept.keys[-1] in ("ipcMode", "hostIPC")  # noqa: S108  a mount
+        for kept in spec.job.kept
+    )
+    if spec.format not in _DOCKER | _KUBERNETES or is_shared:
+        return
+    for index, role in enumerate(spec.job.roles):
+        options = options_of(role.command)
+        counts = [options[name] for name in _WORKERS if name in options]
+        has_workers = any(count.isdecimal() and int(count) > 0 for count in counts)
+        size = role.shm_bytes if role.shm_bytes is not None else _DEFAULT_SHM_BYTES
+        is_left = spec.is_template(f"roles.{index}.shm_bytes")
+        if has_workers and size <= _DEFAULT_SHM_BYTES and not is_left:
+            yield Violation(
+                f"roles.{index}.shm_bytes" if role.shm_bytes else f"roles.{index}.command",
+                f"{counts[0]} workers of a data loader share {size // 2**20} MiB of /dev/shm",
+                "set sharedMemorySize"
+                if spec.format in _DOCKER
+                else "mount an emptyDir of medium Memory at /dev/shm",
+            )
+
+
+def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
+    """Devices that the instance does not have."""
+    for index, role in enumerate(spec.job.roles):
+        instance = _instance(role)
+        if instance is None or instance.accelerator not in catalogue().chips:
+            continue
+        numbers = enumerate(role.device_indexes)
+        beyond = [(place, number) for place, number in numbers if number >= instance.count]
+        if beyond:
+            place, number = beyond[0]
+            yield Violation(
+                f"roles.{index}.device_indexes.{place}",
+                f"/dev/neuron{number} on {role.instance}, whose {instance.count} devices end "
+                f"with /dev/neuron{instance.count - 1}",
+                "leave it out",
+            )
+
+
+def _unmapped(spec: JobSpec) -> Iterator[Violation]:
+    """Settings of Neuron's runtime in a container that sees no device."""
+    if spec.format not in _DOCKER or any(kept.value == "NeuronDevice" for kept in spec.job.kept):
+        return
+    for index, role in enumerate(spec.job.roles):
+        names = [name for name, _ in role.environment]
+        settings = [name for name in names if name.startswith("NEURON_RT_")]
+        sees = role.devices or role.is_privileged or "AWS_NEURON_VISIBLE_DEVICES" in names
+        if settings and not sees:
+            yield Violation(
+                f"roles.{index}.environment.{settings[0]}",
+                f"{settings[0]} is set, and no /dev/neuron is mapped into the container",
+                "add its devices to linuxParameters.devices",
+            )
+
+
+def _memory(spec: JobSpec) -> Iterator[Violation]:
+    """Memory that the instance does not have, or has only for itself."""
+    totals: dict[str, int] = {}
+    for index, role in enumerate(spec.job.roles):
+        instance = _instance(role)
+        if instance is None or instance.host_bytes is None or role.memory_bytes is None:
+            continue
+        total = totals.get(role.instance, 0) if spec.format == "ecs" else 0
+        totals[role.instance] = total = total + role.memory_bytes
+        is_container = spec.format in _DOCKER | _KUBERNETES
+        if total > instance.host_bytes or (is_container and total >= instance.host_bytes):
+            yield Violation(
+                f"roles.{index}.memory_bytes",
+                f"{total / _GIB:,.10g} GiB of memory on {role.instance}, which has "
+                f"{instance.host_bytes / _GIB:,.10g} GiB, a part of them for itself",
+                "ask for less",
+            )
+
+
+def _vcpus(spec: JobSpec) -> Iterator[Violation]:
+    """More vCPUs than the instance has."""
+    totals: dict[str, float] = {}
+    for index, role in enumerate(spec.job.roles):
+        instance = _instance(role)
+        if instance is None or not instance.vcpus or role.vcpus is None:
+            continue
+        total = totals.get(role.instance, 0.0) if spec.format == "ecs" else 0.0
+        totals[role.instance] = total = total + role.vcpus
+        if total > instance.vcpus:
+            yield Violation(
+                f"roles.{index}.vcpus",
+                f"{total:,.10g} vCPUs on {role.instance}, which has {instance.vcpus}",
+                "ask for less",
+            )
+
+
+def _batch_variables(spec: JobSpec) -> Iterator[Violation]:
+    """Variables whose names Batch keeps for itself."""
+    for index, role in enumerate(spec.job.roles):
+        for name, _ in role.environment:
+            if spec.format == "batch" and name.startswith("AWS_BATCH"):
+                yield Violation(
+                    f"roles.{index}.environment.{name}",
+                    f"{name} is set; names that begin with AWS_BATCH are Batch's own",
+                    "give it another name",
+                )
+
+
+def _sagemaker_types(spec: JobSpec) -> Iterator[Violation]:
+    """Neuron instances that SageMaker's API does not have."""
+    uses = {
+        "sagemaker-training": (_TRAINING_TYPES, "training jobs"),
+        "sagemaker-endpoint": (_HOSTING_TYPES, "endpoints"),
+    }
+    legal, use = uses.get(spec.format, ((), ""))
+    for index, role in enumerate(spec.job.roles):
+        if legal and role.instance.startswith(_NEURON) and role.instance not in legal:
+            elsewhere = role.instance in _HOSTING_TYPES
+            yield Violation(
+                f"roles.{index}.instance",
+                f"ml.{role.instance} is no type of SageMaker's {use}"
+                + (", though of its endpoints" if elsewhere else ""),
+                f"legal Neuron types: {enumerated([f'ml.{name}' for name in legal], 'and')}",
+            )
+
+
+def _regions(spec: JobSpec) -> Iterator[Violation]:
+    """Instances that are sold in capacity blocks alone, in a region without one."""
+    region = spec.job.region
+    for index, role in enumerate(spec.job.roles):
+        prices = [
+            price
+            for price in catalogue().prices
+            if price.instance == role.instance and price.usd_per_hour is not None
+        ]
+        blocks = [price for price in prices if price.kind.startswith("capacity_block")]
+        is_elsewhere = any(price.kind == "on_demand" for price in prices)
+        if not region or not blocks or is_elsewhere or any(covers(p, region) for p in prices):
+            continue
+        known = sorted({code for price in blocks for code in codes(price)})
+        sold = enumerated(known, "and")
+        yield Violation(
+            "region" if "region" in spec.lines else f"roles.{index}.instance",
+            f"{role.instance} in {region}; its capacity blocks are sold in {sold}",
+            f"choose {enumerated(known, 'or')}",
+        )
+
+
+_EFA_BATCH: Final = 'AWS Batch user guide, "Elastic Fabric Adapter"'
+RULES: Final = [
+    Rule(
+        "efa-locked-memory",
+        "A container with EFA may lock memory without limit.",
+        "aws-neuron-samples@2015d65 torch-neuronx/training/aws-batch and "
+        "awsome-distributed-training@7217859 1.architectures/3.aws-batch: every job definition "
+        "with EFA lifts memlock",
+        _unlocked_efa,
+        Severity.WARNING,
+    ),
+    Rule(
+        "efa-permissions",
+        "An EFA device of a Batch container has the permissions READ, WRITE and MKNOD.",
+        _EFA_BATCH,
+        _efa_permissions,
+    ),
+    Rule(
+        "efa-huge-pages",
+        "A pod whose EFA is told to use huge pages asks for some.",
+        'Kubernetes documentation, "Manage HugePages": pods consume them by '
+        "hugepages-<size>; awsome-distributed-training@7217859 1.architectures/efa-cheatsheet.md, "
+        "FI_EFA_USE_HUGE_PAGE",
+        _huge_pages,
+        Severity.WARNING,
+    ),
+    Rule(
+        "huge-pages-alone",
+        "A container with huge pages also asks for memory or cpu.",
+        "Kubernetes pkg/apis/core/validation: HugePages require cpu or memory",
+        _pages_alone,
+    ),
+    Rule(
+        "shared-memory",
+        "A container whose data loader has workers has more than 64 MiB of /dev/shm.",
+        'PyTorch README.md, "Docker Image": the default shared memory segment is not enough for '
+        "data loaders with several processes",
+        _shared_memory,
+        Severity.WARNING,
+    ),
+    Rule(
+        "device-number",
+        "A container has only devices that its instance has.",
+        "aws-neuron-sdk@81ce03ae deploy/tutorials/oci-hook.rst, ECS: up to the max number of "
+        "devices for the specified instance",
+        _device_numbers,
+    ),
+    Rule(
+        "device-unmapped",
+        "A container that sets Neuron's runtime has devices.",
+        "aws-neuron-sdk@81ce03ae deploy/tutorials/oci-hook.rst, Introduction",
+        _unmapped,
+        Severity.WARNING,
+    ),
+    Rule(
+        "instance-memory",
+        "A replica asks for less memory than its instance has.",
+        'instance types of the catalogue; AWS Batch user guide, "Compute resource memory '
+        'management": the agent and the system keep a part',
+        _memory,
+    ),
+    Rule(
+        "instance-vcpus",
+        "A replica asks for no more vCPUs than its instance has.",
+        "instance types of the catalogue",
+        _vcpus,
+    ),
+    Rule(
+        "batch-variable",
+        "No variable of a Batch job begins with AWS_BATCH.",
+        "AWS Batch API reference, ContainerProperties, environment",
+        _batch_variables,
+    ),
+    Rule(
+        "sagemaker-instance",
+        "A job of SageMaker has an instance type that its API has for this use.",
+        "Amazon SageMaker API reference, TrainingInstanceType and ProductionVariantInstanceType "
+        "(botocore 1.44.5)",
+        _sagemaker_types,
+    ),
+    Rule(
+        "instance-region",
+        "An instance that is sold in capacity blocks alone is in a region that has them.",
+        "prices of the catalogue: capacity blocks, with the day of each",
+        _regions,
+        Severity.WARNING,
+    ),
+]
+"""Rules of containers and services."""
