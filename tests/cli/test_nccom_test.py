@@ -105,24 +105,24 @@ def test_the_command_lines_of_awss_page_print_its_table(run, line, head, sizes):
 
 
 def test_each_stream_has_a_table(run):
-    found = run("allg -r 32 -c --streams-json streams.json --report-to-json-file out.json")
-    sizes = re.findall(r"^ +(\d+) +\d+ +(\w+)", found.stdout, re.MULTILINE)
+    printed = run("allg -r 32 -c --streams-json streams.json --report-to-json-file out.json")
+    sizes = re.findall(r"^ +(\d+) +\d+ +(\w+)", printed.stdout, re.MULTILINE)
     assert sizes == [
         *[(size, "bf16") for size in ("1024", "2048", "4096")],
         *[("1024", "fp32")] * 3,
     ]
-    assert found.stdout.count("Avg bus bandwidth") == 2
-    assert "2 streams: each has the time that it has alone\n" in found.stderr
-    assert "--unique-buff (no time" in found.stderr  # of the first stream
-    assert "ops_per_iter (each operation" in found.stderr  # of the second
-    assert found.stderr.count("--check random with --seed") == 2
+    assert printed.stdout.count("Avg bus bandwidth") == 2
+    assert "2 streams: each has the time that it has alone\n" in printed.stderr
+    assert "--unique-buff (no time" in printed.stderr  # of the first stream
+    assert "ops_per_iter (each operation" in printed.stderr  # of the second
+    assert printed.stderr.count("--check random with --seed") == 2
     results = json.loads(read_text("out.json"))["results"]
     assert [row["stream"] for row in results] == [0, 0, 0, 1, 1, 1]
 
 
 def test_what_the_estimate_is_worth_is_told_on_stderr(run):
-    found = run("allg -r 32 -b 1KB -e 32KB -f 32 -d fp32")
-    told = found.stderr.splitlines()
+    printed = run("allg -r 32 -b 1KB -e 32KB -f 32 -d fp32")
+    told = printed.stderr.splitlines()
     assert told[0] == "emulated by trnsim on 1 x trn1.32xlarge: each is started by the host"
     assert [line[:27] for line in told[1:3]] == [
         "P10 to P90 at 1,024 bytes: ",
@@ -173,8 +173,8 @@ def test_plan_collective_says_the_same(run, monkeypatch, tmp_path, is_calibrated
     if is_calibrated:
         site = write_site(tmp_path / "site.json", families=("exchanges",))
         monkeypatch.setenv("TRNSIM_SITE", str(site))
-    found = run("redsct -r 32 -b 1MB -e 32MB -f 32 --report-to-json-file rows.json")
-    assert ("times: yours, 2026-11-20, 14 rows" in found.stderr) == is_calibrated
+    printed = run("redsct -r 32 -b 1MB -e 32MB -f 32 --report-to-json-file rows.json")
+    assert ("times: yours, 2026-11-20, 14 rows" in printed.stderr) == is_calibrated
     for row in json.loads(read_text("rows.json"))["results"]:
         asked = f"reduce_scatter --on trn1.32xlarge --ranks 32 --bytes {row['size(B)']} --json"
         planned = CliRunner().invoke(app, ["plan", "collective", *asked.split()])
@@ -258,10 +258,10 @@ def test_the_page_lists_every_option_with_its_default_and_source():
     row = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
     rows = row.findall(read_text(PAGE))
     listed = {names: (default, source) for names, default, _, source in rows}
-    found = {names: (required, default) for names, required, default in options()}
-    assert set(listed) == set(found)
+    parsed = {names: (required, default) for names, required, default in options()}
+    assert set(listed) == set(parsed)
     for names, (default, source) in listed.items():
-        required, own = found[names]
+        required, own = parsed[names]
         assert required == (default == "required"), names
         if default in IN_WORDS:
             assert own in (None, ""), names
@@ -300,5 +300,5 @@ def test_every_example_of_awss_page_prints_the_columns_of_it(aws_page, run):
     assert len(examples) == 14
     for line, head in examples:
         instance = "trn1.32xlarge" if "-N 2" in line or "-r 2 " in line else "trn2.48xlarge"
-        printed = run(line, instance).stdout.splitlines()[0].split()
-        assert printed == head.replace("time(us)", "time:avg(us)").split(), line
+        columns = run(line, instance).stdout.splitlines()[0].split()
+        assert columns == head.replace("time(us)", "time:avg(us)").split(), line

@@ -46,10 +46,10 @@ def test_the_nearest_row(kind, ranks, nbytes, nearest):
 
 
 def test_a_question_without_rows_names_the_nearest_other():
-    found = evidence(fabric("trn2.48xlarge", nodes=2, lnc=2), "all_reduce", 128, 8, Floor.HOST)
-    assert found.rows == ()
-    assert found.nearest.id == "nccom-allr64-2node-8"
-    assert str(found) == (
+    carried = evidence(fabric("trn2.48xlarge", nodes=2, lnc=2), "all_reduce", 128, 8, Floor.HOST)
+    assert carried.rows == ()
+    assert carried.nearest.id == "nccom-allr64-2node-8"
+    assert str(carried) == (
         "no published row of chips after the first generation, several instances; the nearest "
         "other is all_reduce, 64 ranks, 8 bytes (-3 % off)"
     )

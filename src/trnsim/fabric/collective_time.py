@@ -199,11 +199,12 @@ def transfers_time(
 
 def _least_sent_s(fabric: Fabric, transfers: Iterable[Transfer]) -> float:
     """Seconds of the bytes that leave the chip with most, over all its links and adapters."""
+    chips = [fabric.place(rank)[:2] for rank in range(fabric.ranks)]
     leaving: dict[tuple[int, int], float] = {}
-    for transfer in transfers:
-        chip, other = (fabric.place(rank)[:2] for rank in (transfer.source, transfer.target))
-        if chip != other:
-            leaving[chip] = leaving.get(chip, 0.0) + transfer.nbytes
+    for source, target, nbytes, _ in transfers:
+        chip = chips[source]
+        if chip != chips[target]:
+            leaving[chip] = leaving.get(chip, 0.0) + nbytes
     return max(leaving.values()) / _chip_bytes_per_s(fabric) if leaving else 0.0
 
 

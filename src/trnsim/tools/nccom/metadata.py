@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from trnsim.errors import BadInput
@@ -64,11 +65,16 @@ class Metadata:
         """The element from which on it sends them."""
         return self.entries[rank].send_displs[0 if self.gathers else place]
 
-    def received_at(self, group: Sequence[int], rank: int, place: int) -> int:
-        """The element at which a rank receives the chunk of that place: stated, or one by one."""
-        stated = self.entries[rank].recv_displs
-        own = group.index(rank)
-        return stated[place] if stated else sum(self.sent(group[at], own) for at in range(place))
+    def places(self, group: Sequence[int], own: int) -> tuple[int, ...]:
+        """The elements at which a rank receives the chunk of each: stated, or one after the other.
+
+        Args:
+            group: the ranks of its group.
+            own: its place among them.
+        """
+        stated = self.entries[group[own]].recv_displs
+        counts = [self.sent(sender, own) for sender in group]
+        return stated or tuple(accumulate(counts[:-1], initial=0))
 
     def transfers(self, groups: Groups, item: int) -> Iterator[Transfer]:
         """The chunks that ranks send each other, in bytes."""
@@ -87,21 +93,29 @@ class Metadata:
         elements = nbytes // item
         for group in groups:
             for own, rank in enumerate(group):
-                entry = self.entries[rank]
-                for place, sender in enumerate(group):
-                    ends = {
-                        "send_displs": self.sent_from(rank, place) + self.sent(rank, place),
-                        "recv_displs": self.received_at(group, rank, place)
-                        + self.sent(sender, own),
-                    }
-                    name = next((name for name, end in ends.items() if end > elements), "")
-                    if name:
+                for name, end in self._ends(group, own).items():
+                    if end > elements:
+                        entry = self.entries[rank]
                         raise entry.refused(
                             name if name in entry else "send_counts",
-                            f"a chunk of rank {rank} ends at element {ends[name]:,}; legal: up to "
+                            f"a chunk of rank {rank} ends at element {end:,}; legal: up to "
                             f"{elements:,}, the elements of {nbytes:,} bytes",
                             "take a larger --minbytes",
                         )
+
+    def extent(self, group: Sequence[int]) -> int:
+        """Elements up to the end of the last chunk that a rank of the group sends or receives."""
+        return max(max(self._ends(group, own).values()) for own in range(len(group)))
+
+    def _ends(self, group: Sequence[int], own: int) -> dict[str, int]:
+        """The ends of the last chunks that a rank sends and receives, by field."""
+        entry = self.entries[group[own]]
+        sent = zip(entry.send_displs, entry.send_counts, strict=True)
+        received = zip(self.places(group, own), group, strict=True)
+        return {
+            "send_displs": max(first + count for first, count in sent),
+            "recv_displs": max(first + self.sent(sender, own) for first, sender in received),
+        }
 
 
 def metadata_of(

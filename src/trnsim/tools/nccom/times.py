@@ -222,8 +222,8 @@ def planned(
                 fix=f"-b {-(-nbytes // whole) * whole}",
                 source="release notes of 2.26: sizes of all-to-all are checked",
             )
-        if metadata is not None:
-            metadata.check_fits(groups, nbytes, item)
+    if metadata is not None:
+        metadata.check_fits(groups, series[0], item)  # the smallest
     return PlannedOperation(
         options=options,
         operation=row,

@@ -132,22 +132,12 @@ def _check_sum(name: str, form: Dtype, ranks: int) -> None:
 
 
 def _extent(planned: PlannedOperation, group: Sequence[int]) -> int:
-    """Elements up to the end of the last chunk that a rank of the group sends or receives."""
-    metadata = planned.metadata
-    if metadata is None:
-        return 0
-    places = range(len(group))
-    sent = max(
-        metadata.sent_from(rank, place) + metadata.sent(rank, place)
-        for rank in group
-        for place in places
-    )
-    received = max(
-        metadata.received_at(group, rank, place) + metadata.sent(group[place], own)
-        for own, rank in enumerate(group)
-        for place in places
-    )
-    extent = max(sent, received)
+    """Elements up to the end of the last chunk of a group.
+
+    Raises:
+        BadInput: they are more than are computed.
+    """
+    extent = planned.metadata.extent(group) if planned.metadata is not None else 0
     if extent > MOST_EXTENT:
         raise BadInput(
             f"--check of chunks up to element {extent:,}; legal here: up to {MOST_EXTENT:,}",
@@ -232,11 +222,12 @@ def _variable(
     metadata = planned.metadata
     outputs: list[Any] = [np.zeros_like(array) for array in inputs]
     if metadata is not None:
-        for own, rank in enumerate(group):
+        for own in range(len(group)):
+            places = metadata.places(group, own)
             for place, sender in enumerate(group):
                 length = metadata.sent(sender, own)
                 begins = metadata.sent_from(sender, own)
-                at = metadata.received_at(group, rank, place)
+                at = places[place]
                 outputs[own][at : at + length] = inputs[place][begins : begins + length]
     return outputs
 
@@ -247,15 +238,15 @@ def _sent_chunks(
     """The same from those who send, element by element."""
     golden = [np.zeros_like(array) for array in exact]
     if planned.metadata is not None:
+        places = [planned.metadata.places(group, own) for own in range(len(group))]
         for place, sender in enumerate(group):
             entry = planned.metadata.entries[sender]
             many = len(entry.send_counts) > 1
-            for own, rank in enumerate(group):
+            for own in range(len(group)):
                 chunk = own if many else 0
                 first, length = entry.send_displs[chunk], entry.send_counts[chunk]
-                goes_to = planned.metadata.received_at(group, rank, place)
                 for at in range(length):
-                    golden[own][goes_to + at] = exact[place][first + at]
+                    golden[own][places[own][place] + at] = exact[place][first + at]
     return golden
 
 
