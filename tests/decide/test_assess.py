@@ -26,9 +26,18 @@ DEAR = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def predictor():
-    """Equal questions of all tests are asked once."""
-    return Predictor()
+def kept_answers():
+    """Of questions in slow tests, and of those in all others."""
+    return {True: Predictor(), False: Predictor()}
+
+
+@pytest.fixture
+def predictor(kept_answers, request):
+    """Equal questions of all tests are asked once; daily, of short runs, which decide the same."""
+    is_slow = request.node.get_closest_marker("slow") is not None
+    if not is_slow:
+        request.getfixturevalue("short_runs")
+    return kept_answers[is_slow]
 
 
 def expected(name):
@@ -146,8 +155,9 @@ def test_places_that_miss_their_promise_come_after_those_that_keep_it(predictor)
     assert late == sorted(late)
 
 
+DEAR_FLIPS = {"frontier", "games", "helpdesk", "proteins"}
 FLIPS = [
-    pytest.param(name, flip, marks=DEAR if name in {"frontier", "games", "helpdesk"} else ())
+    pytest.param(name, flip, marks=DEAR if name in DEAR_FLIPS else ())
     for name in NAMES
     for flip in expected(name)["flips"]
 ]

@@ -99,8 +99,19 @@ def assert_uniform(found):
     assert len(np.unique(found)) > 0.99 * found.size
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize(
+    ("example", "chip"),
+    [
+        pytest.param(
+            *one.values, chip, id=f"{one.id}-{chip}", marks=() if is_daily else pytest.mark.slow
+        )
+        for place, one in enumerate(EXAMPLES)
+        for at, chip in enumerate(CHIPS)
+        # Programs of the example run on the chip before (tests/compiler/test_program.py), and
+        # examples of an operation stand beside each other: together they meet all chips.
+        for is_daily in [at == (place + 1) % len(CHIPS)]
+    ],
+)
 def test_a_kernel_gives_what_the_reference_says(example, chip):
     if chip == "trn1" and isinstance(example.operation, Transpose | Reduce):
         example = finite(example)  # its transposes are products

@@ -197,19 +197,30 @@ HEADER = "workload,model_config,kind,{unit},current_instance,usd_per_month,{more
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory):
-    """A service with a promise, on a small model."""
+def kept_service(tmp_path_factory):
+    """A service with a promise, on a small model: its folder, its pilot, and all answers."""
     folder = tmp_path_factory.mktemp("serving")
+    return folder, [], Predictor()
+
+
+@pytest.fixture
+def serving(kept_service, short_runs):  # noqa: ARG001  each answer is one of short runs
+    """The service, whose pilot is written once."""
+    folder, pilots, predictor = kept_service
+    if not pilots:
+        pilots.append(_pilot_of_service(folder, predictor))
+    return folder, pilots[0], predictor
+
+
+def _pilot_of_service(folder, predictor):
     shutil.copy(SMALL, folder)
     (folder / "inventory.csv").write_text(
         HEADER.format(unit="tokens_per_month", more="input_len,output_len,tpot_s")
         + "chat,small_llama.json,serve,1e11,g5.xlarge,30000,800,100,0.1\n"
     )
     asked = replace(ASKED, on=("inf2.xlarge",))
-    predictor = Predictor()
-    made, _ = pilot(folder / "inventory.csv", folder, asked, PilotRequest(),
-                    predictor=predictor)  # fmt: skip
-    return folder, made, predictor
+    path = folder / "inventory.csv"
+    return pilot(path, folder, asked, PilotRequest(), predictor=predictor)[0]
 
 
 def loaded(serving, today, there, **settings):

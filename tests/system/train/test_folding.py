@@ -23,6 +23,8 @@ from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.config import from_config
 
 COUNT = int(os.environ.get("TRNSIM_FOLDINGS", "200"))
+DAILY = 60
+"""Of these, as many as have every axis of a layout."""
 NODES = int(os.environ.get("TRNSIM_FOLDING_NODES", "4"))
 TIMES = FewConstants(2.5e13, 2e11, 1.0, 1e-5, 0.1, "a test")
 SIZES = {
@@ -72,7 +74,10 @@ def random_layout(seed):
             return model, where, layout
 
 
-@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(at, marks=pytest.mark.slow if at >= DAILY else ()) for at in range(COUNT)],
+)
 def test_ranks_beside_each_other_change_nothing(seed):
     model, where, layout = random_layout(seed)
     steps = TrainingSteps(model, where, TIMES)
@@ -87,6 +92,7 @@ def test_layouts_are_of_all_kinds():
     layouts = [random_layout(seed)[2] for seed in range(200)]
     for axis in ("tensor", "pipeline", "virtual", "data", "context", "expert"):
         assert sum(getattr(one, axis) > 1 for one in layouts) > 20
+        assert sum(getattr(one, axis) > 1 for one in layouts[:DAILY]) > 5
     assert max(one.ranks for one in layouts) >= 64 * NODES
 
 
