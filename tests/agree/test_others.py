@@ -31,6 +31,9 @@ def said(*words):
     return json.loads(found.stdout)
 
 
+# Daily, pilots are compared with decisions (tests/decide/pilot/test_sides.py), and decisions with
+# plans (tests/decide/times/test_training.py).
+@pytest.mark.slow
 def test_a_pilot_runs_the_layout_of_a_training_plan_at_its_rate(config, tmp_path):
     inventory, folder = tmp_path / "inventory.csv", tmp_path / "pilot"
     with inventory.open("w") as file:
