@@ -20,7 +20,7 @@ from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
 from trnsim.torch.dispatch.exact import call_exactly
 from trnsim.torch.dispatch.stochastic_rounding import call_with_rounding
-from trnsim.torch.pytorch import DEVICE_TYPE, Kernel
+from trnsim.torch.pytorch import Kernel, is_neuron
 from trnsim.torch.scope_tracker import scope_tracker
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
 
 def buffers_of(values: Any) -> list[int]:
     """The memory address of each tensor of the device in nested values."""
-    tensors = (tensor for tensor in tensors_in(values) if tensor.device.type == DEVICE_TYPE)
+    tensors = (tensor for tensor in tensors_in(values) if is_neuron(tensor.device))
     return [tensor.untyped_storage().data_ptr() for tensor in tensors]
 
 

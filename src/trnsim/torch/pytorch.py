@@ -40,6 +40,9 @@ _C: Final[Any] = torch._C  # the stub leaves some names out
 _DEVICE_TYPE: Final = _C._autograd.DeviceType.PrivateUse1
 _UNCLAIMED: Final = "privateuseone"
 
+device_names: Final = {DEVICE_TYPE}
+"""Names under which a device of PyTorch is ours: "xla" too, once a program imports torch_xla."""
+
 to_dlpack: Final[Callable[[Tensor], object]] = torch._C._to_dlpack
 from_dlpack: Final[Callable[[object], Tensor]] = torch._C._from_dlpack
 
@@ -66,6 +69,11 @@ def claimed_by() -> str | None:
     """The name of the backend that has claimed PyTorch's single free device type, or None."""
     name: str = torch._C._get_privateuse1_backend_name()
     return None if name == _UNCLAIMED else name
+
+
+def is_neuron(device: torch.device) -> bool:
+    """True if `device` is ours, whatever its name."""
+    return device.type in device_names
 
 
 def claim(device_module: object) -> None:
@@ -357,7 +365,7 @@ def replace_events(make: Callable[[torch.Event, bool], torch.Event]) -> None:
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             del cls
             event: Any = original(*args, **kwargs)
-            is_ours = event.device.type == DEVICE_TYPE
+            is_ours = is_neuron(event.device)
             return make(event, bool(kwargs.get("enable_timing"))) if is_ours else event
 
     module: Any = torch
@@ -408,7 +416,7 @@ def print_from_host() -> None:
     original: Callable[[Tensor, int], str] = printer._tensor_str
 
     def host_text(tensor: Tensor, indent: int) -> str:
-        return original(tensor.cpu() if tensor.device.type == DEVICE_TYPE else tensor, indent)
+        return original(tensor.cpu() if is_neuron(tensor.device) else tensor, indent)
 
     printer._tensor_str = host_text
 

@@ -23,7 +23,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api import device
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.aten.spec import STORED
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
 
 
 def register() -> None:
@@ -162,8 +162,7 @@ def _run_in_caller_thread(run_backward: Callable[..., Any]) -> Callable[..., Any
     @wraps(run_backward)
     def run(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
         is_ours = any(
-            isinstance(output, torch.Tensor) and output.device.type == DEVICE_TYPE
-            for output in t_outputs
+            isinstance(output, torch.Tensor) and is_neuron(output.device) for output in t_outputs
         )
         is_moved = is_ours and pytorch.is_multithreaded()
         aside = pytorch.deferred_errors.errors

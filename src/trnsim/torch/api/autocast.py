@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from trnsim.torch import pytorch
-from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
+from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library, is_neuron
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
@@ -112,7 +112,7 @@ def _is_castable(value: Any) -> bool:
         isinstance(value, Tensor)
         and value.is_floating_point()
         and value.dtype is not torch.float64
-        and value.device.type == DEVICE_TYPE
+        and is_neuron(value.device)
     )
 
 

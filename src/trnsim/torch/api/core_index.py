@@ -7,7 +7,7 @@ import torch
 from trnsim.device.device_core import core_of
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import is_neuron
 
 Device = torch.device | str | int | None
 
@@ -22,7 +22,7 @@ def core_index(device: Device = None) -> int:
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
-        if device.type != DEVICE_TYPE:
+        if not is_neuron(device):
             raise BadInput(f"{device} is not a neuron device", line=program_line())
         device = device.index
     return core_of(device or 0)

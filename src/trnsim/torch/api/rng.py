@@ -21,7 +21,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api import rng_state
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.clients.imports import when_imported
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -119,7 +119,7 @@ _rounding: dict[int, np.random.Generator] = {}
 def make_generator(device: Device = "cpu") -> Generator:
     """`torch.Generator(device)`, which also creates generators of neuron cores."""
     wanted = torch.device("cpu" if device is None else device)
-    if wanted.type == DEVICE_TYPE:
+    if is_neuron(wanted):
         core_index(wanted)
         wanted, kind = torch.device("cpu"), DeviceGenerator
     else:

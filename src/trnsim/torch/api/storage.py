@@ -20,7 +20,7 @@ from trnsim.errors import NotModelled
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
-from trnsim.torch.pytorch import DEVICE_TYPE, Library
+from trnsim.torch.pytorch import DEVICE_TYPE, Library, is_neuron
 
 if TYPE_CHECKING:
     from torch import Tensor, UntypedStorage
@@ -63,7 +63,7 @@ def register(library: Library) -> None:
 def make(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
     """`torch.UntypedStorage(nbytes, device="neuron")` with allocated memory."""
     device = kwargs.get("device")
-    if device is None or torch.device(device).type != DEVICE_TYPE:
+    if device is None or not is_neuron(torch.device(device)):
         storage: UntypedStorage = _torch_new(cls, *args, **kwargs)
         return storage
     core = core_index(device)
@@ -82,7 +82,7 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
     Raises:
         NotModelled: for more bytes than it was created with, since tensors point into its memory.
     """
-    if storage.device.type != DEVICE_TYPE:
+    if not is_neuron(storage.device):
         result: UntypedStorage = _torch_resize(storage, size)
         return result
     made_with = _torch_nbytes(storage)
@@ -100,7 +100,7 @@ def to(
     storage: UntypedStorage, *, device: torch.device | str, non_blocking: bool = False
 ) -> UntypedStorage:
     """`UntypedStorage.to` on any core; PyTorch's own would make the device current."""
-    if torch.device(device).type != DEVICE_TYPE:
+    if not is_neuron(torch.device(device)):
         result: UntypedStorage = _torch_to(storage, device=device, non_blocking=non_blocking)
         return result
     wanted = torch.device(DEVICE_TYPE, core_index(torch.device(device)))
@@ -121,7 +121,7 @@ def record_stream(tensor: Tensor, stream: Any) -> None:
 
     PyTorch's own accepts only streams created in C++.
     """
-    if tensor.device.type != DEVICE_TYPE:
+    if not is_neuron(tensor.device):
         _record_stream(tensor, stream)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trnsim.torch.api import accelerator
 from trnsim.torch.clients.plugin import Plugin, replace
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import is_neuron
 
 
 def apply(module: ModuleType) -> None:
@@ -23,7 +23,7 @@ def apply(module: ModuleType) -> None:
     @wraps(theirs)
     def is_neuron_available(*args: Any, **options: Any) -> bool:
         is_available: bool = theirs(*args, **options)
-        return is_available and accelerator.current().type == DEVICE_TYPE
+        return is_available and is_neuron(accelerator.current())
 
     replace(module, "is_neuron_available", is_neuron_available)
 

@@ -22,7 +22,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import memory_stats
 from trnsim.torch.clients.plugin import Plugin, replace
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
 
 _CONNECTOR_MODULE: Final = ".trainer.connectors.accelerator_connector"
 _DESCRIPTION: Final = "AWS NeuronCores, emulated"
@@ -88,7 +88,7 @@ class NeuronAccelerator:
         Raises:
             BadInput: for any other device.
         """
-        if device.type != DEVICE_TYPE:
+        if not is_neuron(device):
             raise BadInput(
                 f"Lightning would run accelerator='neuron' on {device}",
                 fix="leave strategy='auto', or choose one whose root_device is a neuron device",

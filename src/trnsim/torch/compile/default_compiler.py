@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from trnsim.torch import pytorch
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import is_neuron
 
 
 def register() -> None:
@@ -38,7 +38,7 @@ def _wrap_inductor(inductor: Callable[..., Any]) -> Callable[..., Any]:
 def _is_on_device(module: Any, inputs: Sequence[Any]) -> bool:
     """True if a graph has an input on the device, or creates a tensor there."""
     created = (node.meta.get("example_value") for node in module.graph.nodes)
-    return any(tensor.device.type == DEVICE_TYPE for tensor in _tensors([*inputs, *created]))
+    return any(is_neuron(tensor.device) for tensor in _tensors([*inputs, *created]))
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:

@@ -25,7 +25,7 @@ from trnsim.torch.dispatch import attention, flash, special_kernels
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import is_neuron
 
 _HOST_FUNCTIONS: Final = (
     attention.HOST_FUNCTIONS | special_kernels.HOST_FUNCTIONS | flash.HOST_FUNCTIONS
@@ -159,7 +159,7 @@ def _host_module(module: fx.GraphModule) -> fx.GraphModule:
         node.args = tuple(_CPU if isinstance(a, torch.device) else a for a in node.args)
     with pytorch.without_fakes():
         for name, tensor in [*module.named_buffers(), *module.named_parameters()]:
-            if tensor.device.type == DEVICE_TYPE:
+            if is_neuron(tensor.device):
                 owner, _, attribute = name.rpartition(".")
                 setattr(host_module.get_submodule(owner), attribute, host_alias(tensor.detach()))
     return host_module
@@ -178,7 +178,7 @@ def result_origins(module: fx.GraphModule) -> tuple[list[ResultOrigin], bool]:
     for node in (returned,) if is_single else returned:
         source = _source(node)
         value = node.meta.get("val") if isinstance(node, fx.Node) else None
-        is_on_device = isinstance(value, Tensor) and value.device.type == DEVICE_TYPE
+        is_on_device = isinstance(value, Tensor) and is_neuron(value.device)
         is_plain = is_on_device and source not in arguments and _is_plain(value)
         origins.append(
             ResultOrigin(arguments.get(source, -1), node in arguments, is_on_device, is_plain)

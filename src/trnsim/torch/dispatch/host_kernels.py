@@ -343,7 +343,7 @@ def _check_host(
     if tensor.is_cpu and not is_written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-    neuron_device = next(device for device in devices if device.type == pytorch.DEVICE_TYPE)
+    neuron_device = next(device for device in devices if pytorch.is_neuron(device))
     raise _mixed_devices_error(contract, name, str(neuron_device), str(tensor.device))
 
 

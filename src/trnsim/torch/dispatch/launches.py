@@ -31,7 +31,7 @@ from trnsim.torch.api.memory import place, require
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, device_names
 from trnsim.torch.scope_tracker import scope_tracker
 
 _NAMESPACE: Final = "trnsim_nki"
@@ -51,10 +51,11 @@ def register() -> None:
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """`kernel(*args, **kwargs)`; NotImplemented if no argument is a neuron tensor.
 
-    PyTorch's compiler traces this function, so it only chooses how the call is made.
+    PyTorch's compiler traces this function, so it only chooses how the call is made, and asks no
+    function of ours where the tensors are: that would end the graph.
     """
     tensors = _tensors((args, kwargs))
-    if not any(tensor.device.type == DEVICE_TYPE for tensor in tensors):
+    if all(tensor.device.type not in device_names for tensor in tensors):
         return NotImplemented
     if torch.compiler.is_dynamo_compiling():
         return call_in_graph(kernel.number, args, kwargs)

@@ -10,7 +10,7 @@ from torch import Tensor
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.dispatch.contracts import Contract
-from trnsim.torch.pytorch import DEVICE_TYPE, Kernel
+from trnsim.torch.pytorch import Kernel, is_neuron
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
@@ -116,7 +116,7 @@ def _core(args: Any, kwargs: Any) -> int:
     """The core for the results: that of the first tensor, or of the argument `device`."""
     for value in [*args, *kwargs.values()]:
         for tensor in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(tensor, Tensor) and tensor.device.type == DEVICE_TYPE:
+            if isinstance(tensor, Tensor) and is_neuron(tensor.device):
                 return tensor.get_device()
     return core_index(kwargs.get("device"))
 

@@ -20,7 +20,7 @@ from trnsim.device.agreement import CallArguments, CallFailure
 from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.program_line import program_line
 from trnsim.torch.distributed import agreeing
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import is_neuron
 
 Failure = Callable[[str, Any, RuntimeError], Exception]
 """From the kind of a call, its group and the transport's error, the error to raise."""
@@ -116,7 +116,7 @@ def _agreed_at_start(wait_s: float) -> None:
 def _carries_neuron_tensors(group: Any) -> bool:
     """True if the group may carry neuron tensors; it then agrees on CPU tensors too."""
     devices = group._device_types  # noqa: SLF001  PyTorch has no other way to ask
-    return any(device.type == DEVICE_TYPE for device in devices)
+    return any(is_neuron(device) for device in devices)
 
 
 def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> CallArguments:

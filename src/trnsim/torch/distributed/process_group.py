@@ -37,7 +37,7 @@ from trnsim.torch.distributed.transport import (
     refusal_error,
     with_premul_sum,
 )
-from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library
+from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library, is_neuron
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
@@ -108,7 +108,7 @@ def _without_device_ids(init: Callable[..., None]) -> Callable[..., None]:
         self: Any, module: nn.Module, device_ids: Any = None, output_device: Any = None,
         *args: Any, **kwargs: Any,
     ) -> None:  # fmt: skip
-        if any(parameter.device.type == DEVICE_TYPE for parameter in module.parameters()):
+        if any(is_neuron(parameter.device) for parameter in module.parameters()):
             device_ids = output_device = None
         init(self, module, device_ids, output_device, *args, **kwargs)
         if self.find_unused_parameters:
@@ -225,7 +225,7 @@ def _map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
     """The CPU tensor over the memory of a neuron tensor."""
-    if tensor.device.type != DEVICE_TYPE:
+    if not is_neuron(tensor.device):
         raise MixedDevices(
             f"{kind} of a tensor on {tensor.device} beside tensors on neuron",
             fix="move it: tensor.to('neuron')",

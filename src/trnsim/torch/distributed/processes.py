@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing import reductions
 
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
 
 _reduce: Final[Any] = reductions.reduce_tensor
 
@@ -28,7 +28,7 @@ def register() -> None:
 
 
 def _reduced(tensor: Tensor) -> Any:
-    is_ours = tensor.device.type == DEVICE_TYPE
+    is_ours = is_neuron(tensor.device)
     if not is_ours or (tensor.requires_grad and not tensor.is_leaf):  # PyTorch refuses the latter
         return _reduce(tensor)
     host = tensor.detach().cpu().contiguous()

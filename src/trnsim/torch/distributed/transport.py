@@ -158,7 +158,7 @@ def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
 def _is_premul_sum(operation: Any, args: Any) -> bool:
     """True for a `PREMUL_SUM` of floating-point tensors on neuron."""
     first = next((leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)), None)
-    if first is None or first.device.type != pytorch.DEVICE_TYPE or not first.is_floating_point():
+    if first is None or not pytorch.is_neuron(first.device) or not first.is_floating_point():
         return False
     premul_sum: Any = getattr(dist.ReduceOp, "PREMUL_SUM")  # noqa: B009  the stub leaves it out
     return bool(operation == premul_sum)
