@@ -18,9 +18,10 @@ from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.numerics import mode
 from trnsim.device.steps import are_watched, steps
 from trnsim.torch.aten.operator_call import call_of, tensors_in
+from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.exact import call_exactly
 from trnsim.torch.dispatch.stochastic_rounding import call_with_rounding
-from trnsim.torch.pytorch import Kernel, is_neuron
+from trnsim.torch.pytorch import Kernel
 from trnsim.torch.scope_tracker import scope_tracker
 
 if TYPE_CHECKING:

@@ -24,6 +24,8 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import backend_registration
 
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -35,13 +37,9 @@ Library = Any
 KinetoEvent = Any
 """An event of PyTorch's profiler, whose type stub is incomplete."""
 
-DEVICE_TYPE: Final = "neuron"
 _C: Final[Any] = torch._C  # the stub leaves some names out
 _DEVICE_TYPE: Final = _C._autograd.DeviceType.PrivateUse1
 _UNCLAIMED: Final = "privateuseone"
-
-device_names: Final = {DEVICE_TYPE}
-"""Names under which a device of PyTorch is ours: "xla" too, once a program imports torch_xla."""
 
 to_dlpack: Final[Callable[[Tensor], object]] = torch._C._to_dlpack
 from_dlpack: Final[Callable[[object], Tensor]] = torch._C._from_dlpack
@@ -69,11 +67,6 @@ def claimed_by() -> str | None:
     """The name of the backend that has claimed PyTorch's single free device type, or None."""
     name: str = torch._C._get_privateuse1_backend_name()
     return None if name == _UNCLAIMED else name
-
-
-def is_neuron(device: torch.device) -> bool:
-    """True if `device` is ours, whatever its name."""
-    return device.type in device_names
 
 
 def claim(device_module: object) -> None:

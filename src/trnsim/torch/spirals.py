@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trnsim.device.call_log import recording
 from trnsim.device.compiled_graph import CompiledGraph
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.device_name import DEVICE_TYPE
 
 _POINTS: Final = 256
 _CLASSES: Final = 3

@@ -23,7 +23,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api import device
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.aten.spec import STORED
-from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 
 def register() -> None:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from trnsim.torch import pytorch
-from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
+from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload

@@ -7,7 +7,7 @@ import torch
 from trnsim.device.device_core import core_of
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.pytorch import is_neuron
+from trnsim.torch.device_name import is_neuron
 
 Device = torch.device | str | int | None
 

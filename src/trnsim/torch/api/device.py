@@ -48,7 +48,7 @@ from trnsim.torch.api.streams import (
     set_stream,
     stream,
 )
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.device_name import DEVICE_TYPE
 
 __all__ = [
     "DeviceProperties",

@@ -21,7 +21,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api import rng_state
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.clients.imports import when_imported
-from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

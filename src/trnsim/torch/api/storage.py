@@ -20,7 +20,8 @@ from trnsim.errors import NotModelled
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
-from trnsim.torch.pytorch import DEVICE_TYPE, Library, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
+from trnsim.torch.pytorch import Library
 
 if TYPE_CHECKING:
     from torch import Tensor, UntypedStorage

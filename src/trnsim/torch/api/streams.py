@@ -15,7 +15,7 @@ from trnsim.device.clock import clock
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.api.core_index import Device, core_index
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.device_name import DEVICE_TYPE
 
 _MS: Final = 1e3
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trnsim.torch.api import accelerator
 from trnsim.torch.clients.plugin import Plugin, replace
-from trnsim.torch.pytorch import is_neuron
+from trnsim.torch.device_name import is_neuron
 
 
 def apply(module: ModuleType) -> None:

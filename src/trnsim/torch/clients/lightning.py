@@ -22,7 +22,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import memory_stats
 from trnsim.torch.clients.plugin import Plugin, replace
-from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 _CONNECTOR_MODULE: Final = ".trainer.connectors.accelerator_connector"
 _DESCRIPTION: Final = "AWS NeuronCores, emulated"

@@ -16,7 +16,7 @@ import torch
 
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.clients.plugin import Plugin, replace
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.device_name import DEVICE_TYPE
 
 
 def apply(module: ModuleType) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from trnsim.torch import pytorch
-from trnsim.torch.pytorch import is_neuron
+from trnsim.torch.device_name import is_neuron
 
 
 def register() -> None:

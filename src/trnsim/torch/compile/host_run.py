@@ -21,11 +21,11 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.memory import hold, place
 from trnsim.torch.api.rng import drawing_from
 from trnsim.torch.compile.host_graph import callable_of
+from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch import attention, flash, special_kernels
 from trnsim.torch.dispatch.alias import host_alias, neuron_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
-from trnsim.torch.pytorch import is_neuron
 
 _HOST_FUNCTIONS: Final = (
     attention.HOST_FUNCTIONS | special_kernels.HOST_FUNCTIONS | flash.HOST_FUNCTIONS

@@ -22,6 +22,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place
 from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.shape_kernels import shape_kernel
@@ -52,7 +53,7 @@ def _serve_flex(module: Any) -> None:
     """
     check: Any = module._validate_device  # noqa: SLF001  PyTorch's name
     constants = (
-        part | {pytorch.DEVICE_TYPE} if isinstance(part, frozenset) else part
+        part | {DEVICE_TYPE} if isinstance(part, frozenset) else part
         for part in check.__code__.co_consts
     )
     check.__code__ = check.__code__.replace(co_consts=tuple(constants))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from trnsim.torch import pytorch
-from trnsim.torch.pytorch import DEVICE_TYPE
+from trnsim.torch.device_name import DEVICE_TYPE
 
 
 def nki_op(

@@ -23,6 +23,7 @@ from trnsim.torch.api.memory import place
 from trnsim.torch.api.rng import drawing_from, generator
 from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
+from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
 from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
 from trnsim.torch.dispatch.scalars import accepting_numbers
@@ -343,7 +344,7 @@ def _check_host(
     if tensor.is_cpu and not is_written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-    neuron_device = next(device for device in devices if pytorch.is_neuron(device))
+    neuron_device = next(device for device in devices if is_neuron(device))
     raise _mixed_devices_error(contract, name, str(neuron_device), str(tensor.device))
 
 

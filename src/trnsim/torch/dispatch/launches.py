@@ -29,9 +29,9 @@ from trnsim.nki.kernel import Kernel, launchers
 from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.device_errors import MixedDevices
+from trnsim.torch.device_name import DEVICE_TYPE, device_names
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
-from trnsim.torch.pytorch import DEVICE_TYPE, device_names
 from trnsim.torch.scope_tracker import scope_tracker
 
 _NAMESPACE: Final = "trnsim_nki"

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
+from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.contracts import Contract
-from trnsim.torch.pytorch import Kernel, is_neuron
+from trnsim.torch.pytorch import Kernel
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload

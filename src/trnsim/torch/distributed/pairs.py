@@ -19,8 +19,8 @@ from torch import Tensor
 from trnsim.device.agreement import CallArguments, CallFailure
 from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.program_line import program_line
+from trnsim.torch.device_name import is_neuron
 from trnsim.torch.distributed import agreeing
-from trnsim.torch.pytorch import is_neuron
 
 Failure = Callable[[str, Any, RuntimeError], Exception]
 """From the kind of a call, its group and the transport's error, the error to raise."""

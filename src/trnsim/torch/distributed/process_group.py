@@ -27,6 +27,7 @@ from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.torch.call_recording import buffers_of, core_of
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.distributed import agreeing, pairs
 from trnsim.torch.distributed.transport import (
@@ -37,7 +38,7 @@ from trnsim.torch.distributed.transport import (
     refusal_error,
     with_premul_sum,
 )
-from trnsim.torch.pytorch import DEVICE_TYPE, Kernel, Library, is_neuron
+from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing import reductions
 
-from trnsim.torch.pytorch import DEVICE_TYPE, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 _reduce: Final[Any] = reductions.reduce_tensor
 

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.device_errors import CollectiveRefused
+from trnsim.torch.device_name import is_neuron
 
 _FP8: Final = (
     torch.float8_e4m3fn,
@@ -158,7 +159,7 @@ def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
 def _is_premul_sum(operation: Any, args: Any) -> bool:
     """True for a `PREMUL_SUM` of floating-point tensors on neuron."""
     first = next((leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)), None)
-    if first is None or not pytorch.is_neuron(first.device) or not first.is_floating_point():
+    if first is None or not is_neuron(first.device) or not first.is_floating_point():
         return False
     premul_sum: Any = getattr(dist.ReduceOp, "PREMUL_SUM")  # noqa: B009  the stub leaves it out
     return bool(operation == premul_sum)

@@ -17,8 +17,9 @@ from typing import Any, Final
 from trnsim.device.placement import PlacedKernel
 from trnsim.files import write
 from trnsim.profile.formats.trace_events import Point, TraceEvent, arrow, metadata, span
+from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.profiler.profiled import ProfiledWindow
-from trnsim.torch.pytorch import DEVICE_TYPE, KinetoEvent
+from trnsim.torch.pytorch import KinetoEvent
 
 _NS_IN_US: Final = 1000
 _FIRST_SORT_INDEX: Final = 5_000_000  # Kineto's sort index of devices, below the host
