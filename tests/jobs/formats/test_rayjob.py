@@ -150,7 +150,7 @@ JOBS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
     @settings(max_examples=count)
     @given(JOBS)

@@ -223,7 +223,7 @@ def label_name(name: str, default: str) -> str:
     """
     if is_template(name):
         return name
-    legal = re.sub("[^a-z0-9]+", "-", name.lower())
+    legal = re.sub("[^a-z0-9-]+", "-", name.lower())
     return legal.strip("-")[:_MOST_NAME].rstrip("-") or default
 
 

@@ -185,22 +185,27 @@ def _resources(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
 
 
 def _extended(reader: SpecReader, at: Keys, resource: str, field: str) -> Fraction | None:
-    """The limit of a resource; its request is taken where it is the same, and else kept.
+    """The limit of a resource; its request is taken where it is the same.
+
+    One that differs, or has no limit, is kept, and has a line of its own.
 
     Raises:
         BadInput: it is no whole number.
     """
     limit = quantity(reader, *at, "limits", resource, field=field)
-    request = quantity(reader, *at, "requests", resource, field=f"{field}.request")
+    request = quantity(reader, *at, "requests", resource, field=field)
     for kind, number in (("limits", limit), ("requests", request)):
         if number is not None and number.denominator != 1:
             raise reader.refused((*at, kind, resource), "legal: a whole number")
-    if limit is None:
-        is_left = reader.value(*at, "limits", resource) is not None
-        return None if is_left else request
+    is_stated = reader.place(*at, "limits", resource) is not None
+    place = reader.place(*at, "requests", resource)
+    if limit is None and is_stated:
+        return request if reader.value(*at, "limits", resource) is None else None
     if limit == request:
         reader.take(*at, "requests", resource)
-    return limit
+    elif request is not None and place is not None:
+        reader.lines[f"{field}.request"] = place.line
+    return request if limit is None else limit
 
 
 def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
@@ -239,6 +244,13 @@ def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
         if not isinstance(value, list):
             raise reader.refused((*at, name), "legal: a list of texts")
         words[name] = reader.words(*at, name, field=f"{path}.command") if value else ()
+        untyped = [
+            index for index, word in enumerate(value) if isinstance(word, (bool, int, float))
+        ]
+        for index in untyped[:1]:
+            place = reader.place(*at, name, index)
+            if place is not None:
+                reader.lines.setdefault(f"{path}.untyped.command", place.line)
     command = words.get("command", ()) + words.get("args", ())
     return {
         "command": command,
@@ -274,6 +286,8 @@ def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, st
         value = reader.value(*keys, "value")
         if isinstance(value, (bool, int, float)):
             reader.take(*keys, "name", field=field)
+            reader.take(*keys, "value", field=f"{path.rpartition('.')[0]}.untyped.{name}")
+            reader.give_back(*keys, "value")
             text = str(value).lower() if isinstance(value, bool) else str(value)
         else:
             text = reader.text(*keys, "value", field=field)

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from trnsim.jobs.finding import Finding, Rule
-from trnsim.jobs.rules import containers, launch, layout
+from trnsim.jobs.rules import containers, devices, launch, layout
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES", "findings"]
 
 RULES: Final[tuple[Rule, ...]] = (
+    *devices.RULES,
     *containers.RULES,
     *launch.RULES,
     *layout.RULES,

@@ -1,0 +1,343 @@
+"""Rules of devices: their number and sets, cores, EFA interfaces, and values that Kubernetes takes.
+
+Instances, their devices and their interfaces are those of the catalogue; sets of devices are those
+of `trnsim.instance.device_sets`. A role whose instance is not stated has no finding about it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from trnsim.arch.catalogue import Instance, catalogue
+from trnsim.errors import BadInput
+from trnsim.formatting import enumerated
+from trnsim.instance.cores import parse_cores
+from trnsim.instance.device_sets import is_legal, refusal, rule
+from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.job import JobKind, Role
+from trnsim.jobs.spec import JobSpec, is_template
+
+__all__ = ["RULES"]
+
+_KUBERNETES: Final = ("pod", "job", "jobset", "pytorchjob", "mpijob", "rayjob")
+"""Formats whose pods the scheduler extension places."""
+_SCHEDULER: Final = "deploy/infrastructure/scheduler.rst"
+_VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
+_COUNT: Final = "NEURON_RT_NUM_CORES"
+_CORES_GUIDE: Final = "aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst"
+_FAQ: Final = (
+    "aws-neuron-sdk deploy/faq.rst, Can distributed training jobs be run without EFA devices"
+)
+_REQUEST: Final = re.compile(r"roles\.\d+\.(devices|cores|gpus|efa|hugepages_bytes)\.request")
+_UNTYPED: Final = re.compile(r"roles\.\d+\.untyped\.(.+)")
+"""Lines that the reader of pods records where a value is not as Kubernetes takes it."""
+
+
+class _Machine(NamedTuple):
+    """The instance of a role.
+
+    Attributes:
+        instance: its row in the catalogue.
+        is_neuron: whether it has Neuron devices.
+        device_cores: physical NeuronCores of a device; 0 on an instance without.
+    """
+
+    instance: Instance
+    is_neuron: bool
+    device_cores: int
+
+
+def _machine(role: Role) -> _Machine | None:
+    """The instance of a role; None if it is not stated, or not known."""
+    rows = catalogue()
+    instance = rows.instances.get(role.instance.removeprefix("ml."))
+    if instance is None:
+        return None
+    chip = rows.chips.get(instance.accelerator)
+    return _Machine(instance, chip is not None, 0 if chip is None else chip.cores)
+
+
+def _machines(spec: JobSpec) -> Iterator[tuple[str, Role, _Machine]]:
+    """Roles whose instance is known, with their paths in the job."""
+    for index, role in enumerate(spec.job.roles):
+        machine = _machine(role)
+        if machine is not None:
+            yield f"roles.{index}", role, machine
+
+
+def _accelerators(spec: JobSpec) -> Iterator[Violation]:
+    for path, role, machine in _machines(spec):
+        name, count = machine.instance.name, machine.instance.count
+        cores = count * machine.device_cores
+        legal = {
+            "devices": (role.devices, "Neuron devices", count if machine.is_neuron else 0),
+            "cores": (role.cores, "NeuronCores", cores),
+            "gpus": (role.gpus, "GPUs", 0 if machine.is_neuron else count),
+        }
+        for field, (number, words, most) in legal.items():
+            if number is not None and number > most:
+                has = f"has {most}" if most else "has none"
+                yield Violation(
+                    f"{path}.{field}",
+                    f"a replica asks for {number:,} {words}; {name} {has}",
+                    f"ask for at most {most}" if most else "name another instance type",
+                )
+
+
+def _scheduled_counts(spec: JobSpec) -> Iterator[Violation]:
+    if spec.format not in _KUBERNETES:
+        return
+    for path, role, machine in _machines(spec):
+        if not machine.is_neuron or not role.devices or role.devices > machine.instance.count:
+            continue
+        refused = refusal(machine.instance.name, role.devices)
+        if refused is not None and _SCHEDULER in refused.source:
+            yield Violation(f"{path}.devices", refused.reason, refused.fix)
+
+
+def _groups(spec: JobSpec) -> Iterator[Violation]:
+    for path, role, machine in _machines(spec):
+        if not machine.is_neuron:
+            continue
+        own, count = rule(machine.instance.name), role.devices or 0
+        drawn = enumerated([str(size) for size in own.counts], "or")
+        is_counted = spec.format in _KUBERNETES and 0 < count <= own.devices
+        refused = refusal(own.instance, count) if is_counted else None
+        if own.is_documented and refused is not None and _SCHEDULER not in refused.source:
+            yield Violation(
+                f"{path}.devices",
+                f"{count} devices; AWS draws connected sets of {drawn} on {own.instance}",
+                refused.fix,
+            )
+        numbers = role.device_indexes
+        is_run = _is_run(numbers) and max(numbers, default=0) < own.devices
+        if own.is_documented and own.groups and is_run and not is_legal(own.instance, numbers):
+            yield Violation(
+                f"{path}.device_indexes",
+                f"devices {_words(numbers)}; AWS draws sets of {drawn} that begin at a multiple "
+                f"of their size on {own.instance}",
+                "name such a set",
+            )
+
+
+def _runs(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        numbers = role.device_indexes
+        if numbers and not _is_run(numbers):
+            yield Violation(
+                f"roles.{index}.device_indexes",
+                f"devices {_words(numbers)} do not follow each other",
+                "name devices that are connected, such as 0, 1, 2, 3",
+            )
+
+
+def _is_run(numbers: tuple[int, ...]) -> bool:
+    """Whether numbers, in any order, follow each other."""
+    return bool(numbers) and sorted(numbers) == list(range(min(numbers), max(numbers) + 1))
+
+
+def _words(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _visible(role: Role) -> tuple[int, ...]:
+    """Cores that a role names; () if it names none, or not by the rules."""
+    text = role.variable(_VISIBLE)
+    if not text or is_template(text):
+        return ()
+    try:
+        return parse_cores(text)
+    except BadInput:
+        return ()
+
+
+def _core_lists(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        text = role.variable(_VISIBLE)
+        if not text or is_template(text):
+            continue
+        try:
+            parse_cores(text)
+        except BadInput as error:
+            yield Violation(f"roles.{index}.environment.{_VISIBLE}", error.reason, error.fix)
+
+
+def _core_counts(spec: JobSpec) -> Iterator[Violation]:
+    for path, role, machine in _machines(spec):
+        if not machine.is_neuron:
+            continue
+        held = role.devices or len(role.device_indexes) or machine.instance.count
+        lnc = role.lnc or 1
+        cores = role.cores or held * machine.device_cores // lnc
+        total = machine.instance.count * machine.device_cores // lnc
+        holder = f"{role.cores} NeuronCores" if role.cores else f"{held} devices of {cores} cores"
+        visible = _visible(role)
+        place = f"{path}.environment.{_VISIBLE}"
+        if visible and visible[-1] >= total:
+            yield Violation(
+                place,
+                f"core {visible[-1]}; {machine.instance.name} has {total}, 0 to {total - 1}",
+                f"name cores up to {total - 1}",
+            )
+        elif len(visible) > cores:
+            yield Violation(
+                place, f"{len(visible)} cores; a replica has {holder}", f"name {cores} cores"
+            )
+        text = role.variable(_COUNT) or ""
+        count = int(text) if text.isascii() and text.isdecimal() and len(text) < len("1" * 9) else 0
+        if count > cores and not visible:
+            yield Violation(
+                f"{path}.environment.{_COUNT}",
+                f"{count} cores; a replica has {holder}",
+                f"set at most {cores}",
+            )
+
+
+def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        visible = _visible(role)
+        if visible and role.processes is not None and role.processes > len(visible):
+            yield Violation(
+                f"roles.{index}.environment.{_VISIBLE}",
+                f"{role.processes} processes have {len(visible)} cores; two of them have the same",
+                f"name {role.processes} cores, or start {len(visible)} processes",
+            )
+    if spec.format != "ecs":
+        return
+    for (_, one), (index, other) in combinations(enumerate(spec.job.roles), 2):
+        both = sorted(set(_visible(one)) & set(_visible(other)))
+        devices = set(one.device_indexes) & set(other.device_indexes)
+        if both and (devices or not (one.device_indexes or other.device_indexes)):
+            yield Violation(
+                f"roles.{index}.environment.{_VISIBLE}",
+                f"core {both[0]} is that of {one.name!r} too, on the same instance",
+                "give each container cores of its own",
+            )
+
+
+def _interfaces(spec: JobSpec) -> Iterator[Violation]:
+    for path, role, machine in _machines(spec):
+        most = machine.instance.efa_devices
+        if most and role.efa is not None and role.efa > most:
+            yield Violation(
+                f"{path}.efa",
+                f"a replica asks for {role.efa:,} EFA interfaces; {machine.instance.name} has "
+                f"{most}",
+                f"ask for {most}",
+            )
+
+
+def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
+    if spec.format not in _KUBERNETES or spec.job.kind is not JobKind.TRAINING:
+        return
+    for path, role, machine in _machines(spec):
+        most, name = machine.instance.efa_devices, machine.instance.name
+        is_whole = machine.is_neuron and role.devices == machine.instance.count
+        is_claimed = any("resourceClaims" in field.keys for field in spec.job.kept)
+        if not most or not is_whole or (role.replicas or 0) <= 1:
+            continue
+        if role.is_privileged or is_claimed or spec.is_template(f"{path}.efa"):
+            continue
+        if (role.efa or 0) < most:
+            has = "none" if not role.efa else str(role.efa)
+            yield Violation(
+                f"{path}.efa" if role.efa is not None else f"{path}.devices",
+                f"{role.replicas} replicas of {name} with {has} of its {most} EFA interfaces",
+                f"set vpc.amazonaws.com/efa: {most} in limits and requests",
+            )
+
+
+def _requests(spec: JobSpec) -> Iterator[Violation]:
+    for path in spec.lines:
+        request = _REQUEST.fullmatch(path)
+        if request is not None:
+            yield Violation(
+                path,
+                f"the request of {request[1]} is not the limit, or there is no limit",
+                "state the same number in limits and requests",
+            )
+
+
+def _texts(spec: JobSpec) -> Iterator[Violation]:
+    for path in spec.lines:
+        value = _UNTYPED.fullmatch(path)
+        if value is not None:
+            what = "a word of the command" if value[1] == "command" else f"the value of {value[1]}"
+            yield Violation(
+                path, f"{what} is a number or a truth value; legal: text", "put it in quotes"
+            )
+
+
+RULES: Final = (
+    Rule(
+        "accelerator-count",
+        "A replica asks for no more devices, NeuronCores or GPUs than its instance has.",
+        "Amazon EC2 instance types, Accelerated computing",
+        _accelerators,
+    ),
+    Rule(
+        "device-count",
+        "Kubernetes' scheduler with the Neuron extension places this number of devices.",
+        f"aws-neuron-sdk {_SCHEDULER}, Device Allocation by Instance Type",
+        _scheduled_counts,
+    ),
+    Rule(
+        "device-group",
+        "Devices are a set that AWS draws: connected, and apart from the others.",
+        f"aws-neuron-sdk {_SCHEDULER}; deploy/eks/dra.rst, Example 1 - Connected Neuron Devices",
+        _groups,
+        Severity.WARNING,
+    ),
+    Rule(
+        "device-run",
+        "Numbers of a container's devices follow each other.",
+        f"aws-neuron-sdk {_SCHEDULER}, Inf1 and Inf2 Instances (Ring Topology)",
+        _runs,
+    ),
+    Rule(
+        "visible-cores",
+        "NEURON_RT_VISIBLE_CORES is a core, or cores that follow each other, each once.",
+        f"{_CORES_GUIDE}, Using NEURON_RT_VISIBLE_CORES; nrt-developer-guide.rst",
+        _core_lists,
+    ),
+    Rule(
+        "core-count",
+        "A process is given no more cores than its replica's devices have.",
+        f"{_CORES_GUIDE}, Notes",
+        _core_counts,
+    ),
+    Rule(
+        "shared-core",
+        "A core belongs to one process.",
+        f"{_CORES_GUIDE}, Using NEURON_RT_VISIBLE_CORES and Notes",
+        _shared_cores,
+    ),
+    Rule(
+        "efa-count",
+        "A replica asks for no more EFA interfaces than its instance has.",
+        "Amazon EC2 user guide, Elastic Fabric Adapter, Supported instance types",
+        _interfaces,
+    ),
+    Rule(
+        "efa-all",
+        "Training on several instances has all EFA interfaces of each.",
+        _FAQ,
+        _all_interfaces,
+        Severity.WARNING,
+    ),
+    Rule(
+        "resource-limit",
+        "Of devices, EFA interfaces and huge pages, the request equals the limit.",
+        "kubernetes.io docs, Extended Resources for a Container; Schedule GPUs; Manage HugePages",
+        _requests,
+    ),
+    Rule(
+        "text-value",
+        "Variables and words of a command are text.",
+        "Kubernetes API reference, core/v1 Container (args, command) and EnvVar (value)",
+        _texts,
+    ),
+)
