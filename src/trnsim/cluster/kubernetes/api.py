@@ -98,12 +98,8 @@ class Access:
         Raises:
             BadInput: it is none of HTTP, or would carry a token in the clear to another machine.
         """
-        try:
-            url = urlsplit(self.server)
-            is_url = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-        except ValueError:
-            is_url = False
-        if not is_url:
+        url = _url(self.server)
+        if url is None:
             raise BadInput(
                 f"--server {self.server!r} is no address of an API; legal: https://HOST:PORT",
                 fix="kubectl config view shows the address of a cluster",
@@ -113,6 +109,16 @@ class Access:
                 f"--server {self.server} would carry the token unencrypted to another machine",
                 fix="write https://",
             )
+
+
+def _url(server: str) -> SplitResult | None:
+    """The parts of an HTTP address; None for other texts."""
+    try:
+        url = urlsplit(server)
+        is_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return None
+    return url if is_address else None
 
 
 def _is_loopback(host: str) -> bool:
