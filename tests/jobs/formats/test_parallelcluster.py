@@ -60,7 +60,7 @@ def test_compute_resources_are_roles():
             efa=0,
             memory_bytes=500_000 << 20,
         ),
-        Role(name="test", replicas=10, instance="${INSTANCE}", is_exclusive=True),
+        Role(name="test", replicas=10, is_exclusive=True),
     )
 
 

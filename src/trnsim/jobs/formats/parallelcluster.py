@@ -16,7 +16,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.writing import in_order, with_kept, without_empty, yaml_spec
 from trnsim.jobs.job import Job, JobKind, Role
-from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.jobs.spec import JobSpec, SpecReader, is_template
 from trnsim.reader import SourcePlace
 
 __all__ = ["FORMAT"]
@@ -117,11 +117,15 @@ def _role(reader: SpecReader, keys: tuple[str | int, ...], queue: int, path: str
 
 
 def _instance(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> str:
-    """The type of the nodes; "" if they may have several, or a reservation's."""
-    text = reader.text(*keys, "InstanceType", field=f"{path}.instance")
-    if not text and reader.length(*keys, "Instances") == 1:
-        return reader.text(*keys, "Instances", 0, "InstanceType", field=f"{path}.instance")
-    return text
+    """The type of the nodes; "" if they may have several, a reservation's, or a template's."""
+    at: tuple[str | int, ...] = (*keys, "InstanceType")
+    if reader.value(*at) is None and reader.length(*keys, "Instances") == 1:
+        at = (*keys, "Instances", 0, "InstanceType")
+    text = reader.text(*at, field=f"{path}.instance")
+    if not is_template(text):
+        return text
+    reader.give_back(*at)
+    return ""
 
 
 def _efa(reader: SpecReader, keys: tuple[str | int, ...], path: str, instance: str) -> int | None:
