@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from contextlib import chdir, redirect_stdout
+from contextlib import chdir, redirect_stdout, suppress
 from datetime import date
 from itertools import takewhile
 from pathlib import Path
@@ -38,6 +38,7 @@ DECIDE = ROOT / "docs" / "how-to-decide.md"
 PILOT = ROOT / "docs" / "how-to-pilot.md"
 CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
+SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
 DAY = date(2026, 11, 21)
 
 
@@ -132,7 +133,8 @@ def outputs(text, folder):
             assert name in ("trnsim", "python")
             with patch.dict(os.environ, variables), redirect_stdout(io.StringIO()) as printed:
                 if name == "trnsim":
-                    app(args=arguments, standalone_mode=False)
+                    with suppress(SystemExit):  # a finding is an answer with a status of its own
+                        app(args=arguments, standalone_mode=False)
                 else:
                     runpy.run_path(*arguments, run_name="__main__")
             found.append(printed.getvalue())
@@ -154,7 +156,7 @@ def outputs(text, folder):
             (PRICES, 5),
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
-        *[(CALIBRATE, 4), (NCCOM, 7)],
+        *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8)],
     ],
 )
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
@@ -225,3 +227,4 @@ if __name__ == "__main__":
     rewrite_tutorial(PILOT)
     rewrite_tutorial(CALIBRATE)
     rewrite_tutorial(NCCOM)
+    rewrite_tutorial(SLURM_JOBS)

@@ -84,6 +84,10 @@ def test_the_compiler_has_the_runtimes_lnc(tmp_path, line, broken):
             (TRN1, "#SBATCH --gres=neuron:4", "srun torchrun --nproc-per-node 9 a"),
             [("ranks-of-cores", 4)],
         ),
+        (
+            (TRN1, "NEURON_LOGICAL_NC_CONFIG=2 srun torchrun --nproc-per-node 32 a"),
+            [("lnc-of-chip", 3)],
+        ),
         (("#SBATCH -C p5.48xlarge", "srun torchrun --nproc-per-node 99 a"), []),
         (("#SBATCH -N 1", "srun torchrun --nproc-per-node 999 a"), []),
     ],

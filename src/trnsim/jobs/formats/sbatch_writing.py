@@ -18,6 +18,7 @@ __all__ = ["write"]
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORD: Final = re.compile(r"[^\s#\"'\\,;-][^\s#\"'\\,]*")
+_COLUMNS: Final = 96
 _UNITS: Final = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 _OF_THE_CLUSTER: Final = {
     "efa": "EFA interfaces",
@@ -228,11 +229,27 @@ def _command(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     if not parts:
         return
     is_step = kept.get(("srun",)) is not False
-    tail = kept.get(("tail",), "")
-    yield " ".join(filter(None, ["srun" if is_step else "", " : ".join(parts), tail]))
+    words = ["srun"] if is_step else []
+    for number, part in enumerate(parts):
+        words += [":", *part] if number else part
+    yield _wrapped([*words, *filter(None, [kept.get(("tail",))])])
 
 
-def _part(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> str:
+def _wrapped(words: list[str]) -> str:
+    """The words of a command, on lines of about `_COLUMNS`; options stay with their values."""
+    lines, before = [""], ""
+    for word in words:
+        is_value = before.startswith("-") and not word.startswith("-")
+        before = word
+        if lines[-1] and not is_value and len(lines[-1]) + len(word) > _COLUMNS:
+            lines[-1] += " \\"
+            lines.append(f"    {word}")
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return "\n".join(lines)
+
+
+def _part(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> list[str]:
     options = [
         quoted(str(value))
         for keys, value in kept.items()
@@ -240,4 +257,4 @@ def _part(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> str
     ]
     if role.image:
         options.append(f"--container-image={quoted(role.image)}")
-    return " ".join([*options, *quoted_words(role.command)])
+    return [*options, *quoted_words(role.command)]

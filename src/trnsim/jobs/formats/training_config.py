@@ -180,7 +180,7 @@ def write_config(job: Job, keys: ConfigKeys) -> str:
     kept = {kept.keys: kept.value for kept in job.kept}
     is_run = job.time_limit_s is not None or any(path[0] == "run" for path in kept)
     document.put(("run", "name") if keys.has_run and is_run else ("name",), job.name)
-    if job.time_limit_s is not None:
+    if job.time_limit_s is not None and keys.has_run:
         document.put(("run", "time_limit"), sbatch_options.time_text(int(job.time_limit_s)))
     (role,) = job.roles
     document.put(("trainer", "num_nodes"), role.replicas)
@@ -241,16 +241,10 @@ def _check(job: Job, keys: ConfigKeys) -> None:
         raise _refused(keys, f"{job.copies} copies", "it configures one run")
     if job.roles[0].processes == 0 or job.roles[0].replicas == 0:
         raise _refused(keys, "no rank", "a training has one at least")
-    if job.time_limit_s is not None:
-        _check_time(job.time_limit_s, keys)
+    limit_s = job.time_limit_s
+    if limit_s is not None and (limit_s % 1 or limit_s <= 0):
+        raise _refused(keys, f"time_limit_s is {limit_s}", "whole seconds from 1")
     _check_layout(job, keys)
-
-
-def _check_time(time_limit_s: float, keys: ConfigKeys) -> None:
-    if not keys.has_run:
-        raise _refused(keys, "a time limit", "the scheduler has it; --as sbatch writes it")
-    if time_limit_s % 1 or time_limit_s <= 0:
-        raise _refused(keys, f"time_limit_s is {time_limit_s}", "whole seconds from 1")
 
 
 def _check_layout(job: Job, keys: ConfigKeys) -> None:
@@ -272,6 +266,8 @@ def _start_facts(job: Job, keys: ConfigKeys) -> Iterator[str]:
     for name in ("region", "purchase", *(() if keys.model else ("model",))):
         if getattr(job, name):
             yield f"{name} {_clean(getattr(job, name))}"
+    if job.time_limit_s is not None and not keys.has_run:
+        yield f"a limit of {sbatch_options.time_text(int(job.time_limit_s))}"
     (role,) = job.roles
     default = Role(name=role.name)
     for each in fields(role):

@@ -107,6 +107,8 @@ def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:
             continue
         devices = min(role.devices or where.instance.count, where.instance.count)
         lnc = role.lnc or spec.job.parallelism.logical_cores or where.lnc or 1
+        if lnc not in _legal_lnc(role):
+            continue
         cores = devices * where.chip.cores // lnc
         if ranks > cores > 0:
             field = "processes" if role.processes is not None else "command"

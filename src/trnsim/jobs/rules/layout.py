@@ -49,6 +49,7 @@ _OF_LAYOUT: Final = (
     *("tensor", "pipeline", "virtual", "context", "expert", "micro_batch", "sequence"),
     *("zero", "recompute", "is_sequence", "optimizer", "dtype"),
 )
+_SHARES: Final = frozenset(("tensor", "pipeline", "context", "data", "micro_batch", "global_batch"))
 _LITTLE_LOSS: Final = 0.05
 """Part of a run's time; a longer interval of checkpoints that loses less is no finding."""
 
@@ -78,12 +79,13 @@ def _model_ranks(stated: Parallelism) -> int:
 
 
 def _has_templates(spec: JobSpec) -> bool:
-    """Whether a template may state a part of the layout."""
-    return any(value.field.startswith("parallelism.") for value in spec.templates) or any(
-        is_template(value)
+    """Whether a template states a degree or a batch."""
+    if any(value.field.removeprefix("parallelism.") in _SHARES for value in spec.templates):
+        return True
+    return any(
+        is_template(value) and _SHARES & set(parallelism_in({name: "1"}).stated)
         for role in spec.job.roles
         for name, value in options_of(role.command).items()
-        if parallelism_in({name: "1"}).stated
     )
 
 
