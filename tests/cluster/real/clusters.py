@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 PARTS = {
     "kubelet": "the device plugin, a node's problems and pods' labels on a real kubelet",
     "scheduler": "the scheduler extension under a real kube-scheduler",
+    "scheduled": "both together: pods see the devices that the extension chose",
     "slurm": "a job of two nodes under a real Slurm",
 }
 LIMIT_S = 600

@@ -51,12 +51,55 @@ def run(folder, seed):
     try:
         report.show(f"API of {cluster.plane.start():.1f} s")
         cluster.add_nodes()
-        cluster.start_extension()
-        cluster.start_scheduler()
+        start_extension(daemons, cluster.plane)
+        start_scheduler(cluster.plane)
         refused(cluster, report)
         placed(cluster, report, random.Random(seed))  # noqa: S311  a sequence of tests
     finally:
         daemons.stop()
+
+
+def start_extension(daemons, plane):
+    """Start the extension, perhaps again, and wait until it listens."""
+
+    def listening():
+        path = daemons.logs / "scheduler-extension.log"
+        return path.read_text().count("listening on ") if path.exists() else 0
+
+    before = listening()
+    daemons.start(
+        "scheduler-extension",
+        *(sys.executable, "-P", "-m", "trnsim", "k8s", "scheduler-extension"),
+        *("--server", plane.server, "--token-file", plane.token_file),
+        *("--ca-file", plane.ca_file, "--port", PORT),
+        env={"PYTHONPATH": str(ROOT / "src"), "TRNSIM_SITE": ""},
+    )
+    wait_until(lambda: listening() > before, "the extension listens")
+
+
+def start_scheduler(plane):
+    """kube-scheduler as AWS's my-scheduler.yml has it (aws-neuron-sdk src/k8)."""
+    names = (NEURON, NEURONCORE, "aws.amazon.com/neurondevice")
+    extender = {
+        "urlPrefix": f"http://127.0.0.1:{PORT}",
+        "filterVerb": "filter",
+        "bindVerb": "bind",
+        "enableHTTPS": False,
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": name, "ignoredByScheduler": False} for name in names],
+        "ignorable": False,
+    }
+    plane.start_scheduler(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+            "podInitialBackoffSeconds": BACK_OFF_S,
+            "podMaxBackoffSeconds": BACK_OFF_S,
+            "extenders": [extender],
+        }
+    )
 
 
 class Cluster:
@@ -82,49 +125,6 @@ class Cluster:
         path = f"/api/v1/nodes/{name}"
         self.plane.request("PATCH", f"{path}/status", {"status": status}, kind)
         self.plane.request("PATCH", path, {"spec": {"taints": None}}, kind)
-
-    def start_extension(self):
-        before = self.rebuilt()
-        self.daemons.start(
-            "scheduler-extension",
-            *(sys.executable, "-P", "-m", "trnsim", "k8s", "scheduler-extension"),
-            *("--server", self.plane.server, "--token-file", self.plane.token_file),
-            *("--ca-file", self.plane.ca_file, "--port", PORT),
-            env={"PYTHONPATH": str(ROOT / "src"), "TRNSIM_SITE": ""},
-        )
-        wait_until(
-            lambda: self.daemons.log("scheduler-extension").count("listening on ") > before,
-            "the extension listens",
-        )
-
-    def rebuilt(self):
-        """How often the extension has begun."""
-        path = self.daemons.logs / "scheduler-extension.log"
-        return path.read_text().count("listening on ") if path.exists() else 0
-
-    def start_scheduler(self):
-        """kube-scheduler as AWS's my-scheduler.yml has it (aws-neuron-sdk src/k8)."""
-        names = (NEURON, NEURONCORE, "aws.amazon.com/neurondevice")
-        extender = {
-            "urlPrefix": f"http://127.0.0.1:{PORT}",
-            "filterVerb": "filter",
-            "bindVerb": "bind",
-            "enableHTTPS": False,
-            "nodeCacheCapable": True,
-            "managedResources": [{"name": name, "ignoredByScheduler": False} for name in names],
-            "ignorable": False,
-        }
-        self.plane.start_scheduler(
-            {
-                "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
-                "kind": "KubeSchedulerConfiguration",
-                "clientConnection": {"kubeconfig": str(self.plane.kubeconfig)},
-                "leaderElection": {"leaderElect": False},
-                "podInitialBackoffSeconds": BACK_OFF_S,
-                "podMaxBackoffSeconds": BACK_OFF_S,
-                "extenders": [extender],
-            }
-        )
 
     def create(self, name, instance, resource, count):
         counts = {resource: str(count)}
@@ -280,7 +280,7 @@ def killed(cluster, name, chance):
     if name == "kube-apiserver":
         cluster.plane.start_api()
     else:
-        cluster.start_extension()
+        start_extension(cluster.daemons, cluster.plane)
 
 
 if __name__ == "__main__":
