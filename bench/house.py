@@ -38,6 +38,7 @@ FORMATS_OF_OTHERS = {
     "lower/cache.py": "the cache, whose digest is of these bytes",
     "system/search.py": "results as the cache gives them back, and its keys",
     "device/agreement.py": "messages between ranks, whose digest is of these bytes",
+    "cluster/slurm/task.py": "a variable that the launcher's own processes read",
     "launch/launcher.py": "a variable that the launcher's own processes read",
     "launch/supervisor.py": "messages between these processes",
     "cluster/kubernetes/api.py": "objects of Kubernetes",

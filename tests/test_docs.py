@@ -39,6 +39,7 @@ PILOT = ROOT / "docs" / "how-to-pilot.md"
 CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
+SLURM = ROOT / "docs" / "how-to-slurm.md"
 DAY = date(2026, 11, 21)
 
 
@@ -156,7 +157,7 @@ def outputs(text, folder):
             (PRICES, 5),
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
-        *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8)],
+        *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1)],
     ],
 )
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
@@ -228,3 +229,4 @@ if __name__ == "__main__":
     rewrite_tutorial(CALIBRATE)
     rewrite_tutorial(NCCOM)
     rewrite_tutorial(SLURM_JOBS)
+    rewrite_tutorial(SLURM)

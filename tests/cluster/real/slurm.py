@@ -1,23 +1,27 @@
 """Jobs of a real Slurm on emulated nodes: values, devices, a lost node, time and bill.
 
 `make cluster` runs it; it also runs alone, as root: python tests/cluster/real/slurm.py [RANKS]
-(ranks on each of the two nodes; 4 without).
+(ranks on each of the two nodes; 4 without). With --rewrite the page gets what its job prints.
 """
 
+import json
 import os
 import random
 import re
 import subprocess
 import sys
 import time
+from datetime import datetime
 
 import namespaces
 from daemons import ROOT, Daemons, Failed, missing, wait_until
 from showing import Report, kept_logs
-from slurm_cluster import NODES, PYTHON, SlurmCluster
+from slurm_cluster import INSTANCE, NODES, PYTHON, SlurmCluster
 
 NEEDED = ("slurmctld", "slurmd", "munged", "ip", "unshare", "nsenter")
-RANKS = 4
+RANKS, MODEL, STEPS = 4, "llama-3.2-1b", 4
+PAGE = ROOT / "docs" / "how-to-slurm.md"
+REWRITES = "--rewrite" in sys.argv
 LAUNCH = f"srun {' '.join(PYTHON)} slurm launch"
 PROGRAM = """
 import os, sys, time
@@ -33,6 +37,19 @@ while len(sys.argv) > 1 and time.time() < float(sys.argv[1]):
     dist.all_reduce(values.zero_())
     time.sleep(0.2)
 """
+PACED = """
+import sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("neuron")
+gradients = torch.ones(1000, device="neuron")
+dist.barrier()
+began_s = time.monotonic()
+for step in range(int(sys.argv[2])):
+    dist.all_reduce(gradients)
+    time.sleep(max(began_s + (step + 1) * float(sys.argv[1]) - time.monotonic(), 0))
+if dist.get_rank() == 0:
+    print(f"trained {time.monotonic() - began_s:.3f} s", flush=True)
+"""
 HOLDS = "import os, time; print('cores', os.environ['NEURON_RT_VISIBLE_CORES']); time.sleep({})"
 DEVICE_CORES = 4
 """Logical cores of a Trainium2 device at LNC=2."""
@@ -43,7 +60,7 @@ def main():
     if told or os.getuid() != 0:
         sys.exit("\n".join(["the Slurm part needs root, and:", *told]))
     namespaces.enter()
-    ranks = int(sys.argv[1]) if len(sys.argv) > 1 else RANKS
+    ranks = int(next(filter(str.isdecimal, sys.argv), RANKS))
     with kept_logs("slurm") as folder:
         run(folder, ranks)
         left = namespaces.processes()
@@ -64,6 +81,8 @@ def run(folder, ranks):
         steps(cluster, report)
         sets(cluster, report)
         refused(cluster, report)
+        page(cluster, report)
+        priced(cluster, report)
         lost(cluster, report)
     finally:
         keep_outputs(cluster)
@@ -204,6 +223,63 @@ def refused(cluster, report):
     said = "Instance type trn2.48xlarge does not support requests for device: 2."
     check(record["JobState"] == "FAILED" and said in cluster.output("refused"), record)
     report.show("a job of 2 devices is refused in AWS's words")
+
+
+def page(cluster, report):
+    """The job of docs/how-to-slurm.md prints what the page shows."""
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(python|bash|text)\n(.*?)```", text, re.DOTALL))
+    (cluster.shared / "sums.py").write_text(blocks["python"])
+    (cluster.shared / "bin").mkdir()
+    command = cluster.shared / "bin" / "trnsim"
+    command.write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} "$@"\n')
+    command.chmod(0o755)
+    (cluster.shared / "sums.sbatch").write_text(blocks["bash"])
+    path = f"PATH={cluster.shared}/bin:{os.environ['PATH']}"
+    job = cluster.ask("env", path, "sbatch", "--parsable", "sums.sbatch").strip()
+    (record,), took_s = cluster.wait(job)
+    check(record["JobState"] == "COMPLETED", cluster.output("sums"))
+    shown, told = blocks["text"], cluster.output("sums").replace(f"slurm-{job}.0", "slurm-12.0")
+    told = "".join(line for line in told.splitlines(keepends=True) if "[c10d]" not in line)
+    if REWRITES:
+        PAGE.write_text(text.replace(shown, told, 1), encoding="utf-8")
+    check(REWRITES or told == shown, f"the page shows\n{shown}\nand the job prints\n{told}")
+    report.show(f"the job of docs/how-to-slurm.md prints what the page shows; {took_s:.0f} s")
+
+
+def priced(cluster, report):
+    """Slurm's time and bill of a job beside those of `trnsim job price`, term by term.
+
+    The job holds its nodes for as long as its training is priced: an emulated step takes another
+    time on this machine than on a device. What Slurm bills beside it is the start and end of tasks.
+    """
+    script = f"#SBATCH -N2 --ntasks-per-node=1 --gres=neuron:16\n{LAUNCH} --ranks-per-node 1 -- "
+    spec = cluster.shared / "priced.sbatch"
+    spec.write_text(f"#!/bin/bash\n{script}python train.py\n")
+    words = ("--on", INSTANCE, "--model", MODEL, "--run-steps", str(STEPS), "--json")
+    (price,) = json.loads(cluster.ask(*PYTHON, "job", "price", str(spec), *words))
+    priced_s, usd = price["time_s"]["p50"], price["usd"]["p50"]
+    step_s = priced_s / STEPS
+    (cluster.shared / "paced.py").write_text(PACED)
+    program = f"{script.splitlines()[1]}python paced.py {step_s} {STEPS}\n"
+    job = cluster.submit("priced", program, "-N2", "--ntasks-per-node=1", "--gres=neuron:16")
+    (record,), _ = cluster.wait(job, within_s=priced_s + 120)
+    check(record["JobState"] == "COMPLETED", cluster.output("priced"))
+    nodes = int(record["NumNodes"].partition("-")[0])
+    check(nodes == price["roles"][0]["instances"], record["NumNodes"])
+    ends = [datetime.fromisoformat(record[name]) for name in ("StartTime", "EndTime")]
+    slurm_s = (ends[1] - ends[0]).total_seconds()
+    trained_s = float(re.search(r"trained ([\d.]+) s", cluster.output("priced"))[1])
+    rate = price["usd_per_hour"] / 3600
+    check(abs(trained_s - priced_s) <= 0.01 * priced_s, f"{trained_s} s and {priced_s} s")
+    check(abs(trained_s * rate - usd) <= 0.01 * usd, f"{trained_s * rate} USD and {usd} USD")
+    check(slurm_s >= trained_s - 1, f"Slurm has {slurm_s} s of {trained_s} s")  # whole seconds
+    report.show(
+        f"{STEPS} steps of {MODEL}: job price {priced_s:.1f} s, {usd:.3f} USD; in the job "
+        f"{trained_s:.1f} s, {trained_s * rate:.3f} USD; scontrol {slurm_s:.0f} s on {nodes} "
+        f"nodes, {slurm_s * rate:.3f} USD: the difference, {slurm_s - trained_s:.0f} s, is the "
+        "start and end of tasks, which job price does not have"
+    )
 
 
 def lost(cluster, report):
