@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 
+import kubernetes_page
 from daemons import BINARIES, ROOT, ControlPlane, Failed, wait_until
 from namespaces import ADDRESS
 
@@ -91,7 +92,7 @@ snapshotter = "native"
 
     def start_plugin(self):
         """Start the device plugin, perhaps again."""
-        self.start_command("device-plugin", "k8s", "device-plugin")
+        self.start_command("device-plugin", *kubernetes_page.command("k8s device-plugin"))
 
     def start_command(self, name, *words):
         self.daemons.start(name, sys.executable, "-P", "-m", "trnsim", *words, env=self.environment)
@@ -175,7 +176,7 @@ def write_image(path):
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
         archive.add("/bin/busybox", "bin/busybox")
-        for name in ("sh", "cat", "ls", "sleep", "env", "tail"):
+        for name in ("sh", "cat", "ls", "grep", "sleep", "env", "tail"):
             add_link(archive, f"bin/{name}", "busybox")
         for name in ("lib", "lib64"):  # of a host's Python, where /usr is mounted
             add_link(archive, name, f"usr/{name}")
