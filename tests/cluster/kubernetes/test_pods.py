@@ -17,7 +17,7 @@ from trnsim.errors import BadInput
 def pod(*containers, initial=(), phase="Running", **annotations):
     return {
         "metadata": {"name": "p", "namespace": "n", "uid": "u", "annotations": annotations},
-        "spec": {"nodeName": "host", "containers": containers, "initContainers": list(initial)},
+        "spec": {"nodeName": "host", "containers": [*containers], "initContainers": list(initial)},
         "status": {"phase": phase},
     }
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trnsim.cluster.kubernetes import scheduler_extension
-from trnsim.cluster.kubernetes.api import ApiDown
+from trnsim.cluster.kubernetes.api import ApiDown, ApiRefused
 from trnsim.cluster.kubernetes.scheduler_extension import NO_ROOM, SchedulerExtension
 from trnsim.errors import BadInput
 
@@ -30,7 +30,11 @@ class Local:
 
     def get(self, path):
         kind, name = path.split("/")[-2:]
-        return self.objects.nodes[name] if kind == "nodes" else self.objects.pods[f"default/{name}"]
+        objects = self.objects.nodes if kind == "nodes" else self.objects.pods
+        try:
+            return objects[name if kind == "nodes" else f"default/{name}"]
+        except KeyError:
+            raise ApiRefused("absent", 404, "NotFound") from None
 
     def post(self, path, body):
         pod = self.objects.pods[f"default/{path.split('/')[-2]}"]
@@ -403,6 +407,43 @@ def test_forty_pods_in_random_order_with_deletions(instance, seed):
         if fitting:
             assert own.bind(bind_call(pod, random.choice(fitting))) == {"Error": ""}
             waiting.remove(pod)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("a1,", max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *(
+                        "metadata",
+                        "spec",
+                        "status",
+                        "items",
+                        "containers",
+                        "initContainers",
+                        "name",
+                    ),
+                    *("resources", "limits", "labels", "annotations", "capacity", "uid"),
+                    *("aws.amazon.com/neuron", "node.kubernetes.io/instance-type"),
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(JSON, JSON, JSON)
+def test_a_call_of_any_form_is_answered(pod, nodes, names):
+    own = SchedulerExtension(Local(Objects()))
+    answer = own.filter({"Pod": pod, "Nodes": nodes, "NodeNames": names})
+    assert "Error" in answer or "FailedNodes" in answer
+    assert own.bind({"PodName": pod, "PodNamespace": "x", "Node": nodes, "PodUID": names})["Error"]
 
 
 def test_an_error_that_is_none_of_ours_is_not_hidden(extension):

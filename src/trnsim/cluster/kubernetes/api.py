@@ -50,6 +50,26 @@ PODS: Final = "/api/v1/pods"
 """The path of the pods of all namespaces."""
 
 
+def mapping(value: object) -> Object:
+    """A part of an object; {} where something else stands in its place."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: object) -> list[Object]:
+    """The objects of a list; none where something else stands in its place."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def metadata(value: Object) -> Object:
+    """The metadata of an object."""
+    return mapping(value.get("metadata"))
+
+
+def name_of(value: Object) -> str:
+    """The name of an object; "" without one."""
+    return str(metadata(value).get("name", ""))
+
+
 def node_path(name: str = "") -> str:
     """The path of a node; of all nodes without a name."""
     return f"/api/v1/nodes/{quote(name, safe='')}" if name else "/api/v1/nodes"
@@ -209,11 +229,10 @@ class KubernetesApi:
                     raise
                 page //= 2
                 continue
-            objects += answer.get("items") or []
-            metadata = answer.get("metadata") or {}
-            cut = metadata.get("continue") or ""
+            objects += entries(answer.get("items"))
+            cut = metadata(answer).get("continue") or ""
             if not cut:
-                return objects, str(metadata.get("resourceVersion", ""))
+                return objects, str(metadata(answer).get("resourceVersion", ""))
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.cluster.kubernetes.api import Object
+from trnsim.cluster.kubernetes.api import Object, mapping, metadata, name_of
 from trnsim.cluster.kubernetes.pods import CORES, DEVICES, OLDER_DEVICES, held_cores, numbers, title
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model, named
@@ -58,15 +58,14 @@ def neuron_node(node: Object) -> NeuronNode:
     Raises:
         BadInput: it has no label of an instance with Neuron devices, or no plugin advertises these.
     """
-    metadata = node.get("metadata") or {}
-    name, labels = str(metadata.get("name", "")), metadata.get("labels") or {}
+    name, labels = name_of(node), mapping(metadata(node).get("labels"))
     instance = next((labels[label] for label in INSTANCE_LABELS if label in labels), None)
     if instance is None:
         raise BadInput(
             f"node {name} has no label {INSTANCE_LABELS[0]}",
             fix=f"kubectl label node {name} {INSTANCE_LABELS[0]}=trn2.48xlarge",
         )
-    capacity = (node.get("status") or {}).get("capacity") or {}
+    capacity = mapping(mapping(node.get("status")).get("capacity"))
     devices = _whole(capacity.get(DEVICES)) or _whole(capacity.get(OLDER_DEVICES))
     row = named(str(instance))
     if not devices:
@@ -82,7 +81,7 @@ def neuron_node(node: Object) -> NeuronNode:
     cores = _whole(capacity.get(CORES))
     is_even = bool(cores) and cores % devices == 0
     per_device = cores // devices if is_even else instance_model(row.name).devices[0].cores
-    broken = numbers((metadata.get("annotations") or {}).get(UNHEALTHY))
+    broken = numbers(mapping(metadata(node).get("annotations")).get(UNHEALTHY))
     return NeuronNode(name, row.name, devices, per_device, broken)
 
 

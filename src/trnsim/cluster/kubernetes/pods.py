@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.cluster.kubernetes.api import Object
+from trnsim.cluster.kubernetes.api import Object, entries, mapping, metadata, name_of
 from trnsim.errors import BadInput
 from trnsim.instance.device_sets import DeviceSet
 
@@ -60,23 +60,22 @@ class Demand:
 
 def title(pod: Object) -> str:
     """Namespace and name of a pod."""
-    metadata = pod.get("metadata") or {}
-    return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+    return f"{metadata(pod).get('namespace', 'default')}/{name_of(pod)}"
 
 
 def uid(pod: Object) -> str:
     """The number that the API gave a pod."""
-    return str((pod.get("metadata") or {}).get("uid", ""))
+    return str(metadata(pod).get("uid", ""))
 
 
 def node_of(pod: Object) -> str:
     """The node that a pod is bound to; "" before."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+    return str(mapping(pod.get("spec")).get("nodeName") or "")
 
 
 def has_ended(pod: Object) -> bool:
     """True if all containers of a pod have ended for good: it holds nothing more."""
-    return (pod.get("status") or {}).get("phase") in _ENDED
+    return mapping(pod.get("status")).get("phase") in _ENDED
 
 
 def demands(pod: Object) -> list[Demand]:
@@ -85,12 +84,12 @@ def demands(pod: Object) -> list[Demand]:
     Raises:
         BadInput: a quantity is no whole number, or a container names two resources.
     """
-    spec = pod.get("spec") or {}
+    spec = mapping(pod.get("spec"))
     initial = [
         _demand(pod, container, is_initial=container.get("restartPolicy") != "Always")
-        for container in spec.get("initContainers") or []
+        for container in entries(spec.get("initContainers"))
     ]
-    main = [_demand(pod, container) for container in spec.get("containers") or []]
+    main = [_demand(pod, container) for container in entries(spec.get("containers"))]
     return [demand for demand in (*initial, *main) if demand is not None]
 
 
@@ -100,8 +99,8 @@ def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> Dema
     Raises:
         BadInput: as of `demands`.
     """
-    resources = container.get("resources") or {}
-    stated = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    resources = mapping(container.get("resources"))
+    stated = mapping(resources.get("requests")) | mapping(resources.get("limits"))
     counts = {name: _count(pod, name, stated[name]) for name in RESOURCES if name in stated}
     positive = [name for name, count in counts.items() if count]
     if not positive:
@@ -161,7 +160,7 @@ def held_cores(pod: Object, cores_per_device: int) -> frozenset[int]:
     requested = demands(pod)
     if not requested or has_ended(pod):
         return frozenset()
-    written = (pod.get("metadata") or {}).get("annotations") or {}
+    written = mapping(metadata(pod).get("annotations"))
     cores = numbers(written.get(HELD_CORES))
     if cores:
         return cores

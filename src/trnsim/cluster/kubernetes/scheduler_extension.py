@@ -30,6 +30,10 @@ from trnsim.cluster.kubernetes.api import (
     ApiRefused,
     KubernetesApi,
     Object,
+    entries,
+    mapping,
+    metadata,
+    name_of,
     node_path,
     pod_path,
 )
@@ -99,7 +103,7 @@ class SchedulerExtension:
         pod = fields.get("pod")
         if not isinstance(pod, dict):
             return {"Error": "the filter call has no Pod"}
-        listed = (fields.get("nodes") or {}).get("items") if fields.get("nodes") else None
+        listed = mapping(fields.get("nodes")).get("items")
         names = fields.get("nodenames")
         try:
             with self._changed:
@@ -115,7 +119,7 @@ class SchedulerExtension:
         result: Object = {"FailedNodes": failed, "FailedAndUnresolvableNodes": hopeless}
         if listed is None:
             return {**result, "NodeNames": fits}
-        chosen = [node for node in listed if _name(node) in set(fits)]
+        chosen = [node for node in entries(listed) if name_of(node) in set(fits)]
         return {**result, "Nodes": {"apiVersion": "v1", "kind": "NodeList", "items": chosen}}
 
     def bind(self, arguments: Mapping[str, Any]) -> Object:
@@ -309,7 +313,7 @@ class SchedulerExtension:
 
     def _read_nodes(self) -> None:
         nodes, _ = self.api.list(node_path())
-        self.nodes = {_name(node): node for node in nodes}
+        self.nodes = {name_of(node): node for node in nodes}
         self._nodes_read_s = time.monotonic()
 
     def _is_old(self) -> bool:
@@ -344,17 +348,13 @@ def _offered(listed: Any, names: Any) -> dict[str, Object | None]:
         BadInput: there is neither.
     """
     if isinstance(listed, list):
-        return {_name(node): node for node in listed if isinstance(node, dict)}
+        return {name_of(node): node for node in entries(listed)}
     if isinstance(names, list):
         return dict.fromkeys(map(str, names))
     raise BadInput(
         "the filter call has neither NodeNames nor Nodes",
         fix="nodeCacheCapable: true in the extender's configuration",
     )
-
-
-def _name(node: Object) -> str:
-    return str((node.get("metadata") or {}).get("name", ""))
 
 
 def _may_hold(pod: Object) -> bool:
@@ -371,7 +371,7 @@ def _bound_before(pod: Object, node_name: str, requested: Sequence[Demand]) -> s
     Raises:
         BadInput: it is bound to another node, or without them.
     """
-    is_placed = not requested or SETS in ((pod.get("metadata") or {}).get("annotations") or {})
+    is_placed = not requested or SETS in mapping(metadata(pod).get("annotations"))
     if node_of(pod) == node_name and is_placed:
         return "bound before"
     raise BadInput(
