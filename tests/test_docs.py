@@ -32,6 +32,7 @@ ORDER = ROOT / "docs" / "how-to-order-instructions.md"
 MIGRATE = ROOT / "docs" / "how-to-migrate.md"
 COMMANDS = ROOT / "docs" / "commands.md"
 PRICES = ROOT / "docs" / "prices.md"
+ECS = ROOT / "docs" / "how-to-ecs-and-batch.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
 PLAN = ROOT / "docs" / "how-to-plan.md"
 DECIDE = ROOT / "docs" / "how-to-decide.md"
@@ -155,6 +156,7 @@ def outputs(text, folder):
             (VERSIONS, 2),
             (ORDER, 1),
             (PRICES, 5),
+            (ECS, 6),
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
         *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1)],
@@ -221,6 +223,7 @@ if __name__ == "__main__":
     rewrite_tutorial(SCALARS)
     rewrite_tutorial(ORDER)
     rewrite_tutorial(PRICES)
+    rewrite_tutorial(ECS)
     rewrite_tutorial(COMMANDS)
     rewrite_tutorial(FLEET)
     rewrite_tutorial(PLAN)

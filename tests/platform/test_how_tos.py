@@ -19,7 +19,7 @@ PAGES = [
     ("how-to-ray.md", 2, 1, (), True),
     ("how-to-datadog.md", 4, 1, (), False),
     ("how-to-prometheus.md", 6, 6, ("prometheus", "promtool"), False),
-    ("how-to-sagemaker.md", 3, 1, (), True),
+    ("how-to-sagemaker.md", 5, 2, (), True),
 ]
 
 

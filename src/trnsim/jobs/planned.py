@@ -40,6 +40,7 @@ def planned_job(
         words: further words of the command.
     """
     lengths = ["--train-iters", str(steps)] if steps else []
+    efa = machine.instance.efa_devices if machine.count > 1 else 0
     role = Role(
         replicas=machine.count,
         instance=machine.instance.name,
@@ -47,7 +48,8 @@ def planned_job(
         processes=machine.ranks_per_instance,
         devices=machine.instance.count if machine.is_neuron else None,
         gpus=None if machine.is_neuron else machine.instance.count,
-        efa=machine.instance.efa_devices or None if machine.count > 1 else None,
+        efa=efa or None,
+        is_memlock_unlimited=efa > 0,
         environment=tuple(_environment(machine)),
         command=(*_launcher(machine), _PROGRAM, *layout_options(layout), *lengths, *words),
     )

@@ -307,8 +307,8 @@ RULES: Final = [
     Rule(
         "instance-memory",
         "A replica asks for less memory than its instance has.",
-        'instance types of the catalogue; AWS Batch user guide, "Compute resource memory '
-        'management": the agent and the system keep a part',
+        'instance types of the catalogue; AWS Batch user guide, "Reserve system '
+        'memory": the agent and the system keep a part',
         _memory,
     ),
     Rule(
