@@ -9,9 +9,14 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from trnsim.cluster.kubernetes.device_plugin import Settings, _ResourceServer
+from trnsim.cluster.kubernetes.node_devices import NodeDevices
+from trnsim.cluster.kubernetes.reservations import Reservation
+from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kubelet's folder is on Linux")
@@ -150,6 +155,32 @@ def test_a_fault_makes_its_device_unhealthy_within_seconds_and_its_end_healthy(r
     assert cores["6"] == "Healthy"
     hardware.clear(running.state)
     assert running.ask("wait_health", NEURON, [])[0] < 5
+
+
+@pytest.mark.parametrize(
+    ("available", "needed", "expected"),
+    [
+        (range(4, 16), [], ["8", "9", "10", "11"]),
+        (range(4, 16), ["9"], ["8", "9", "10", "11"]),
+        (range(4, 16), ["4"], ["4", "5", "6", "7"]),
+        ([4, 5, 6, 7, 9, 10, 11], [], ["4", "5", "6", "7"]),
+    ],
+    ids=["free", "with one of it", "with another", "taken"],
+)
+def test_the_set_that_an_extension_chose_is_preferred(available, needed, expected, tmp_path):
+    reserved = Reservation("", "default", "a", "main", tuple(range(16, 24)), is_of_cores=False)
+    server = _ResourceServer.__new__(_ResourceServer)  # without its socket
+    server.resource = NEURON
+    server._settings = Settings(
+        NodeDevices(instance_model("trn1.32xlarge")),
+        (NEURON,), tmp_path, tmp_path, False, list, lambda _: [reserved], print,
+    )  # fmt: skip
+    request = SimpleNamespace(
+        available_deviceIDs=[str(number) for number in available],
+        must_include_deviceIDs=needed,
+        allocation_size=4,
+    )
+    assert server._preferred_ids(request, [], [reserved]) == expected
 
 
 @pytest.mark.slow

@@ -74,6 +74,7 @@ def run(folder):
         a_program(node, report)
         labels(node, report)
         killed(node, report)
+        reserved(node, report)
         faults(node, report)
         node.delete_pods()
     finally:
@@ -175,7 +176,7 @@ def held():
 
 def killed(node, report):
     """The plugin and kubelet are killed; what pods hold stays, and new pods get other devices."""
-    before, tasks = held(), node.ctr("tasks", "list", "--quiet").stdout
+    before, tasks = held(), node.tasks()
     for name, start in (("device-plugin", node.start_plugin), ("kubelet", node.start_kubelet)):
         registered_before = node.daemons.log("device-plugin").count("registered")
         node.daemons.kill(name)
@@ -191,13 +192,36 @@ def killed(node, report):
         report.show(f"{name} killed -9 and started again: registered")
     node.create("third", NEURONCORE, 1, ["sh", "-c", "env > /out/third.env; sleep 100000"])
     node.wait_running("third")
-    wait_until(lambda: "VISIBLE" in (node.out / "third.env").read_text(), "the pod writes")
+    wait_until(lambda: "VISIBLE" in written(node, "third"), "the pod writes")
     after = [each for each in held() if each in before]
-    if after != before or node.ctr("tasks", "list", "--quiet").stdout.find(tasks[:10]) < 0:
+    if after != before or not tasks <= node.tasks():
         raise Failed(f"held before {before}, after {held()}")
     if "NEURON_RT_VISIBLE_CORES=10\n" not in (node.out / "third.env").read_text():
         raise Failed(f"a new pod got {(node.out / 'third.env').read_text()}")
     report.show(f"what {len(before)} pods held they hold; a new pod with a core got core 10")
+
+
+def reserved(node, report):
+    """A pod gets the set that a scheduler extension wrote on it, and hardware is lent once."""
+    script = "env > /out/{0}.env; sleep 100000"
+    sets = {"trnsim/neuron-sets": "main=16,17,18,19"}
+    node.create("reserved", NEURON, 2, ["sh", "-c", script.format("reserved")], (), sets)
+    node.wait_running("reserved")
+    wait_until(lambda: "CORES=16-19\n" in written(node, "reserved"), "the pod has its set", 10)
+    report.show("a pod with cores 16 to 19 in its annotation got devices 8 and 9")
+    # Core 10 is held, and with it device 5: 6, 7, 10 and 11 are free beside it.
+    node.create("many", NEURON, 5, ["sh", "-c", script.format("many")])
+    message = wait_until(
+        lambda: node.pod("many")["status"].get("message", ""), "a pod of 5 devices is refused", 20
+    )[0]
+    if "default/third holds as aws.amazon.com/neuroncore 10" not in message:
+        raise Failed(message)
+    report.show("a pod that would get device 5, whose core 10 is held, failed and names the holder")
+
+
+def written(node, name):
+    path = node.out / f"{name}.env"
+    return path.read_text() if path.exists() else ""
 
 
 def faults(node, report):

@@ -91,8 +91,13 @@ snapshotter = "native"
         )
 
     def start_plugin(self):
-        """Start the device plugin, perhaps again."""
-        self.start_command("device-plugin", *kubernetes_page.command("k8s device-plugin"))
+        """Start the device plugin, perhaps again; it reads what is written on pods."""
+        self.start_command(
+            "device-plugin",
+            *kubernetes_page.command("k8s device-plugin"),
+            *("--node", NODE, "--server", self.plane.server),
+            *("--token-file", str(self.plane.token_file), "--ca-file", str(self.plane.ca_file)),
+        )
 
     def start_command(self, name, *words):
         self.daemons.start(name, sys.executable, "-P", "-m", "trnsim", *words, env=self.environment)
@@ -112,7 +117,7 @@ snapshotter = "native"
     def allocatable(self, resource):
         return int(self.status().get("allocatable", {}).get(resource, -1))
 
-    def create(self, name, resource, count, command, mounts=()):
+    def create(self, name, resource, count, command, mounts=(), annotations=None):
         """Create a pod that asks for devices, on this node."""
         volumes = [("out", self.out, "/out"), *mounts]
         container = {
@@ -131,7 +136,8 @@ snapshotter = "native"
             "containers": [container],
             "volumes": [{"name": each[0], "hostPath": {"path": str(each[1])}} for each in volumes],
         }
-        pod = {"metadata": {"name": name}, "spec": specification}
+        metadata = {"name": name, "annotations": annotations or {}}
+        pod = {"metadata": metadata, "spec": specification}
         self.plane.request("POST", "/api/v1/namespaces/default/pods", pod)
 
     def pod(self, name):
@@ -156,10 +162,14 @@ snapshotter = "native"
                 "DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0"
             )
         wait_until(
-            lambda: not self.ctr("tasks", "list", "--quiet").stdout.split(),
+            lambda: not self.tasks(),
             "containers of deleted pods end",
             60,
         )
+
+    def tasks(self):
+        """Numbers of the containers that run."""
+        return set(self.ctr("tasks", "list", "--quiet").stdout.split())
 
     def events(self, kind, name):
         items = self.plane.request("GET", "/api/v1/namespaces/default/events")["items"]
