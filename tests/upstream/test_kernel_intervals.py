@@ -162,7 +162,6 @@ MISSED = {
 """Groups that leave the bounds, and why. A group that returns within them has no place here."""
 
 
-@pytest.mark.slow_cases("kernel")  # the dearest of three views of the same rows
 @pytest.mark.parametrize(
     "name_of",
     [lambda h: h.row.kernel, lambda h: h.row.bound_by, lambda h: h.row.target],
