@@ -98,7 +98,7 @@ EXTRAS_jax := test,jax-suite
 # Checkers of written job specs: ParallelCluster's schema, which needs an older marshmallow, and OmegaConf.
 .venv-specs/.made: Makefile
 	$(PYTHON) -m venv .venv-specs
-	.venv-specs/bin/python $(PIP) aws-parallelcluster==3.16.1 marshmallow==3.26.2 omegaconf==2.4.0
+	.venv-specs/bin/python $(PIP) aws-parallelcluster==3.16.1 marshmallow==3.26.2 omegaconf==2.4.0 kubernetes-validate==1.37.0
 	@touch $@
 
 # A minor version of JAX, such as 0.9; everything else as constraints.txt says.

@@ -69,7 +69,7 @@ COVERED = {
     "jobs/formats/kubeflow.py": ("jobs/formats/test_pytorchjob.py", "and test_mpijob.py: a kind"),
     **{
         f"jobs/formats/{part}.py": ("jobs/formats/test_pod.py", "a part of every manifest")
-        for part in ("kubernetes", "pod_template", "pod_template_writing")
+        for part in ("pod_template", "pod_template_writing")
     },
     "demo/claims_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),
     "demo/cost_section.py": ("demo/test_demo.py", "the demo is tested as a whole"),

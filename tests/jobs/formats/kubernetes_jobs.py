@@ -1,10 +1,12 @@
 """Jobs that manifests of Kubernetes can express, and manifests read from text."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.formats.writing import in_order
-from trnsim.jobs.job import Job, KeptField, Role
+from trnsim.jobs.job import Job, JobKind, KeptField, Role
 from trnsim.reader import load_documents
 
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
@@ -62,6 +64,100 @@ def jobs(own_roles, **stated):
 def with_fields(*fields):
     """Kept fields of a manifest: none, or those that are listed, in the order of their keys."""
     return st.sampled_from(((), in_order(KeptField(keys, value) for keys, value in fields)))
+
+
+def alone(own_roles):
+    """Tuples of one role."""
+    return own_roles.map(lambda role: (role,))
+
+
+def without_command(own_roles):
+    """Roles whose containers start Ray itself."""
+    return own_roles.map(lambda role: replace(role, entry_words=0))
+
+
+def with_processes(own):
+    """Roles whose commands start the ranks, or that all have as many."""
+    ranks = [4 if "--nproc-per-node" in role.command else None for role in own]
+    stated = tuple(replace(role, processes=n) for role, n in zip(own, ranks, strict=True))
+    return st.sampled_from((stated, tuple(replace(role, processes=32) for role in own)))
+
+
+def with_sidecar(job):
+    """A pod of two containers; the one with accelerators is the role."""
+    role = replace(job.roles[0], gpus=1, environment=(("A", "b"),))
+    return replace(job, roles=(role,), kept=SIDECAR)
+
+
+def ray_jobs(words, **stated):
+    """A head with a command, and groups that do not grow, or from fewer."""
+    head = without_command(roles(names=st.just("head"), replicas=st.just(1), command=words))
+    groups = st.lists(
+        without_command(roles(least_replicas=COUNTS, command=st.just(()))).filter(
+            lambda role: role.replicas != role.least_replicas
+        ),
+        max_size=2,
+    )
+    return jobs(st.tuples(head, groups).map(lambda own: (own[0], *own[1])), **stated)
+
+
+SIDECAR = in_order(
+    KeptField(keys, value)
+    for keys, value in (
+        (("metadata", "labels", "a"), "b"),
+        (("spec", "containers", 0, "image"), "side"),
+        (("spec", "containers", 0, "name"), "side"),
+        (("spec", "containers", 1, "env", 1, "name"), "B"),
+        (("spec", "containers", 1, "env", 1, "valueFrom", "fieldRef", "fieldPath"), "x"),
+        (("spec", "containers", 1, "volumeMounts", 0, "mountPath"), "/x"),
+        (("spec", "containers", 1, "volumeMounts", 0, "name"), "x"),
+        (("spec", "volumes", 0, "name"), "x"),
+    )
+)
+ONE = st.just(1)
+PURCHASES = st.sampled_from(("", "spot", "on_demand", "capacity_block"))
+PODS = jobs(alone(roles(replicas=ONE)), purchase=PURCHASES)
+SERVERS = jobs(
+    alone(roles()).map(lambda own: (replace(own[0], gpus=own[0].gpus or 1),)),
+    kind=st.just(JobKind.SERVING),
+    time_limit_s=st.none(),
+)
+MASTERS = roles(names=st.just("Master"), replicas=ONE)
+WORKERS = roles(
+    names=st.just("Worker"),
+    least_replicas=COUNTS,
+    command=st.one_of(WORDS, st.just(("torchrun", "--nproc-per-node", "4", "a"))),
+)
+JOBS = {
+    "pod": st.one_of(PODS, SERVERS, PODS.map(with_sidecar)),
+    "job": st.one_of(
+        jobs(alone(roles()), kept=with_fields((("spec", "backoffLimit"), 0)), purchase=PURCHASES),
+        jobs(alone(roles(replicas=ONE)), copies=st.integers(2, 2**31 - 1)),
+    ),
+    "jobset": jobs(
+        st.lists(roles(), min_size=1, max_size=3).map(tuple),
+        kept=with_fields(
+            (("spec", "failurePolicy", "maxRestarts"), 3), (("spec", "suspend"), True)
+        ),
+    ),
+    "pytorchjob": jobs(
+        st.one_of(alone(WORKERS), alone(MASTERS), st.tuples(MASTERS, WORKERS)).flatmap(
+            with_processes
+        ),
+        kept=with_fields((("spec", "runPolicy", "backoffLimit"), 3)),
+    ),
+    "mpijob": jobs(
+        st.tuples(
+            roles(names=st.just("Launcher"), replicas=ONE),
+            roles(names=st.just("Worker"), processes=st.one_of(st.none(), st.integers(1, 128))),
+        )
+    ),
+    "rayjob": st.one_of(
+        ray_jobs(WORDS, kept=with_fields((("spec", "suspend"), True))),
+        ray_jobs(st.just(()), kind=st.just(JobKind.CLUSTER), time_limit_s=st.none()),
+    ),
+}
+"""Jobs by format."""
 
 
 def read(format_name, text, folder):

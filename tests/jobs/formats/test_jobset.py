@@ -1,9 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubernetes_jobs import jobs, read, roles, with_fields
+from kubernetes_jobs import read
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import write_spec
@@ -99,22 +97,6 @@ def test_time_limits_that_differ_are_kept(tmp_path):
 def test_a_malformed_jobset_is_refused_at_its_line(tmp_path, before, after, why):
     with pytest.raises(BadInput, match=why):
         read("jobset", JOBSET.replace(before, after, 1), tmp_path)
-
-
-JOBS = jobs(
-    st.lists(roles(), min_size=1, max_size=3).map(tuple),
-    kept=with_fields((("spec", "failurePolicy", "maxRestarts"), 3), (("spec", "suspend"), True)),
-)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
-    @settings(max_examples=count)
-    @given(JOBS)
-    def check(job):
-        assert read("jobset", write_spec(job, "jobset"), tmp_path).job == job
-
-    check()
 
 
 def test_a_job_that_no_jobset_expresses_is_refused(tmp_path):

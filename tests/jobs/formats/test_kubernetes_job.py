@@ -1,7 +1,5 @@
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubernetes_jobs import jobs, read, roles, with_fields
+from kubernetes_jobs import read
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import write_spec
@@ -97,26 +95,6 @@ def test_pods_are_replicas_or_copies(tmp_path, counts, copies, replicas):
 def test_a_malformed_job_is_refused_at_its_line(tmp_path, before, after, why):
     with pytest.raises(BadInput, match=why):
         read("job", JOB.replace(before, after, 1), tmp_path)
-
-
-JOBS = st.one_of(
-    jobs(
-        roles().map(lambda role: (role,)),
-        kept=with_fields((("spec", "backoffLimit"), 0)),
-        purchase=st.sampled_from(("", "spot")),
-    ),
-    jobs(roles(replicas=st.just(1)).map(lambda role: (role,)), copies=st.integers(2, 2**31 - 1)),
-)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
-    @settings(max_examples=count)
-    @given(JOBS)
-    def check(job):
-        assert read("job", write_spec(job, "job"), tmp_path).job == job
-
-    check()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubernetes_jobs import jobs, read, roles
+from kubernetes_jobs import read
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import write_spec
@@ -41,24 +39,6 @@ def test_an_mpijob_is_read_whole_and_written_back(tmp_path):
 def test_slots_are_a_number(tmp_path):
     with pytest.raises(BadInput, match=r"5: spec\.slotsPerWorker is 'auto'; legal: a whole number"):
         read("mpijob", TEST.replace("64", "auto"), tmp_path)
-
-
-JOBS = jobs(
-    st.tuples(
-        roles(names=st.just("Launcher"), replicas=st.just(1)),
-        roles(names=st.just("Worker"), processes=st.one_of(st.none(), st.integers(1, 128))),
-    )
-)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
-    @settings(max_examples=count)
-    @given(JOBS)
-    def check(job):
-        assert read("mpijob", write_spec(job, "mpijob"), tmp_path).job == job
-
-    check()
 
 
 def test_a_job_without_a_launcher_is_refused():

@@ -1,9 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubernetes_jobs import jobs, read, roles, with_fields
+from kubernetes_jobs import read
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import read_specs, write_spec
@@ -264,38 +262,6 @@ def test_an_affinity_to_one_type_states_the_instance(tmp_path, operator):
     name = "trn1.32xlarge" if operator == "In" else ""
     assert spec.job.roles[0].instance == name
     assert read("pod", write_spec(spec.job, "pod"), tmp_path).job == spec.job
-
-
-SERVERS = jobs(
-    roles().map(lambda role: (replace(role, gpus=role.gpus or 1),)),
-    kind=st.just(JobKind.SERVING),
-    time_limit_s=st.none(),
-)
-PODS = jobs(
-    roles(replicas=st.just(1)).map(lambda role: (role,)),
-    purchase=st.sampled_from(("", "spot", "on_demand", "capacity_block")),
-    kept=with_fields(
-        (("metadata", "labels", "a"), "b"),
-        (("spec", "containers", 0, "image"), "side"),
-        (("spec", "containers", 1, "env", 1, "name"), "A"),
-        (("spec", "containers", 1, "env", 1, "valueFrom", "fieldRef", "fieldPath"), "x"),
-        (("spec", "containers", 1, "volumeMounts", 0, "mountPath"), "/x"),
-        (("spec", "volumes", 0, "name"), "x"),
-    ),
-)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
-    @settings(max_examples=count)
-    @given(st.one_of(PODS, SERVERS))
-    def check(job):
-        if job.kept:  # the container with accelerators is the role
-            role = replace(job.roles[0], gpus=1, environment=(("A", "b"),))
-            job = replace(job, roles=(role,))
-        assert read("pod", write_spec(job, "pod"), tmp_path).job == job
-
-    check()
 
 
 ONE = Role(name="a", image="i")

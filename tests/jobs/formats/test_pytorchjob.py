@@ -1,9 +1,5 @@
-from dataclasses import replace
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubernetes_jobs import COUNTS, WORDS, jobs, read, roles, with_fields
+from kubernetes_jobs import read
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import write_spec
@@ -104,41 +100,6 @@ def test_a_malformed_pytorchjob_is_refused_at_its_line(tmp_path, before, after, 
     text = TRAINING.replace(before, after)
     with pytest.raises(BadInput, match=why):
         read("pytorchjob", text.replace("None}", "None}]") if "[{" in after else text, tmp_path)
-
-
-WORKERS = roles(
-    names=st.just("Worker"),
-    least_replicas=COUNTS,
-    command=st.one_of(WORDS, st.just(("torchrun", "--nproc-per-node", "4", "a"))),
-)
-MASTERS = roles(names=st.just("Master"), replicas=st.just(1))
-
-
-def with_processes(own):
-    """Roles whose commands start the ranks, or that all have as many."""
-    ranks = [4 if "--nproc-per-node" in role.command else None for role in own]
-    same = tuple(replace(role, processes=32) for role in own)
-    return st.sampled_from(
-        (tuple(replace(role, processes=n) for role, n in zip(own, ranks, strict=True)), same)
-    )
-
-
-JOBS = jobs(
-    st.one_of(st.tuples(WORKERS), st.tuples(MASTERS), st.tuples(MASTERS, WORKERS)).flatmap(
-        with_processes
-    ),
-    kept=with_fields((("spec", "runPolicy", "backoffLimit"), 3)),
-)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
-    @settings(max_examples=count)
-    @given(JOBS)
-    def check(job):
-        assert read("pytorchjob", write_spec(job, "pytorchjob"), tmp_path).job == job
-
-    check()
 
 
 @pytest.mark.parametrize(

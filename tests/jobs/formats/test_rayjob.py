@@ -1,9 +1,5 @@
-from dataclasses import replace
-
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from kubernetes_jobs import COUNTS, WORDS, jobs, read, roles, with_fields
+from kubernetes_jobs import read
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import write_spec
@@ -123,42 +119,6 @@ def test_workers_that_are_not_stated_are_the_fewest(tmp_path, replicas, expected
 def test_a_malformed_rayjob_is_refused_at_its_line(tmp_path, before, after, why):
     with pytest.raises(BadInput, match=why):
         read("rayjob", RAYJOB.replace(before, after, 1), tmp_path)
-
-
-def heads(words):
-    """Heads with a command, as the entry point states it."""
-    own = roles(names=st.just("head"), replicas=st.just(1), command=words)
-    return own.map(lambda role: replace(role, entry_words=0))
-
-
-GROUPS = st.lists(
-    roles(least_replicas=COUNTS, command=st.just(())).map(
-        lambda role: replace(role, entry_words=0)
-    ),
-    max_size=2,
-)
-
-
-def together(words):
-    """A head and its groups."""
-    return st.tuples(heads(words), GROUPS).map(lambda own: (own[0], *own[1]))
-
-
-JOBS = st.one_of(
-    jobs(together(WORDS), kept=with_fields((("spec", "suspend"), True))),
-    jobs(together(st.just(())), kind=st.just(JobKind.CLUSTER), time_limit_s=st.none()),
-)
-
-
-@pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_a_random_job_is_read_as_it_was_written(tmp_path, count):
-    @settings(max_examples=count)
-    @given(JOBS)
-    def check(job):
-        assume(all(role.replicas != role.least_replicas for role in job.roles))
-        assert read("rayjob", write_spec(job, "rayjob"), tmp_path).job == job
-
-    check()
 
 
 @pytest.mark.parametrize(
