@@ -26,8 +26,14 @@ def command(start, **variables):
     return words
 
 
+def manifest(kind):
+    """The page's manifest of that kind."""
+    texts = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (found,) = (each for each in map(yaml.safe_load, texts) if each["kind"] == kind)
+    return found
+
+
 def pod():
     """The pod of the page, and what it prints."""
-    (manifest,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (output,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-    return yaml.safe_load(manifest), output
+    return manifest("Pod"), output

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import defaultdict
 
+import kubernetes_page
 import namespaces
 from daemons import ROOT, ControlPlane, Daemons, Failed, missing, wait_until
 from placement_oracle import DEVICES_OF, INSTANCES, Oracle
@@ -21,7 +22,6 @@ NEURON, NEURONCORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
 TYPE = "node.kubernetes.io/instance-type"
 PODS = "/api/v1/namespaces/default/pods"
 NODES_A_TYPE, PODS_A_TYPE = 4, 40
-PORT = 12345
 KILLED = {0.25: "scheduler-extension", 0.5: "scheduler-extension", 0.75: "kube-apiserver"}
 """What is killed, by the share of all pods that have been placed by then."""
 BACK_OFF_S = 1
@@ -67,37 +67,26 @@ def start_extension(daemons, plane):
         return path.read_text().count("listening on ") if path.exists() else 0
 
     before = listening()
+    words = kubernetes_page.command("k8s scheduler-extension", SERVER=plane.server)
+    files = {"token": plane.token_file, "ca.crt": plane.ca_file}
     daemons.start(
         "scheduler-extension",
-        *(sys.executable, "-P", "-m", "trnsim", "k8s", "scheduler-extension"),
-        *("--server", plane.server, "--token-file", plane.token_file),
-        *("--ca-file", plane.ca_file, "--port", PORT),
+        *(sys.executable, "-P", "-m", "trnsim", *(files.get(word, word) for word in words)),
         env={"PYTHONPATH": str(ROOT / "src"), "TRNSIM_SITE": ""},
     )
     wait_until(lambda: listening() > before, "the extension listens")
 
 
 def start_scheduler(plane):
-    """kube-scheduler as AWS's my-scheduler.yml has it (aws-neuron-sdk src/k8)."""
-    names = (NEURON, NEURONCORE, "aws.amazon.com/neurondevice")
-    extender = {
-        "urlPrefix": f"http://127.0.0.1:{PORT}",
-        "filterVerb": "filter",
-        "bindVerb": "bind",
-        "enableHTTPS": False,
-        "nodeCacheCapable": True,
-        "managedResources": [{"name": name, "ignoredByScheduler": False} for name in names],
-        "ignorable": False,
-    }
+    """kube-scheduler as docs/how-to-kubernetes.md configures it, in the version of 1.20."""
     plane.start_scheduler(
         {
+            **kubernetes_page.manifest("KubeSchedulerConfiguration"),
             "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
-            "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
             "leaderElection": {"leaderElect": False},
             "podInitialBackoffSeconds": BACK_OFF_S,
             "podMaxBackoffSeconds": BACK_OFF_S,
-            "extenders": [extender],
         }
     )
 
