@@ -1,8 +1,51 @@
+from dataclasses import replace
+
 import pytest
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
 from trnsim.jobs.job import Job
+from trnsim.jobs.planned import planned_job
+from trnsim.jobs.price import price_job
+from trnsim.jobs.rules import findings
+from trnsim.place.machine import machine
+from trnsim.system.train.layout import Layout
+
+PLANNED = planned_job(
+    machine("trn1.32xlarge", 2),
+    Layout(tensor=8, data=8, micro_batch=1, global_batch=64, sequence=2048, is_sequence=True),
+    model="llama-3.2-1b",
+    steps=100,
+)
+MULTI_NODE = ("sbatch", "batch", "sagemaker-training", "job", "jobset", "pytorchjob")
+
+
+@pytest.mark.parametrize("name", MULTI_NODE)
+def test_a_plan_has_its_time_and_bill_in_every_format(name, tmp_path):
+    path = tmp_path / f"train{FORMATS[name].suffix}"
+    path.write_text(write_spec(PLANNED, name))
+    (spec,) = read_specs(path)
+    assert spec.format == name
+    assert findings(spec) == []
+    asked, planned = price_job(spec.job), price_job(PLANNED)
+    assert planned.time_s is not None
+    assert (asked.time_s, asked.usd) == (planned.time_s, planned.usd)
+    assert asked.reasons == ()
+
+
+@pytest.mark.parametrize("name", MULTI_NODE)
+def test_the_first_node_is_named_in_every_format(name):
+    text = write_spec(PLANNED, name)
+    assert "MASTER_ADDR" in text
+    if name in ("job", "jobset", "pytorchjob"):  # no shell reads a pod's command
+        assert "$MASTER_ADDR" not in text
+        assert "$(MASTER_ADDR):29500" in text
+
+
+def test_one_node_needs_no_head():
+    alone = planned_job(machine("trn1.32xlarge"), Layout(tensor=8, data=4), model="m")
+    for name in MULTI_NODE:
+        assert "MASTER_ADDR" not in write_spec(replace(alone, name="a"), name)
 
 
 def test_a_format_is_found_by_its_name():

@@ -273,7 +273,7 @@ ONE = Role(name="a", image="i")
         (Job(), "the job has 0 roles; a Pod has one role"),
         (Job(roles=(ONE, ONE)), "the job has 2 roles; a Pod has one role"),
         (Job(roles=(ONE,), copies=2), "the job has 2 copies; a Pod is one job"),
-        (Job(roles=(ONE,), model="m"), "a Pod has no field for the job's model"),
+        (Job(roles=(ONE,), config="m"), "a Pod has no field for the job's config"),
         (Job(roles=(ONE,), kind=JobKind.SERVING), "a Deployment without them is a service"),
         (Job(roles=(ONE,), kind=JobKind.CLUSTER), "the job is a cluster that waits for jobs"),
         (Job(roles=(ONE,), time_limit_s=1.5), "time_limit_s is 1.5; legal: whole seconds"),

@@ -25,6 +25,7 @@ from trnsim.jobs.formats.kubernetes import (
     stated_count,
     stated_replicas,
 )
+from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.writing import without_empty
@@ -75,7 +76,14 @@ def _read(place: SourcePlace) -> JobSpec:
         **selected(reader, [(*_ROLES, at, *_POD) for at in range(len(roles))]),
         time_limit_s=_time_limit_s(reader, len(roles)),
     )
+    job = without_head(job, _head(job))
     return spec_of("jobset", reader, job, _defaults(len(roles)))
+
+
+def _head(job: Job) -> str:
+    """Address of the first pod. Source: jobset.sigs.k8s.io docs, Concepts, network."""
+    name, role = label_name(job.name, "job"), label_name(job.roles[0].name, _CONTAINER)
+    return f"{name}-{role}-0-0.{name}"
 
 
 def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
@@ -111,6 +119,7 @@ def _write(job: Job) -> str:
     check_job(job, "a JobSet", roles=range(1, _MOST_ROLES + 1))
     if job.kind is not JobKind.TRAINING:
         raise BadInput(f"a JobSet runs to its end; the job is of kind {job.kind.value}")
+    job = with_head(job, _head(job))
     kept = KeptFields(job.kept)
     document = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",

@@ -26,6 +26,7 @@ from trnsim.jobs.formats.kubernetes import (
     spec_of,
     stated_replicas,
 )
+from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
 from trnsim.jobs.formats.writing import without_empty
@@ -131,7 +132,7 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
         **selected(reader, [kind.roles(name, *_POD) for name in names]),
         time_limit_s=deadline_s(reader, *_RUN),
     )
-    return spec_of(kind.format, reader, job, kind.defaults(names))
+    return spec_of(kind.format, reader, without_head(job, ""), kind.defaults(names))
 
 
 def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
@@ -172,6 +173,7 @@ def _write(kind: KubeflowKind, job: Job) -> str:
     check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=beyond)
     if job.kind is not JobKind.TRAINING:
         raise BadInput(f"{kind.title} runs to its end; the job is of kind {job.kind.value}")
+    job = with_head(job, "")  # the operator sets the variable
     kept = KeptFields(job.kept)
     names = _names(kind, job)
     document = {

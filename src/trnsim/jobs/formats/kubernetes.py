@@ -46,6 +46,8 @@ Defaults = Iterable[tuple[Keys, Any]]
 
 _MOST_NAME: Final = 63
 """Characters of a name. Source: RFC 1123 label names, kubernetes.io docs, Object Names and IDs."""
+_MODEL: Final = ("metadata", "annotations", "trnsim/model")
+"""Our own annotation, as no manifest has a field for the model."""
 MOST_COUNT: Final = 2**31 - 1
 """Replicas are of type int32. Source: k8s.io/api apps/v1 and batch/v1."""
 
@@ -158,10 +160,11 @@ def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobS
     for keys, value in defaults:
         if reader.value(*keys) == value:
             reader.take(*keys)
+    model = reader.text(*_MODEL, field="model")
     kept = sorted(
         reader.kept(), key=lambda field: [(isinstance(key, int), key) for key in field.keys]
     )
-    job = replace(job, kept=tuple(kept))
+    job = replace(job, model=model, kept=tuple(kept))
     return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates))
 
 
@@ -268,4 +271,6 @@ def manifest_text(job: Job, document: dict[str, Any], defaults: Defaults) -> str
         "kind": kept.value("kind", default=document["kind"]),
     }
     whole = with_kept({**document, **head}, job.kept)
+    if job.model:
+        with_kept(whole, [KeptField(_MODEL, job.model)])
     return yaml_spec(with_kept(whole, [KeptField(keys, value) for keys, value in defaults]))

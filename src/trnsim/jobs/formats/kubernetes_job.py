@@ -26,9 +26,10 @@ from trnsim.jobs.formats.kubernetes import (
     stated_count,
     stated_replicas,
 )
+from trnsim.jobs.formats.pod_head import has_head, with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
-from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.formats.writing import without_empty, yaml_spec
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
@@ -62,7 +63,19 @@ def _read(place: SourcePlace) -> JobSpec:
         time_limit_s=deadline_s(reader, "spec"),
         copies=copies,
     )
-    return spec_of("job", reader, job, _DEFAULTS)
+    name = label_name(job.name, "job")
+    plain = without_head(job, f"{name}-0.{name}")
+    return spec_of("job", reader, plain, _defaults(name, has_head=plain != job))
+
+
+def _defaults(name: str, *, has_head: bool) -> Defaults:
+    """Fields that Kubernetes demands; pods that meet have a service, which gives them names.
+
+    Source: kubernetes.io docs, Job with Pod-to-Pod Communication.
+    """
+    yield from _DEFAULTS
+    if has_head:
+        yield (*_POD, "subdomain"), name
 
 
 def _pods(reader: SpecReader) -> tuple[int, int | None]:
@@ -95,6 +108,8 @@ def _write(job: Job) -> str:
             f"{job.copies} copies of {replicas} replicas; the pods of a Job are all equal",
             fix="write a jobset for each copy",
         )
+    name, is_meeting = label_name(job.name, "job"), has_head(job)
+    job = with_head(job, f"{name}-0.{name}")
     inner = kept.below(*_POD)
     spec = {
         **_counts(job.copies, replicas, kept),
@@ -104,10 +119,21 @@ def _write(job: Job) -> str:
     document = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": label_name(job.name, "job")},
+        "metadata": {"name": name},
         "spec": without_empty(spec),
     }
-    return manifest_text(job, document, _DEFAULTS)
+    text = manifest_text(job, document, _defaults(name, has_head=is_meeting))
+    return f"{text}---\n{yaml_spec(_service(name))}" if is_meeting else text
+
+
+def _service(name: str) -> dict[str, Any]:
+    """The service without an address of its own that gives the pods of a Job their names."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"clusterIP": "None", "selector": {"job-name": name}},
+    }
 
 
 def _counts(copies: int, replicas: int | None, kept: KeptFields) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def check_job(
         raise BadInput(
             f"the job has {job.copies} copies; {title} is one job", fix="write a Job, as job"
         )
-    stated = {"model": job.model, "config": job.config, "parallelism": job.parallelism.stated}
+    stated = {"config": job.config, "parallelism": job.parallelism.stated}
     for name, value in stated.items():
         if value:
             raise BadInput(

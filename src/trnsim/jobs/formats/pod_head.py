@@ -1,0 +1,68 @@
+"""The address of a job's first pod, at which ranks meet: MASTER_ADDR in commands of containers.
+
+No shell reads a container's command: Kubernetes itself puts a variable of the container where a
+word has ``$(NAME)``. Source: kubernetes.io docs, Define a Command and Arguments for a Container.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from trnsim.jobs.job import Job, Role
+
+__all__ = ["has_head", "with_head", "without_head"]
+
+_NAME: Final = "MASTER_ADDR"
+_SHELL_FORM: Final = f"${_NAME}"
+_POD_FORM: Final = f"$({_NAME})"
+
+
+def has_head(job: Job) -> bool:
+    """Whether a command of the job names its first pod, and no variable of the job is that name."""
+    is_named = any(_SHELL_FORM in word for role in job.roles for word in role.command)
+    return is_named and all(role.variable(_NAME) is None for role in job.roles)
+
+
+def with_head(job: Job, address: str) -> Job:
+    """The job as containers run it.
+
+    Args:
+        job: the job.
+        address: address of the first pod; "" where an operator sets the variable.
+    """
+    if not has_head(job):
+        return job
+    variables = ((_NAME, address),) if address else ()
+    return replace(
+        job,
+        roles=tuple(
+            replace(
+                _respelled(role, _SHELL_FORM, _POD_FORM),
+                environment=(*variables, *role.environment),
+            )
+            for role in job.roles
+        ),
+    )
+
+
+def without_head(job: Job, address: str) -> Job:
+    """The job that `with_head` was given; another job as it is."""
+    stated = {role.variable(_NAME) for role in job.roles}
+    is_named = any(_POD_FORM in word for role in job.roles for word in role.command)
+    if not is_named or stated != {address or None}:
+        return job
+    return replace(
+        job,
+        roles=tuple(
+            replace(
+                _respelled(role, _POD_FORM, _SHELL_FORM),
+                environment=tuple(pair for pair in role.environment if pair[0] != _NAME),
+            )
+            for role in job.roles
+        ),
+    )
+
+
+def _respelled(role: Role, old: str, new: str) -> Role:
+    return replace(role, command=tuple(word.replace(old, new) for word in role.command))
