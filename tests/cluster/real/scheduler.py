@@ -25,8 +25,9 @@ NODES_A_TYPE, PODS_A_TYPE = 4, 40
 KILLED = {0.25: "scheduler-extension", 0.5: "scheduler-extension", 0.75: "kube-apiserver"}
 """What is killed, by the share of all pods that have been placed by then."""
 BACK_OFF_S = 1
-MOST_WAIT_S = 15.0
-"""Time in which a pod that could be placed must be: back-offs, on a busy machine."""
+MOST_WAIT_S = 30.0
+"""Time in which a pod that could be placed must be: back-offs, on a busy machine. A pod that
+kube-scheduler has lost sight of waits for 60 s and more."""
 MOST_RUN_S = 300.0
 TICK_S = 0.05
 

@@ -221,9 +221,9 @@ class KubernetesApi:
         objects: list[Object] = []
         page, cut = _PAGE, ""
         while True:
-            asked = {**query, "limit": str(page)} | ({"continue": cut} if cut else {})
+            paged = {**query, "limit": str(page)} | ({"continue": cut} if cut else {})
             try:
-                answer = self._request("GET", _with_query(path, asked))
+                answer = self._request("GET", _with_query(path, paged))
             except _TooLong:
                 if page == 1:
                     raise

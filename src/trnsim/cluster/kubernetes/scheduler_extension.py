@@ -132,14 +132,14 @@ class SchedulerExtension:
         try:
             with self._changed:
                 try:
-                    told = self._bind(namespace, name, number, node)
+                    words = self._bind(namespace, name, number, node)
                 finally:
                     self._expected.pop(number, None)
                     self._changed.notify_all()
         except EmulatorError as error:
             self.log(f"bind {namespace}/{name} to {node}: {_one_line(error)}")
             return {"Error": _one_line(error)}
-        self.log(f"bind {namespace}/{name} to {node}: {told}")
+        self.log(f"bind {namespace}/{name} to {node}: {words}")
         return {"Error": ""}
 
     def _wait_for_binds(self, own: str) -> None:
