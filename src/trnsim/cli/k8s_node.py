@@ -146,26 +146,33 @@ def _api(server: str | None, token_file: Path | None, ca_file: Path | None) -> K
     return KubernetesApi(access(server, token_file, ca_file))
 
 
-def _node_name(given: str | None) -> str:
+def _node_name(option: str | None) -> str:
     """The name of this node; source of NODE_NAME: aws-neuron-sdk src/k8."""
-    return given or os.environ.get("NODE_NAME") or socket.gethostname().lower()
+    return option or os.environ.get("NODE_NAME") or socket.gethostname().lower()
 
 
 def _reserved(
     api: KubernetesApi | None, node: str
 ) -> Callable[[Sequence[Holding]], Sequence[Reservation]]:
-    return (lambda _: ()) if api is None else partial(reservations, api, node)
+    return _none_reserved if api is None else partial(reservations, api, node)
 
 
-def _resources(given: Sequence[str] | None) -> tuple[str, ...]:
+def _none_reserved(_: Sequence[Holding]) -> Sequence[Reservation]:
+    """The sets of a cluster without a scheduler extension."""
+    return ()
+
+
+def _resources(options: Sequence[str] | None) -> tuple[str, ...]:
     """Full names of resources, each once, in the order of `RESOURCES`.
 
     Raises:
         BadInput: another name.
     """
-    if not given:
+    if not options:
         return DEFAULT
-    names = {name.strip().removeprefix(f"{_PREFIX}/") for text in given for name in text.split(",")}
+    names = {
+        name.strip().removeprefix(f"{_PREFIX}/") for text in options for name in text.split(",")
+    }
     legal = {name.partition("/")[2]: name for name in RESOURCES}
     for name in sorted(names - legal.keys()):
         raise BadInput(

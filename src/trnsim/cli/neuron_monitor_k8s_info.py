@@ -57,14 +57,14 @@ def neuron_monitor_k8s_info(
 
 def _read(folder: Path, pod_resources: Path, every_s: float, ended: threading.Event) -> None:
     """Store a table now and every `every_s`, until `ended` is set."""
-    before_s, told = time.monotonic() - every_s, ""
+    before_s, last_error = time.monotonic() - every_s, ""
     while not ended.is_set():
         now_s = time.monotonic()
         table = _table(folder, pod_resources, now_s - before_s)
         pods.store(folder, table, every_s)
-        if table.error and table.error != told:
+        if table.error and table.error != last_error:
             print(f"trnsim: {table.error}", file=sys.stderr, flush=True)
-        before_s, told = now_s, table.error
+        before_s, last_error = now_s, table.error
         ended.wait(every_s)
 
 

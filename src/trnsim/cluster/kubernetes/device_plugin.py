@@ -48,7 +48,7 @@ _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
 
 @dataclass(frozen=True)
 class Settings:
-    """What a plugin offers, and where.
+    """Devices that a plugin offers, and its places.
 
     Attributes:
         devices: the devices of the node.
@@ -58,7 +58,7 @@ class Settings:
         files: whether containers get the files /dev/neuron*, which must exist on this machine.
         holdings: what all containers hold now, by kubelet.
         reserved: of that, the sets that a scheduler extension has chosen and nobody holds yet.
-        say: prints a line for the one who runs the plugin.
+        say: prints a line.
     """
 
     devices: NodeDevices
@@ -313,7 +313,7 @@ class _ResourceServer:
             return message(DEVICE_PLUGIN, "AllocateResponse")(container_responses=answers)
 
     def _allocation(self, names: list[str], holdings: Sequence[Holding]) -> dict[str, Any]:
-        """What a container gets.
+        """Files, variables and mounts of a container.
 
         Raises:
             BadInput: an id is not known, or its hardware is held as another resource.

@@ -34,7 +34,7 @@ about-neuron/announcements/neuron2.x/announce-no-support-device-version.rst."""
 
 @dataclass(frozen=True)
 class Holding:
-    """What a container of a pod holds of a resource, by kubelet.
+    """Devices or cores that a container of a pod holds, by kubelet.
 
     Attributes:
         namespace: the pod's.

@@ -72,13 +72,13 @@ class Node:
 
 def matched(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, str]]:
     """Faults whose lines a rule matches, with its reason, in their order."""
-    found = []
+    matches = []
     for fault in faults:
         line = log_line(fault)
         reason = next((reason for reason, rule in RULES.items() if rule.fullmatch(line)), None)
         if reason is not None:
-            found.append((fault, reason))
-    return found
+            matches.append((fault, reason))
+    return matches
 
 
 def write_kernel_line(path: Path, fault: FaultRequest) -> None:

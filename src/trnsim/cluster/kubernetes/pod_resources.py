@@ -34,7 +34,7 @@ def local_channel(socket: Path) -> Any:
 
 
 def holdings(socket: Path = SOCKET, timeout_s: float = TIMEOUT_S) -> list[Holding]:
-    """What each container holds of Neuron's resources, in kubelet's order.
+    """Neuron's devices and cores that each container holds, in kubelet's order.
 
     Raises:
         BadInput: kubelet does not answer at `socket`.

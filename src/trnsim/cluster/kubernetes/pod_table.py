@@ -46,11 +46,13 @@ def pod_table(devices: NodeDevices, holdings: Iterable[Holding], period_s: float
 
 
 def _by_device(devices: NodeDevices, used: Mapping[int, PodUse]) -> dict[str, PodUse]:
-    found: dict[int, PodUse] = {}
+    by_device: dict[int, PodUse] = {}
     for core, use in used.items():
         (device,) = devices.devices(NEURONCORE, [str(core)])
-        known = found.setdefault(device, use)
-        if (known.pod_name, known.namespace) == (use.pod_name, use.namespace):
-            more = [name for name in use.container_name if name not in known.container_name]
-            found[device] = PodUse(known.pod_name, known.namespace, (*known.container_name, *more))
-    return {str(device): use for device, use in found.items()}
+        holder = by_device.setdefault(device, use)
+        if (holder.pod_name, holder.namespace) == (use.pod_name, use.namespace):
+            more = [name for name in use.container_name if name not in holder.container_name]
+            by_device[device] = PodUse(
+                holder.pod_name, holder.namespace, (*holder.container_name, *more)
+            )
+    return {str(device): use for device, use in by_device.items()}

@@ -67,11 +67,11 @@ def first_reserved(
     """
     is_of_cores = resource == NEURONCORE
     for each in reserved:
-        found = each.cores
+        chosen = each.cores
         if not is_of_cores:
-            found = tuple(sorted({core // cores_per_device for core in found}))
-        if each.is_of_cores is is_of_cores and len(found) == count:
-            return [str(number) for number in found]
+            chosen = tuple(sorted({core // cores_per_device for core in chosen}))
+        if each.is_of_cores is is_of_cores and len(chosen) == count:
+            return [str(number) for number in chosen]
     return None
 
 
