@@ -189,12 +189,17 @@ def test_a_second_plugin_is_refused(running):
     assert f"another device plugin of trnsim serves {running.plugins}" in said
 
 
-def test_it_survives_a_killed_kubelet_and_a_kill_of_its_own(running):
-    """The last test of this node: all sockets are gone with a kubelet that starts."""
+def test_it_registers_again_with_a_kubelet_that_starts(running):
+    """All sockets are gone with a kubelet that starts."""
     running.ask("stop")
     assert running.ask("start") == ["kubelet.sock"]
     assert running.ask("wait", [NEURON, NEURONCORE]).keys() == {NEURON, NEURONCORE}
     assert running.process.poll() is None
+
+
+@pytest.mark.slow
+def test_it_registers_again_after_it_was_killed(running):
+    """The last test of this node."""
     running.process.kill()
     running.process.wait()
     assert (running.plugins / "trnsim-neuron.sock").exists()
