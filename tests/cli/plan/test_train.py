@@ -153,7 +153,7 @@ def test_a_number_that_may_be_another_is_refused(option, given):
         (("--chip-mtbf-hours", "0"), "chip_mtbf_s is 0; legal: a positive number"),
         (("--spares", "-1"), "spares is -1; legal: zero or a positive number"),
         (("--tokens", "0"), "tokens is 0; legal: above 0"),
-        (("--emit", "make"), "--emit make; legal: torchrun, sbatch, k8s"),
+        (("--emit", "make"), "--emit make; legal: torchrun, sbatch, sagemaker-training"),
     ],
 )
 def test_what_cannot_be_is_named(given, said):

@@ -28,8 +28,10 @@ from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import Measured
+from trnsim.formatting import enumerated
+from trnsim.jobs.start_files import KINDS, check_kind, start_file
 from trnsim.place.machine import machine
-from trnsim.system.train import launch, run, trace
+from trnsim.system.train import run, trace
 from trnsim.system.train.best import BUDGET, Effort
 from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import (
@@ -129,7 +131,7 @@ class TrainOptions:
     emit: Annotated[
         str | None,
         typer.Option(
-            help="Print a file that starts the run: torchrun, sbatch or k8s.", metavar="KIND"
+            help=f"Print a file that starts the run: {enumerated(KINDS, 'or')}.", metavar="KIND"
         ),
     ] = None
 
@@ -172,7 +174,7 @@ class TrainOptions:
         if self.deadline is not None and not self.deadline > 0:
             raise BadInput(f"--deadline {self.deadline}; legal: a positive number of seconds")
         if self.emit is not None:
-            launch.check(self.emit)
+            check_kind(self.emit)
 
 
 @answering
@@ -196,10 +198,14 @@ def train(options: TrainOptions) -> Document | None:
         runs = [size for on in kinds for size in _sizes(options, model, *on, known)]
     _written(runs, options.trace_file, table)
     if options.emit is not None:
-        echo("\n".join(launch.text(options.emit, e.machine, e.step.layout) for e in runs))
+        echo("\n".join(_start_file(options.emit, e) for e in runs))
         return None
     said = beside([size.quote for size in runs], rows)
     return train_document(model, runs, said)
+
+
+def _start_file(kind: str, training: TrainingEstimate) -> str:
+    return start_file(kind, training.machine, training.step.layout, model=training.model.name)
 
 
 def _sizes(

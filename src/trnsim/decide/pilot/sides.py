@@ -24,10 +24,10 @@ from trnsim.decide.decision import DatedPrice
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times import Speed, passing, serving, training
 from trnsim.facts import Interval, assumed
+from trnsim.jobs.start_files import start_file
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
 from trnsim.system.serve.server import Deployment
-from trnsim.system.train import launch as trainers
 from trnsim.workload.model_names import hub_id
 from trnsim.workload.model_names import model_name as model_name_of
 
@@ -48,7 +48,7 @@ _P90_SIGMAS: Final = 1.2815515655446004
 _FILE_ENDING_BY_LAUNCHER: Final = {
     "torchrun": "torchrun.sh",
     "sbatch": "sbatch.sh",
-    "k8s": "k8s.yaml",
+    "job": "k8s.yaml",
 }
 
 
@@ -203,8 +203,8 @@ def _training(
         sequences=first.global_batch,
         sequence=first.sequence,
     )
-    words = [f"--train-iters {run.steps}", f"--seed {seed}", "--log-interval 1"]
-    words += ["--dataloader-type single", "--deterministic-mode"]
+    words = ["--train-iters", str(run.steps), "--seed", str(seed), "--log-interval", "1"]
+    words += ["--dataloader-type", "single", "--deterministic-mode"]
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name in SIDES:
@@ -221,7 +221,7 @@ def _training(
             units=float(tokens * run.steps),
         )
         for kind, ending in _FILE_ENDING_BY_LAUNCHER.items():
-            files[f"{name}-{ending}"] = trainers.text(kind, fleet, step.layout, words)
+            files[f"{name}-{ending}"] = start_file(kind, fleet, step.layout, words)
     return PilotSides(run, sides[TODAY], sides[THERE], files)
 
 

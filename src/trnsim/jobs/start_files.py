@@ -1,0 +1,80 @@
+"""Files that start a layout: a script of torchrun for each instance, or a spec of any format."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats import FORMATS, write_spec
+from trnsim.jobs.job import Role
+from trnsim.jobs.planned import HEAD_PORT, planned_job
+from trnsim.place.machine import Machine
+from trnsim.system.train.layout import Layout
+
+__all__ = ["KINDS", "check_kind", "start_file"]
+
+_TORCHRUN: Final = "torchrun"
+_NOT_STARTED: Final = ("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint")
+"""Formats of plans, of clusters, of training alone, and of servers."""
+KINDS: Final = (_TORCHRUN, *(name for name in FORMATS if name not in _NOT_STARTED))
+"""Kinds of files that start a run."""
+_HEAD: Final = "$MASTER_ADDR"
+_ALIASES: Final = {"k8s": "job"}
+
+
+def check_kind(kind: str) -> None:
+    """Refuse an unknown kind of file.
+
+    Raises:
+        BadInput: lists the legal kinds.
+    """
+    if _ALIASES.get(kind, kind) not in KINDS:
+        raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
+
+
+def start_file(
+    kind: str, machine: Machine, layout: Layout, words: Sequence[str] = (), *, model: str = ""
+) -> str:
+    """The file of a kind that starts the layout.
+
+    Args:
+        kind: one of `KINDS`.
+        machine: the instances.
+        layout: the layout of their ranks.
+        words: further words of the command.
+        model: name of the model.
+
+    Raises:
+        BadInput: the kind is unknown, or cannot express the job.
+    """
+    check_kind(kind)
+    job = planned_job(machine, layout, model=model, words=words)
+    if kind != _TORCHRUN:
+        return write_spec(job, _ALIASES.get(kind, kind))
+    about = f"# {layout} on {machine.count} x {machine.instance.name}"
+    return _torchrun(about, job.roles[0])
+
+
+def _torchrun(about: str, role: Role) -> str:
+    """A script that each instance runs; it reads the address of the first and its own number."""
+    exports = [f"export {name}={value}" for name, value in role.environment]
+    if (role.replicas or 1) > 1:
+        about = f"{about}; MASTER_ADDR: address of the first"
+        exports.insert(
+            0, f": ${{MASTER_ADDR:?address of the first instance, for port {HEAD_PORT}}}"
+        )
+    return "\n".join(["#!/bin/sh", about, *exports, _folded(role.command), ""])
+
+
+def _folded(words: Sequence[str]) -> str:
+    """A command with an option and its value on each line."""
+    lines: list[str] = []
+    for word in words:
+        quoted = f'"{word}"' if _HEAD in word else shlex.quote(word)
+        if word.startswith("--") or not lines or word.endswith(".py"):
+            lines.append(quoted)
+        else:
+            lines[-1] = f"{lines[-1]} {quoted}"
+    return " \\\n    ".join(lines)
