@@ -128,6 +128,11 @@ def test_a_written_cluster_has_a_place_for_a_subnet(tmp_path):
         (queue("", name="[a]"), "3: .*Name is .*; legal: text"),
         ("Scheduling:\n  SlurmQueues: [a]\n", r"2: .*SlurmQueues\[0\] is 'a'; legal: a mapping"),
         (
+            "Scheduling:\n  SlurmQueues:\n  - ComputeResources: all\n",
+            "3: .*is 'all'; legal: ComputeResources, a list of compute resources",
+        ),
+        ("Scheduling:\n  SlurmQueues:\n  - Name: a\n", "3: .*legal: ComputeResources, a list"),
+        (
             "Scheduling:\n  SlurmQueues:\n  - ComputeResources:\n    - 5\n",
             "4: .*is 5; legal: a mapping of a compute resource's fields",
         ),
@@ -155,6 +160,8 @@ def test_another_document_is_no_cluster(tmp_path, text):
 
 def test_a_cluster_may_have_no_queue(tmp_path):
     assert spec_of(tmp_path, "Scheduling: {SlurmQueues: []}\n").job.roles == ()
+    spec = spec_of(tmp_path, queue("      Efa:\n    CapacityType: [a]\n"))
+    assert spec.job.purchase == ""
     spec = spec_of(tmp_path, queue("      Instances: []\n      Efa:\n"))
     assert (spec.job.roles[0].efa, spec.job.roles[0].least_replicas) == (None, None)
 

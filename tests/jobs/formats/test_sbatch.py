@@ -276,3 +276,18 @@ def test_a_written_job_is_read_as_it_was(folder, job):
 @given(jobs())
 def test_200_written_jobs_are_read_as_they_were(folder, job):
     assert is_read_as_it_was(folder, job)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("#SBATCH", "srun a"),
+        ("#SBATCH -N 1", "if a; then", "#SBATCH -N 2", "fi", "srun a"),
+        ("#SBATCH -N 1", "srun --mpi=none"),
+        ("#SBATCH -N 1", "a ;", "b  # c", ": ", "srun d &"),
+        ("#SBATCH -N 1", "cat <<E", "#SBATCH -N 3", "E", "srun a"),
+    ],
+)
+def test_odd_scripts_are_written_as_they_were(tmp_path, lines):
+    job = spec_of(tmp_path, script(*lines)).job
+    assert spec_of(tmp_path, write_spec(job, "sbatch")).job == job

@@ -62,8 +62,7 @@ def _read(place: SourcePlace) -> JobSpec:
     """
     reader = SpecReader(place)
     for keys, value in _PLACEHOLDERS:
-        if reader.value(*keys) == value:
-            reader.take(*keys)
+        _pass_over(reader, keys, value)
     if not reader.length(*_QUEUES):
         reader.take(*_QUEUES)
     roles = [
@@ -81,13 +80,25 @@ def _read(place: SourcePlace) -> JobSpec:
     return JobSpec("parallelcluster", job, reader.start, reader.lines, tuple(reader.templates))
 
 
+def _pass_over(reader: SpecReader, keys: tuple[str | int, ...], value: Any) -> None:
+    """Take a field that a writer puts where a job states none, and empty mappings around it."""
+    for end in range(1, len(keys)):
+        if reader.value(*keys[:end]) == {}:
+            reader.take(*keys[:end])
+    if reader.value(*keys) == value:
+        reader.take(*keys)
+
+
 def _numbers(reader: SpecReader) -> Iterator[tuple[int, int]]:
     """Numbers of each queue and of each compute resource in it."""
     for queue in range(reader.length(*_QUEUES)):
         if not isinstance(reader.value(*_QUEUES, queue), dict):
             raise reader.refused((*_QUEUES, queue), "legal: a mapping of a queue's fields")
-        if reader.value(*_QUEUES, queue, *_SUBNETS) == [_SUBNET]:
-            reader.take(*_QUEUES, queue, *_SUBNETS)
+        _pass_over(reader, (*_QUEUES, queue, *_SUBNETS), [_SUBNET])
+        if not reader.length(*_QUEUES, queue, _RESOURCES):
+            listed = (*_QUEUES, queue, _RESOURCES)
+            at = listed if reader.place(*listed) else (*_QUEUES, queue)
+            raise reader.refused(at, f"legal: {_RESOURCES}, a list of compute resources")
         for resource in range(reader.length(*_QUEUES, queue, _RESOURCES)):
             keys = (*_QUEUES, queue, _RESOURCES, resource)
             if not isinstance(reader.value(*keys), dict):
@@ -149,11 +160,14 @@ def _purchase(reader: SpecReader) -> str:
     """The kind of purchase that all queues state; "" where they differ."""
     queues = range(reader.length(*_QUEUES))
     stated = [reader.value(*_QUEUES, queue, "CapacityType") for queue in queues]
-    if not stated or stated[0] not in _PURCHASES or any(text != stated[0] for text in stated):
+    first = stated[0] if stated else None
+    if not isinstance(first, str) or first not in _PURCHASES:
+        return ""
+    if any(text != first for text in stated):
         return ""
     for queue in queues:
         reader.text(*_QUEUES, queue, "CapacityType", field="purchase")
-    return _PURCHASES[stated[0]]
+    return _PURCHASES[first]
 
 
 def _write(job: Job) -> str:

@@ -103,6 +103,8 @@ def _environment(
 
 def _role(reader: SpecReader, index: int) -> Role:
     key, path = component_key(index), f"roles.{index}"
+    if not reader.names(key):
+        reader.take(key)
     component = reader.place(key)
     reader.lines.setdefault(path, reader.start if component is None else component.line)
     least, most = _replicas(reader, key, path)

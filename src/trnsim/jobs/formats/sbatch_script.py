@@ -111,13 +111,15 @@ def script_content(text: str) -> ScriptContent:
     lines = text.split("\n")
     body = "\n" * (body_line - 1) + "\n".join(lines[body_line - 1 :])
     entries = _Entries(result)
+    within: set[int] = set()
     for statement in statements(body):
         entries.add(statement)
+        within.update(range(statement.line, statement.line + statement.text.count("\n") + 1))
     _place(entries.entries, result)
     ignored = [
         (number, line.rstrip())
         for number, line in enumerate(lines[body_line - 1 :], body_line)
-        if line.startswith(HEADER)
+        if line.startswith(HEADER) and number not in within
     ]
     if ignored:
         result.content["ignored"] = {index: line for index, (_, line) in enumerate(ignored)}

@@ -224,7 +224,7 @@ def _command(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     parts = [
         _part(role, index, kept)
         for index, role in enumerate(job.roles)
-        if role.command or role.image
+        if role.command or role.image or any(keys[:2] == ("srun", index) for keys in kept)
     ]
     if not parts:
         return

@@ -143,7 +143,7 @@ class _Statements:
         """The end of a statement."""
         self._close_command("")
         if self._current is not None:
-            self._current.text = self._text[self._current.start : self._last]
+            self._current.text = self._text[self._current.start : self._last].rstrip()
             if self._current.text.strip():
                 self.statements.append(self._current)
         self._current = None

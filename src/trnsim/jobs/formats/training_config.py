@@ -211,7 +211,7 @@ def _stated(
 ) -> Iterator[tuple[Keys, Any]]:
     """Keys and values of a layout's fields."""
     for name, path in keys.counts.items():
-        is_of_data = name == "sequence" and path in kept
+        is_of_data = name == "sequence" and any(path[:end] in kept for end in (1, len(path)))
         yield keys.sequence if is_of_data else path, stated.get(name)
     for name, path in keys.truths.items():
         yield path, None if name not in stated else bool(stated[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any, Final
 
 import yaml
@@ -79,7 +80,7 @@ def with_kept(document: dict[str, Any], kept: Sequence[KeptField]) -> dict[str, 
     A field whose place is taken by another kind of value is left out.
     """
     for field in kept:
-        _put(document, field.keys, field.value)
+        _put(document, field.keys, copy(field.value))
     return document
 
 
