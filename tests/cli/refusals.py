@@ -164,7 +164,12 @@ BASES = {
     "neuron-monitor": "",
     "neuron-monitor-prometheus": "",
     "neuron-monitor-otlp": "",
+    "neuron-monitor-k8s-info": "",
     "k8s scheduler-extension": "--server http://127.0.0.1:1",
+    "k8s device-plugin": "",
+    "k8s node-problems": "--server http://127.0.0.1:1",
+    "slurm gres": "--on trn2.48xlarge",
+    "slurm launch": "",
     "chips": "",
     "instances": "",
     "prices show": "trn2.48xlarge",
@@ -173,7 +178,10 @@ BASES = {
     "claims": "C07",
 }
 """A legal command line of each command, to which a wrong option is added."""
-ENDLESS = ("shell", "neuron-top", "neuron-monitor-prometheus", "neuron-monitor-otlp", "launch")
+ENDLESS = (
+    *("shell", "neuron-top", "neuron-monitor-prometheus", "neuron-monitor-otlp", "launch"),
+    *("neuron-monitor-k8s-info", "k8s device-plugin", "k8s node-problems", "slurm launch"),
+)
 """Commands that run on if a wrong option is not refused; only its name is mistyped."""
 VALUES = ("many", "-1", "1e30")
 """For options that are numbers."""
