@@ -1,6 +1,8 @@
 import json
+from pathlib import Path
 
 import pytest
+from schema_checks import assert_both_ways, assert_legal
 from typer.testing import CliRunner
 
 from trnsim.cli import app
@@ -115,3 +117,94 @@ def test_files_of_several_jobs_are_not_compared(plan, tmp_path):
 def test_an_unknown_format_is_refused(plan):
     result = CliRunner().invoke(app, ["job", "write", str(plan), "--as", "word"])
     assert "--as word; legal: " in f"{result.output}{result.exception}"
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
+EVERY_OPTION = """#!/bin/bash
+#SBATCH --job-name=a --nodes=2 --gres=neuron:16 --constraint=trn1.32xlarge --time=1:00:00
+#SBATCH --array=0-1
+export NEURON_LOGICAL_NC_CONFIG=1
+srun --ntasks-per-node=1 torchrun --nproc-per-node 32 train.py --tp 8 --pp 1 --cp 1 --ep 1 \\
+  --virtual-pipeline-model-parallel-size 1 --data-parallel-size 8 --zero-stage 1 \\
+  --context-parallel-size 1 --expert-parallel-size 1 --sequence-parallel \\
+  --recompute-granularity full --micro-batch-size 1 --gradient-accumulation-steps 2 \\
+  --global-batch-size 16 --seq-length 2048 --max-num-seqs 4 --max-steps 10 --save-steps 5 \\
+  --logical-nc-config 1 --bf16 --optimizer adamw --model llama-3.2-1b
+"""
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: server, labels: {app: a}}
+spec:
+  containers:
+  - name: main
+    image: ${IMAGE}
+    resources: {limits: {aws.amazon.com/neuroncore: 2, hugepages-2Mi: 2Mi, memory: 1Gi, cpu: 2}}
+    volumeMounts: [{name: shm, mountPath: /dev/shm}]
+  - name: side
+    image: side
+  volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]
+"""
+
+
+@pytest.fixture
+def specs(tmp_path):
+    (tmp_path / "every.sbatch").write_text(EVERY_OPTION)
+    (tmp_path / "open.sbatch").write_text("#!/bin/bash\n#SBATCH --nodes=$NODES\nsrun train.py\n")
+    (tmp_path / "pod.yaml").write_text(POD)
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    return [*sorted(tmp_path.iterdir()), *sorted(EXAMPLES.iterdir())]
+
+
+def test_checked_specs_are_those_that_the_schema_describes(specs):
+    result = CliRunner().invoke(app, ["job", "check", *map(str, specs), "--json"])
+    assert result.exit_code == 1  # an example has errors
+    assert_both_ways(json.loads(result.output), "job-check/1")
+
+
+SERVER = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec:
+      nodeSelector: {node.kubernetes.io/instance-type: inf2.48xlarge}
+      containers:
+      - name: main
+        image: image
+        command: [vllm, serve, llama-3.2-1b, --tensor-parallel-size, "24", --max-num-seqs, "1"]
+        args: [--max-model-len, "4096"]
+        resources: {limits: {aws.amazon.com/neuron: 12}}
+"""
+SAGEMAKER = {
+    "TrainingJobName": "a",
+    "ResourceConfig": {"InstanceType": "ml.trn1.32xlarge", "InstanceCount": 1},
+    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+    "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+}
+
+
+@pytest.mark.slow
+def test_prices_and_differences_are_those_that_the_schemas_describe(specs, tmp_path):
+    (tmp_path / "server.yaml").write_text(SERVER)
+    (tmp_path / "sagemaker.json").write_text(json.dumps(SAGEMAKER))
+    (tmp_path / "unpriced.json").write_text(json.dumps(PLAN | {"instance": "trn2u.48xlarge"}))
+    prices = []
+    for spec in [
+        *specs,
+        *(tmp_path / n for n in ("server.yaml", "sagemaker.json", "unpriced.json")),
+    ]:
+        prices += json.loads(run("price", spec, "--on", "trn1.32xlarge", "--json"))
+    assert_both_ways(prices, "job-price/1")
+    differences = [
+        json.loads(run("diff", before, after, "--json"))
+        for before, after in (
+            (EXAMPLES / "train.sbatch", EXAMPLES / "mended.sbatch"),
+            (EXAMPLES / "mended.sbatch", EXAMPLES / "train.sbatch"),
+        )
+    ]
+    for difference in differences:
+        assert_legal(difference, "job-diff/1")
+    assert differences[0]["gone_findings"] == differences[1]["new_findings"] != []

@@ -170,3 +170,13 @@ def test_sizes_that_a_spec_states_are_its_model():
     (reason,) = price_job(replace(job, roles=(role,))).reasons
     assert reason.startswith("the model: ")
     assert "--model NAME states it" in reason
+
+
+def test_a_price_of_ec2_for_sagemaker_says_so():
+    role = replace(FULL, instance="ml.trn1.32xlarge")
+    (caveat,) = price_job(replace(JOB, roles=(role,)), Assumption(steps=10)).caveats
+    assert caveat.startswith("the price is EC2's; SageMaker bills its own")
+    assert price_job(JOB, Assumption(steps=10)).caveats == ()
+    server = Job(kind=JobKind.SERVING, roles=(replace(role, instance="ml.inf2.xlarge"),))
+    price = price_job(server)
+    assert bool(price.caveats) == (price.roles[0].quote.kind != "sagemaker_hosting")

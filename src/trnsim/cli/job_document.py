@@ -180,6 +180,7 @@ def _price_values(spec: JobSpec, price: JobPrice) -> dict[str, Any]:
         "requests_per_s": None if serving is None else serving.most_per_s,
         "usd_per_million_tokens": plain(million),
         "reasons": list(price.reasons),
+        "caveats": list(price.caveats),
     }
 
 
@@ -202,7 +203,7 @@ def _price_blocks(spec: JobSpec, price: JobPrice) -> list[Block]:
         blocks.append(Note(f"plan: {_training_words(price.training)}"))
     if price.serving is not None:
         blocks.append(Note(f"plan: {_serving_words(price.serving)}"))
-    blocks += [Note(reason) for reason in price.reasons]
+    blocks += [Note(reason) for reason in (*price.reasons, *price.caveats)]
     return blocks
 
 

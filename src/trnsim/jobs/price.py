@@ -9,6 +9,7 @@ instances, for each copy of an array. A server has no end: its bill is per hour,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -17,13 +18,18 @@ from trnsim.facts import Interval
 from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.plans import Unplanned, serving_plan, training_plan
-from trnsim.jobs.role_price import RolePrice, role_prices
+from trnsim.jobs.role_price import HOSTING, RolePrice, role_prices
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
 __all__ = ["JobPrice", "TimeBasis", "price_job"]
 
 _HOUR_S: Final = 3600.0
+_SAGEMAKER_CAVEAT: Final = (
+    "the price is EC2's; SageMaker bills its own for ml. instances, which is higher and not in the "
+    "catalogue: --prices states it"
+)
+"""Source: aws.amazon.com/sagemaker/pricing: instances of SageMaker have prices of their own."""
 
 
 class TimeBasis(Enum):
@@ -46,6 +52,7 @@ class JobPrice:
         serving: the plan of a server; None if there is none.
         time_s: seconds of the job, or None.
         reasons: why there is no plan, or no bill.
+        caveats: what the bill leaves out.
     """
 
     job: Job
@@ -55,6 +62,7 @@ class JobPrice:
     serving: ServingPlan | None
     time_s: Interval | None
     reasons: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
 
     @property
     def step_s(self) -> Interval | None:
@@ -99,4 +107,12 @@ def price_job(job: Job, assumption: Assumption | None = None) -> JobPrice:
     elif job.time_limit_s is not None and job.kind is JobKind.TRAINING:
         limit_s = job.time_limit_s
         basis, time_s = TimeBasis.LIMIT, Interval(limit_s, limit_s, limit_s)
-    return JobPrice(job, tuple(roles), basis, training, serving, time_s, tuple(reasons))
+    return JobPrice(
+        job, tuple(roles), basis, training, serving, time_s, tuple(reasons), _caveats(roles)
+    )
+
+
+def _caveats(roles: Sequence[RolePrice]) -> tuple[str, ...]:
+    """A caveat for instances of SageMaker that have EC2's price."""
+    is_ec2 = any(role.is_of_sagemaker and role.quote.kind != HOSTING for role in roles)
+    return (_SAGEMAKER_CAVEAT,) if is_ec2 else ()

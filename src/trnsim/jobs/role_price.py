@@ -11,11 +11,12 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.place.machine import machine
 from trnsim.price import Quote, quote
 
-__all__ = ["RolePrice", "replica_part", "role_prices"]
+__all__ = ["HOSTING", "RolePrice", "replica_part", "role_prices"]
 
 _KINDS: Final = ("capacity_block", "on_demand", "spot")
 """Kinds of purchase, of which the first with a price counts where none is stated."""
-_HOSTING: Final = "sagemaker_hosting"
+HOSTING: Final = "sagemaker_hosting"
+"""The kind of purchase of a SageMaker endpoint."""
 _SAGEMAKER: Final = "ml."
 """Beginning of SageMaker's names of instance types."""
 
@@ -37,6 +38,11 @@ class RolePrice:
     instances: int | None
     least_instances: int | None
     quote: Quote
+
+    @property
+    def is_of_sagemaker(self) -> bool:
+        """Whether the spec names the instance as SageMaker does."""
+        return self.role.instance.startswith(_SAGEMAKER)
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -109,6 +115,6 @@ def _quote(name: str, job: Job, known: Assumption, rows: Catalogue) -> Quote:
     stated = known.purchase or job.purchase
     kinds = (stated,) if stated else _KINDS
     if job.kind is JobKind.SERVING and not stated and job.roles[0].instance.startswith(_SAGEMAKER):
-        kinds = (_HOSTING, *kinds)
+        kinds = (HOSTING, *kinds)
     quotes = [quote(name, kind, region=job.region or None, rows=rows) for kind in kinds]
     return next((offer for offer in quotes if offer.usd_per_hour is not None), quotes[0])
