@@ -95,10 +95,11 @@ EXTRAS_jax := test,jax-suite
 	.venv-$*/bin/python $(PIP) --constraint constraints.txt --editable '.[$(or $(EXTRAS_$*),$(error no environment .venv-$*))]'
 	@touch $@
 
-# Checkers of written job specs: ParallelCluster's schema, which needs an older marshmallow, and OmegaConf.
+# Checkers of written job specs: ParallelCluster's schema, which needs an older marshmallow, OmegaConf,
+# and moto, which takes and describes what AWS's services would.
 .venv-specs/.made: Makefile
 	$(PYTHON) -m venv .venv-specs
-	.venv-specs/bin/python $(PIP) aws-parallelcluster==3.16.1 marshmallow==3.26.2 omegaconf==2.4.0 kubernetes-validate==1.37.0
+	.venv-specs/bin/python $(PIP) aws-parallelcluster==3.16.1 marshmallow==3.26.2 omegaconf==2.4.0 kubernetes-validate==1.37.0 'moto[batch,ecs,sagemaker]==5.2.5'
 	@touch $@
 
 # A minor version of JAX, such as 0.9; everything else as constraints.txt says.

@@ -1,12 +1,16 @@
 """Random jobs of AWS's services, and the services' own description of their APIs."""
 
 import json
+import os
 import re
 import string
+import subprocess
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import botocore.session
+import pytest
 from botocore.validate import ParamValidator
 from hypothesis import strategies as st
 
@@ -16,6 +20,30 @@ from trnsim.reader import FileContent
 from trnsim.reader.json_text import parse_json
 
 MIB = 2**20
+CHECKER = Path(__file__).parents[3] / ".venv-specs" / "bin" / "python"
+needs_moto = pytest.mark.skipif(
+    not CHECKER.exists(), reason="no .venv-specs: make .venv-specs/.made"
+)
+MOTO = """
+import json, sys, boto3, moto
+service, create, describe, arguments, documents = json.load(sys.stdin)
+with moto.mock_aws():
+    client = boto3.client(service, region_name="us-east-1")
+    if service == "sagemaker":
+        role = "arn:aws:iam::111122223333:role/a"
+        client.create_model(ModelName="your-model", ExecutionRoleArn=role)
+    answers = []
+    for document in documents:
+        made = getattr(client, create)(**document)
+        known = {name: made.get(field, document.get(field)) for name, field in arguments.items()}
+        if service == "batch":
+            known = {"jobDefinitions": [made["jobDefinitionArn"]]}
+        if service == "ecs":
+            known = {"taskDefinition": made["taskDefinition"]["taskDefinitionArn"]}
+        answers.append(getattr(client, describe)(**known))
+print(json.dumps(answers, default=str))
+"""
+"""What moto, an emulator of AWS's APIs, says of a document after it has taken it."""
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
 NAMES = st.text(string.ascii_letters + string.digits + "-_", min_size=1, max_size=20).filter(
     lambda text: text[0].isalnum()
@@ -76,6 +104,29 @@ def same(first, second):
     """Whether jobs are equal, apart from the order of what is kept."""
     kept = [sorted(map(repr, job.kept)) for job in (first, second)]
     return replace(first, kept=()) == replace(second, kept=()) and kept[0] == kept[1]
+
+
+def demanded(job, **fields):
+    """A job without kept fields, whose roles state what the service demands."""
+    return replace(job, kept=(), roles=tuple(replace(role, **fields) for role in job.roles))
+
+
+def from_moto(jobs, name, operations, arguments=()):
+    """Jobs without kept fields, as moto describes them after it has taken what is written."""
+    documents = [json.loads(FORMATS[name].write(job)) for job in jobs]
+    service, create, describe, field = operations
+    done = subprocess.run(
+        [CHECKER, "-c", MOTO],
+        input=json.dumps([service, create, describe, dict(arguments), documents]),
+        text=True,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "a"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    answers = json.loads(done.stdout)
+    described = [answer[field][0] if service == "batch" else answer for answer in answers]
+    return [replace(read(json.dumps(answer), name).job, kept=()) for answer in described]
 
 
 def check_round_trip(job, name, operation):

@@ -3,7 +3,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aws_cases import MODELS, NAMES, WORDS, check_round_trip, containers, problems, read, same
+from aws_cases import (
+    MODELS,
+    NAMES,
+    WORDS,
+    check_round_trip,
+    containers,
+    demanded,
+    from_moto,
+    needs_moto,
+    problems,
+    read,
+    same,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +29,7 @@ from trnsim.system.train.layout import Layout
 
 SPECS = Path(__file__).parent / "specs"
 API = ("batch", "RegisterJobDefinition")
+MOTO = ("register_job_definition", "describe_job_definitions", "jobDefinitions")
 MIB = 2**20
 
 
@@ -284,3 +297,12 @@ def test_written_jobs_are_read_back(job):
 @given(JOBS)
 def test_many_written_jobs_are_read_back(job):
     check_round_trip(job, "batch", API)
+
+
+@needs_moto
+@pytest.mark.slow
+@settings(max_examples=1)
+@given(st.lists(JOBS.filter(lambda job: not job.roles[0].is_exclusive), min_size=20, max_size=20))
+def test_moto_describes_what_it_took(jobs):
+    jobs = [demanded(job, image="i", memory_bytes=2**30, vcpus=1.0) for job in jobs]
+    assert from_moto(jobs, "batch", ("batch", *MOTO)) == jobs

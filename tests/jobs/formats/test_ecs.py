@@ -1,8 +1,20 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aws_cases import MODELS, NAMES, check_round_trip, containers, problems, read, same
+from aws_cases import (
+    MODELS,
+    NAMES,
+    check_round_trip,
+    containers,
+    demanded,
+    from_moto,
+    needs_moto,
+    problems,
+    read,
+    same,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +25,7 @@ from trnsim.jobs.parallelism import Parallelism
 
 SPECS = Path(__file__).parent / "specs"
 API = ("ecs", "RegisterTaskDefinition")
+MOTO = ("register_task_definition", "describe_task_definition", "")
 MIB = 2**20
 
 
@@ -267,3 +280,12 @@ def test_written_jobs_are_read_back(job):
 @given(JOBS)
 def test_many_written_jobs_are_read_back(job):
     check_round_trip(job, "ecs", API)
+
+
+@needs_moto
+@pytest.mark.slow
+@settings(max_examples=1)
+@given(st.lists(JOBS, min_size=20, max_size=20))
+def test_moto_describes_what_it_took(jobs):
+    jobs = [demanded(replace(job, model=""), image="i", memory_bytes=2**30) for job in jobs]
+    assert from_moto(jobs, "ecs", ("ecs", *MOTO)) == jobs

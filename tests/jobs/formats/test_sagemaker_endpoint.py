@@ -3,7 +3,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aws_cases import HOSTS, MODELS, check_round_trip, problems, read, same
+from aws_cases import (
+    HOSTS,
+    MODELS,
+    check_round_trip,
+    demanded,
+    from_moto,
+    needs_moto,
+    problems,
+    read,
+    same,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +23,8 @@ from trnsim.jobs.job import Job, JobKind, KeptField, Role
 
 SPECS = Path(__file__).parent / "specs"
 API = ("sagemaker", "CreateEndpointConfig")
+MOTO = ("create_endpoint_config", "describe_endpoint_config", "")
+ARGUMENTS = {"EndpointConfigName": "EndpointConfigName"}
 NAME = "sagemaker-endpoint"
 ALONE = Role(is_exclusive=True)
 SERVING = JobKind.SERVING
@@ -141,3 +153,14 @@ def test_written_jobs_are_read_back(job):
 @given(JOBS)
 def test_many_written_jobs_are_read_back(job):
     check_round_trip(job, NAME, API)
+
+
+@needs_moto
+@pytest.mark.slow
+@settings(max_examples=1)
+@given(st.lists(JOBS, min_size=20, max_size=20))
+def test_moto_describes_what_it_took(jobs):
+    # Moto's list of instances ends with inf1.
+    jobs = [demanded(replace(job, model=""), instance="inf1.xlarge", replicas=2) for job in jobs]
+    jobs = [replace(job, name=f"a{index}") for index, job in enumerate(jobs)]
+    assert from_moto(jobs, NAME, ("sagemaker", *MOTO), ARGUMENTS) == jobs

@@ -9,6 +9,9 @@ from aws_cases import (
     UNIQUE_VARIABLES,
     WORDS,
     check_round_trip,
+    demanded,
+    from_moto,
+    needs_moto,
     problems,
     read,
     same,
@@ -25,6 +28,8 @@ from trnsim.system.train.layout import Layout
 
 SPECS = Path(__file__).parent / "specs"
 API = ("sagemaker", "CreateTrainingJob")
+MOTO = ("create_training_job", "describe_training_job", "")
+ARGUMENTS = {"TrainingJobName": "TrainingJobName"}
 ALONE = Role(is_exclusive=True)
 NAME = "sagemaker-training"
 
@@ -273,3 +278,14 @@ def test_written_jobs_are_read_back(job):
 @given(jobs())
 def test_many_written_jobs_are_read_back(job):
     check_round_trip(job, NAME, API)
+
+
+@needs_moto
+@pytest.mark.slow
+@settings(max_examples=1)
+@given(st.lists(jobs(), min_size=20, max_size=20))
+def test_moto_describes_what_it_took(jobs):
+    # Moto describes a training job without its environment.
+    jobs = [demanded(replace(job, model=""), environment=()) for job in jobs]
+    jobs = [replace(job, name=f"a{index}") for index, job in enumerate(jobs)]
+    assert from_moto(jobs, NAME, ("sagemaker", *MOTO), ARGUMENTS) == jobs
