@@ -186,8 +186,12 @@ def _resources(options: Sequence[str] | None) -> tuple[str, ...]:
 @contextmanager
 def ended_by_signals(stop: Callable[[], None]) -> Generator[None]:
     """A context in which SIGTERM and Ctrl-C call `stop`."""
+
+    def end(*_of_signal: object) -> None:
+        stop()
+
     signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: stop()) for number in signals]
+    before = [signal.signal(number, end) for number in signals]
     try:
         yield
     finally:
