@@ -17,6 +17,7 @@ import namespaces
 from daemons import ROOT, Daemons, Failed, missing, wait_until
 from showing import Report, kept_logs
 from slurm_cluster import INSTANCE, NODES, PYTHON, SlurmCluster
+from written import written
 
 NEEDED = ("slurmctld", "slurmd", "munged", "ip", "unshare", "nsenter")
 RANKS, MODEL, STEPS = 4, "llama-3.2-1b", 4
@@ -75,6 +76,7 @@ def run(folder, ranks):
         report.show(f"Slurm of {cluster.start():.1f} s")
         (cluster.shared / "program.py").write_text(PROGRAM)
         lists(cluster, report)
+        written(cluster, report)
         values(cluster, report, ranks)
         tasks(cluster, report)
         disjoint(cluster, report)
