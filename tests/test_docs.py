@@ -41,6 +41,7 @@ CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
 SLURM = ROOT / "docs" / "how-to-slurm.md"
+POD_JOBS = ROOT / "docs" / "how-to-kubernetes-jobs.md"
 DAY = date(2026, 11, 21)
 
 
@@ -159,7 +160,7 @@ def outputs(text, folder):
             (ECS, 6),
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
-        *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1)],
+        *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1), (POD_JOBS, 5)],
     ],
 )
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
@@ -233,3 +234,4 @@ if __name__ == "__main__":
     rewrite_tutorial(NCCOM)
     rewrite_tutorial(SLURM_JOBS)
     rewrite_tutorial(SLURM)
+    rewrite_tutorial(POD_JOBS)

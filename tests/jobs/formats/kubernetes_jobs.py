@@ -57,7 +57,8 @@ def jobs(own_roles, **stated):
     """A job of one manifest."""
     limits = st.one_of(st.none(), st.sampled_from((1.0, 3600.0, 2.0**31 - 1)))
     regions = st.sampled_from(("", "us-east-2"))
-    fields = {"region": regions, "time_limit_s": limits, "name": NAMES} | stated
+    models = st.sampled_from(("", "llama-3.1-8b"))
+    fields = {"region": regions, "time_limit_s": limits, "name": NAMES, "model": models} | stated
     return st.builds(Job, roles=own_roles, **fields)
 
 

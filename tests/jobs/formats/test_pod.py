@@ -6,11 +6,12 @@ from kubernetes_jobs import read
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import read_specs, write_spec
 from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.parallelism import Parallelism
 
 POD = """\
 apiVersion: v1
 kind: Pod
-metadata: {name: finetune, labels: {team: a}}
+metadata: {name: finetune, labels: {team: a}, annotations: {trnsim/model: llama-3.1-8b}}
 spec:
   restartPolicy: Never
   activeDeadlineSeconds: 7200
@@ -92,7 +93,11 @@ def test_a_pod_is_read_whole(tmp_path):
     )
     assert spec.job.roles == (role,)
     assert replace(spec.job, roles=(), kept=()) == Job(
-        name="finetune", region="us-east-2", purchase="capacity_block", time_limit_s=7200
+        name="finetune",
+        model="llama-3.1-8b",
+        region="us-east-2",
+        purchase="capacity_block",
+        time_limit_s=7200,
     )
     container = "spec.containers[1]"
     assert sorted(kept.name for kept in spec.job.kept) == [
@@ -273,7 +278,12 @@ ONE = Role(name="a", image="i")
         (Job(), "the job has 0 roles; a Pod has one role"),
         (Job(roles=(ONE, ONE)), "the job has 2 roles; a Pod has one role"),
         (Job(roles=(ONE,), copies=2), "the job has 2 copies; a Pod is one job"),
-        (Job(roles=(ONE,), config="m"), "a Pod has no field for the job's config"),
+        (Job(roles=(ONE,), parallelism=Parallelism(tensor=8)), "no field for the job's para"),
+        (Job(roles=(ONE,), config=(("num_hidden_layers", 2),)), "no field for the job's config"),
+        (
+            Job(roles=(replace(ONE, is_exclusive=True, devices=4, instance="trn1.32xlarge"),)),
+            "has trn1.32xlarge for itself and 4 of its 16 devices",
+        ),
         (Job(roles=(ONE,), kind=JobKind.SERVING), "a Deployment without them is a service"),
         (Job(roles=(ONE,), kind=JobKind.CLUSTER), "the job is a cluster that waits for jobs"),
         (Job(roles=(ONE,), time_limit_s=1.5), "time_limit_s is 1.5; legal: whole seconds"),

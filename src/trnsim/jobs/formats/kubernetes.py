@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.kubernetes_quantity import LEGAL, parse_quantity
-from trnsim.jobs.formats.writing import with_kept, yaml_spec
+from trnsim.jobs.formats.writing import in_order, with_kept, yaml_spec
 from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.spec import JobSpec, SpecReader, is_template
 from trnsim.reader import SourcePlace
@@ -161,10 +161,7 @@ def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobS
         if reader.value(*keys) == value:
             reader.take(*keys)
     model = reader.text(*_MODEL, field="model")
-    kept = sorted(
-        reader.kept(), key=lambda field: [(isinstance(key, int), key) for key in field.keys]
-    )
-    job = replace(job, model=model, kept=tuple(kept))
+    job = replace(job, model=model, kept=in_order(reader.kept()))
     return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates))
 
 

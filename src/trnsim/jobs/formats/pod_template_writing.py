@@ -182,8 +182,8 @@ def _resources(role: Role) -> dict[str, Any]:
         for field, resource in _RESOURCES.items()
         if getattr(role, field) is not None
     }
-    if role.devices is None and role.is_exclusive:
-        values |= _whole_instance(role)
+    if role.is_exclusive:
+        values = _whole_instance(role) | values
     if role.hugepages_bytes is not None:
         values[_RESOURCES["hugepages_bytes"]] = bytes_text(role.hugepages_bytes)
     shared: dict[str, Any] = {}
@@ -203,7 +203,7 @@ def _whole_instance(role: Role) -> dict[str, int]:
     """All accelerators of an instance that a replica has for itself.
 
     Raises:
-        BadInput: the instance is not stated, or has no accelerators.
+        BadInput: the instance is not stated, or a part of its accelerators is.
     """
     rows = catalogue()
     instance = rows.instances.get(role.instance.removeprefix("ml."))
@@ -213,8 +213,15 @@ def _whole_instance(role: Role) -> dict[str, int]:
             "does so by all accelerators of its instance",
             fix="state the instance type or the number of devices",
         )
-    is_gpu = instance.accelerator in rows.gpus
-    return {_RESOURCES["gpus" if is_gpu else "devices"]: instance.count}
+    field = "gpus" if instance.accelerator in rows.gpus else "devices"
+    stated = getattr(role, field)
+    if stated not in (None, instance.count):
+        raise BadInput(
+            f"role {role.name!r} has {instance.name} for itself and {stated} of its "
+            f"{instance.count} {field}; a pod has an instance for itself by all of them",
+            fix=f"state {instance.count} {field}",
+        )
+    return {_RESOURCES[field]: instance.count}
 
 
 def _security(role: Role) -> dict[str, Any]:
