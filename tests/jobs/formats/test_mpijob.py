@@ -36,6 +36,15 @@ def test_an_mpijob_is_read_whole_and_written_back(tmp_path):
     assert read("mpijob", write_spec(spec.job, "mpijob"), tmp_path).job == spec.job
 
 
+def test_ranks_meet_at_the_first_worker(tmp_path):
+    command = ("torchrun", "--rdzv-endpoint", "$MASTER_ADDR:29500", "a.py")
+    own = tuple(Role(name=name, command=command, entry_words=4) for name in ("Launcher", "Worker"))
+    job = Job(name="a", roles=own)
+    text = write_spec(job, "mpijob")
+    assert text.count("value: a-worker-0.a\n") == 2
+    assert read("mpijob", text, tmp_path).job == job
+
+
 def test_slots_are_a_number(tmp_path):
     with pytest.raises(BadInput, match=r"5: spec\.slotsPerWorker is 'auto'; legal: a whole number"):
         read("mpijob", TEST.replace("64", "auto"), tmp_path)

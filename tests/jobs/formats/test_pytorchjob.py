@@ -85,6 +85,20 @@ def test_processes_are_stated_or_those_of_the_command(tmp_path, stated, processe
 
 
 @pytest.mark.parametrize(
+    ("roles", "address"), [(("Worker",), "value: pre-train-worker-0"), (("Master", "Worker"), "")]
+)
+def test_ranks_meet_at_the_first_pod(tmp_path, roles, address):
+    command = ("torchrun", "--rdzv-endpoint", "$MASTER_ADDR:29500", "a.py")
+    own = tuple(Role(name=name, command=command, entry_words=4) for name in roles)
+    job = Job(name="pre-train", roles=own)
+    text = write_spec(job, "pytorchjob")
+    assert text.count("$(MASTER_ADDR):29500") == len(roles)
+    assert address in text
+    assert ("name: MASTER_ADDR" in text) is bool(address)
+    assert read("pytorchjob", text, tmp_path).job == job
+
+
+@pytest.mark.parametrize(
     ("before", "after", "why"),
     [
         ("pytorchReplicaSpecs:", "other:", "4: spec.pytorchReplicaSpecs is missing; legal"),

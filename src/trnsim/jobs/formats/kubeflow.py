@@ -132,7 +132,22 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
         **selected(reader, [kind.roles(name, *_POD) for name in names]),
         time_limit_s=deadline_s(reader, *_RUN),
     )
-    return spec_of(kind.format, reader, without_head(job, ""), kind.defaults(names))
+    job = without_head(job, _head(kind, job.name, names))
+    return spec_of(kind.format, reader, job, kind.defaults(names))
+
+
+def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
+    """Address of the first pod; "" where the operator sets it, as of a PyTorchJob with a Master.
+
+    Sources: training-operator v1.9.0 pkg/controller.v1/pytorch/envvar.go, setPodEnv, and
+    pkg/controller.v1/common/service.go, a service for each replica; mpi-operator
+    pkg/controller/mpi_job_controller.go, the subdomain of workers.
+    """
+    name = label_name(name, "job")
+    worker = f"{name}-{kind.workers.lower()}-0"
+    if kind.is_head_needed:
+        return f"{worker}.{name}"
+    return "" if kind.head in names else worker
 
 
 def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
@@ -173,9 +188,9 @@ def _write(kind: KubeflowKind, job: Job) -> str:
     check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=beyond)
     if job.kind is not JobKind.TRAINING:
         raise BadInput(f"{kind.title} runs to its end; the job is of kind {job.kind.value}")
-    job = with_head(job, "")  # the operator sets the variable
-    kept = KeptFields(job.kept)
     names = _names(kind, job)
+    job = with_head(job, _head(kind, job.name, names))
+    kept = KeptFields(job.kept)
     document = {
         "apiVersion": f"{_GROUP}/{kind.version}",
         "kind": kind.kind,
