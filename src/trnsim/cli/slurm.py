@@ -13,14 +13,15 @@ from trnsim.cli.launch import Fault, LaunchCommand, RanksPerNode, run_to_end
 from trnsim.cli.on import On, on_option, one_platform, platforms
 from trnsim.cli.options import parser
 from trnsim.cli.report_files import PrintedAnswer, answering
+from trnsim.cluster.slurm.announcement import path_of, refuse
 from trnsim.cluster.slurm.gres import gres_conf, links, node_types, slurm_conf
 from trnsim.cluster.slurm.job import SlurmJob, slurm_job
 from trnsim.cluster.slurm.step import step_of
 from trnsim.cluster.slurm.task import follow
 from trnsim.document.answer import Document, Preformatted, Section
 from trnsim.document.values import picked
-from trnsim.errors import BadInput
-from trnsim.files import write_together
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.files import check_folder, write_together
 from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.launch.launcher import stderr_line
 
@@ -112,17 +113,21 @@ def launch(
     Example: srun --ntasks-per-node=1 trnsim slurm launch -- python train.py
     """
     step = step_of(os.environ)
-    launched = slurm_job(
-        tuple(command or ()),
-        step,
-        _model(on),
-        folder or Path(f"trnsim-slurm-{step.name}"),
-        ranks_per_node=ranks_per_node,
-        fault_texts=tuple(fault or ()),
-    )
-    if not step.is_first:
-        raise SystemExit(follow(launched, stderr_line))
-    raise SystemExit(_lead(launched))
+    folder = folder or Path(f"trnsim-slurm-{step.name}")
+    try:
+        launched = slurm_job(
+            tuple(command or ()),
+            step,
+            _model(on),
+            folder,
+            ranks_per_node=ranks_per_node,
+            fault_texts=tuple(fault or ()),
+        )
+        check_folder(folder)
+    except EmulatorError as error:
+        refuse(path_of(folder, step), step, error.reason)
+        raise
+    raise SystemExit(_lead(launched) if step.is_first else follow(launched, stderr_line))
 
 
 def _lead(launched: SlurmJob) -> int:

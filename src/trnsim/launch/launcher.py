@@ -284,10 +284,16 @@ class _Attempt:
     def _record_message(
         self, connection: socket.socket, rank: RankProcess | None, message: dict[str, Any]
     ) -> RankProcess | None:
-        """Record a supervisor's message; returns its rank, None for a stranger."""
+        """Record a supervisor's message; returns its rank, None for a stranger.
+
+        Raises:
+            BadInput: another machine refuses to start its ranks.
+        """
         if rank is None:
             if message.get("token") != self._token:
                 return None
+            if "refusal" in message:
+                raise BadInput(message["refusal"], fix="look at the output of that task")
             node = message["node"]
             host = self._job.hosts[node] if self._job.hosts else ""
             rank = RankProcess(message["rank"], node, message["local_rank"], connection, host)

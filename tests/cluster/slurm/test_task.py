@@ -40,7 +40,7 @@ def tasks(tmp_path):
     (tmp_path / "step").write_text(STEP_TEXT.format(more=""))
     started = []
 
-    def start(number, code, *options):
+    def start(number, code, *options, **variables):
         own = {"SLURM_NODEID": str(number), "SLURM_PROCID": str(number)}
         path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
         extra = {"PATH": path, "PYTHONPATH": str(ROOT / "src"), "TRNSIM_STATE": "off"}
@@ -49,7 +49,7 @@ def tasks(tmp_path):
             *("--report", "shared", *options, "--", sys.executable, "-c", code),
         ]
         process = subprocess.Popen(
-            command, env=os.environ | VARIABLES | own | extra, cwd=tmp_path, text=True,
+            command, env=os.environ | VARIABLES | own | extra | variables, cwd=tmp_path, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         started.append(process)
@@ -111,6 +111,18 @@ def test_a_lost_launcher_ends_the_other_ranks_and_is_named(tasks, tmp_path):
         "trnsim: the launcher of rank 0 on localhost is lost; the ranks here on 127.0.0.1 " in err
     )
     assert err.endswith("ended with it: 1\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_task_that_starts_no_ranks_ends_the_others(tasks, number):
+    refusing = tasks(number, SLEEPS, NEURON_RT_VISIBLE_CORES="60")
+    other = tasks(1 - number, SLEEPS, "--ranks-per-node", "1")
+    errors = [process.communicate(timeout=60)[1] for process in (refusing, other)]
+    assert (refusing.returncode, other.returncode) == (2, 2), errors
+    reason = "NEURON_RT_VISIBLE_CORES='60'; legal: cores "
+    assert errors[0].startswith(f"trnsim: error: {reason}")
+    assert f"starts no ranks: {reason}" in errors[1]
 
 
 def children(pid):

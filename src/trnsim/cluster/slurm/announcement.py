@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +18,13 @@ from trnsim.cluster.slurm.step import SlurmStep
 from trnsim.document.values import json_line
 from trnsim.errors import BadInput
 
-__all__ = ["announce", "await_announcement", "path_of"]
+__all__ = ["announce", "await_announcement", "path_of", "refuse"]
 
 _LOOK_S: Final = 0.1
 _OWN_FILE: Final = 0o600
+_REFUSAL: Final = "refusal"
+_REFUSAL_S: Final = 60.0
+"""Seconds in which a task that starts no ranks looks for the first one, to tell it so."""
 
 
 def path_of(folder: Path, step: SlurmStep) -> Path:
@@ -50,13 +54,13 @@ def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, 
     """What the first task announced.
 
     Raises:
-        BadInput: it has not, in this time.
+        BadInput: it has not, in this time, or it announced that it starts no ranks.
     """
     until_s = time.monotonic() + wait_s
     while True:
         with suppress(OSError, ValueError):
             launch: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return launch
+            break
         if time.monotonic() > until_s:
             raise BadInput(
                 f"task {step.task} on {step.host} has seen nothing of the first task of step "
@@ -64,3 +68,33 @@ def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, 
                 fix="name a folder that all nodes share: --report DIR",
             )
         time.sleep(_LOOK_S)
+    if _REFUSAL in launch:
+        raise BadInput(
+            f"the first task of step {step.name}, on {step.hosts[0]}, starts no ranks: "
+            f"{launch[_REFUSAL]}",
+            fix="look at its output: srun --label",
+        )
+    return launch
+
+
+def refuse(path: Path, step: SlurmStep, reason: str, wait_s: float = _REFUSAL_S) -> None:
+    """Tell the other tasks of a step that this one starts no ranks, so that they do not wait.
+
+    Args:
+        path: the step's file.
+        step: the step, and this task of it.
+        reason: why it starts none.
+        wait_s: seconds in which the first task must have announced itself.
+    """
+    if len(step.hosts) == sum(step.tasks_per_node) == 1:
+        return
+    with suppress(BadInput, OSError):
+        if step.is_first:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            announce(path, {_REFUSAL: reason})
+            return
+        launch = await_announcement(path, step, wait_s)
+        refusal = f"task {step.task} on {step.host} starts no ranks: {reason}"
+        message = json_line({"token": launch["token"], _REFUSAL: refusal})
+        with socket.create_connection((launch["host"], launch["port"]), timeout=wait_s) as first:
+            first.sendall(f"{message.strip()}\n".encode())
