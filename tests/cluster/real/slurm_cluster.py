@@ -64,6 +64,7 @@ class SlurmCluster:
             "TRNSIM_SITE": "",
             "HOME": str(self.shared),
             "TMPDIR": str(self.folder / "tmp"),
+            "PYTHONDONTWRITEBYTECODE": "",  # dozens of interpreters would compile the source anew
         }
         self._pids = {}
 
