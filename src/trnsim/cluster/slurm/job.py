@@ -140,9 +140,9 @@ def slurm_job(
         fault_texts=fault_texts,
         cores=cores,
     )
-    values = {field.name: getattr(base, field.name) for field in fields(LaunchJob)}
-    own = {"through_torch": False, "hosts": step.hosts}
-    return SlurmJob(**values | own, step=step, cores=cores, master_port=free_port())
+    values: dict[str, Any] = {each.name: getattr(base, each.name) for each in fields(LaunchJob)}
+    values |= {"through_torch": False, "hosts": step.hosts}
+    return SlurmJob(**values, step=step, cores=cores, master_port=free_port())
 
 
 def rank_counts(step: SlurmStep, ranks_per_node: int) -> int:
