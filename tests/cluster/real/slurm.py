@@ -84,7 +84,6 @@ def run(folder, ranks):
         sets(cluster, report)
         refused(cluster, report)
         page(cluster, report)
-        written(cluster, report)
         priced(cluster, report)
         lost(cluster, report)
     finally:
@@ -248,21 +247,6 @@ def page(cluster, report):
         PAGE.write_text(text.replace(shown, told, 1), encoding="utf-8")
     check(REWRITES or told == shown, f"the page shows\n{shown}\nand the job prints\n{told}")
     report.show(f"the job of docs/how-to-slurm.md prints what the page shows; {took_s:.0f} s")
-
-
-def written(cluster, report):
-    """Scripts that `trnsim job write` makes of the page's job are accepted by sbatch."""
-    spec = cluster.shared / "sums.sbatch"
-    for way in (("sbatch",), ("pytorchjob", "sbatch"), ("jobset", "sbatch")):
-        source = spec
-        for number, name in enumerate(way):
-            target = cluster.shared / f"{'-'.join(way[: number + 1])}.written"
-            words = ("job", "write", str(source), "--as", name, "--output", str(target))
-            cluster.ask(*PYTHON, *words)
-            source = target
-        check("--gres=neuron:16" in source.read_text(), source.read_text())
-        cluster.ask("sbatch", "--test-only", str(source))
-    report.show("scripts of trnsim job write, from three formats: sbatch --test-only accepts them")
 
 
 def priced(cluster, report):
