@@ -205,7 +205,7 @@ def test_locked_memory_stands_for_ipc_lock():
         (nodes(4, "1:"), "7: .*: no range has node 0 of 4"),
         (nodes(4, "3:1"), "9: .*targetNodes is '3:1'; legal: first:last, first: or :last"),
         (nodes(4, "all"), "9: .*targetNodes is 'all'; legal: first:last"),
-        (nodes(4, "0:9999999"), "9: .*; legal: first:last"),
+        (nodes(4, "0:1000000000"), "9: .*; legal: first:last"),
         (nodes(4, ["0:"]), r"9: .*targetNodes is \['0:'\]; legal: text"),
         (single(vcpus="many"), "5: .*vcpus is 'many'; legal: a number such as 0.5"),
         (single(memory=0.5), "5: .*memory is 0.5; legal: a whole number from 0 on"),
@@ -231,7 +231,7 @@ ALONE = Role(is_exclusive=True)
 @pytest.mark.parametrize(
     ("job", "why"),
     [
-        (Job(name="-", roles=(Role(),)), "name is '-'; legal for Batch"),
+        (Job(name="a.b", roles=(Role(),)), "name is 'a.b'; legal for Batch"),
         (Job(name="a"), "a Batch job needs a role"),
         (Job(name="a", kind=JobKind.SERVING, roles=(Role(),)), "a serving job is no Batch job"),
         (Job(name="a", copies=9, roles=(Role(),)), "copies is 9: SubmitJob states the size"),
@@ -247,7 +247,6 @@ ALONE = Role(is_exclusive=True)
         (Job(name="a", roles=(Role(replicas=2),)), "no instance and has no replicas"),
         (Job(name="a", roles=(Role(instance="trn1.2xlarge"),)), "names no instance"),
         (Job(name="a", roles=(ALONE, Role())), "names no instance and has no replicas"),
-        (Job(name="a", roles=(Role(is_exclusive=True, replicas=1001),)), "legal in Batch: 1 to"),
         (Job(name="a", roles=(Role(is_exclusive=True, replicas=0),)), "0 nodes; legal in Batch"),
         (
             Job(name="a", roles=(Role(is_exclusive=True, replicas=None), ALONE)),
@@ -270,7 +269,7 @@ RANGES = st.lists(
     containers(
         is_exclusive=st.just(True),
         instance=st.sampled_from(["", "trn1.32xlarge", "p5.48xlarge"]),
-        replicas=st.integers(1, 1000),
+        replicas=st.integers(1, 10**6),
     ),
     min_size=1,
     max_size=3,

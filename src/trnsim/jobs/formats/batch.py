@@ -37,9 +37,9 @@ from trnsim.reader import SourcePlace
 
 __all__ = ["FORMAT"]
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 """Source: RegisterJobDefinition, jobDefinitionName."""
-_RANGE: Final = re.compile(r"(\d{0,6}):(\d{0,6})|(\d{1,6})", re.ASCII)
+_RANGE: Final = re.compile(r"(\d{0,9}):(\d{0,9})|(\d{1,9})", re.ASCII)
 _NODES: Final = ("nodeProperties", "nodeRangeProperties")
 _SINGLE: Final = "containerProperties"
 _TASK: Final = ("ecsProperties", "taskProperties", 0, "containers")
@@ -51,8 +51,6 @@ _IPC_LOCK: Final = "IPC_LOCK"
 _TYPES: Final = ("container", "multinode")
 _LEAST_TIMEOUT_S: Final = 60
 """Source: RegisterJobDefinition, timeout."""
-_MOST_NODES: Final = 1000
-"""Source: AWS Batch user guide, "Service quotas": no more nodes than that in one job."""
 _LIMITS: Final = {
     "copies": Limit("SubmitJob states the size of an array job of Batch", "write one copy"),
     "parallelism": Limit("a job definition has no field for it", "state it in the command"),
@@ -283,8 +281,7 @@ def _check(job: Job) -> None:
     check_model(job)
     if job.kind is not JobKind.TRAINING:
         raise BadInput(f"a {job.kind.value} job is no Batch job, which ends", fix="--as ecs")
-    legal = "Batch: 1 to 128 letters, digits, - and _, the first of them a letter or digit"
-    check_name(job.name, _NAME, legal)
+    check_name(job.name, _NAME, "Batch: 1 to 128 letters, digits, - and _")
     if job.time_limit_s is not None and job.time_limit_s < _LEAST_TIMEOUT_S:
         raise BadInput(f"time_limit_s is {job.time_limit_s}; legal in Batch: 60 s or more")
     if any(field.keys[0] in ("ecsProperties", "eksProperties") for field in job.kept):
@@ -320,8 +317,8 @@ def _check_role(job: Job, role: Role) -> None:
         )
     if role.replicas is None and len(job.roles) > 1:
         raise BadInput(f"{name}: the number of its nodes is not stated")
-    if role.replicas is not None and not 1 <= role.replicas <= _MOST_NODES:
-        raise BadInput(f"{name}: {role.replicas} nodes; legal in Batch: 1 to {_MOST_NODES}")
+    if role.replicas is not None and role.replicas < 1:
+        raise BadInput(f"{name}: {role.replicas} nodes; legal in Batch: 1 or more")
 
 
 FORMAT: Final = JobFormat("batch", "AWS Batch job definition", ".json", _places, _read, _write)
