@@ -7,7 +7,7 @@ import botocore.session
 import pytest
 
 from trnsim.errors import SourceLine
-from trnsim.jobs.formats import FORMATS
+from trnsim.jobs.formats import FORMATS, read_specs
 from trnsim.jobs.job import Job, KeptField, Role
 from trnsim.jobs.rules import findings
 from trnsim.jobs.rules.containers import _HOSTING_TYPES, _TRAINING_TYPES, RULES
@@ -118,6 +118,43 @@ def test_huge_pages_stand_with_memory_or_vcpus():
     assert pod(hugepages_bytes=2**30, vcpus=0.5) == []
     template = TemplateValue("roles.0.memory_bytes", "$M", SourceLine("a", 1))
     assert pod(hugepages_bytes=2**30, templates=(template,)) == []
+
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: a}}
+spec:
+  containers:
+  - name: c
+    image: i
+    command: [train.py, --num-workers, "2"]
+    env:
+    - name: FI_EFA_USE_HUGE_PAGE
+      value: "1"
+    resources:
+      limits: {{{limits}}}
+{mounts}"""
+SHM = """\
+    volumeMounts: [{name: shm, mountPath: /dev/shm}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "mounts", "rows"),
+    [
+        ("vpc.amazonaws.com/efa: 1", "", [("shared-memory", 8), ("efa-huge-pages", 11)]),
+        ("vpc.amazonaws.com/efa: 1", SHM, [("efa-huge-pages", 11)]),
+        ("hugepages-2Mi: 4Mi", SHM, [("huge-pages-alone", 13)]),
+        ("vpc.amazonaws.com/efa: 1, hugepages-2Mi: 4Mi, memory: 1Gi", SHM, []),
+    ],
+)
+def test_a_manifest_of_a_pod(tmp_path, limits, mounts, rows):
+    path = tmp_path / "pod.yaml"
+    path.write_text(MANIFEST.format(limits=limits, mounts=mounts))
+    (spec,) = read_specs(path)
+    assert [(row.rule, row.place.line) for row in findings(spec, RULES)] == rows
 
 
 LOADER = ("train.py", "--num_workers", "4")
