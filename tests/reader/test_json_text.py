@@ -44,6 +44,8 @@ def test_json_lines_are_values_with_lines():
         ('{"a":\n1,}', 2, "not JSON: Expecting property name"),
         ('{"a": "NaN",\n"b": NaN}', 2, "not JSON: NaN is no number of JSON"),
         ("[1,\n-Infinity]", 2, "not JSON: -Infinity is no number of JSON"),
+        ("[1e308,\n1e400]", 2, "not JSON: 1e400 is beyond the numbers of 64 bits"),
+        ('{"a":\n\n-1e999}', 3, "not JSON: -1e999 is beyond the numbers of 64 bits"),
         ("[1,\n\n" + "9" * 5000 + "]", 3, "not JSON: Exceeds the limit"),
         ("\n" + "[" * 100_000, 2, "not JSON: maximum recursion depth"),
         ('{"a": 1,\n"b": {"a": 1},\n"a": 2}', 3, "a is given twice, with two values"),

@@ -52,7 +52,7 @@ def test_anchors_that_multiply_are_refused():
 def test_documents_are_typed_as_json_is():
     text = (
         "a: 1\nb: '1'\nc: true\nd: yes\ne: -2.5e3\nf: ~\ng: 0x10\n"
-        'h: .5\n---\n# nothing\n---\n- TRUE\n- ""\n- |\n  two\n  lines\n'
+        'h: .5\ni: 1e400\n---\n# nothing\n---\n- TRUE\n- ""\n- |\n  two\n  lines\n'
     )
     first, second = (parsed.content for parsed in parse_yaml_documents(text))
     assert first == {
@@ -64,6 +64,7 @@ def test_documents_are_typed_as_json_is():
         "f": None,
         "g": "0x10",
         "h": 0.5,
+        "i": "1e400",
     }
     assert second == [True, "", "two\nlines\n"]
 

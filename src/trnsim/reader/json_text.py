@@ -6,6 +6,7 @@ Source: RFC 8259, sections 4 (names within an object should be unique) and 6 (nu
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -48,7 +49,9 @@ def parse_json_lines(text: str) -> Parsed:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
+        return json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
+        )
     except json.JSONDecodeError as error:
         raise Malformed(error.lineno, f"not JSON: {error.msg}") from error
     except _Twice as error:
@@ -67,6 +70,13 @@ class _Twice(Exception):
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is beyond the numbers of 64 bits")
+    return number
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -144,7 +154,7 @@ def _line_of_fault(text: str) -> int:
 
 def _is_plain(mark: str) -> bool:
     try:
-        json.loads(mark, parse_constant=_no_constant)
+        json.loads(mark, parse_constant=_no_constant, parse_float=_finite)
     except ValueError:
         return False
     return True

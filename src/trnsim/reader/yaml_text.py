@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -146,7 +147,8 @@ class _TypedNodes(_Nodes):
             return _TRUTHS[text]
         if _WHOLE.fullmatch(text):
             return int(text)
-        return float(text) if _FRACTION.fullmatch(text) else text
+        number = float(text) if _FRACTION.fullmatch(text) else math.inf
+        return number if math.isfinite(number) else text
 
 
 def _line(node: yaml.Node, keys: Keys) -> int:
