@@ -89,6 +89,7 @@ def test_time_limits_that_differ_are_kept(tmp_path):
     [
         ("replicatedJobs:", "other:", "4: spec.replicatedJobs is missing; legal: a list of one"),
         ("replicatedJobs:", "replicatedJobs: []\n  x:", r"6: spec.replicatedJobs is \[\]"),
+        ("Seconds: 600", "Seconds: [600]", r"10: .*Seconds is \[600\]; legal: a whole number"),
         ("replicas: 2", "replicas: two", "15: .*replicas is 'two'; legal: a whole number"),
         ("containers: [{name: main, image: a}]", "containers: 5", "13: .*containers is 5; legal"),
         ("      replicas: 2\n      template:\n", "      template: 5\n      x:\n", "15: .*is 5"),
@@ -96,7 +97,7 @@ def test_time_limits_that_differ_are_kept(tmp_path):
 )  # fmt: skip
 def test_a_malformed_jobset_is_refused_at_its_line(tmp_path, before, after, why):
     with pytest.raises(BadInput, match=why):
-        read("jobset", JOBSET.replace(before, after, 1), tmp_path)
+        read("jobset", JOBSET.replace(before, after, 2 if "Seconds" in before else 1), tmp_path)
 
 
 def test_a_job_that_no_jobset_expresses_is_refused(tmp_path):

@@ -1,16 +1,27 @@
 """Jobs at random in every format of Kubernetes, and Kubernetes' own schemas of what is written."""
 
+import copy
 import json
 import subprocess
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 
 import pytest
+import test_jobset
+import test_kubernetes_job
+import test_mpijob
+import test_pod
+import test_pytorchjob
+import test_rayjob
 import yaml
 from hypothesis import given, settings
 from kubernetes_jobs import JOBS, read
 
-from trnsim.jobs.formats import write_spec
+from trnsim.errors import BadInput
+from trnsim.jobs.formats import read_specs, write_spec
 from trnsim.jobs.formats.kubernetes import label_name
+from trnsim.jobs.rules import findings
 
 CHECKER = Path(__file__).resolve().parents[3] / ".venv-specs" / "bin" / "python"
 CHECK = """
@@ -52,6 +63,39 @@ def test_kubernetes_accepts_what_is_written(name):
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
+
+
+VALUES = [None, 5, -1, True, 1.5, "x", "", "$X", [], {}, [5], ["a"], {"a": 1}, [{"a": 1}], "8Gi"]
+SAMPLES = [
+    *(test_pod.POD, test_pod.SERVER, test_kubernetes_job.JOB, test_jobset.JOBSET),
+    *(test_pytorchjob.TRAINING, test_mpijob.TEST, test_rayjob.RAYJOB, test_rayjob.CLUSTER),
+]
+
+
+def places(value, keys=()):
+    """Keys of every value in a document."""
+    items = value.items() if isinstance(value, dict) else ()
+    items = enumerate(value) if isinstance(value, list) else items
+    for key, item in items:
+        yield (*keys, key)
+        yield from places(item, (*keys, key))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", SAMPLES)
+def test_a_document_with_a_value_of_another_type_is_read_or_refused(tmp_path, text):
+    path = tmp_path / "a.json"
+    for document in yaml.safe_load_all(text):
+        for keys in places(document):
+            for value in VALUES:
+                mutant = copy.deepcopy(document)
+                inner = reduce(lambda holder, key: holder[key], keys[:-1], mutant)
+                inner[keys[-1]] = value
+                path.write_text(json.dumps(mutant))
+                with suppress(BadInput):
+                    for spec in read_specs(path):
+                        findings(spec)
+                        write_spec(spec.job, spec.format)
 
 
 @pytest.mark.parametrize(

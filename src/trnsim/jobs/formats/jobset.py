@@ -107,8 +107,8 @@ def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
 def _time_limit_s(reader: SpecReader, roles: int) -> float | None:
     """The time limit that all replicated jobs state; limits that differ are kept."""
     keys = [(*_ROLES, at, *_JOB) for at in range(roles)]
-    limits = {reader.value(*each, "activeDeadlineSeconds") for each in keys}
-    if len(limits) != 1 or None in limits:
+    limits = [reader.value(*each, "activeDeadlineSeconds") for each in keys]
+    if any(limit is None or limit != limits[0] for limit in limits):
         return None
     for each in keys[1:]:
         reader.take(*each, "activeDeadlineSeconds")
