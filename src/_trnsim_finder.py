@@ -32,7 +32,14 @@ ALIASES = {
     "nki_cpu_simulator": "trnsim.nki.aliases.nki_cpu_simulator",
     "torch_neuron": "trnsim.torch",
     "torch_neuronx": "trnsim.torch",
+    "torch_xla": "trnsim.xla.by_name",
 }
+OF_PROGRAMS = {"torch_xla"}
+"""Aliases for programs: a library asks for them to learn whether it runs on XLA."""
+OF_NEURON = ("libneuronxla", "neuronx", "optimum.neuron", "torch_neuronx", "torch_xla", "trnsim")
+"""Libraries that run on XLA's device alone, by the beginnings of their names."""
+RUNTIME = "PJRT_DEVICE"
+"""With the value NEURON, libraries get the aliases of programs too."""
 
 PROCESSES = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 CLUSTERS = "jax._src.clusters"
@@ -78,6 +85,29 @@ def _path(module: ModuleType) -> list[str]:
     return list(getattr(module, "__path__", []))
 
 
+def _is_for_importer(name: str) -> bool:
+    """False for an alias of programs where a library asks for it.
+
+    accelerate and transformers prefer XLA to the device "neuron" wherever they find `torch_xla`.
+    Once a program has imported it, they get it from `sys.modules`.
+    """
+    if name not in OF_PROGRAMS or os.environ.get(RUNTIME) == "NEURON":
+        return True
+    frame = sys._getframe(2)  # noqa: SLF001  documented, to walk a stack
+    while frame is not None and _is_of_imports(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None or frame.f_globals.get("__name__", "").startswith(OF_NEURON):
+        return True
+    parts = frame.f_code.co_filename.replace("\\", "/").split("/")
+    return not {"site-packages", "dist-packages"}.intersection(parts)
+
+
+def _is_of_imports(file: str) -> bool:
+    """True for a file of Python's own imports, or this one."""
+    place = file.replace("\\", "/")
+    return file.startswith("<frozen importlib") or file == __file__ or "/importlib/" in place
+
+
 class LastResortFinder:
     """Finds the names of `ALIASES` where no installed package provides them.
 
@@ -96,6 +126,8 @@ class LastResortFinder:
                 spec = finder.find_spec(fullname, path, target)
                 if spec is not None and spec.origin is not None:
                     return spec
+        if not _is_for_importer(fullname):
+            return None
         # importlib needs the two methods of AliasLoader, not its base class.
         loader = AliasLoader(fullname, ALIASES[fullname])
         return ModuleSpec(

@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from contextlib import chdir, redirect_stdout, suppress
@@ -38,6 +39,7 @@ PLAN = ROOT / "docs" / "how-to-plan.md"
 DECIDE = ROOT / "docs" / "how-to-decide.md"
 PILOT = ROOT / "docs" / "how-to-pilot.md"
 CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
+TORCH_XLA = ROOT / "docs" / "torch-xla.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
 SLURM = ROOT / "docs" / "how-to-slurm.md"
@@ -210,6 +212,14 @@ def rewrite():
     first, *_, last = shown.splitlines()
     text = README.replace(shown, "\n".join([first, *sections(), last]) + "\n")
     (ROOT / "README.md").write_text(text)
+
+
+@pytest.mark.slow
+def test_the_program_of_torch_xla_prints_what_the_page_shows():
+    (program,), (shown,) = (blocks(kind, TORCH_XLA.read_text()) for kind in ("python", "text"))
+    command = [sys.executable, "-c", program]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed == shown
 
 
 if __name__ == "__main__":

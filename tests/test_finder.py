@@ -134,3 +134,76 @@ def test_a_module_that_is_followed_is_otherwise_as_it_was(tmp_path, monkeypatch)
     )
     assert python(program, path=tmp_path) == ["['own']", "below", "True", "True", "False"]
     assert python("import json, email.message; print('others')") == ["others"]
+
+
+PROBES = """
+import importlib.util
+
+def spec():
+    return importlib.util.find_spec("torch_xla") is not None
+
+def imported():
+    try:
+        import torch_xla.core.xla_model
+    except ImportError:
+        return False
+    return True
+"""
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A folder of installed packages with one that looks for XLA as accelerate and transformers."""
+    folder = tmp_path / "lib" / "site-packages"
+    for name in ("client", "neuronx_client"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(PROBES)
+    return folder
+
+
+def test_a_librarys_probe_does_not_wake_torch_xla(library):
+    assert python(
+        "import client, sys\n"
+        "print(client.spec(), client.imported(), 'trnsim' in sys.modules)\n"
+        "from importlib.util import find_spec\n"
+        "print(find_spec('torch_xla') is not None)",
+        path=library,
+    ) == ["False", "False", "False", "True"]
+
+
+def test_libraries_find_torch_xla_where_the_runtime_is_neurons(library, monkeypatch):
+    monkeypatch.setenv("PJRT_DEVICE", "TPU")
+    assert python("import client; print(client.spec())", path=library) == ["False"]
+    monkeypatch.setenv("PJRT_DEVICE", "NEURON")
+    assert python("import client; print(client.spec())", path=library) == ["True"]
+
+
+def test_libraries_of_neuron_find_torch_xla(library):
+    assert python("import neuronx_client; print(neuronx_client.spec())", path=library) == ["True"]
+
+
+def test_a_real_torch_xla_wins_for_everybody(library):
+    (library / "torch_xla").mkdir()
+    (library / "torch_xla" / "__init__.py").write_text("whose = 'real'\n")
+    assert python(
+        "import client, torch_xla; print(client.spec(), torch_xla.whose)", path=library
+    ) == ["True", "real"]
+
+
+@pytest.mark.slow
+def test_once_a_program_has_torch_xla_its_libraries_have_it(library):
+    assert python(
+        "import torch_xla, torch_xla.core.xla_model as xm, client\n"
+        "print(client.spec(), client.imported(), torch_xla.core.xla_model is xm)\n"
+        "print(torch_xla.device())",
+        path=library,
+    ) == ["True", "True", "True", "xla:0"]
+
+
+@pytest.mark.slow
+def test_without_torch_xla_the_device_is_neuron(library):
+    assert python(
+        "import client; client.imported()\n"
+        "import torch; print(torch.ones(1, device='neuron').device, hasattr(torch, 'xla'))",
+        path=library,
+    ) == ["neuron:0", "False"]

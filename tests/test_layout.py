@@ -88,6 +88,16 @@ COVERED = {
     "torch/models/phases.py": ("clients/test_model_graphs.py", "it calls models of transformers"),
     "torch/aten/decomposition.py": ("torch/aten/test_operator_call.py", "what it refuses, and why"),
     "torch/pytorch.py": ("torch/test_backend.py", "PyTorch's own types under our names"),
+    **{
+        f"xla/by_name/distributed/{refused}.py": (
+            "xla/test_absent_names.py",
+            "its names are refused",
+        )
+        for refused in ("fsdp", "spmd")
+    },
+    "xla/by_name/distributed/xla_backend.py": ("xla/test_ranks.py", "it registers the group"),
+    "xla/by_name/experimental/pjrt_backend.py": ("xla/test_ranks.py", "likewise"),
+    "xla/by_name/experimental/pjrt.py": ("xla/by_name/test_runtime.py", "the runtime's names"),
     "torch/versions.py": ("torch/test_backend.py", "a check made when the backend loads"),
 }
 

@@ -1,0 +1,135 @@
+"""Names of `torch_xla` that are not here: each with its reason, and what is here instead.
+
+`hasattr` is False for them, and a from-import raises an ImportError (note 0035). The names are the
+public ones of torch_xla 2.9.0, and of older ones where programs still use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trnsim.nki.absent import Absence, AbsentAttribute, AbsentImport, AbsentNames
+
+__all__ = ["AbsentAttribute", "AbsentImport", "absent"]
+
+_LATER: Final = "cuts and compilations are not counted: operators run at once"
+_SPMD: Final = "sharding by annotations is not modelled for PyTorch"
+_TPU: Final = "it is of TPUs and GPUs"
+_SOURCE: Final = "torch_xla 2.9.0, {}"
+
+_NO_SPMD: Final = "ranks: torchrun, and torch.distributed or xm's collectives; or JAX, which shards"
+_NO_GRAPH: Final = "trnsim compile, which writes the graph of a model, its time and its memory"
+
+_TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "torch_xla": {
+        "set_custom_compile_options": (_LATER, "NEURON_CC_FLAGS"),
+        "stablehlo": ("programs are not written as StableHLO", _NO_GRAPH),
+        "tf_saved_model_integration": ("there is no TensorFlow here", "torch.export.save"),
+    },
+    "torch_xla._XLAC": {
+        "_get_xla_tensors_text": (_LATER, _NO_GRAPH),
+        "_get_xla_tensors_hlo": (_LATER, _NO_GRAPH),
+        "_get_xla_tensors_dot": (_LATER, _NO_GRAPH),
+        "_get_xla_tensors_debug_info": (_LATER, _NO_GRAPH),
+        "_get_graph_hash": (_LATER, _NO_GRAPH),
+        "_xla_warm_up_cache": (_LATER, "nothing: operators run at once"),
+    },
+    "torch_xla.core.xla_model": {
+        "get_stablehlo": ("programs are not written as StableHLO", _NO_GRAPH),
+        "get_stablehlo_bytecode": ("programs are not written as StableHLO", _NO_GRAPH),
+        "all_gather_bucketized": ("buckets of collectives are not here", "xm.all_gather"),
+        "reduce_scatter_bucketized": ("buckets of collectives are not here", "xm.reduce_scatter"),
+        "send": ("channels of messages are not here", "torch.distributed.send"),
+        "recv": ("channels of messages are not here", "torch.distributed.recv"),
+        "fork_rng": ("states of the seed are not nested", "xm.get_rng_state, xm.set_rng_state"),
+        "xla_replication_devices": ("a process has one device", "xr.world_size()"),
+        "check_view_sharing": ("views are those of PyTorch", "torch.Tensor.untyped_storage"),
+        "DeviceContext": ("it is a part of lazy tensors", "xm.add_step_closure"),
+        "CoalescingBuckets": ("buckets of collectives are not here", "xm.all_reduce of a list"),
+    },
+    "torch_xla.runtime": {
+        "use_spmd": (_SPMD, _NO_SPMD),
+        "get_master_ip": (_TPU, "the variable MASTER_ADDR"),
+        "initialize_cache": (_LATER, "nothing: operators run at once"),
+        "get_num_cached_compilation_graph": (_LATER, "trnsim compile"),
+        "runtime_device_attributes": (_TPU, "torch.neuron.get_device_properties()"),
+        "global_runtime_device_attributes": (_TPU, "torch.neuron.get_device_properties()"),
+    },
+    "torch_xla.distributed": {
+        "data_parallel": ("it went with torch_xla 2.0", "torchrun and xm.optimizer_step"),
+    },
+    "torch_xla.distributed.fsdp": dict.fromkeys(
+        ("XlaFullyShardedDataParallel", "checkpoint_module", "consolidate_sharded_ckpts"),
+        ("torch_xla's own sharding is not here", "torch.distributed.fsdp.fully_shard"),
+    )
+    | dict.fromkeys(
+        (
+            *("consolidate_sharded_model_checkpoints", "consolidate_sharded_state_dicts"),
+            *("wrap", "utils", "state_dict_utils"),
+        ),
+        ("torch_xla's own sharding is not here", "torch.distributed.checkpoint"),
+    ),
+    "torch_xla.distributed.spmd": dict.fromkeys(
+        (
+            *("Mesh", "HybridMesh", "mark_sharding", "clear_sharding", "set_global_mesh"),
+            *("get_global_mesh", "ShardingSpec", "ShardingType", "XLAShardedTensor", "XLAShard"),
+            *("enable_manual_sharding", "disable_manual_sharding", "xla_patched_nn_linear_forward"),
+            *("apply_backward_optimization_barrier", "wrap_as_sharded_tensor", "xla_sharding"),
+            *("mark_sharding_with_gradients", "get_1d_mesh", "auto_policy", "api", "debugging"),
+        ),
+        (_SPMD, _NO_SPMD),
+    ),
+    "torch_xla.debug.metrics": dict.fromkeys(
+        (
+            *("metrics_report", "short_metrics_report", "metric_names", "metric_data"),
+            *("executed_fallback_ops", "clear_metrics"),
+        ),
+        (_LATER, "met.counter_value('MarkStep'), the steps that ended"),
+    ),
+    "torch_xla.debug.profiler": dict.fromkeys(
+        (
+            *("start_server", "trace", "trace_detached", "start_trace", "stop_trace"),
+            *("set_tracer_marked_step", "get_tracer_marked_step"),
+        ),
+        ("the server and traces of torch_xla's profiler are not here", "torch.profiler"),
+    ),
+    "torch_xla.distributed.xla_multiprocessing": {
+        "create_optimized_replica_groups": (_TPU, "groups of xm.all_reduce"),
+    },
+    "torch_xla.experimental": {
+        name: ("it is an experiment of torch_xla", instead)
+        for name, instead in (
+            ("eager_mode", "nothing: operators run at once"),
+            ("compile", "torch.compile(backend='neuron')"),
+            ("eager_mode_context", "nothing: operators run at once"),
+            ("custom_kernel", "torch_neuronx.nki_op"),
+            ("scan", "a loop"),
+            ("assume_pure", "the function itself"),
+            ("distributed_checkpoint", "torch.distributed.checkpoint"),
+        )
+    },
+}
+
+
+def absent(public: str, module: str, more: Mapping[str, tuple[str, str]] | None = None) -> Any:
+    """The `__getattr__` of a module, which refuses the absent names that AWS's or PyTorch's has.
+
+    Args:
+        public: the module's name in programs.
+        module: its name here.
+        more: further names, each with a reason and what is here instead.
+    """
+    table = _TABLE.get(public, {}) | dict(more or {})
+
+    def explain(name: str) -> Absence | None:
+        row = table.get(name)
+        if row is None:
+            return None
+        reason, instead = row
+        return Absence(f"{public}.{name}: {reason}", instead, _SOURCE.format(public))
+
+    # A from-import asks by either name.
+    names = AbsentNames(module, public, explain)
+    AbsentNames(public, public, explain)
+    return names.serve

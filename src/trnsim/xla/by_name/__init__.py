@@ -1,0 +1,140 @@
+"""The module that `import torch_xla` gives without the real package: the device is spelled "xla".
+
+Source: torch_xla 2.9.0, torch_xla.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+
+from trnsim.torch.api import device as device_module
+from trnsim.xla import ranks
+from trnsim.xla.absent_names import absent
+from trnsim.xla.device_spelling import SPELLING, spell
+from trnsim.xla.steps import step_closures
+
+ranks.map_launcher(os.environ)
+spell()
+ranks.register()
+
+__version__: Final = "2.9.0"
+"""The release whose names these are: programs compare it."""
+
+
+def _set_ir_debug(value: bool) -> None:
+    """Nothing: a report has the lines of a program without it."""
+    del value
+
+
+def _xla_sync_multi(
+    tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True
+) -> None:
+    """Nothing: the tensors are computed already."""
+    del tensors, devices, wait, sync_xla_data
+
+
+class _Bindings(SimpleNamespace):
+    """The names of torch_xla's module in C++ that programs call."""
+
+    def __getattr__(self, name: str) -> Any:
+        return absent("torch_xla._XLAC", "torch_xla._XLAC")(name)
+
+
+_XLAC: Final = _Bindings(_set_ir_debug=_set_ir_debug, _xla_sync_multi=_xla_sync_multi)
+
+
+def device(index: int | None = None) -> torch.device:
+    """The device of this process; `index` names another of its cores."""
+    return torch.device(SPELLING, index or 0)
+
+
+def devices() -> list[torch.device]:
+    """The devices of this process."""
+    return [device(index) for index in range(device_count())]
+
+
+def real_devices() -> list[str]:
+    """The devices of this process by the runtime's names."""
+    return [f"NEURON:{index}" for index in range(device_count())]
+
+
+def device_count() -> int:
+    """The number of devices of this process."""
+    return device_module.device_count()
+
+
+def sync(wait: bool = False, reset_scope: bool = True) -> None:
+    """End the step: everything is computed already, and the step's closures run."""
+    del wait, reset_scope
+    step_closures.end_step()
+
+
+@contextmanager
+def step() -> Iterator[None]:
+    """A step of its own: one ends before it, and it ends with the context."""
+    sync()
+    try:
+        yield
+    finally:
+        sync()
+
+
+def compile(  # noqa: A001  torch_xla's name
+    f: Callable[..., Any] | None = None,
+    full_graph: bool | None = False,
+    name: str | None = None,
+    num_different_graphs_allowed: int | None = None,
+) -> Any:
+    """A function whose every call is a step; without `f` a context of a step.
+
+    The function runs operator by operator, so limits on its programs hold without a check.
+    """
+    del full_graph, name, num_different_graphs_allowed
+    if f is None:
+        return step()
+    function = f
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with step():
+            return function(*args, **options)
+
+    return call
+
+
+def manual_seed(seed: int, device: Any = None) -> None:
+    """Seed the device."""
+    from trnsim.xla.by_name.core import xla_model  # noqa: PLC0415  it imports this module
+
+    xla_model.set_rng_state(seed, device)
+
+
+def launch(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    start_method: str = "spawn",
+    debug_single_process: bool = False,
+) -> None:
+    """`fn(index, *args)` in each process: in torchrun's this one, else in processes of its own."""
+    from trnsim.xla.by_name.distributed import xla_multiprocessing  # noqa: PLC0415  likewise
+
+    if dist_is_launched():
+        fn(ranks.local_ordinal(), *args)
+    else:
+        count = 1 if debug_single_process else None
+        xla_multiprocessing.spawn(fn, args, nprocs=count, start_method=start_method)
+
+
+def dist_is_launched() -> bool:
+    """True in a process that torchrun has started."""
+    return torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()
+
+
+__getattr__ = absent("torch_xla", __name__)

@@ -1,0 +1,15 @@
+"""`torch_xla.amp.syncfree`: optimizers without a wait for the host, here PyTorch's own.
+
+The real ones keep an overflow flag of a scaler of gradients on the device. Without a scaler they
+compute as PyTorch's.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from torch.optim import SGD, Adam, AdamW
+
+__all__ = ["SGD", "Adam", "AdamW"]
+
+__path__: Final[list[str]] = []  # as in xla_model

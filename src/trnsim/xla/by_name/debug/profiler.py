@@ -1,0 +1,69 @@
+"""`torch_xla.debug.profiler`: scopes, which PyTorch's profiler shows.
+
+Source: torch_xla 2.9.0, debug/profiler.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final, Self
+
+from trnsim.torch import pytorch
+from trnsim.xla.absent_names import absent
+from trnsim.xla.steps import step_closures
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+
+class Trace:
+    """A scope with a name."""
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        del kwargs
+        self.name = name
+        self._scope = pytorch.profiler_scope(name)
+
+    def __enter__(self) -> Self:
+        self._scope.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._scope.__exit__(kind, error, traceback)
+
+
+class StepTrace(Trace):
+    """A scope that is a step: it ends with the scope."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            step_closures.end_step()
+        super().__exit__(kind, error, traceback)
+
+
+def trace_me(scope: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that runs a function in a scope."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with Trace(scope):
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+__getattr__ = absent("torch_xla.debug.profiler", __name__)

@@ -1,0 +1,119 @@
+"""`torch_xla.distributed.parallel_loader`: batches on the device, each of which ends a step.
+
+A step ends before each batch, before the end and at it, so n batches end n + 2 steps, as measured
+with torch_xla 2.9.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import torch
+
+from trnsim.xla.absent_names import absent
+from trnsim.xla.arenas import on_device
+from trnsim.xla.steps import step_closures
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+
+class PerDeviceLoader:
+    """The batches of one device, in one pass.
+
+    Args:
+        batches: the batches on the host.
+        device: where they go.
+        length: their number.
+        batches_per_execution: batches in a step.
+    """
+
+    def __init__(
+        self, batches: Iterator[Any], device: torch.device, length: int, batches_per_execution: int
+    ) -> None:
+        self._batches = batches
+        self._device = device
+        self._length = length
+        self._per_step = batches_per_execution
+        self._since_step = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._since_step >= self._per_step - 1:
+            self._since_step = 0
+            step_closures.end_step()
+        else:
+            self._since_step += 1
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            step_closures.end_step()
+            raise
+        return on_device(batch, self._device)
+
+    next = __next__
+
+
+class ParallelLoader:
+    """A loader whose batch i goes to device i modulo their number.
+
+    Batches are sent when they are asked for: on this device a copy takes no time that a thread
+    could hide. So the numbers of threads and of batches sent ahead have no effect.
+    """
+
+    def __init__(
+        self,
+        cpu_loader: Any,
+        devices: Sequence[torch.device | str],
+        batchdim: int = 0,
+        batches_per_execution: int = 1,
+        loader_prefetch_size: int = 16,
+        device_prefetch_size: int = 8,
+        host_to_device_transfer_threads: int = 1,
+        input_sharding: object = None,
+    ) -> None:
+        del batchdim, loader_prefetch_size, device_prefetch_size
+        del host_to_device_transfer_threads, input_sharding
+        self._loader = cpu_loader
+        self._devices = [torch.device(device) for device in devices]
+        self.batches_per_execution = batches_per_execution
+
+    def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
+        """One pass over the batches of a device."""
+        place = self._devices.index(torch.device(device))
+        batches = islice(iter(self._loader), place, None, len(self._devices))
+        return PerDeviceLoader(
+            batches, self._devices[place], self.per_device_samples(), self.batches_per_execution
+        )
+
+    def per_device_samples(self) -> int:
+        """The number of batches of each device."""
+        return len(self._loader) // len(self._devices)
+
+    def close(self) -> None:
+        """Nothing: no thread runs."""
+
+
+class MpDeviceLoader:
+    """The batches of a loader on the device; each pass begins anew."""
+
+    def __init__(self, loader: Any, device: torch.device | str, **kwargs: Any) -> None:
+        self._loader = loader
+        self._device = device
+        self._options = kwargs
+
+    def __iter__(self) -> Iterator[Any]:
+        loader = ParallelLoader(self._loader, [self._device], **self._options)
+        return iter(loader.per_device_loader(self._device))
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+__getattr__ = absent("torch_xla.distributed.parallel_loader", __name__)

@@ -1,0 +1,86 @@
+"""`torch_xla.distributed.xla_multiprocessing`, which programs call `xmp`: a process for each core.
+
+Source: torch_xla 2.9.0, distributed/xla_multiprocessing.py, _internal/pjrt.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from torch import multiprocessing, nn
+
+from trnsim.device import device_core
+from trnsim.instance.cores import VISIBLE
+from trnsim.xla import ranks
+from trnsim.xla.absent_names import absent
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int | None = None,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
+    """`fn(index, *args)` in NEURONCORE_NUM_DEVICES processes, or in this one if that is 1.
+
+    Raises:
+        ValueError: for `nprocs` but None and 1.
+    """
+    if nprocs not in (None, 1):
+        raise ValueError(f"Unsupported nprocs ({nprocs}); legal: None and 1, by {ranks.PROCESSES}")
+    count = nprocs or int(os.environ.get(ranks.PROCESSES, "1"))
+    if count == 1:
+        return fn(0, *args)
+    shared = (fn, args, count, ranks.free_port())
+    start: Any = multiprocessing
+    return start.start_processes(_run_rank, shared, count, join, daemon, start_method)
+
+
+def _run_rank(
+    index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, port: int
+) -> None:
+    """`fn` in a process of its own, with the variables that torchrun would set."""
+    number, world = str(index), str(count)
+    os.environ[VISIBLE] = ranks.own_cores(os.environ, index, count)
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=number, LOCAL_RANK=number,
+        WORLD_SIZE=world, LOCAL_WORLD_SIZE=world, NEURON_PJRT_PROCESS_INDEX=number,
+        NEURON_PJRT_PROCESSES_NUM_DEVICES=",".join(["1"] * count),
+    )  # fmt: skip
+    device_core.visible_cores.cache_clear()
+    fn(index, *args)
+    ranks.leave()
+
+
+class MpModelWrapper:
+    """A model that forked processes share on the host, moved to the device by one at a time."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._lock = multiprocessing.Lock()  # pyright: ignore[reportPrivateImportUsage]
+
+    def to(self, device: Any) -> nn.Module:
+        """The model on a device."""
+        with self._lock:
+            return self._model.to(device)
+
+
+class MpSerialExecutor:
+    """A function that one process runs at a time."""
+
+    def __init__(self) -> None:
+        self._lock = multiprocessing.Lock()  # pyright: ignore[reportPrivateImportUsage]
+
+    def run(self, fn: Callable[[], Any]) -> Any:
+        """The result of `fn`."""
+        with self._lock:
+            return fn()
+
+
+__getattr__ = absent("torch_xla.distributed.xla_multiprocessing", __name__)

@@ -1,0 +1,234 @@
+"""`ZeroRedundancyOptimizer`: the optimizer's states are sharded over the ranks (ZeRO-1).
+
+Each rank has an equal share of every parameter along its first dimension, padded with zeros, in
+`optimizer_dtype`. A step reduces and scatters the gradients, clips their norm, steps on the shares,
+and gathers the parameters.
+
+Source: torch_xla 2.9.0, distributed/zero_redundancy_optimizer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import Optimizer
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import NotModelled
+from trnsim.xla import ranks
+from trnsim.xla.absent_names import absent
+from trnsim.xla.collectives import CollectiveMisused, Groups, all_gather, all_reduce, reduce_scatter
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+_NORM_EPSILON: Final = 1e-6
+"""Added to the norm by which gradients are clipped: the same file, `_clip_grad_norm`."""
+
+
+class ZeroRedundancyOptimizer(Optimizer):
+    """An optimizer whose states are sharded over ranks.
+
+    Args:
+        params: parameters, or groups of them.
+        optimizer_class: the class of the optimizer of the shares.
+        optimizer_dtype: dtype of the shares and states; None is float32.
+        grad_clipping: whether gradients are clipped.
+        max_norm: their largest norm; None is 1.
+        pin_layout: no effect.
+        sharding_groups: the ranks that share; None is all.
+        grad_norm_groups: further ranks over whose gradients the norm is.
+        lazy_init: whether the program calls `init_zero` itself.
+        bucket_cap_mb_all_gather: no effect, a collective for each parameter.
+        bucket_cap_mb_reduce_scatter: likewise.
+        use_grad_acc_hook: refused if true.
+        save_master_weights: whether `state_dict` has the shares too.
+        higher_cc_precision: whether gradients are exchanged in `optimizer_dtype`.
+        defaults: arguments of the optimizer.
+
+    Raises:
+        NotModelled: for hooks that accumulate gradients.
+        CollectiveMisused: for groups without this rank.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        optimizer_class: Callable[..., Optimizer],
+        optimizer_dtype: torch.dtype | None = None,
+        grad_clipping: bool = True,
+        max_norm: float | None = None,
+        pin_layout: bool = True,
+        sharding_groups: Groups = None,
+        grad_norm_groups: Groups = None,
+        lazy_init: bool = False,
+        bucket_cap_mb_all_gather: int = 0,
+        bucket_cap_mb_reduce_scatter: int = 0,
+        use_grad_acc_hook: bool = False,
+        save_master_weights: bool = False,
+        higher_cc_precision: bool = False,
+        **defaults: Any,
+    ) -> None:
+        del pin_layout, bucket_cap_mb_all_gather, bucket_cap_mb_reduce_scatter
+        if use_grad_acc_hook:
+            raise NotModelled(
+                "ZeroRedundancyOptimizer(use_grad_acc_hook=True): hooks that accumulate gradients",
+                fix="leave it out, and let optimizer_dtype and higher_cc_precision be float32",
+                line=program_line(),
+            )
+        super().__init__(params, defaults)
+        self.optimizer_class = optimizer_class
+        self.optimizer_dtype = optimizer_dtype or torch.float32
+        self.grad_clipping = grad_clipping
+        self.max_norm = 1.0 if max_norm is None else max_norm
+        self.sharding_groups: Sequence[Sequence[int]] = sharding_groups or [
+            list(range(ranks.world_size()))
+        ]
+        self.grad_norm_groups = grad_norm_groups
+        self.save_master_weights = save_master_weights
+        self.higher_cc_precision = higher_cc_precision
+        self.grad_norm: Tensor | None = None
+        self.base_optimizer: Optimizer | None = None
+        if not lazy_init:
+            self.init_zero()
+
+    @property
+    def inited(self) -> bool:
+        """True once the parameters are sharded."""
+        return self.base_optimizer is not None
+
+    def init_zero(self) -> None:
+        """Shard the parameters, and make the optimizer of the shares."""
+        rank = ranks.ordinal()
+        group = next((group for group in self.sharding_groups if rank in group), None)
+        if group is None:
+            raise CollectiveMisused(
+                f"rank {rank} is in none of the sharding_groups {self.sharding_groups}",
+                fix="give each rank a group",
+                line=program_line(),
+            )
+        self.local_world_size, self.local_rank = len(group), list(group).index(rank)
+        shared = [
+            group | {"params": [self._share(parameter) for parameter in group["params"]]}
+            for group in self.param_groups
+        ]
+        self.base_optimizer = self.optimizer_class(shared, **self.defaults)
+        self._copy_settings(self.base_optimizer.param_groups, self.param_groups)
+
+    def _share(self, parameter: Tensor) -> nn.Parameter:
+        """This rank's share of a parameter."""
+        whole = self._padded(parameter.detach())
+        own = whole.chunk(self.local_world_size)[self.local_rank].to(
+            self.optimizer_dtype, copy=True
+        )
+        return nn.Parameter(own, requires_grad=parameter.requires_grad)
+
+    def _padded(self, tensor: Tensor) -> Tensor:
+        """A tensor whose first dimension the number of ranks divides; a scalar is one row."""
+        rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
+        lacking = -rows.shape[0] % self.local_world_size
+        return functional.pad(rows, [0, 0] * (rows.dim() - 1) + [0, lacking]) if lacking else rows
+
+    @staticmethod
+    def _copy_settings(to: list[dict[str, Any]], source: list[dict[str, Any]]) -> None:
+        """Copy settings such as `lr` from groups to groups."""
+        for new, old in zip(to, source, strict=True):
+            new.update({name: value for name, value in old.items() if name != "params"})
+
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each parameter with this rank's share."""
+        base = self._base()
+        for whole, shared in zip(self.param_groups, base.param_groups, strict=True):
+            yield from zip(whole["params"], shared["params"], strict=True)
+
+    def _base(self) -> Optimizer:
+        if self.base_optimizer is None:
+            raise CollectiveMisused(
+                "a step of a ZeroRedundancyOptimizer with lazy_init that is not sharded yet",
+                fix="call init_zero() first",
+                line=program_line(),
+            )
+        return self.base_optimizer
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A step on the shares, after which every rank has all parameters."""
+        base = self._base()
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._copy_settings(base.param_groups, self.param_groups)
+        self._scatter_gradients()
+        if self.grad_clipping:
+            self._clip_gradients()
+        base.step(**kwargs)
+        base.zero_grad(set_to_none=True)
+        for parameter, share in self._pairs():
+            if parameter.grad is not None:
+                whole = all_gather(share.detach().to(parameter.dtype), groups=self.sharding_groups)
+                rows = 1 if parameter.dim() == 0 else parameter.shape[0]
+                parameter.copy_(whole[:rows].reshape(parameter.shape))
+        self._copy_settings(self.param_groups, base.param_groups)
+        return loss
+
+    def _scatter_gradients(self) -> None:
+        """The mean gradient of each share."""
+        count = self.local_world_size
+        for parameter, share in self._pairs():
+            if parameter.grad is not None:
+                whole = self._padded(parameter.grad)
+                sent = whole.to(self.optimizer_dtype) if self.higher_cc_precision else whole
+                scattered = reduce_scatter(
+                    "sum", sent, 1.0 / count, 0, count, groups=self.sharding_groups
+                )
+                share.grad = scattered.to(self.optimizer_dtype)
+
+    def _clip_gradients(self) -> None:
+        """Scale the shares' gradients so that the norm of all is at most `max_norm`."""
+        gradients = [share.grad for _, share in self._pairs() if share.grad is not None]
+        if not gradients:
+            return
+        total = torch.stack([(gradient * gradient).sum() for gradient in gradients]).sum()
+        for groups in (self.sharding_groups, self.grad_norm_groups):
+            if groups is not None:
+                all_reduce("sum", [total], groups=groups)
+        self.grad_norm = total.sqrt()
+        factor = (self.max_norm / (self.grad_norm + _NORM_EPSILON)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's state of the shares, as `base_state`, with settings and shapes."""
+        base = self._base()
+        state = super().state_dict()
+        state["base_state"] = base.state_dict()["state"]
+        state["shape_info"] = {
+            number: list(parameter.shape) for number, (parameter, _) in enumerate(self._pairs())
+        }
+        if self.save_master_weights:
+            shares = [share.detach().cpu() for _, share in self._pairs()]
+            state["sharded_master_weights"] = dict(enumerate(shares))
+        return state
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave in the same rank of as many."""
+        own = dict(state_dict)
+        base_state = own.pop("base_state")
+        own.pop("shape_info", None)
+        weights = own.pop("sharded_master_weights", None)
+        super().load_state_dict(own)
+        base = self._base()
+        groups = base.state_dict()["param_groups"]
+        base.load_state_dict({"state": base_state, "param_groups": groups})
+        self._copy_settings(base.param_groups, self.param_groups)
+        if weights is not None and self.save_master_weights:
+            for number, (_, share) in enumerate(self._pairs()):
+                share.copy_(weights[number])
+
+
+__getattr__ = absent("torch_xla.distributed.zero_redundancy_optimizer", __name__)

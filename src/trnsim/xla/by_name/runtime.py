@@ -1,0 +1,119 @@
+"""`torch_xla.runtime`, which programs call `xr`: ranks and devices of the program.
+
+Source: torch_xla 2.9.0, runtime.py; `using_pjrt` of 2.1.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import torch
+
+from trnsim.torch.api import device as device_module
+from trnsim.xla import ranks
+from trnsim.xla.absent_names import absent
+from trnsim.xla.device_spelling import SPELLING
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+_DEVICE: Final = "PJRT_DEVICE"
+
+
+def device_type() -> str:
+    """The runtime's kind of device: "NEURON"."""
+    return os.environ.get(_DEVICE, "NEURON").partition("_")[0]
+
+
+def set_device_type(pjrt_device: str) -> None:
+    """Accept the kind of device that there is.
+
+    Raises:
+        ValueError: for another one.
+    """
+    if pjrt_device != "NEURON":
+        raise ValueError(f"PJRT_DEVICE is NEURON here, not {pjrt_device!r}")
+    os.environ[_DEVICE] = pjrt_device
+
+
+def using_pjrt() -> bool:
+    """True: the older runtime (XRT) is gone."""
+    return True
+
+
+def is_bf16_supported() -> bool:
+    """True: every NeuronCore has bfloat16."""
+    return True
+
+
+def is_spmd() -> bool:
+    """False: sharding by annotations is not modelled for PyTorch."""
+    return False
+
+
+def world_size() -> int:
+    """The number of ranks of the program."""
+    return ranks.world_size()
+
+
+def global_ordinal() -> int:
+    """This process's rank in the program."""
+    return ranks.ordinal()
+
+
+def local_ordinal() -> int:
+    """This process's rank on its machine."""
+    return ranks.local_ordinal()
+
+
+def process_count() -> int:
+    """The number of processes: a rank is one."""
+    return ranks.world_size()
+
+
+def process_index() -> int:
+    """The number of this process."""
+    return ranks.ordinal()
+
+
+def local_process_count() -> int:
+    """The number of processes of this machine."""
+    return ranks.local_world_size()
+
+
+def host_index() -> int:
+    """The number of this machine, by torchrun's GROUP_RANK."""
+    return int(os.environ.get("GROUP_RANK", "0"))
+
+
+def addressable_device_count() -> int:
+    """The number of devices that a rank uses: one, but all in a program of one rank."""
+    return device_module.device_count() if ranks.world_size() == 1 else 1
+
+
+def local_device_count() -> int:
+    """The number of devices that the ranks of this machine use."""
+    return ranks.local_world_size() * addressable_device_count()
+
+
+def global_device_count() -> int:
+    """The number of devices that all ranks use."""
+    return ranks.world_size() * addressable_device_count()
+
+
+def addressable_runtime_device_count() -> int:
+    """As `addressable_device_count`: no device is virtual."""
+    return addressable_device_count()
+
+
+def global_runtime_device_count() -> int:
+    """As `global_device_count`: no device is virtual."""
+    return global_device_count()
+
+
+def xla_device(n: int | None = None) -> torch.device:
+    """The device of this process, or its core `n`."""
+    return torch.device(SPELLING, n or 0)
+
+
+__getattr__ = absent("torch_xla.runtime", __name__)

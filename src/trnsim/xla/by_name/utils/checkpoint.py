@@ -1,0 +1,21 @@
+"""`torch_xla.utils.checkpoint`: activations computed again in the backward pass.
+
+The real one differs from PyTorch's by a barrier that keeps its compiler from merging the two
+passes; operators here run one by one, and the random state of the device is kept by PyTorch's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from torch.utils import checkpoint as of_pytorch
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+
+def checkpoint(
+    function: Callable[..., Any], *args: Any, use_reentrant: bool = True, **kwargs: Any
+) -> Any:
+    """`function(*args)`, of which only the arguments are kept for the backward pass."""
+    return of_pytorch.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)

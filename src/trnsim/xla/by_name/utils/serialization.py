@@ -1,0 +1,72 @@
+"""`torch_xla.utils.serialization`, which programs call `xser`: a file for each tensor.
+
+A saved value is `path`, where a TensorReference stands for each tensor of the device, and
+`path.tensors/tensor_N.pt` with tensor N on the host.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from trnsim.torch.device_name import is_neuron
+from trnsim.xla import ranks
+from trnsim.xla.arenas import ToXlaTensorArena
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+
+class TensorReference:
+    """The place of a tensor in a saved value.
+
+    Attributes:
+        tid: number of the tensor's file.
+    """
+
+    # Files of torch_xla have this name of the class, and files of ours have it for torch_xla.
+    __module__ = "torch_xla.utils.serialization"
+
+    def __init__(self, tid: int) -> None:
+        self.tid = tid
+
+
+def _folder(path: str) -> Path:
+    return Path(f"{path}.tensors")
+
+
+def _file(path: str, number: int) -> Path:
+    return _folder(path) / f"tensor_{number}.pt"
+
+
+def save(data: Any, path: Any, master_only: bool = True, global_master: bool = False) -> None:
+    """Write `data`, its tensors of the device in a file each, in the ranks of `xm.save`."""
+    local = 0 if global_master and ranks.ordinal() else ranks.local_ordinal()
+    is_master = not (ranks.ordinal() if global_master else local)
+    if master_only and not is_master:
+        return
+    name = str(path)
+    shutil.rmtree(_folder(name), ignore_errors=True)
+    _folder(name).mkdir()
+
+    def write(tensors: list[torch.Tensor]) -> list[TensorReference]:
+        for number, tensor in enumerate(tensors):
+            torch.save(tensor.detach().cpu(), _file(name, number))
+        return [TensorReference(number) for number in range(len(tensors))]
+
+    arena = ToXlaTensorArena(
+        write, lambda value: isinstance(value, torch.Tensor) and is_neuron(value.device)
+    )
+    torch.save(arena.transform(data), name)
+
+
+def load(path: Any) -> Any:
+    """What `save` wrote, on the host. It is unpickled: read only files that you trust."""
+    name = str(path)
+    arena = ToXlaTensorArena(
+        lambda references: [torch.load(_file(name, part.tid)) for part in references],
+        lambda value: isinstance(value, TensorReference),
+    )
+    return arena.transform(torch.load(name, weights_only=False))

@@ -1,0 +1,285 @@
+"""Collectives of `xla_model` over the process group of the device: with groups, scales and dims.
+
+Each runs at once, and is recorded with its bytes and ranks as every collective of the device
+(`trnsim.torch.distributed.process_group`). A world of one rank exchanges nothing.
+
+Source: torch_xla 2.9.0, core/xla_model.py.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.xla import ranks
+from trnsim.xla.arenas import on_host
+
+Groups = Sequence[Sequence[int]] | None
+"""The ranks of each group; None for one of all ranks."""
+
+_OPERATIONS: Final[dict[str, Any]] = {
+    "sum": dist.ReduceOp.SUM,
+    "mul": dist.ReduceOp.PRODUCT,
+    "and": dist.ReduceOp.BAND,
+    "or": dist.ReduceOp.BOR,
+    "min": dist.ReduceOp.MIN,
+    "max": dist.ReduceOp.MAX,
+}
+
+
+class CollectiveMisused(BadInput, ValueError):
+    """A collective whose arguments do not fit the ranks or the tensor."""
+
+
+_made: Final[dict[tuple[tuple[int, ...], ...], list[Any]]] = {}
+
+
+def subgroup(groups: Groups) -> Any:
+    """The process group of this rank among `groups`, made by all ranks at their first use.
+
+    Raises:
+        CollectiveMisused: for groups that overlap, leave out this rank, or name others.
+    """
+    whole = ranks.group()
+    if not groups or [list(group) for group in groups] == [list(range(ranks.world_size()))]:
+        return whole
+    key = tuple(tuple(group) for group in groups)
+    members = [rank for group in key for rank in group]
+    world, own = ranks.world_size(), ranks.ordinal()
+    if sorted(members) != list(range(world)):
+        raise CollectiveMisused(
+            f"groups {[list(group) for group in key]} of {world} ranks; legal: each rank in one",
+            fix=f"give each of ranks 0 to {world - 1} a group",
+            line=program_line(),
+        )
+    made = _made.setdefault(key, [])
+    if not made or made[0] is not whole:  # a group ends with the default group
+        made[:] = [whole, *(dist.new_group(list(group)) for group in key)]
+    return next(made[1 + at] for at, group in enumerate(key) if own in group)
+
+
+def _is_alone() -> bool:
+    return ranks.world_size() == 1
+
+
+def _size(groups: Groups) -> int:
+    return len(groups[0]) if groups else ranks.world_size()
+
+
+def _operation(reduce_type: str) -> Any:
+    operation = _OPERATIONS.get(reduce_type)
+    if operation is None:
+        raise CollectiveMisused(
+            f"a reduction {reduce_type!r}; legal: {', '.join(_OPERATIONS)}",
+            fix="take xm.REDUCE_SUM or one of its neighbours",
+            line=program_line(),
+        )
+    return operation
+
+
+def all_reduce(
+    reduce_type: str,
+    inputs: Any,
+    scale: float = 1.0,
+    groups: Groups = None,
+    pin_layout: bool = True,
+) -> Any:
+    """The reduction over the ranks, times `scale`: a new tensor, or in place for a list."""
+    del pin_layout
+    operation = _operation(reduce_type)
+    if isinstance(inputs, Tensor):
+        result = inputs.detach().clone()
+        return result if _is_alone() else _reduced(result, operation, scale, groups)
+    if not _is_alone():
+        for tensor in inputs:
+            _reduced(tensor.detach(), operation, scale, groups)
+    return inputs
+
+
+def _reduced(tensor: Tensor, operation: Any, scale: float, groups: Groups) -> Tensor:
+    dense = tensor if tensor.is_contiguous() else tensor.contiguous()
+    dist.all_reduce(dense, operation, subgroup(groups))
+    if dense is not tensor:
+        tensor.copy_(dense)
+    return tensor if scale == 1 else tensor.mul_(scale)
+
+
+def all_gather(
+    value: Any,
+    dim: int = 0,
+    groups: Groups = None,
+    output: Any = None,
+    pin_layout: bool = True,
+    channel_id: object = None,
+    use_global_device_ids: object = None,
+) -> Any:
+    """The values of all ranks of the group, one after the other along `dim`."""
+    if isinstance(value, list):
+        outputs = output or [None] * len(value)
+        pairs = zip(value, outputs, strict=True)
+        return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
+    del channel_id, use_global_device_ids
+    if _is_alone():
+        return _put(output, value.detach().clone())
+    dense = value.detach().movedim(dim, 0).contiguous()
+    gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
+    dist.all_gather_into_tensor(gathered, dense, subgroup(groups))
+    return _put(output, gathered.movedim(0, dim).contiguous())
+
+
+def _put(output: Tensor | None, result: Tensor) -> Tensor:
+    """`result`, in `output` where a program gives one."""
+    return result if output is None else output.copy_(result)
+
+
+def reduce_scatter(
+    reduce_type: str,
+    input: Any,  # noqa: A002  torch_xla's name
+    scale: float,
+    scatter_dim: int,
+    shard_count: int,
+    groups: Groups = None,
+    output: Any = None,
+    pin_layout: bool = True,
+    channel_id: object = None,
+    use_global_device_ids: object = None,
+) -> Any:
+    """This rank's shard along `scatter_dim` of the reduction over the group, times `scale`.
+
+    Raises:
+        CollectiveMisused: for another `shard_count` than the group has ranks, or a dimension that
+            is not divisible by it.
+    """
+    options = (scale, scatter_dim, shard_count, groups)
+    if isinstance(input, list):
+        outputs = output or [None] * len(input)
+        pairs = zip(input, outputs, strict=True)
+        return [reduce_scatter(reduce_type, part, *options, to) for part, to in pairs]
+    del pin_layout, channel_id, use_global_device_ids
+    operation = _operation(reduce_type)
+    _check_shards("reduce_scatter", input, scatter_dim, shard_count, groups)
+    dense = input.detach().movedim(scatter_dim, 0).contiguous()
+    if _is_alone():
+        return _put(output, input.detach() * scale)
+    shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
+    dist.reduce_scatter_tensor(shard, dense, operation, subgroup(groups))
+    if scale != 1:
+        shard.mul_(scale)
+    return _put(output, shard.movedim(0, scatter_dim).contiguous())
+
+
+def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups) -> None:
+    if count != _size(groups) or value.shape[dim] % count:
+        raise CollectiveMisused(
+            f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count} parts, in "
+            f"a group of {_size(groups)} ranks; legal: as many parts as ranks, which divide it",
+            fix="give the number of the group's ranks, and pad the tensor",
+            line=program_line(),
+        )
+
+
+def all_to_all(
+    value: Tensor,
+    split_dimension: int,
+    concat_dimension: int,
+    split_count: int,
+    groups: Groups = None,
+    pin_layout: bool = True,
+) -> Tensor:
+    """Part i of each rank for rank i, one after the other along `concat_dimension`.
+
+    Raises:
+        CollectiveMisused: as `reduce_scatter`.
+    """
+    del pin_layout
+    _check_shards("all_to_all", value, split_dimension, split_count, groups)
+    if _is_alone():
+        return value.detach().clone()
+    parts = torch.stack(value.detach().chunk(split_count, split_dimension))
+    received = torch.empty_like(parts)
+    dist.all_to_all_single(received, parts, group=subgroup(groups))
+    return torch.cat(received.unbind(0), concat_dimension)
+
+
+def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
+    """The value of the rank that sends to this one; zeros where none does.
+
+    Raises:
+        CollectiveMisused: for pairs in which a rank sends or receives twice.
+    """
+    senders, receivers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if len({*senders}) < len(senders) or len({*receivers}) < len(receivers):
+        raise CollectiveMisused(
+            f"xm.collective_permute of pairs {[list(pair) for pair in pairs]}, where a rank sends "
+            "or receives twice",
+            fix="each rank once as a sender and once as a receiver",
+            line=program_line(),
+        )
+    own, dense = ranks.ordinal(), value.detach().contiguous()
+    result = torch.zeros_like(dense)
+    waits: list[Any] = []
+    for source, target in pairs:
+        if source == target == own:
+            result.copy_(dense)
+        elif source == own:
+            waits.append(dist.isend(dense, target, ranks.group()))
+        elif target == own:
+            waits.append(dist.irecv(result, source, ranks.group()))
+    for work in waits:
+        work.wait()
+    return result
+
+
+def collective_broadcast(
+    tensors: Sequence[Tensor],
+    root_ordinal: int = 0,
+    groups: Groups = None,
+    pin_layout: bool = True,
+) -> None:
+    """The values of rank `root_ordinal` in the tensors of all ranks of its group."""
+    del pin_layout
+    if not _is_alone():
+        for tensor in tensors:
+            dist.broadcast(tensor.detach(), root_ordinal, subgroup(groups))
+
+
+def gathered_objects(value: object) -> list[Any]:
+    """An object of each rank, by ordinal."""
+    if _is_alone():
+        return [pickle.loads(pickle.dumps(value))]  # noqa: S301  it was pickled here
+    objects: list[Any] = [None] * ranks.world_size()
+    dist.all_gather_object(objects, value, ranks.group())
+    return objects
+
+
+def rendezvous(
+    tag: str, payload: bytes = b"", replicas: Sequence[int] | None = None
+) -> list[bytes]:
+    """The payloads of all ranks by ordinal, once all have come.
+
+    Raises:
+        TypeError: for a payload that is no bytes.
+        CollectiveMisused: for some of the ranks only, which torch_xla does not have either.
+    """
+    if not isinstance(payload, bytes):
+        raise TypeError(f"`payload` of xm.rendezvous({tag!r}) must be bytes, not {type(payload)}")
+    if replicas and len(replicas) != ranks.world_size():
+        raise CollectiveMisused(
+            f"xm.rendezvous({tag!r}) of {len(replicas)} of {ranks.world_size()} ranks",
+            fix="leave `replicas` out: all ranks meet",
+            line=program_line(),
+        )
+    return gathered_objects(payload)
+
+
+def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
+    """`reduce_fn` of the data of all ranks, on the host, by ordinal."""
+    del tag
+    return reduce_fn(gathered_objects(on_host(data)))

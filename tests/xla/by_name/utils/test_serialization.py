@@ -1,0 +1,52 @@
+"""A file for each tensor: places, contents, and ranks that write none."""
+
+import os
+
+import pytest
+import torch
+
+
+def test_tensors_lie_beside_the_value_and_load_to_the_host(tmp_path):
+    import torch_xla.utils.serialization as xser
+
+    shared = torch.arange(3, device="xla")
+    data = {"a": shared, "again": shared, "b": [torch.ones(2, device="xla"), "text"], "c": 3}
+    xser.save(data, str(tmp_path / "state"))
+    files = sorted(path.name for path in (tmp_path / "state.tensors").iterdir())
+    assert files == ["tensor_0.pt", "tensor_1.pt"]
+    assert torch.load(tmp_path / "state.tensors" / "tensor_0.pt").device.type == "cpu"
+    loaded = xser.load(str(tmp_path / "state"))
+    assert loaded["a"].tolist() == [0, 1, 2]
+    assert loaded["a"] is not shared
+    assert loaded["b"][0].device.type == "cpu"
+    assert loaded["b"][1] == "text"
+    assert loaded["c"] == 3
+
+
+def test_a_second_save_leaves_no_tensor_of_the_first(tmp_path):
+    import torch_xla.utils.serialization as xser
+
+    path = tmp_path / "state"
+    xser.save([torch.ones(1, device="xla"), torch.zeros(1, device="xla")], path)
+    xser.save([torch.ones(1, device="xla")], path)
+    assert [file.name for file in (tmp_path / "state.tensors").iterdir()] == ["tensor_0.pt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_written"),
+    [({}, False), ({"master_only": False}, True), ({"global_master": True}, False)],
+)
+def test_only_the_first_rank_writes_unless_all_do(tmp_path, options, is_written):
+    import torch_xla.utils.serialization as xser
+
+    os.environ.update(RANK="1", LOCAL_RANK="1", WORLD_SIZE="2")
+    xser.save([torch.ones(1)], tmp_path / "state", **options)
+    assert (tmp_path / "state").exists() is is_written
+
+
+def test_the_references_are_named_as_torch_xlas():
+    import torch_xla.utils.serialization as xser
+
+    reference = xser.TensorReference(4)
+    assert reference.tid == 4
+    assert type(reference).__module__ == "torch_xla.utils.serialization"

@@ -1,0 +1,46 @@
+"""Names of torch_xla that are not here: absent to programs that ask, refused by name to others."""
+
+import importlib
+
+import pytest
+
+from trnsim.errors import NotModelled
+from trnsim.xla.absent_names import _TABLE
+
+
+def test_every_absent_name_is_absent_and_says_what_is_there_instead():
+    import torch_xla
+
+    for public, names in _TABLE.items():
+        is_of_cpp = public.endswith("_XLAC")
+        module = torch_xla._XLAC if is_of_cpp else importlib.import_module(public)
+        for name, (_, instead) in names.items():
+            assert not hasattr(module, name), (public, name)
+            assert getattr(module, name, 3) == 3
+            with pytest.raises(AttributeError) as caught:
+                getattr(module, name)
+            assert isinstance(caught.value, NotModelled)
+            assert f"{public}.{name}: " in str(caught.value)
+            assert f"fix: {instead}" in str(caught.value)
+
+
+def test_a_from_import_of_an_absent_name_is_an_import_error_that_says_why():
+    with pytest.raises(ImportError, match="not modelled for PyTorch\n  fix: ranks: torchrun"):
+        from torch_xla.distributed.spmd import Mesh
+    with pytest.raises(ImportError, match=r"(?s)own sharding is not here.*fully_shard"):
+        from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel
+    with pytest.raises(ImportError, match="get_stablehlo: programs are not written"):
+        from torch_xla.core.xla_model import get_stablehlo
+
+
+def test_a_name_that_no_torch_xla_has_is_pythons_own_error():
+    import torch_xla.core.xla_model as xm
+
+    with pytest.raises(
+        AttributeError, match=r"'torch_xla.core.xla_model' has no attribute 'nothing'"
+    ):
+        xm.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean 'mark_step'"):
+        xm.mark_steps  # noqa: B018
+    with pytest.raises(ModuleNotFoundError, match=r"torch_xla\.nothing"):
+        import torch_xla.nothing

@@ -1,0 +1,167 @@
+"""Collectives of xm in forked ranks, each by the numbers that its documentation gives."""
+
+import os
+import pickle
+
+import pytest
+import torch
+
+
+def on_ranks(count, body, folder):
+    """`body()` in ranks of a program, with what each gives."""
+    import torch_xla
+
+    os.environ["NEURONCORE_NUM_DEVICES"] = str(count)
+
+    def run(index):
+        torch.set_num_threads(1)
+        result = body()
+        (folder / str(index)).write_bytes(pickle.dumps(result))
+
+    torch_xla.launch(run, start_method="fork")
+    return [pickle.loads((folder / str(rank)).read_bytes()) for rank in range(count)]  # noqa: S301
+
+
+def row(*numbers):
+    return torch.tensor(numbers, device="xla", dtype=torch.float32)
+
+
+@pytest.mark.slow
+def test_every_collective_of_two_ranks(tmp_path):
+    import torch_xla.core.xla_model as xm
+    import torch_xla.runtime as xr
+
+    def body():
+        own = xr.global_ordinal()
+        value = row(own + 1.0, 10.0)
+        parts = [row(own), row(1.0)]
+        returned = xm.all_reduce(xm.REDUCE_SUM, parts, scale=0.5)
+        square = torch.arange(4, device="xla", dtype=torch.float32).reshape(2, 2) + 10 * own
+        output = torch.zeros(4, device="xla")
+        broadcast = row(own)
+        xm.collective_broadcast([broadcast], root_ordinal=1)
+        model = torch.nn.Linear(1, 1, bias=False).to("xla")
+        torch.nn.init.constant_(model.weight, own + 5.0)
+        xm.broadcast_master_param(model)
+        parameter = torch.nn.Parameter(row(0.0))
+        parameter.grad = row(own)
+        xm.optimizer_step(torch.optim.SGD([parameter], lr=1.0))
+        bits = torch.tensor([own + 1], device="xla")
+        return {
+            "rank": (own, xr.local_ordinal(), xr.world_size(), value.device.index),
+            "core": os.environ["NEURON_RT_VISIBLE_CORES"],
+            "sum": xm.all_reduce(xm.REDUCE_SUM, value).tolist(),
+            "max": xm.all_reduce(xm.REDUCE_MAX, value, scale=2.0).tolist(),
+            "min": xm.all_reduce("min", value).tolist(),
+            "mul": xm.all_reduce(xm.REDUCE_MUL, value).tolist(),
+            "or": xm.all_reduce(xm.REDUCE_OR, bits).tolist(),
+            "and": xm.all_reduce(xm.REDUCE_AND, bits).tolist(),
+            "kept": value.tolist(),
+            "in place": [part.item() for part in parts],
+            "returned": returned is parts,
+            "alone": xm.all_reduce("sum", row(own), groups=[[0], [1]]).tolist(),
+            "gather": xm.all_gather(square, dim=1).tolist(),
+            "output": xm.all_gather(value, output=output, pin_layout=False) is output,
+            "outputs": output.tolist(),
+            "list": [t.tolist() for t in xm.all_gather([row(own)], pin_layout=False)],
+            "scatter": xm.reduce_scatter("sum", square, 0.5, 1, 2).tolist(),
+            "to all": xm.all_to_all(square, 0, 1, 2).tolist(),
+            "permute": xm.collective_permute(row(own + 7.0), [[0, 1]]).tolist(),
+            "swap": xm.collective_permute(row(own), [[0, 1], [1, 0]]).tolist(),
+            "broadcast": broadcast.item(),
+            "master": model.weight.item(),
+            "step": parameter.item(),
+            "rendezvous": xm.rendezvous("a", f"payload {own}".encode()),
+            "mesh": xm.mesh_reduce(
+                "b", {"x": row(own)}, lambda all_: [d["x"].item() for d in all_]
+            ),
+            "ordinals": xm.do_on_ordinals(lambda: "ran", (), (1,)),
+        }
+
+    first, second = on_ranks(2, body, tmp_path)
+    both = {
+        "sum": [3.0, 20.0], "max": [4.0, 20.0], "min": [1.0, 10.0], "mul": [2.0, 100.0],
+        "or": [3], "and": [0], "in place": [0.5, 1.0], "returned": True,
+        "gather": [[0.0, 1.0, 10.0, 11.0], [2.0, 3.0, 12.0, 13.0]], "output": True,
+        "outputs": [1.0, 10.0, 2.0, 10.0], "list": [[0.0, 1.0]], "broadcast": 1.0, "master": 5.0,
+        "step": -0.5, "rendezvous": [b"payload 0", b"payload 1"], "mesh": [0.0, 1.0],
+    }  # fmt: skip
+    for name, value in both.items():
+        assert first[name] == second[name] == value, name
+    assert first["rank"] == (0, 0, 2, 0)
+    assert second["rank"] == (1, 1, 2, 0)
+    assert (first["core"], second["core"]) == ("0", "1")
+    assert (first["kept"], second["kept"]) == ([1.0, 10.0], [2.0, 10.0])
+    assert (first["alone"], second["alone"]) == ([0.0], [1.0])
+    assert first["scatter"] == [[5.0], [7.0]]
+    assert second["scatter"] == [[6.0], [8.0]]
+    assert first["to all"] == [[0.0, 1.0, 10.0, 11.0]]
+    assert second["to all"] == [[2.0, 3.0, 12.0, 13.0]]
+    assert (first["permute"], second["permute"]) == ([0.0], [7.0])
+    assert (first["swap"], second["swap"]) == ([1.0], [0.0])
+    assert (first["ordinals"], second["ordinals"]) == (None, "ran")
+
+
+@pytest.mark.slow
+def test_groups_of_four_ranks_exchange_among_themselves(tmp_path):
+    import torch_xla.core.xla_model as xm
+
+    groups = [[0, 2], [1, 3]]
+
+    def body():
+        value = row(float(xm.get_ordinal()), 1.0)
+        return [
+            xm.all_reduce("sum", value, groups=groups).tolist(),
+            xm.all_gather(value, groups=groups).tolist(),
+            xm.reduce_scatter("sum", value, 1.0, 0, 2, groups=groups).tolist(),
+            xm.all_reduce("sum", value, groups=[[0, 1, 2, 3]]).tolist(),
+        ]
+
+    results = on_ranks(4, body, tmp_path)
+    assert results[0] == [[2.0, 2.0], [0.0, 1.0, 2.0, 1.0], [2.0], [6.0, 4.0]]
+    assert results[3] == [[4.0, 2.0], [1.0, 1.0, 3.0, 1.0], [2.0], [6.0, 4.0]]
+
+
+def test_a_lone_rank_exchanges_nothing():
+    import torch_xla.core.xla_model as xm
+
+    value = row(1.0, 2.0)
+    copied = xm.all_reduce("sum", value)
+    assert copied is not value
+    for result in (copied, xm.all_gather(value), xm.all_to_all(value, 0, 0, 1)):
+        assert result.tolist() == [1.0, 2.0]
+    assert xm.reduce_scatter("sum", value, 2.0, 0, 1).tolist() == [2.0, 4.0]
+    values = [value]
+    assert xm.all_reduce("sum", values, scale=3.0) is values
+    assert value.tolist() == [1.0, 2.0]
+    assert xm.rendezvous("a") == [b""]
+    assert xm.mesh_reduce("a", 2, sum) == 2
+
+
+def test_arguments_that_fit_no_rank_are_named():
+    import torch_xla.core.xla_model as xm
+
+    value = row(1.0, 2.0)
+    with pytest.raises(ValueError, match=r"(?s)a reduction 'mean'; legal: sum, mul.*REDUCE_SUM"):
+        xm.all_reduce("mean", value)
+    with pytest.raises(ValueError, match=r"reduce_scatter of \[2\] along dimension 0 into 3 parts"):
+        xm.reduce_scatter("sum", value, 1.0, 0, 3)
+    with pytest.raises(ValueError, match=r"all_to_all .* as many parts as ranks"):
+        xm.all_to_all(value, 0, 0, 2)
+    with pytest.raises(ValueError, match="sends or receives twice"):
+        xm.collective_permute(value, [[0, 1], [0, 2]])
+    with pytest.raises(TypeError, match=r"'t'\) must be bytes, not <class 'str'>"):
+        xm.rendezvous("t", "text")
+    with pytest.raises(ValueError, match="of 2 of 1 ranks"):
+        xm.rendezvous("t", b"", [0, 1])
+
+
+def test_groups_that_leave_out_a_rank_are_named():
+    import torch_xla.core.xla_model as xm
+
+    from trnsim.xla import collectives
+
+    for groups in ([[1]], [[0], [0]], [[0, 1]]):
+        with pytest.raises(ValueError, match=r"(?s)of 1 ranks; legal: each rank in one"):
+            collectives.subgroup(groups)
+    assert xm.all_reduce("sum", row(1.0), groups=[[0]]).tolist() == [1.0]

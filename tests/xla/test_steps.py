@@ -1,0 +1,47 @@
+"""The end of a step: what runs then, in which order, and what is counted."""
+
+import pytest
+
+from trnsim.device.steps import steps
+from trnsim.xla.steps import StepClosures
+
+
+def test_closures_run_once_in_order_at_the_end_of_the_step():
+    closures, seen = StepClosures(), []
+    closures.add(seen.append, (1,))
+    closures.add(seen.append, (2,))
+    assert seen == []
+    closures.end_step()
+    assert seen == [1, 2]
+    closures.end_step()
+    assert seen == [1, 2]
+    assert closures.ended == 2
+
+
+def test_a_closure_that_a_closure_adds_waits_for_the_next_step():
+    closures, seen = StepClosures(), []
+    closures.add(lambda: closures.add(seen.append, (3,)), ())
+    closures.end_step()
+    assert seen == []
+    closures.end_step()
+    assert seen == [3]
+
+
+def test_a_closure_that_fails_ends_the_step_and_the_others_do_not_run_later():
+    closures, seen = StepClosures(), []
+    closures.add(lambda: 1 / 0, ())
+    closures.add(seen.append, (1,))
+    with pytest.raises(ZeroDivisionError):
+        closures.end_step()
+    closures.end_step()
+    assert seen == []
+
+
+def test_a_step_is_a_step_of_the_device_where_no_optimizer_counts_them():
+    before = steps.number
+    StepClosures().end_step()
+    assert steps.number == before + 1
+    steps.optimizer_begins()
+    number = steps.number
+    StepClosures().end_step()
+    assert steps.number == number
