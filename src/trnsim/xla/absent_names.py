@@ -20,6 +20,8 @@ _SOURCE: Final = "torch_xla 2.9.0, {}"
 
 _NO_SPMD: Final = "ranks: torchrun, and torch.distributed or xm's collectives; or JAX, which shards"
 _NO_GRAPH: Final = "trnsim compile, which writes the graph of a model, its time and its memory"
+_FSDP: Final = ("torch_xla's own sharding is not here", "torch.distributed.fsdp.fully_shard")
+_SHARDS: Final = (_FSDP[0], "torch.distributed.checkpoint")
 
 _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "torch_xla": {
@@ -59,17 +61,16 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "torch_xla.distributed": {
         "data_parallel": ("it went with torch_xla 2.0", "torchrun and xm.optimizer_step"),
     },
-    "torch_xla.distributed.fsdp": dict.fromkeys(
-        ("XlaFullyShardedDataParallel", "checkpoint_module", "consolidate_sharded_ckpts"),
-        ("torch_xla's own sharding is not here", "torch.distributed.fsdp.fully_shard"),
-    )
-    | dict.fromkeys(
-        (
-            *("consolidate_sharded_model_checkpoints", "consolidate_sharded_state_dicts"),
-            *("wrap", "utils", "state_dict_utils"),
-        ),
-        ("torch_xla's own sharding is not here", "torch.distributed.checkpoint"),
-    ),
+    "torch_xla.distributed.fsdp": {
+        "XlaFullyShardedDataParallel": _FSDP,
+        "checkpoint_module": (_FSDP[0], "torch_xla.utils.checkpoint.checkpoint"),
+        "consolidate_sharded_ckpts": _SHARDS,
+        "consolidate_sharded_model_checkpoints": _SHARDS,
+        "consolidate_sharded_state_dicts": _SHARDS,
+        "state_dict_utils": _SHARDS,
+        "utils": _FSDP,
+        "wrap": _FSDP,
+    },
     "torch_xla.distributed.spmd": dict.fromkeys(
         (
             *("Mesh", "HybridMesh", "mark_sharding", "clear_sharding", "set_global_mesh"),

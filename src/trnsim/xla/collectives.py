@@ -130,7 +130,7 @@ def all_gather(
         return _put(output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
     gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
-    dist.all_gather_into_tensor(gathered, dense, subgroup(groups))
+    dist.all_gather_single(gathered, dense, subgroup(groups))
     return _put(output, gathered.movedim(0, dim).contiguous())
 
 
@@ -169,7 +169,7 @@ def reduce_scatter(
     if _is_alone():
         return _put(output, input.detach() * scale)
     shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
-    dist.reduce_scatter_tensor(shard, dense, operation, subgroup(groups))
+    dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
     if scale != 1:
         shard.mul_(scale)
     return _put(output, shard.movedim(0, scatter_dim).contiguous())
@@ -268,8 +268,9 @@ def rendezvous(
         TypeError: for a payload that is no bytes.
         CollectiveMisused: for some of the ranks only, which torch_xla does not have either.
     """
-    if not isinstance(payload, bytes):
-        raise TypeError(f"`payload` of xm.rendezvous({tag!r}) must be bytes, not {type(payload)}")
+    kind: type = type(payload)
+    if not issubclass(kind, bytes):
+        raise TypeError(f"`payload` of xm.rendezvous({tag!r}) must be bytes, not {kind}")
     if replicas and len(replicas) != ranks.world_size():
         raise CollectiveMisused(
             f"xm.rendezvous({tag!r}) of {len(replicas)} of {ranks.world_size()} ranks",

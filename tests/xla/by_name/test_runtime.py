@@ -10,6 +10,7 @@ def test_a_lone_program_has_one_rank_and_all_devices():
     import torch_xla.runtime as xr
     from torch_xla.experimental import pjrt
 
+    assert os.environ["PJRT_DEVICE"] == "NEURON"
     assert xr.device_type() == pjrt.device_type() == "NEURON"
     assert xr.using_pjrt()
     assert pjrt.using_pjrt()

@@ -6,7 +6,7 @@ Source: torch_xla 2.9.0, torch_xla.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from trnsim.xla.absent_names import absent
 from trnsim.xla.device_spelling import SPELLING, spell
 from trnsim.xla.steps import step_closures
 
+os.environ.setdefault("PJRT_DEVICE", "NEURON")  # NxD asks for it
 ranks.map_launcher(os.environ)
 spell()
 ranks.register()
@@ -77,7 +78,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
 
 
 @contextmanager
-def step() -> Iterator[None]:
+def step() -> Generator[None]:
     """A step of its own: one ends before it, and it ends with the context."""
     sync()
     try:
@@ -125,14 +126,14 @@ def launch(
     """`fn(index, *args)` in each process: in torchrun's this one, else in processes of its own."""
     from trnsim.xla.by_name.distributed import xla_multiprocessing  # noqa: PLC0415  likewise
 
-    if dist_is_launched():
+    if _is_launched():
         fn(ranks.local_ordinal(), *args)
     else:
         count = 1 if debug_single_process else None
         xla_multiprocessing.spawn(fn, args, nprocs=count, start_method=start_method)
 
 
-def dist_is_launched() -> bool:
+def _is_launched() -> bool:
     """True in a process that torchrun has started."""
     return torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()
 
