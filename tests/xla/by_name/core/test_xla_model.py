@@ -19,7 +19,8 @@ def test_the_device_is_xla_and_the_old_names_warn_of_the_new():
     names = xm.get_xla_supported_devices()
     assert names[0] == "xla:0"
     assert len(names) == torch_xla.device_count() == len(torch_xla.devices())
-    assert len(xm.get_xla_supported_devices(max_devices=1)) == 1
+    assert xm.get_xla_supported_devices(max_devices=1) == ["xla:0"]
+    assert xm.get_xla_supported_devices(1) == xm.get_xla_supported_devices("NEURON", 1) == names[:1]
     assert xm.xla_device_hw("xla") == "NEURON"
     assert xm.xla_device_hw("cpu") == "CPU"
     assert xm.xla_device_kind() == "trn2"
@@ -102,6 +103,7 @@ def test_an_optimizer_steps_and_with_a_barrier_ends_the_step():
     parameter = torch.nn.Parameter(torch.ones(1, device="xla"))
     optimizer = torch.optim.SGD([parameter, torch.nn.Parameter(torch.ones(1))], lr=0.5)
     parameter.grad = torch.ones(1, device="xla")
+    assert xm._fetch_gradients(optimizer) == [parameter.grad]
     assert xm.optimizer_step(optimizer) is None
     assert parameter.item() == 0.5
     assert met.counter_value("MarkStep") is None
@@ -119,6 +121,8 @@ def test_a_saved_state_is_on_the_host(tmp_path):
     assert state["step"] == 3
     assert state["state"]["weight"].device.type == "cpu"
     torch.testing.assert_close(state["state"]["weight"], model.weight.detach().cpu())
+    assert xm._maybe_convert_to_cpu([model.weight])[0].device.type == "cpu"
+    assert xm._maybe_convert_to_cpu([model.weight], convert=False)[0] is model.weight
     file = io.BytesIO()
     xm.save(torch.ones(1, device="xla"), file, master_only=False)
     assert file.tell()

@@ -107,12 +107,14 @@ def is_xla_tensor(tensor: torch.Tensor) -> bool:
 
 
 def get_xla_supported_devices(
-    devkind: str | None = None, max_devices: int | None = None
+    devkind: str | int | None = None, max_devices: int | None = None
 ) -> list[str]:
-    """The names of this process's devices, at most `max_devices`."""
-    del devkind
-    count = device_module.device_count()
-    return [f"{SPELLING}:{core}" for core in range(count)][: max_devices or count]
+    """The names of this process's devices, at most `max_devices`.
+
+    Older releases have a kind of device before the number, later ones the number alone.
+    """
+    most = devkind if isinstance(devkind, int) else max_devices
+    return [f"{SPELLING}:{core}" for core in range(device_module.device_count())][:most]
 
 
 def xla_real_devices(devices: Sequence[Place] | None = None) -> list[str]:
@@ -174,6 +176,13 @@ def xla_rendezvous(
     return rendezvous(tag or "", payload, ordinals)
 
 
+def _maybe_convert_to_cpu(  # pyright: ignore[reportUnusedFunction]  transformers calls it
+    data: Any, convert: bool = True
+) -> Any:
+    """`data` with the host's copy of its tensors; with `convert=False` as it is."""
+    return on_host(data) if convert else data
+
+
 def do_on_ordinals(
     target: Callable[..., Any], data: Any = (), ordinals: int | Collection[int] = (0,)
 ) -> Any:
@@ -184,7 +193,8 @@ def do_on_ordinals(
     return result
 
 
-def _gradients(optimizer: Optimizer) -> list[torch.Tensor]:
+def _fetch_gradients(optimizer: Optimizer) -> list[torch.Tensor]:
+    """The gradients of an optimizer's parameters; accelerate 1.15 calls it (optimizer.py)."""
     return [
         parameter.grad
         for group in optimizer.param_groups
@@ -197,7 +207,7 @@ def reduce_gradients(optimizer: Optimizer, groups: Groups = None, pin_layout: bo
     """The mean of the gradients over the ranks of a group, in place."""
     count = len(groups[0]) if groups else ranks.world_size()
     if count > 1:
-        all_reduce(REDUCE_SUM, _gradients(optimizer), 1.0 / count, groups, pin_layout)
+        all_reduce(REDUCE_SUM, _fetch_gradients(optimizer), 1.0 / count, groups, pin_layout)
 
 
 def all_reduce_bucketized_gradients(
