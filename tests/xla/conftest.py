@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "torch"))  # groups.py is a module by its name
 
-PRELOADED = ["torch", "torch.distributed", "pytest"]
+PRELOADED = ["torch", "torch._dynamo", "torch.distributed", "pytest"]  # optimizers load the second
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
 

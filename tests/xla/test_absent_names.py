@@ -44,3 +44,34 @@ def test_a_name_that_no_torch_xla_has_is_pythons_own_error():
         xm.mark_steps  # noqa: B018
     with pytest.raises(ModuleNotFoundError, match=r"torch_xla\.nothing"):
         import torch_xla.nothing
+
+
+USED = {
+    "torch_xla": "device sync compile _XLAC",
+    "torch_xla.core.xla_model": (
+        "mark_step xla_device master_print rendezvous is_master_ordinal REDUCE_SUM save all_reduce "
+        "all_gather xrt_world_size add_step_closure REDUCE_MAX get_ordinal optimizer_step "
+        "get_local_ordinal set_rng_state mesh_reduce reduce_gradients reduce_scatter get_rng_state "
+        "ToXlaTensorArena all_to_all send_cpu_data_to_device xla_device_kind REDUCE_MIN "
+        "RateTracker get_memory_info collective_permute set_replication"
+    ),
+    "torch_xla.runtime": "global_ordinal world_size local_ordinal using_pjrt",
+    "torch_xla.distributed.parallel_loader": "MpDeviceLoader ParallelLoader",
+    "torch_xla.distributed.xla_multiprocessing": "spawn",
+    "torch_xla.distributed": "ZeroRedundancyOptimizer",
+    "torch_xla.distributed.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
+    "torch_xla.utils.checkpoint": "checkpoint",
+    "torch_xla.utils.serialization": "load save TensorReference",
+    "torch_xla.amp.syncfree": "SGD Adam AdamW",
+    "torch_xla.experimental.pjrt": "using_pjrt world_size global_ordinal",
+}
+
+
+def test_every_name_that_public_programs_use_often_is_there():
+    import torch_xla
+
+    for public, names in USED.items():
+        module = importlib.import_module(public)
+        for name in names.split():
+            assert hasattr(module, name), (public, name)
+            exec(f"from {public} import {name}")  # noqa: S102  the statement of programs
