@@ -61,7 +61,9 @@ def test_an_answer_is_written_as_its_ending_says(ending, start, tmp_path):
 
 
 def test_an_ending_or_answer_without_a_form_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"a\.pdf; legal endings: \.json, \.csv, \.txt and \.html"):
+    with pytest.raises(
+        BadInput, match=r"a\.pdf; legal endings: \.json, \.csv, \.txt, \.md and \.html"
+    ):
         report_files.check_output(tmp_path / "a.pdf")
     with pytest.raises(BadInput, match="the answer has no table"):
         report_files.write_output(

@@ -29,8 +29,8 @@ _ERROR: Final = Severity.ERROR.value
 _LISTED: Final = ", ".join(FORMATS)
 
 app = parser(
-    help="Check, price, convert and compare specs of jobs.\n\n"
-    f"Formats: {_LISTED}. A spec is data: no command in it is run.",
+    help="Check, price, convert and compare specs of jobs: Slurm, Kubernetes, SageMaker, Batch, "
+    f"ECS.\n\nFormats: {_LISTED}. A spec is data: no command in it is run.",
     no_args_is_help=True,
 )
 
