@@ -133,8 +133,7 @@ class _TypedNodes(_Nodes):
     def value(self, node: yaml.Node) -> Any:
         """The value of a node, within a mapping of its tag if it has a local one."""
         value = super().value(node)
-        is_local = isinstance(node.tag, str) and re.fullmatch(r"![\w:.-]+", node.tag)
-        return {node.tag: value} if is_local else value
+        return {node.tag: value} if re.fullmatch(r"![\w:.-]+", node.tag or "") else value
 
     def scalar(self, node: yaml.Node) -> Any:
         """The value of a scalar: quoted ones are text."""

@@ -136,7 +136,7 @@ def _replicas(reader: SpecReader, count: int, nodes: int | None) -> list[int | N
     Raises:
         BadInput: a range is malformed, or they leave out a node.
     """
-    bounds = []
+    bounds: list[tuple[int, int | None]] = []
     for index in range(count):
         at = (*_NODES, index, "targetNodes")
         text = reader.text(*at, field=f"roles.{index}.target")
@@ -150,9 +150,8 @@ def _replicas(reader: SpecReader, count: int, nodes: int | None) -> list[int | N
     if any(end is None for _, end in bounds):
         return [None] * count
     ranges = [(first, end) for first, end in bounds if end is not None]
-    cuts = sorted(
-        {0, *(cut for cut_pair in ranges for cut in cut_pair), *([nodes] if nodes else [])}
-    )
+    ends = {cut for pair in ranges for cut in pair}
+    cuts: list[int] = sorted({0, *ends, *([nodes] if nodes else [])})
     replicas = [0] * count
     for start, end in pairwise(cuts):
         if nodes is not None and start >= nodes:

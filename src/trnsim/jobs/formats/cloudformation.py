@@ -75,17 +75,18 @@ def _converted(value: Any, is_small: bool) -> Any:
 def _stated(value: Any, keys: Keys, is_small: bool) -> Keys:
     """The names in the template that lead to what `keys` name in the API's document."""
     stated: list[str | int] = []
+    inner: Any = value
     for key in keys:
-        if isinstance(value, dict) and not _function(value):
-            name = next((n for n in value if key in (n, _spelled(str(n)) if is_small else n)), None)
+        if isinstance(inner, dict) and not _function(inner):
+            name = next((n for n in inner if key in (n, _spelled(str(n)) if is_small else n)), None)
             if name is None:
                 break
             stated.append(name)
-        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+        elif isinstance(inner, list) and isinstance(key, int) and key < len(inner):
             stated.append(key)
         else:
             break
-        value = value[stated[-1]]
+        inner = inner[stated[-1]]
     return tuple(stated)
 
 

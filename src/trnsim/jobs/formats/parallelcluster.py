@@ -200,11 +200,12 @@ def _write(job: Job) -> str:
 
 def _put(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
     """Put a value at its place where a mapping has none, and none lies in its way."""
+    inner: Any = document
     for key in keys[:-1]:
-        document = document.setdefault(key, {})
-        if not isinstance(document, dict):
+        inner = inner.setdefault(key, {})
+        if not isinstance(inner, dict):
             return
-    document.setdefault(keys[-1], value)
+    inner.setdefault(keys[-1], value)
 
 
 def _capacity(job: Job) -> dict[str, str]:

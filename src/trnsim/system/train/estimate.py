@@ -260,10 +260,11 @@ def layout_request(
     length = sequence
     if length is None:
         length = usual_request(model, where).sequence
-    if global_batch is None:
-        at_once = max((fixed.get("data") or 1) * (fixed.get("micro_batch") or 1), 1)
-        global_batch = -(-usual_batch(where, max(length, 1)) // at_once) * at_once
-    return LayoutRequest(global_batch, length, **fixed)
+    batch = global_batch
+    if batch is None:
+        at_once = max(int(fixed.get("data") or 1) * int(fixed.get("micro_batch") or 1), 1)
+        batch = -(-usual_batch(where, max(length, 1)) // at_once) * at_once
+    return LayoutRequest(batch, length, **fixed)
 
 
 def usual_batch(where: Machine, sequence: int) -> int:
