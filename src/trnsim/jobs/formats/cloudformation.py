@@ -82,11 +82,12 @@ def _stated(value: Any, keys: Keys, is_small: bool) -> Keys:
             if name is None:
                 break
             stated.append(name)
+            inner = inner[name]
         elif isinstance(inner, list) and isinstance(key, int) and key < len(inner):
             stated.append(key)
+            inner = inner[key]
         else:
             break
-        inner = inner[stated[-1]]
     return tuple(stated)
 
 
