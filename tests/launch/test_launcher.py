@@ -72,7 +72,10 @@ def test_ranks_of_other_machines_that_do_not_start_are_named_by_their_node(tmp_p
 def test_ranks_of_several_machines_are_named_with_their_host(tmp_path):
     said = launched(tmp_path, "sys.exit(3 if rank == '2' else 0)", hosts=("here", "there"))[1]
     assert said.startswith("rank 2 (node 1, there, local rank 0) ended with status 3\n")
-    code = "time.sleep(30 if rank in '01' else 0); sys.exit(3)"
+    started = tmp_path / "started-"
+    waits = f"while not all(os.path.exists({str(started)!r} + n) for n in '23'): time.sleep(0.01)"
+    code = f"open({str(started)!r} + rank, 'w').close()\n{waits}\n"
+    code += "time.sleep(30 if rank in '01' else 0); sys.exit(3)"
     said = launched(tmp_path, code, hosts=("here", "there"))[1]
     assert said.splitlines()[1] == "all ranks of there ended with it: 2, 3"
 
