@@ -63,6 +63,27 @@ def test_time_and_bill_are_the_plans():
         ),
         (replace(JOB, roles=(replace(FULL, devices=4),)), "has 0.25 of a trn1.32xlarge"),
         (replace(JOB, parallelism=Parallelism(tensor=7)), "no plan: "),
+        (
+            replace(JOB, roles=(replace(FULL, processes=8),)),
+            "role main starts 8 ranks, and a plan of trn1.32xlarge has 32, one each NeuronCore",
+        ),
+        (
+            replace(JOB, roles=(replace(FULL, processes=64),)),
+            "role main starts 64 ranks, and a plan of trn1.32xlarge has 32",
+        ),
+        (
+            replace(
+                JOB,
+                roles=(
+                    Role(
+                        instance="trn2.48xlarge",
+                        devices=16,
+                        environment=(("NEURON_LOGICAL_NC_CONFIG", "1"),),
+                    ),
+                ),
+            ),
+            "role main sets LNC 1, and a plan of trn2.48xlarge has LNC 2",
+        ),
         (replace(JOB, roles=()), "a plan is of instances of one type; the roles have: none"),
     ],
 )

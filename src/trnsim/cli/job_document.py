@@ -10,7 +10,7 @@ from typing import Any, Final
 from trnsim.document.answer import Block, Document, Figure, Items, Note, Section, Table, columns
 from trnsim.document.values import picked, plain
 from trnsim.facts import Interval
-from trnsim.formatting import amount, amounts, clipped, durations, enumerated
+from trnsim.formatting import amount, amounts, clipped, durations, enumerated, seconds
 from trnsim.jobs.difference import changes, new_findings
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS
@@ -236,7 +236,7 @@ def _bill_sentences(price: JobPrice) -> list[str]:
             sentences.append(f"time {durations(price.time_s)}, bill {usd}")
         else:
             most = "no price" if price.usd is None else f"{amount(price.usd.p50)} USD"
-            limit = durations(price.time_s)
+            limit = seconds(price.time_s.p50)
             sentences.append(f"at most {limit}, the time limit, and {most}: an upper bound")
     elif price.usd_per_hour is not None:
         hourly = price.usd_per_hour

@@ -10,7 +10,7 @@ from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import MODEL_OPTIONS, Parallelism, options_of, parallelism_in
 from trnsim.jobs.role_price import RolePrice, replica_part
-from trnsim.place.machine import machine
+from trnsim.place.machine import Machine, machine
 from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, free_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan
@@ -85,6 +85,7 @@ def training_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> Tr
     model = _model(job, known)
     stated = parallelism_of(job)
     where = machine(platform, instances, rows=known.rows)
+    _check_ranks(roles, where)
     fields = {name: value for name, value in stated.stated.items() if name not in _NOT_OF_LAYOUT}
     try:
         request = layout_request(
@@ -124,7 +125,7 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> Ser
     try:
         return plan_of_server(
             model,
-            machine(platform, rows=known.rows),
+            machine(platform, lnc=roles[0].role.lnc, rows=known.rows),
             options,
             free_demand(USUAL_INPUT, USUAL_OUTPUT),
             kind=roles[0].quote.kind,
@@ -132,6 +133,26 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> Ser
         )
     except EmulatorError as error:
         raise Unplanned(f"no plan: {error.reason}") from error
+
+
+def _check_ranks(roles: Sequence[RolePrice], where: Machine) -> None:
+    """Refuse a job whose ranks are not those of the plan: one on each logical core of an instance.
+
+    Raises:
+        Unplanned: the spec states another LNC, or another number of ranks.
+    """
+    for role in roles:
+        lnc, processes = role.role.lnc, role.role.processes
+        if where.lnc and lnc is not None and lnc != where.lnc:
+            raise Unplanned(
+                f"role {role.role.name} sets LNC {lnc}, and a plan of {where.instance.name} has "
+                f"LNC {where.lnc}"
+            )
+        if processes is not None and processes != where.ranks_per_instance:
+            raise Unplanned(
+                f"role {role.role.name} starts {processes} ranks, and a plan of "
+                f"{where.instance.name} has {where.ranks_per_instance}, one each {where.rank_name}"
+            )
 
 
 def _tokens(request: LayoutRequest, stated: Parallelism, known: Assumption) -> float:

@@ -227,7 +227,7 @@ def _names(kind: KubeflowKind, job: Job) -> list[str]:
 
 
 def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
-    """The fewest and the most workers.
+    """The `elasticPolicy`: the fewest and the most workers; {} for workers that do not grow.
 
     Raises:
         BadInput: another role than the workers grows.

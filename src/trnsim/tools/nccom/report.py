@@ -93,7 +93,7 @@ def _statistic(row: SizeTime, stat: str) -> float:
 
 
 def table(rows: Sequence[SizeTime], columns: Columns | None = None) -> str:
-    """The table, and the mean of the bus bandwidths below it."""
+    """The table of rows on stdout, and below it the mean of their bus bandwidths."""
     lines = [figures(row, columns or Columns()) for row in rows]
     heads = list(lines[0])
     cells = [heads, *([_cell(head, line[head]) for head in heads] for line in lines)]

@@ -50,7 +50,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Checked(NamedTuple):
-    """An operation whose values are right.
+    """The result of a check of values, which found none wrong.
 
     Attributes:
         elements: elements of a rank's message that were computed.
