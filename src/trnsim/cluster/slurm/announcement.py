@@ -51,7 +51,7 @@ def announce(path: Path, launch: dict[str, Any]) -> None:
 
 
 def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, Any]:
-    """What the first task announced.
+    """The announcement of the first task.
 
     Raises:
         BadInput: it has not, in this time, or it announced that it starts no ranks.
