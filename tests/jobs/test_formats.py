@@ -17,7 +17,8 @@ PLANNED = planned_job(
     model="llama-3.2-1b",
     steps=100,
 )
-MULTI_NODE = ("sbatch", "batch", "sagemaker-training", "job", "jobset", "pytorchjob")
+MEETING = ("sbatch", "batch", "sagemaker-training", "job", "jobset", "pytorchjob")
+MULTI_NODE = (*MEETING, "hyperpod")
 
 
 @pytest.mark.parametrize("name", MULTI_NODE)
@@ -33,7 +34,7 @@ def test_a_plan_has_its_time_and_bill_in_every_format(name, tmp_path):
     assert asked.reasons == ()
 
 
-@pytest.mark.parametrize("name", MULTI_NODE)
+@pytest.mark.parametrize("name", MEETING)
 def test_the_first_node_is_named_in_every_format(name):
     text = write_spec(PLANNED, name)
     assert "MASTER_ADDR" in text

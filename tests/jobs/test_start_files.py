@@ -13,7 +13,7 @@ from trnsim.system.train.layout import Layout
 LAYOUT = Layout(
     tensor=8, pipeline=4, virtual=2, data=8, is_sequence=True, global_batch=256, sequence=4096
 )
-WHOLE = ("sbatch", "batch", "sagemaker-training", "job", "jobset", "pytorchjob", "k8s")
+WHOLE = ("sbatch", "batch", "sagemaker-training", "job", "jobset", "pytorchjob", "hyperpod", "k8s")
 
 
 @pytest.mark.parametrize("kind", WHOLE)

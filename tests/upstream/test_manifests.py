@@ -22,6 +22,8 @@ DEFINITIONS = {
     "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
     "MPIJob": "mpi-operator caa3c47fc42eb762635f78045ec0fcd1a89eb038 "
     "manifests/base/kubeflow.org_mpijobs.yaml",
+    "LeaderWorkerSet": "lws 060ab4da17eea1f0865fcbd3236bb1075e2cea32 "
+    "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
     "RayJob": f"{KUBERAY}/ray.io_rayjobs.yaml",
     "RayCluster": f"{KUBERAY}/ray.io_rayclusters.yaml",
 }
@@ -70,6 +72,7 @@ def schema(upstream, kind):
         ("jobset", ("JobSet",)),
         ("pytorchjob", ("PyTorchJob",)),
         ("mpijob", ("MPIJob",)),
+        ("leaderworkerset", ("LeaderWorkerSet",)),
         ("rayjob", ("RayJob", "RayCluster")),
     ],
 )

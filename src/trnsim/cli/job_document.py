@@ -91,7 +91,7 @@ def _finding_values(finding: Finding) -> dict[str, Any]:
 def job_title(spec: JobSpec) -> str:
     """The place, the format and the roles of a job in a line."""
     roles = "; ".join(_role_words(role) for role in spec.job.roles) or "no role"
-    copies = f", {spec.job.copies:,} copies" if spec.job.copies > 1 else ""
+    copies = f", {spec.job.copies:,} copies" if spec.job.copies != 1 else ""
     name = f" {spec.job.name!r}" if spec.job.name else ""
     return f"{spec.start}: {FORMATS[spec.format].title}{name}: {roles}{copies}"
 

@@ -16,7 +16,9 @@ from trnsim.system.train.layout import Layout
 __all__ = ["KINDS", "check_kind", "start_file"]
 
 _TORCHRUN: Final = "torchrun"
-_NOT_STARTED: Final = ("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint")
+_NOT_STARTED: Final = (
+    *("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint", "leaderworkerset"),
+)
 """Formats of plans, of clusters, of training alone, and of servers."""
 KINDS: Final = (_TORCHRUN, *(name for name in FORMATS if name not in _NOT_STARTED))
 """Kinds of files that start a run."""

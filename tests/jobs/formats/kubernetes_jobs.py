@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.formats.writing import in_order
 from trnsim.jobs.job import Job, JobKind, KeptField, Role
+from trnsim.jobs.parallelism import started_ranks
 from trnsim.reader import load_documents
 
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
@@ -79,7 +80,7 @@ def without_command(own_roles):
 
 def with_processes(own):
     """Roles whose commands start the ranks, or that all have as many."""
-    ranks = [4 if "--nproc-per-node" in role.command else None for role in own]
+    ranks = [started_ranks(role.command) for role in own]
     stated = tuple(replace(role, processes=n) for role, n in zip(own, ranks, strict=True))
     return st.sampled_from((stated, tuple(replace(role, processes=32) for role in own)))
 
@@ -123,6 +124,12 @@ SERVERS = jobs(
     kind=st.just(JobKind.SERVING),
     time_limit_s=st.none(),
 )
+SERVERS_OF_SETS = {
+    "kind": st.just(JobKind.SERVING),
+    "time_limit_s": st.none(),
+    "copies": st.sampled_from((0, 1, 2, 1_000_000)),
+    "kept": with_fields((("spec", "startupPolicy"), "LeaderReady")),
+}
 MASTERS = roles(names=st.just("Master"), replicas=ONE)
 WORKERS = roles(
     names=st.just("Worker"),
@@ -146,6 +153,24 @@ JOBS = {
             with_processes
         ),
         kept=with_fields((("spec", "runPolicy", "backoffLimit"), 3)),
+    ),
+    "hyperpod": st.one_of(
+        jobs(
+            st.lists(
+                roles(command=st.one_of(WORDS, st.just(("hyperpodrun", "--nproc_per_node=4")))),
+                min_size=1,
+                max_size=3,
+            ).flatmap(with_processes),
+            kept=with_fields((("spec", "runPolicy", "jobMaxRetryCount"), 3)),
+        ),
+        jobs(alone(roles(least_replicas=COUNTS))),
+    ),
+    "leaderworkerset": st.one_of(
+        jobs(alone(roles(names=st.just("worker"), replicas=st.integers(1, 64))), **SERVERS_OF_SETS),
+        jobs(
+            st.tuples(roles(names=st.just("leader"), replicas=ONE), roles(names=st.just("worker"))),
+            **SERVERS_OF_SETS,
+        ),
     ),
     "mpijob": jobs(
         st.tuples(

@@ -8,8 +8,10 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
+import test_hyperpod
 import test_jobset
 import test_kubernetes_job
+import test_leader_worker_set
 import test_mpijob
 import test_pod
 import test_pytorchjob
@@ -68,6 +70,7 @@ def test_kubernetes_accepts_what_is_written(name):
 VALUES = [None, 5, -1, True, 1.5, "x", "", "$X", [], {}, [5], ["a"], {"a": 1}, [{"a": 1}], "8Gi"]
 SAMPLES = [
     *(test_pod.POD, test_pod.SERVER, test_kubernetes_job.JOB, test_jobset.JOBSET),
+    *(test_hyperpod.TRAINING, test_leader_worker_set.SET),
     *(test_pytorchjob.TRAINING, test_mpijob.TEST, test_rayjob.RAYJOB, test_rayjob.CLUSTER),
 ]
 

@@ -12,8 +12,11 @@ from trnsim.jobs.rules.devices import RULES
 from trnsim.jobs.spec import JobSpec
 
 TRN1, TRN2, INF2, P5 = "trn1.32xlarge", "trn2.48xlarge", "inf2.48xlarge", "p5.48xlarge"
-KUBERNETES = ("pod", "job", "jobset", "pytorchjob", "mpijob", "rayjob")
-SEVERAL = KUBERNETES[1:]
+KUBERNETES = (
+    *("pod", "leaderworkerset"),
+    *("job", "jobset", "pytorchjob", "hyperpod", "mpijob", "rayjob"),
+)
+SEVERAL = KUBERNETES[2:]
 ROLE = Role(name="Worker", image="me/train", command=("python", "train.py"), entry_words=2)
 VISIBLE, COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 NEURON, EFA = "aws.amazon.com/neuron:", "vpc.amazonaws.com/efa:"

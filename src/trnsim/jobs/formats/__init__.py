@@ -9,8 +9,10 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats import (
     batch,
     ecs,
+    hyperpod,
     jobset,
     kubernetes_job,
+    leader_worker_set,
     mpijob,
     nemo,
     nxdt,
@@ -46,8 +48,10 @@ FORMATS: Final[dict[str, JobFormat]] = {
         kubernetes_job.FORMAT,
         jobset.FORMAT,
         pytorchjob.FORMAT,
+        hyperpod.FORMAT,
         mpijob.FORMAT,
         rayjob.FORMAT,
+        leader_worker_set.FORMAT,
     )
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""

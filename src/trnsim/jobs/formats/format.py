@@ -25,6 +25,7 @@ class JobFormat:
         read: the spec of such a place. Raises BadInput at the line of a value that is not legal.
         write: the text of a spec of the job. Raises BadInput for a job that the format cannot
             express, and says why.
+        is_manifest: whether Kubernetes takes it, and runs its roles in pods.
     """
 
     name: str
@@ -33,3 +34,4 @@ class JobFormat:
     places: Callable[[SourcePlace], Iterable[SourcePlace]]
     read: Callable[[SourcePlace], JobSpec]
     write: Callable[[Job], str]
+    is_manifest: bool = False

@@ -160,4 +160,5 @@ FORMAT: Final = JobFormat(
     places=_places,
     read=_read,
     write=_write,
+    is_manifest=True,
 )

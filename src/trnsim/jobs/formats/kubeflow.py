@@ -29,9 +29,9 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
-from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
@@ -101,6 +101,7 @@ def kubeflow_format(kind: KubeflowKind) -> JobFormat:
         places=places,
         read=lambda place: _read(kind, place),
         write=lambda job: _write(kind, job),
+        is_manifest=True,
     )
 
 
@@ -167,20 +168,11 @@ def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterato
 
 
 def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None:
-    """Processes of a worker; a word such as "auto" is kept.
-
-    Raises:
-        BadInput: it is neither.
-    """
+    """Processes of a worker; a word such as "auto" is kept where the field is text."""
     keys = ("spec", kind.processes)
-    value = reader.value(*keys)
-    if not kind.has_text_processes:
-        return count(reader, *keys, field=field, least=1)
-    if isinstance(value, str) and (value in ("auto", "cpu", "gpu")):
-        return None
-    if value is None or reader.is_left(*keys, field=field):
-        return None
-    return reader.whole(*keys, field=field, least=1)
+    if kind.has_text_processes:
+        return word_or_processes(reader, *keys, field=field)
+    return count(reader, *keys, field=field, least=1)
 
 
 def _write(kind: KubeflowKind, job: Job) -> str:
@@ -243,22 +235,10 @@ def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
 
 
 def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
-    """Processes of each replica, unless commands start as many; a needed head does not count.
-
-    Raises:
-        BadInput: roles differ.
-    """
+    """Processes of each replica, unless commands start as many; a needed head does not count."""
     roles = job.roles[-1:] if kind.is_head_needed else job.roles
-    if all(own.processes in (None, started_ranks(own.command)) for own in roles):
-        return None
-    counts = {own.processes for own in roles}
-    if len(counts) > 1:
-        raise BadInput(
-            f"roles start {' and '.join(sorted(map(str, counts)))} processes; {kind.title} has "
-            "one number",
-        )
-    number = counts.pop()
-    return str(number) if kind.has_text_processes else number
+    number = stated_processes(roles, kind.title)
+    return number if number is None or not kind.has_text_processes else str(number)
 
 
 def _replicas(kind: KubeflowKind, job: Job, at: int, name: str, kept: KeptFields) -> dict[str, Any]:

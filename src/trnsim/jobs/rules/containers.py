@@ -8,6 +8,7 @@ from typing import Final
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.formatting import enumerated
 from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import options_of
 from trnsim.jobs.spec import JobSpec
@@ -17,7 +18,6 @@ __all__ = ["RULES"]
 
 _DOCKER: Final = frozenset({"ecs", "batch"})
 """Formats whose containers Docker runs, with its limits."""
-_KUBERNETES: Final = frozenset({"pod", "job", "jobset", "pytorchjob", "mpijob", "rayjob"})
 _GIB: Final = 2**30
 _NEURON: Final = ("trn", "inf")
 _TRAINING_TYPES: Final = ("trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge", "trn2.48xlarge")
@@ -82,7 +82,12 @@ def _huge_pages(spec: JobSpec) -> Iterator[Violation]:
     """EFA that is told to use huge pages in a pod that has none."""
     for index, role in enumerate(spec.job.roles):
         is_told = role.variable("FI_EFA_USE_HUGE_PAGE") == "1"
-        if spec.format in _KUBERNETES and role.efa and is_told and role.hugepages_bytes is None:
+        if (
+            FORMATS[spec.format].is_manifest
+            and role.efa
+            and is_told
+            and role.hugepages_bytes is None
+        ):
             yield Violation(
                 f"roles.{index}.environment.FI_EFA_USE_HUGE_PAGE",
                 "FI_EFA_USE_HUGE_PAGE is 1, and the container asks for no huge pages",
@@ -96,7 +101,7 @@ def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
         others = (f"roles.{index}.memory_bytes", f"roles.{index}.vcpus")
         is_alone = role.memory_bytes is None and role.vcpus is None
         is_left = any(spec.is_template(path) for path in others)
-        if spec.format in _KUBERNETES and role.hugepages_bytes and is_alone and not is_left:
+        if FORMATS[spec.format].is_manifest and role.hugepages_bytes and is_alone and not is_left:
             yield Violation(
                 f"roles.{index}.hugepages_bytes",
                 "huge pages without memory or cpu, which Kubernetes refuses",
@@ -110,7 +115,7 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
         kept.value == "/dev/shm" or kept.keys[-1] in ("ipcMode", "hostIPC")  # noqa: S108  a mount
         for kept in spec.job.kept
     )
-    if spec.format not in _DOCKER | _KUBERNETES or is_shared:
+    if not (spec.format in _DOCKER or FORMATS[spec.format].is_manifest) or is_shared:
         return
     for index, role in enumerate(spec.job.roles):
         options = options_of(role.command)
@@ -171,7 +176,7 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
             continue
         total = totals.get(role.instance, 0) if spec.format == "ecs" else 0
         totals[role.instance] = total = total + role.memory_bytes
-        is_container = spec.format in _DOCKER | _KUBERNETES
+        is_container = spec.format in _DOCKER or FORMATS[spec.format].is_manifest
         if total > instance.host_bytes or (is_container and total >= instance.host_bytes):
             yield Violation(
                 f"roles.{index}.memory_bytes",

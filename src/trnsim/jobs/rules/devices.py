@@ -17,13 +17,12 @@ from trnsim.formatting import enumerated
 from trnsim.instance.cores import parse_cores
 from trnsim.instance.device_sets import is_legal, refusal, rule
 from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.job import JobKind, Role
 from trnsim.jobs.spec import JobSpec, is_template
 
 __all__ = ["RULES"]
 
-_KUBERNETES: Final = ("pod", "job", "jobset", "pytorchjob", "mpijob", "rayjob")
-"""Formats whose pods the scheduler extension places."""
 _SCHEDULER: Final = "deploy/infrastructure/scheduler.rst"
 _VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 _COUNT: Final = "NEURON_RT_NUM_CORES"
@@ -88,7 +87,7 @@ def _accelerators(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _scheduled_counts(spec: JobSpec) -> Iterator[Violation]:
-    if spec.format not in _KUBERNETES:
+    if not FORMATS[spec.format].is_manifest:
         return
     for path, role, machine in _machines(spec):
         if not machine.is_neuron or not role.devices or role.devices > machine.instance.count:
@@ -104,7 +103,7 @@ def _groups(spec: JobSpec) -> Iterator[Violation]:
             continue
         own, count = rule(machine.instance.name), role.devices or 0
         drawn = enumerated([str(size) for size in own.counts], "or")
-        is_counted = spec.format in _KUBERNETES and 0 < count <= own.devices
+        is_counted = FORMATS[spec.format].is_manifest and 0 < count <= own.devices
         refused = refusal(own.instance, count) if is_counted else None
         if own.is_documented and refused is not None and _SCHEDULER not in refused.source:
             yield Violation(
@@ -231,7 +230,7 @@ def _interfaces(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
-    if spec.format not in _KUBERNETES or spec.job.kind is not JobKind.TRAINING:
+    if not FORMATS[spec.format].is_manifest or spec.job.kind is not JobKind.TRAINING:
         return
     for path, role, machine in _machines(spec):
         most, name = machine.instance.efa_devices, machine.instance.name

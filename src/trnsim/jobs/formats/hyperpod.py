@@ -1,0 +1,186 @@
+"""PyTorch jobs of SageMaker HyperPod's training operator: named roles, each with its replicas.
+
+Source: github.com/aws/sagemaker-hyperpod-cli 011ca927
+src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py, the fields and
+defaults of the resource; Amazon SageMaker AI developer guide, Using the HyperPod training operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes import (
+    Defaults,
+    KeptFields,
+    Keys,
+    check_list,
+    check_mapping,
+    count,
+    deadline,
+    deadline_s,
+    label_name,
+    manifest_text,
+    manifests,
+    spec_of,
+    stated_replicas,
+)
+from trnsim.jobs.formats.pod_head import has_head
+from trnsim.jobs.formats.pod_template import role, selected
+from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
+from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_VERSION: Final = "sagemaker.amazonaws.com/v1"
+_KIND: Final = "HyperPodPyTorchJob"
+_TITLE: Final = f"a {_KIND}"
+_ROLES: Final[Keys] = ("spec", "replicaSpecs")
+_RUN: Final[Keys] = ("spec", "runPolicy")
+_ELASTIC: Final[Keys] = ("spec", "elasticPolicy")
+_PROCESSES: Final = "nprocPerNode"
+_POD: Final[Keys] = ("template", "spec")
+_CONTAINER: Final = "pytorch"
+_LAUNCHER: Final = "hyperpodrun"
+_MEETING: Final = ("--rdzv-backend", "--rdzv-endpoint")
+"""Options of torchrun, each with a word of its own. Source: PyTorch, torchrun's documentation."""
+_MOST_ROLES: Final = 100
+
+
+def _places(document: SourcePlace) -> Iterator[SourcePlace]:
+    yield from manifests(document, _VERSION.partition("/")[0], (_KIND,))
+
+
+def _defaults(roles: int) -> Defaults:
+    """Fields that Kubernetes demands, beside those of the model."""
+    yield ("apiVersion",), _VERSION
+    yield ("kind",), _KIND
+    for at in range(roles):
+        yield (*_ROLES, at, *_POD, "containers", 0, "name"), _CONTAINER
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    reader = SpecReader(place)
+    for keys in (("metadata",), ("spec",), _RUN, _ELASTIC):
+        check_mapping(reader, *keys)
+    number = check_list(reader, *_ROLES)
+    if not number:
+        raise reader.refused(_ROLES, "legal: a list of one replica spec or more")
+    roles = [_role(reader, at) for at in range(number)]
+    if number == 1 and reader.value(*_ELASTIC) is not None:
+        least = count(reader, *_ELASTIC, "minReplicas", field="roles.0.least_replicas")
+        roles = [replace(roles[0], least_replicas=least)]
+    job = Job(
+        name=reader.text("metadata", "name", field="name"),
+        roles=tuple(roles),
+        **selected(reader, [(*_ROLES, at, *_POD) for at in range(number)]),
+        time_limit_s=deadline_s(reader, *_RUN),
+    )
+    return spec_of("hyperpod", reader, job, _defaults(number))
+
+
+def _role(reader: SpecReader, at: int) -> Role:
+    """The role of a replica spec; one that states no replicas has none."""
+    keys = (*_ROLES, at)
+    for inner in (("template",), _POD):
+        check_mapping(reader, *keys, *inner)
+    path = f"roles.{at}"
+    name = reader.text(*keys, "name", field=f"{path}.name")
+    replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
+    if reader.value(*keys, "replicas") is None:
+        replicas = 0
+    own = role(reader, (*keys, *_POD), path, name=name, replicas=replicas)
+    processes = word_or_processes(reader, "spec", _PROCESSES, field=f"{path}.processes")
+    return own if processes is None else replace(own, processes=processes)
+
+
+def _write(job: Job) -> str:
+    beyond = ("processes", "least_replicas")
+    check_job(job, _TITLE, roles=range(1, _MOST_ROLES + 1), beyond=beyond)
+    if job.kind is not JobKind.TRAINING:
+        raise BadInput(f"{_TITLE} runs to its end; the job is of kind {job.kind.value}")
+    job = _without_meeting(job)
+    if has_head(job):
+        raise BadInput(
+            f"a command names MASTER_ADDR; ranks of {_TITLE} meet through {_LAUNCHER}",
+            fix=f"start the ranks by {_LAUNCHER}, without an address",
+            source="Amazon SageMaker AI developer guide, Using the HyperPod training operator",
+        )
+    kept = KeptFields(job.kept)
+    processes = stated_processes(job.roles, _TITLE)
+    document = {
+        "apiVersion": _VERSION,
+        "kind": _KIND,
+        "metadata": {"name": label_name(job.name, "job")},
+        "spec": without_empty(
+            {
+                _PROCESSES: None if processes is None else str(processes),
+                "runPolicy": without_empty({"activeDeadlineSeconds": deadline(job)}),
+                "elasticPolicy": _elastic(job),
+                "replicaSpecs": [_replica_spec(job, at, kept) for at in range(len(job.roles))],
+            }
+        ),
+    }
+    return manifest_text(job, document, _defaults(len(job.roles)))
+
+
+def _without_meeting(job: Job) -> Job:
+    """The job with hyperpodrun for each torchrun that names an address: the operator knows it."""
+    return replace(job, roles=tuple(replace(own, command=_words(own)) for own in job.roles))
+
+
+def _words(own: Role) -> tuple[str, ...]:
+    """The words of a role's command, without where ranks meet; others as they are."""
+    words = own.command
+    if words[:1] != ("torchrun",) or not has_head(Job(roles=(own,))):
+        return words
+    left: list[str] = []
+    for at, word in enumerate(words[1:], 1):
+        if word not in _MEETING and words[at - 1] not in _MEETING:
+            left.append(word)
+    return (_LAUNCHER, *left)
+
+
+def _elastic(job: Job) -> dict[str, Any]:
+    """The `elasticPolicy`: the fewest replicas of the only role.
+
+    Raises:
+        BadInput: one of several roles grows.
+    """
+    growing = [own.name for own in job.roles if own.least_replicas is not None]
+    if growing and len(job.roles) > 1:
+        raise BadInput(
+            f"role {growing[0]!r} grows; the elastic policy of {_TITLE} is of all its roles",
+            fix="give the job one role",
+        )
+    return without_empty({"minReplicas": job.roles[0].least_replicas})
+
+
+def _replica_spec(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:
+    """The replica spec of a role."""
+    own, inner = job.roles[at], kept.below(*_ROLES, at)
+    return without_empty(
+        {
+            "name": label_name(own.name, f"role-{at}"),
+            "replicas": stated_replicas(job, at, inner, ("replicas",)),
+            "template": {"spec": pod_spec(own, job, inner.below(*_POD), container=_CONTAINER)},
+        }
+    )
+
+
+FORMAT: Final = JobFormat(
+    name="hyperpod",
+    title="SageMaker HyperPodPyTorchJob",
+    suffix=".yaml",
+    places=_places,
+    read=_read,
+    write=_write,
+    is_manifest=True,
+)

@@ -1,0 +1,52 @@
+"""Processes of each replica: one number for all roles, beside those that commands start.
+
+Source: github.com/kubeflow/training-operator v1.9.0 pkg/apis/kubeflow.org/v1/pytorch_types.go,
+NprocPerNode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.job import Role
+from trnsim.jobs.parallelism import started_ranks
+from trnsim.jobs.spec import SpecReader
+
+__all__ = ["stated_processes", "word_or_processes"]
+
+_WORDS: Final = ("auto", "cpu", "gpu")
+
+
+def word_or_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
+    """Processes of a replica; None for a word such as "auto", which is kept, and for a template.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    value = reader.value(*keys)
+    if value is None or value in _WORDS or reader.is_left(*keys, field=field):
+        return None
+    return reader.whole(*keys, field=field, least=1)
+
+
+def stated_processes(roles: Sequence[Role], title: str) -> int | None:
+    """Processes of each replica; None where commands start as many, or none are stated.
+
+    Args:
+        roles: roles that have the number.
+        title: the format in words, such as "a PyTorchJob".
+
+    Raises:
+        BadInput: roles differ.
+    """
+    if all(own.processes in (None, started_ranks(own.command)) for own in roles):
+        return None
+    counts = {own.processes for own in roles}
+    if len(counts) > 1:
+        raise BadInput(
+            f"roles start {' and '.join(sorted(map(str, counts)))} processes; {title} has "
+            "one number",
+        )
+    return counts.pop()
