@@ -37,9 +37,8 @@ _TITLE: Final = "a LeaderWorkerSet"
 _GROUP: Final[Keys] = ("spec", "leaderWorkerTemplate")
 _SIZE: Final[Keys] = (*_GROUP, "size")
 _GROUPS: Final[Keys] = ("spec", "replicas")
-_LEADER: Final[Keys] = (*_GROUP, "leaderTemplate")
-_WORKER: Final[Keys] = (*_GROUP, "workerTemplate")
-_POD: Final = "spec"
+_LEADER: Final = "leader"
+_WORKER: Final = "worker"
 _MOST_GROUPS: Final = 1_000_000
 """Source: leaderworkerset_types.go, Replicas."""
 
@@ -48,44 +47,48 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
     yield from manifests(document, "leaderworkerset.x-k8s.io", ("LeaderWorkerSet",))
 
 
-def _defaults(templates: list[Keys]) -> Defaults:
+def _template(name: str) -> Keys:
+    """Keys of the template of a role."""
+    return (*_GROUP, f"{name}Template")
+
+
+def _pod(name: str) -> Keys:
+    """Keys of the pod's spec of a role."""
+    return (*_template(name), "spec")
+
+
+def _defaults(names: list[str]) -> Defaults:
     """Fields that Kubernetes demands, beside those of the model."""
     yield ("apiVersion",), "leaderworkerset.x-k8s.io/v1"
     yield ("kind",), "LeaderWorkerSet"
-    for template in templates:
-        yield (*template, _POD, "containers", 0, "name"), template[-1].removesuffix("Template")
+    for name in names:
+        yield (*_pod(name), "containers", 0, "name"), name
 
 
 def _read(place: SourcePlace) -> JobSpec:
     reader = SpecReader(place)
-    has_leader = reader.value(*_LEADER) is not None
-    templates = [_LEADER, _WORKER] if has_leader else [_WORKER]
+    has_leader = reader.value(*_template(_LEADER)) is not None
+    names = [_LEADER, _WORKER] if has_leader else [_WORKER]
     for keys in (("metadata",), ("spec",), _GROUP):
         check_mapping(reader, *keys)
-    for template in templates:
-        check_mapping(reader, *template)
-        check_mapping(reader, *template, _POD)
-    size = _size(reader, f"roles.{len(templates) - 1}.replicas")
+    for name in names:
+        check_mapping(reader, *_template(name))
+        check_mapping(reader, *_pod(name))
+    size = _size(reader, f"roles.{len(names) - 1}.replicas")
     workers = size if size is None or not has_leader else size - 1
     replicas = [1, workers] if has_leader else [workers]
     roles: list[Role] = [
-        role(
-            reader,
-            (*template, _POD),
-            f"roles.{at}",
-            name=template[-1].removesuffix("Template"),
-            replicas=replicas[at],
-        )
-        for at, template in enumerate(templates)
+        role(reader, _pod(name), f"roles.{at}", name=name, replicas=replicas[at])
+        for at, name in enumerate(names)
     ]
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         kind=JobKind.SERVING,
         roles=tuple(roles),
-        **selected(reader, [(*template, _POD) for template in templates]),
+        **selected(reader, [_pod(name) for name in names]),
         copies=_groups(reader),
     )
-    return spec_of("leaderworkerset", reader, job, _defaults(templates))
+    return spec_of("leaderworkerset", reader, job, _defaults(names))
 
 
 def _size(reader: SpecReader, field: str) -> int | None:
@@ -109,13 +112,11 @@ def _write(job: Job) -> str:
     if job.copies > _MOST_GROUPS:
         raise BadInput(f"{job.copies:,} copies; {_TITLE} has at most {_MOST_GROUPS:,} groups")
     kept = KeptFields(job.kept)
-    templates = [_LEADER, _WORKER] if len(job.roles) > 1 else [_WORKER]
-    pods = [
-        {"spec": pod_spec(own, job, kept.below(*template, _POD), container=_container(template))}
-        for own, template in zip(job.roles, templates, strict=True)
-    ]
+    names = [_LEADER, _WORKER] if len(job.roles) > 1 else [_WORKER]
     group: dict[str, Any] = {"size": _pods(job, kept)}
-    group |= {template[-1]: pod for template, pod in zip(templates, pods, strict=True)}
+    for own, name in zip(job.roles, names, strict=True):
+        spec = pod_spec(own, job, kept.below(*_pod(name)), container=name)
+        group[f"{name}Template"] = {"spec": spec}
     groups = None if job.copies == 1 and kept.has(*_GROUPS) else job.copies
     document = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -123,12 +124,7 @@ def _write(job: Job) -> str:
         "metadata": {"name": label_name(job.name, "job")},
         "spec": without_empty({"replicas": groups, "leaderWorkerTemplate": without_empty(group)}),
     }
-    return manifest_text(job, document, _defaults(templates))
-
-
-def _container(template: Keys) -> str:
-    """The name of a template's container, unless another is kept."""
-    return str(template[-1]).removesuffix("Template")
+    return manifest_text(job, document, _defaults(names))
 
 
 def _pods(job: Job, kept: KeptFields) -> int | None:
