@@ -3,10 +3,13 @@
 usage: calls.py [NAME ...] [--rounds N]
 
 Each row runs in a process of its own, and its numpy in the same process, alternately: CPU seconds
-on one thread, the best of its rounds. `cold` is the process's very first call of any kernel; `first`
-that of a kernel whose instructions the process has seen in another one; `again` the call of a kernel
-that has been called before, which is compared with its record; `record` what `trnsim.record` gives;
-`report` a call again with its HTML report. A row without a ratio says what trnsim refused.
+on one thread, the best of its rounds. Its calls are
+
+- cold: the very first call of any kernel in the process,
+- first: the first call of a kernel whose instructions the process has seen in another kernel,
+- again: a call of a kernel that has been called before, which is compared with its record,
+- record: a call of what `trnsim.record` gives,
+- report: a call again with its HTML report.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from typing import NamedTuple
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import kernels_called
 import nki
 import numpy as np
 
 import kernels
-import kernels_called
 import trnsim
 from trnsim.errors import EmulatorError
 
@@ -162,7 +165,8 @@ def table(names=(), rounds=None):
     for name in names or CASES:
         for size in ROUNDS:
             command = [sys.executable, __file__, name, "--size", size]
-            subprocess.run(command + (["--rounds", str(rounds)] if rounds else []), check=True)
+            command += ["--rounds", str(rounds)] if rounds else []
+            subprocess.run(command, check=True)  # noqa: S603  this file
     print("!: above " + "; ".join(f"{w} {s:g} small, {b:g} large" for w, (s, b) in LIMITS.items()))
 
 

@@ -12,7 +12,7 @@ P = 128
 
 @nki.jit
 def rmsnorm(x, weight):
-    """x / sqrt(mean(x ** 2) + 1e-6) * weight for float32 rows, tiles of 128 rows."""
+    """Rows x / sqrt(mean(x ** 2) + 1e-6) * weight in float32, tiles of 128 rows."""
     rows, width = x.shape
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     scale = nl.ndarray((P, width), dtype=nl.float32, buffer=nl.sbuf)

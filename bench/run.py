@@ -12,8 +12,9 @@ spends between the kernel's call and its return, less the time in its `execute`.
 of all instructions of the program; tensors that the kernel makes and slices in between are not in
 it, and are in the figure "> numpy", all of the difference shared out over the instructions.
 
-Last comes a program of a million instructions: recorded without values, then timed again from the
-record. The memory is the peak of the whole process.
+Then comes a program of a million instructions: recorded without values, then timed again from the
+record. The memory is the peak of the whole process. Last comes the table of `calls.py`: kernels as
+users have them, small and large.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from unittest import mock
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import calls
 import nki
 import numpy as np
 
@@ -183,6 +185,7 @@ def main():
         figures = "  ".join(f"{'-' if t is None else t:>9}" for t in times)
         print(f"  {peer:<24} {figures}")
     time_again(200_000)
+    calls.table()
 
 
 if __name__ == "__main__":

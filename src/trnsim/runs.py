@@ -210,12 +210,12 @@ def launch(
     numerics: bool = True,
     races: str = "raise",
     capacity: str = "spill",
-    capture: Capture | None = None,
+    captures: Sequence[Capture] = (),
     order: str | None = None,
     is_mirrored: bool = False,
     on_start: Callable[[Team, str], None] = lambda _team, _title: None,
 ) -> Run:
-    """As `trnsim.run`, on a `Target`; a `capture` keeps the instructions, which can run again.
+    """As `trnsim.run`, on a `Target`; `captures` of each core keep the instructions to run again.
 
     `on_start` is called with the cores and the kernel's title before anything is issued.
 
@@ -231,7 +231,7 @@ def launch(
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     call = None
-    if kernel.cores == 1 and not is_mirrored and kernel.records is not None and capture is None:
+    if kernel.cores == 1 and not is_mirrored and kernel.records is not None and not captures:
         call = Call(kernel.records, (chip.name, capacity, numerics, policy.name, core.nki))
     team = Team(
         core,
@@ -242,7 +242,8 @@ def launch(
         call=call,
         is_mirrored=is_mirrored,
     )
-    team.contexts[0].capture = capture
+    for context, capture in zip(team.contexts, captures, strict=False):
+        context.capture = capture
     team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
     on_start(team, kernel.title)
     with seldom_collected():

@@ -30,8 +30,8 @@ def chain(bench, random):
 
 def made(on, given, results):
     return Executable.of(
-        on.program,
-        on.context.capture,
+        [on.program],
+        [on.context.capture],
         [tile.storage.serial for tile in given],
         [tile.storage.serial for tile in results],
     )
@@ -41,6 +41,10 @@ def as_bytes(array):
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+def as_floats(result, *shape):
+    return result.data.view(np.float32).reshape(shape)
+
+
 def test_results_follow_the_inputs_of_each_call(chain, random):
     on, x, out = chain
     runs = made(on, [x], [out])
@@ -48,8 +52,8 @@ def test_results_follow_the_inputs_of_each_call(chain, random):
     for _ in range(2):
         given = random((128, 64))
         (result,) = runs.execute([as_bytes(given)])
-        np.testing.assert_array_equal(result.view(np.float32).reshape(128, 64), 4 * given)
-        results.append(result)
+        np.testing.assert_array_equal(as_floats(result, 128, 64), 4 * given)
+        results.append(result.data)
     assert not np.shares_memory(*results)
 
 
@@ -74,7 +78,7 @@ def test_what_was_there_before_and_is_no_input_is_a_constant(chain):
     on, x, out = chain
     runs = made(on, [], [out])
     (result,) = runs.execute([])
-    np.testing.assert_array_equal(result.view(np.float32).reshape(128, 64), 4 * x.array)
+    np.testing.assert_array_equal(as_floats(result, 128, 64), 4 * x.array)
 
 
 def test_a_constant_that_is_written_cannot_be_one(bench, random):
@@ -117,7 +121,7 @@ def test_an_accumulation_starts_anew(bench, random):
     for _ in range(2):
         (found,) = runs.execute([as_bytes(given)])
         exact = 2 * (given.T @ given)
-        np.testing.assert_allclose(found.view(np.float32).reshape(32, 32), exact, rtol=1e-4)
+        np.testing.assert_allclose(as_floats(found, 32, 32), exact, rtol=1e-4)
 
 
 def test_an_error_of_the_values_has_the_line_that_issued_it(bench, random):
@@ -149,7 +153,7 @@ def test_threads_take_turns(chain):
         given = np.full((128, 64), factor, np.float32)
         for _ in range(20):
             (found,) = runs.execute([as_bytes(given)])
-            wrong.extend([factor] if (found.view(np.float32) != 4 * factor).any() else [])
+            wrong.extend([factor] if (found.data.view(np.float32) != 4 * factor).any() else [])
 
     threads = [threading.Thread(target=work, args=(float(f),)) for f in (1, 2, 3)]
     for thread in threads:

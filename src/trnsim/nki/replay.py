@@ -6,21 +6,26 @@ avoids that for callers who promise that only the values of the inputs change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 
 from trnsim import arch
 from trnsim.errors import BadInput
+from trnsim.hazards import RaceDetector
 from trnsim.nki.boundary import Boundary, like
 from trnsim.nki.kernel import Kernel
 from trnsim.nki.language.objects import NKIObject
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 from trnsim.program.capture import refuse
+from trnsim.program.execution import Deviation
 from trnsim.runs import Run, collected, launch
+
+MOST_RECORDINGS: Final = 64
+"""Recordings that a replay keeps, one for each sequence of integers that instructions read."""
 
 
 @dataclass(frozen=True)
@@ -35,35 +40,102 @@ class Likeness:
         return f"a {self.kind} array {self.dtype} {list(self.shape)}"
 
 
+class Recording:
+    """One captured run of a kernel: that of the integers that its instructions read.
+
+    Attributes:
+        run: the run, without outputs.
+        guards: of each core, the integers that its instructions read, in order.
+    """
+
+    def __init__(self, run: Run, captures: Sequence[Capture]) -> None:
+        """The recording of a captured run on one core or several.
+
+        Raises:
+            BadInput: if the captures cannot be executed again.
+        """
+        self.run = replace(run, outputs=None)
+        self.guards = [tuple(capture.guards.values()) for capture in captures]
+        self._numbers = [tuple(capture.guards) for capture in captures]
+        first = captures[0]
+        tensors = list(_result_tensors(first.result))
+        bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
+        self._entered = [tensor.storage.serial for tensor in first.entered]
+        self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
+        self._result = _on_storages(first.result, bare)
+        returned = [storage.serial for storage in self._returned]
+        issued = [timeline.program.issued for timeline in run.timelines]
+        programs = [program.without_edges or program for program in issued]
+        self._executable = Executable.of(programs, captures, self._entered, returned)
+
+    def execute(self, boundary: Boundary) -> Run:
+        """The run of its instructions on the tensors that entered `boundary`.
+
+        Raises:
+            Deviation: if its instructions read other integers; no input is changed then.
+            EmulatorError: if the values make an instruction undefined or illegal.
+        """
+        inputs = [tensor.storage for tensor in boundary.entered]
+        data = [storage.data for storage in inputs if storage.data is not None]
+        executable, run = self._executable, self.run
+        before = [
+            array.copy() if is_written and executable.has_guards else None
+            for array, is_written in zip(data, executable.writes_inputs, strict=True)
+        ]
+        watcher = RaceDetector(len(self.guards)) if executable.watches_races else None
+        try:
+            results = executable.execute(data, [storage.changed for storage in inputs], watcher)
+        except Deviation:
+            for storage, array, bytes_before in zip(inputs, data, before, strict=True):
+                if bytes_before is not None:
+                    array[...] = bytes_before
+                if storage.changed is not None:
+                    storage.changed.clear()
+            raise
+        if watcher is not None:
+            run = replace(run, doubtful=tuple(map(str, watcher.doubtful)))
+        boundary.write_back()
+        now = dict(zip(self._entered, inputs, strict=True))
+        for storage, result in zip(self._returned, results, strict=True):
+            now[storage.serial] = storage.holding(result.data)
+            now[storage.serial].written = result.written
+        return replace(run, outputs=boundary.leave(_on_storages(self._result, now)))
+
+    def begins(self, deviation: Deviation, others: Recording) -> bool:
+        """True if the core of a deviation from `others` read the same integers in this one."""
+        core = deviation.core
+        count = others._numbers[core].index(deviation.step)
+        read = (*others.guards[core][:count], deviation.values)
+        return self.guards[core][: len(read)] == read
+
+
 class Replay:
     """A recorded kernel; called with tensors like those recorded, it returns a `Run`.
 
-    Instructions, times and warnings are those of the recorded call. Values, and errors that depend
-    on values, come from executing the instructions on these tensors. The caller promises that the
-    kernel's Python would issue the same instructions again.
+    Instructions, times and warnings are those of a recorded call whose instructions read the same
+    integers from memory: into registers, or as an index of a whole tile. For other integers the
+    kernel's Python is called, and that call is recorded as well. Values, and errors that depend on
+    values, come from executing the instructions on these tensors. The caller promises that the
+    kernel's Python would issue the same instructions for the same integers.
 
     Attributes:
-        run: the recorded call's run; its `outputs` is None.
+        run: the first recorded call's run; its `outputs` is None.
     """
 
-    def __init__(self, kernel: Kernel, run: Run, capture: Capture, leaves: dict[str, Any]) -> None:
-        """The replay of a captured run, whose arguments were `leaves`.
+    def __init__(
+        self, kernel: Kernel, record: Callable[..., tuple[Run, Recording]], *call: Any
+    ) -> None:
+        """The replay of a kernel; `record(*call)` runs it and records the run.
 
         Raises:
-            BadInput: if the capture cannot be executed again.
+            BadInput: if the run cannot be executed again.
         """
-        self.run = run
         self._kernel = kernel
-        self._leaves = leaves
-        tensors = list(_result_tensors(capture.result))
-        bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
-        self._entered = [tensor.storage.serial for tensor in capture.entered]
-        self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
-        self._result = _on_storages(capture.result, bare)
-        returned = [storage.serial for storage in self._returned]
-        issued = run.program.issued
-        program = issued.without_edges or issued
-        self._executable = Executable.of(program, capture, self._entered, returned)
+        self._record = record
+        self._leaves = _leaves_of(kernel.bind(*call))
+        run, recording = record(*call)
+        self.run = replace(run, outputs=None)
+        self._recordings = [recording]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
         """A run of the recorded instructions on arguments as for the kernel.
@@ -74,17 +146,26 @@ class Replay:
         """
         arguments = self._kernel.bind(args, kwargs)
         self._check(_leaves_of(arguments))
-        boundary = Boundary(CoreContext(self.run.program.core))
-        for name, value in arguments.items():
-            boundary.enter(name, value)
-        inputs = [tensor.storage for tensor in boundary.entered]
-        data = [storage.data for storage in inputs if storage.data is not None]
-        results = self._executable.execute(data, [storage.changed for storage in inputs])
-        boundary.write_back()
-        now = dict(zip(self._entered, inputs, strict=True))
-        for storage, values in zip(self._returned, results, strict=True):
-            now[storage.serial] = storage.holding(values)
-        return collected(replace(self.run, outputs=boundary.leave(_on_storages(self._result, now))))
+        recording: Recording | None = self._recordings[-1]
+        while recording is not None:
+            boundary = Boundary(CoreContext(self.run.program.core))
+            for name, value in arguments.items():
+                boundary.enter(name, value)
+            try:
+                return collected(recording.execute(boundary))
+            except Deviation as deviation:
+                recording = self._other(recording, deviation)
+        run, recording = self._record(args, kwargs)
+        self._recordings = [*self._recordings[-MOST_RECORDINGS + 1 :], recording]
+        return collected(run)
+
+    def _other(self, recording: Recording, deviation: Deviation) -> Recording | None:
+        """The recording of the integers that were read, if there is one; the last to be dropped."""
+        for other in reversed(self._recordings):
+            if other.begins(deviation, recording):
+                self._recordings = [r for r in self._recordings if r is not other] + [other]
+                return other
+        return None
 
     def _check(self, arguments: dict[str, Any]) -> None:
         """Refuse arguments that differ from the recorded call's.
@@ -119,7 +200,7 @@ def record(
     """Run `kernel` once and keep its instructions, to execute them on other inputs.
 
     Args:
-        kernel: an `@nki.jit` kernel, on one core.
+        kernel: an `@nki.jit` kernel, on one core or two.
         *args: its arguments, as for `trnsim.run`.
         target: the chip, one of the names of `arch.TARGETS`.
         capacity: as for `trnsim.run`.
@@ -127,20 +208,24 @@ def record(
         **kwargs: the kernel's other keyword arguments.
 
     Raises:
-        BadInput: a kernel whose instructions depend on values, or that runs on two cores.
+        BadInput: a kernel that does more than issue instructions.
         EmulatorError: if the chip or its compiler would refuse the kernel, at its own line.
     """
-    if not isinstance(kernel, Kernel) or kernel.cores != 1:
-        shown = f"{kernel.title}[{kernel.cores}]" if isinstance(kernel, Kernel) else repr(kernel)
+    if not isinstance(kernel, Kernel):
         raise BadInput(
-            f"record was given {shown}; legal: an @nki.jit kernel on one core",
-            fix="run it on one core, or call it by trnsim.run",
+            f"record was given {kernel!r}; legal: an @nki.jit kernel",
+            fix="decorate the function with @nki.jit",
         )
-    keywords = {**kwargs, **(kernel_kwargs or {})}
-    leaves = _leaves_of(kernel.bind(args, keywords))
-    capture = Capture()
-    run = launch(kernel, args, keywords, arch.target(target), capacity=capacity, capture=capture)
-    return Replay(kernel, replace(run, outputs=None), capture, leaves)
+    chip, keywords = arch.target(target), {**kwargs, **(kernel_kwargs or {})}
+
+    def recorded(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Run, Recording]:
+        """A run of the kernel, and its recording."""
+        captures = [Capture()]
+        captures += [captures[0].beside() for _ in range(kernel.cores - 1)]
+        run = launch(kernel, args, kwargs, chip, capacity=capacity, captures=captures)
+        return run, Recording(run, captures)
+
+    return Replay(kernel, recorded, args, keywords)
 
 
 def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:

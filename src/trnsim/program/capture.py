@@ -2,31 +2,41 @@
 
 A program keeps distinct instructions and their dependences, not the address of each operand. A
 capture keeps the addresses, on twins of the run's storages without bytes; `Executable` gives them
-bytes. The instruction stream must not depend on values: a capture refuses the first instruction
-that other values could change, or whose set of written elements they could change.
+bytes.
+
+Data reach the instruction stream in one way only: as integers that instructions read from memory,
+into registers and scalars, or as the index of a tile. These integers are the capture's guards.
+While they are the same, so are all addresses, loop counts and decisions that come from them, and
+with these the dependences and the time. What a vector of indices picks is an input of its
+instruction. Where the elements that are written depend on values, the storage is careful: its
+written elements are tracked and checked again in each execution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import NoReturn
 
 from trnsim.dtypes import Array
 from trnsim.errors import BadInput
-from trnsim.isa import Instruction
+from trnsim.isa import Instruction, OobMode, RegisterLoad, VirtualRegister
+from trnsim.isa.language.declaration import CHANGES
 from trnsim.isa.language.machine import Machine
 from trnsim.memory import ScalarIndex, Storage, Tile
 
 
 class Capture:
-    """The instructions that a run has executed so far, with their operands.
+    """The instructions that a core has executed so far, with their operands.
 
     Attributes:
         instructions: the instructions in order, on the capture's own storages.
         places: the index of each in the program.
+        guards: by number of an instruction, the integers that it reads into registers.
         storages: serial of a storage of the run -> its twin in the capture.
         initial_bytes: by serial, the bytes of storages with values from before the program.
+        careful: serials of storages whose written elements depend on values.
         entered: the kernel's inputs, available after its return.
         result: the kernel's return value.
         is_broken: true if an instruction raised an error, which the kernel may have handled.
@@ -35,11 +45,20 @@ class Capture:
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
         self.places: list[int] = []
+        self.guards: dict[int, tuple[int, ...]] = {}
         self.storages: dict[int, Storage] = {}
         self.initial_bytes: dict[int, Array | None] = {}
+        self.careful: set[int] = set()
         self.entered: Sequence[Tile] = ()
         self.result: object = None
         self.is_broken = False
+
+    def beside(self) -> Capture:
+        """The capture of another core of the launch, which has its storages in common."""
+        other = Capture()
+        other.storages, other.initial_bytes = self.storages, self.initial_bytes
+        other.careful = self.careful
+        return other
 
     def execute(
         self, place: int, instruction: Instruction, reads: Sequence[Tile], machine: Machine
@@ -47,19 +66,51 @@ class Capture:
         """Execute instruction `place` of the program and keep it.
 
         Raises:
-            BadInput: if the instruction depends on values.
+            BadInput: if its written elements depend on values, and it has an address.
             EmulatorError: any error of the instruction; it breaks the capture, not the kernel.
         """
-        reason = _dependence_on_values(instruction, reads)
-        if reason:
-            refuse(reason)
-        self.places.append(place)
-        self.instructions.append(instruction.with_tiles(self._twin_tile))
+        for tile in _uncertain(instruction, reads):
+            if tile.storage.is_placed:
+                refuse(f"{instruction.opcode} uses {tile}, of which some elements were never "
+                       "written, at an address that the kernel fixed")  # fmt: skip
+            self.careful.add(tile.storage.serial)
+        kept = self._with_values(instruction.with_tiles(self._twin_tile))
+        number = len(self.instructions)
+        written = instruction.registers_written()
+        if reads or not written:
+            self.places.append(place)
+            self.instructions.append(kept)
         try:
             instruction.execute(machine)
         except BaseException:
             self.is_broken = True
             raise
+        if reads and written:
+            self.guards[number] = tuple(register.value for register in written)
+
+    def guard(self, place: int, indices: Sequence[Tile]) -> None:
+        """Guard the integers in memory that address the operands of instruction `place`.
+
+        Raises:
+            BadInput: for an index that is no integer.
+        """
+        for tile in indices:
+            if tile.dtype.is_float:
+                refuse(f"the index {tile} is no integer")
+            self.guards[len(self.instructions)] = (int(tile.array.reshape(-1)[0]),)
+            self.places.append(place)
+            self.instructions.append(RegisterLoad(VirtualRegister(), self._twin_tile(tile)))
+
+    def _with_values(self, instruction: Instruction) -> Instruction:
+        """`instruction` with registers of its own: their values now, and new ones to write."""
+        for name, access in instruction.registers.items():
+            register = getattr(instruction, name)
+            if isinstance(register, VirtualRegister):
+                own = register.copied() if access == "read" else VirtualRegister()
+                setattr(instruction, name, own)
+            elif access == "write":
+                setattr(instruction, name, copy(register))
+        return instruction
 
     def _twin_tile(self, tile: Tile) -> Tile:
         """A tile, moved to the capture's twin of its storage."""
@@ -87,17 +138,19 @@ def refuse(reason: str) -> NoReturn:
     )
 
 
-def _dependence_on_values(instruction: Instruction, reads: Sequence[Tile]) -> str:
-    """The reason that an instruction's effect or written elements depend on values, or ""."""
-    if instruction.registers_read() or instruction.registers_written():
-        return f"{instruction.opcode} uses a register"
-    tiles = [tile for _, tile in instruction.tiles()]
-    if any(tile.index is not None for tile in tiles):
-        certain = tiles
-    else:
-        looked_at = (getattr(instruction, name) for name in instruction.written_flags_used)
-        certain = [*reads, *looked_at]
-    for tile in certain:
-        if not tile.storage.written.covers(tile.footprint, tile.dtype.itemsize):
-            return f"{instruction.opcode} uses {tile}, of which some elements were never written"
-    return ""
+def _uncertain(instruction: Instruction, reads: Sequence[Tile]) -> list[Tile]:
+    """The tiles of which some elements are not written, where values decide which are later.
+
+    They are those that it reads or whose written flags it uses, and those that it may leave partly
+    written: by a vector of indices, or by rows that it skips.
+    """
+    flagged = [getattr(instruction, name) for name in instruction.written_flags_used]
+    changed = [tile for operand, tile in instruction.tiles() if operand.access in CHANGES]
+    if getattr(instruction, "oob_mode", None) is OobMode.skip:
+        flagged += changed
+    flagged += [tile for tile in changed if tile.index is not None]
+    return [
+        tile
+        for tile in (*reads, *flagged)
+        if not tile.storage.written.covers(tile.footprint, tile.dtype.itemsize)
+    ]

@@ -17,19 +17,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from trnsim.arch import NeuronCore
-from trnsim.dtypes import Array
 from trnsim.errors import BadInput, InternalError, SourceLine, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.fields import canonical
 from trnsim.isa.language.machine import CoreLink, Machine, RankLink
 from trnsim.isa.language.overlap import refuse_overlap
-from trnsim.memory import CoreMemory, SharedTensors, Storage, Tile
+from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.edges import Nesting, Ordering, Turns
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
+from trnsim.program.written import note_written, partly_written, refuse_unreadable
 
 
 class LoopObserver(Protocol):
@@ -229,10 +229,12 @@ class CoreContext:
             return
         for tile in indices:
             tile.require_within()
-            self._refuse_unreadable(instruction, tile)
+            refuse_unreadable(instruction, tile, self.unwritten_shared)
         resolved = instruction.resolved()
-        if indices and resolved is not instruction:  # its tiles' addresses came from memory
-            self.refuse_capture(f"{instruction.opcode} takes an index from memory")
+        if self.capture is not None and resolved is not instruction:
+            shifts = (t.index for t in (*reads, *writes) if isinstance(t.index, ScalarIndex))
+            sources = [shift.source for shift in shifts]
+            self.capture.guard(self.issued(), [t for t in sources if isinstance(t, Tile)])
         if resolved is None:
             # An instruction skipped by an index out of bounds is issued too, and reads its index.
             self._record(self._check(instruction), indices, [], [], after)
@@ -268,36 +270,13 @@ class CoreContext:
     ) -> None:
         """Compute the values, and mark the elements written."""
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
-        partly = self._partly_written(instruction, doubtful) if doubtful else []
+        partly = partly_written(instruction, doubtful, self.unwritten_shared) if doubtful else []
         if self.capture is None:
             instruction.execute(self._machine)
         else:
             self.capture.execute(len(self.program), instruction, reads, self._machine)
-        for tile in writes if info.writes_all else instruction.fully_written_tiles():
-            storage = tile.storage
-            if not storage.written.is_full or storage.is_placed or storage.changed is not None:
-                tile.mark_written()
-            if storage.is_accumulated:
-                by_matmul = info.checked.engine is Engine.tensor
-                if not by_matmul or storage.is_set_by_others:
-                    tile.note_psum_write(by_matmul=by_matmul)
-        for tile, flags in partly:
-            tile.mark_written_where(flags)
-
-    def _partly_written(
-        self, instruction: Instruction, reads: list[Tile]
-    ) -> list[tuple[Tile, Array]]:
-        """The tiles left partly written, with flags; raises if an input cannot be read."""
-        partly: list[tuple[Tile, Array]] = []
-        for tile in reads:
-            if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
-                left = instruction.elements_written_after(tile, tile.written_flags())
-                if left is not None:
-                    tile.require_intact(instruction.opcode)
-                    partly = _merged_flags(partly, left)
-                    continue
-            self._refuse_unreadable(instruction, tile)
-        return partly
+        written = writes if info.writes_all else instruction.fully_written_tiles()
+        note_written(written, partly, by_matmul=info.checked.engine is Engine.tensor)
 
     def _record(
         self,
@@ -387,23 +366,6 @@ class CoreContext:
         peer.accessed(peer.rank, shared_reads, changed, line, waits_for)
         peer.hand_over()
 
-    def _refuse_unreadable(self, instruction: Instruction, tile: Tile) -> None:
-        """Raise if a tile has bytes that no instruction wrote, or that another tensor overwrote."""
-        storage = tile.storage
-        if storage.written.is_full and not storage.is_placed:
-            return
-        if not (tile.is_written() or storage.has_sentinels):
-            error = UninitializedRead(
-                f"{instruction.opcode} reads {tile}, some elements of which no instruction has "
-                f"written (allocated at {tile.storage.line})",
-                fix="write the whole tile first: nisa.dma_copy, nisa.memset or a computation",
-                source="nki_simulator.rst, Uninitialized Memory Detection",
-            )
-            if not tile.storage.is_shared:
-                raise error
-            self.unwritten_shared.append(error)
-        tile.require_intact(instruction.opcode)
-
     def _check(self, instruction: Instruction) -> SignatureInfo:
         """The properties of the instruction's signature; each signature is checked once."""
         signature = instruction.signature()
@@ -432,18 +394,6 @@ class CoreContext:
 
 
 _TOLD_EVERY = 1024
-
-
-def _merged_flags(
-    first: list[tuple[Tile, Array]], second: list[tuple[Tile, Array]]
-) -> list[tuple[Tile, Array]]:
-    """The elements written in both of two partly written operands."""
-    if not first:
-        return second
-    return [
-        (tile, flags & more_flags)
-        for (tile, flags), (_, more_flags) in zip(first, second, strict=True)
-    ]
 
 
 _current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)

@@ -1,34 +1,40 @@
 """Executables: captured programs with their own buffers, to be executed on other inputs.
 
-Legality, capacity, definedness, races and time of a captured program do not depend on values, so
-they are checked once. Errors that depend on values (an index out of bounds, an accumulator that
-nothing reset) are found as instructions execute. Tensors without an address share buffers with
-tensors of their size whose lives do not overlap; inputs and results are bound to the caller's bytes
-at each call.
+Legality, capacity, races and time of a captured program depend on values through its guards alone
+(`program.capture`), so they are checked once, and the guards in each execution. Errors that depend
+on values (an index out of bounds, an accumulator that nothing reset) are found as instructions
+execute, and so are unwritten elements of careful storages. Tensors without an address share buffers
+with tensors of their size whose lives do not overlap; inputs and results are bound to the caller's
+bytes at each call.
+
+Several cores run in lockstep (`program.execution`). No access of one races with one of another, so
+they yield only where they meet.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
 
 from trnsim.dtypes import Array
-from trnsim.errors import EmulatorError
-from trnsim.isa import Instruction
-from trnsim.isa.language.declaration import CHANGES
+from trnsim.errors import UninitializedRead
+from trnsim.isa import Engine, Instruction
+from trnsim.isa.language.declaration import CHANGES, LOOKS
 from trnsim.isa.language.machine import Machine
 from trnsim.memory import ByteMask, Memory, Storage, Tile
 from trnsim.program.capture import Capture, refuse
+from trnsim.program.execution import CoreSteps, Execution, Step, Watcher, guarding
 from trnsim.program.program import Program
+from trnsim.program.written import note_written, partly_written, refuse_unreadable
 
 
 @dataclass
 class _LiveRange:
-    """The live range of a storage: its tiles, and its first and last instruction."""
+    """The live range of a storage on a core: its tiles, and its first and last instruction."""
 
     storage: Storage
     first: int
@@ -36,92 +42,152 @@ class _LiveRange:
     tiles: list[Tile] = field(default_factory=list["Tile"])
     is_written: bool = False
 
+    def joined(self, other: _LiveRange) -> _LiveRange:
+        """The use of a storage by both this core and another."""
+        return _LiveRange(
+            self.storage, 0, 0, self.tiles + other.tiles, self.is_written or other.is_written
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """A returned storage after an execution: its bytes, and those of them that are written."""
+
+    data: Array
+    written: ByteMask
+
 
 class Executable:
-    """A captured program that runs without its kernel, on the bytes of new inputs."""
+    """A captured program that runs without its kernel, on the bytes of new inputs.
+
+    Attributes:
+        watches_races: whether it depends on values which accesses of two cores race.
+        writes_inputs: by input, whether instructions write to it.
+    """
 
     def __init__(
         self,
-        program: Program,
-        capture: Capture,
+        programs: Sequence[Program],
+        captures: Sequence[Capture],
         input_lives: Sequence[_LiveRange | None],
         results: Sequence[_LiveRange],
     ) -> None:
-        self._program = program
-        self._places = capture.places
+        self._core = programs[0].core
         inputs = {life.storage.serial for life in input_lives if life is not None}
-        self._steps = [_step(instruction, inputs) for instruction in capture.instructions]
-        self._storages = list(capture.storages.values())
+        careful = _all_careful(captures)
+        unwritten_shared: list[UninitializedRead] = []
+        self._unwritten_shared = unwritten_shared
+        self._cores = [
+            CoreSteps(
+                program,
+                capture.places,
+                [
+                    _step(capture, number, inputs, careful, unwritten_shared)
+                    for number in range(len(capture.instructions))
+                ],
+                capture.instructions,
+            )
+            for program, capture in zip(programs, captures, strict=True)
+        ]
+        self._storages = list(captures[0].storages.values())
+        self._careful = [s for serial, s in captures[0].storages.items() if serial in careful]
+        filled = inputs.union(captures[0].initial_bytes)
+        self._starts_full = {s.serial for s in self._careful if s.serial in filled}
         self._bound = (*input_lives, *results)
-        self._result_bytes = [life.storage.nbytes for life in results]
+        self._results = results
         self._lock = Lock()
+        self.watches_races = len(captures) > 1 and _may_race(captures, careful)
+        self.writes_inputs = [life is not None and life.is_written for life in input_lives]
+        self.has_guards = any(capture.guards for capture in captures)
 
     @classmethod
     def of(
-        cls, program: Program, capture: Capture, serials: Sequence[int], results: Sequence[int]
+        cls,
+        programs: Sequence[Program],
+        captures: Sequence[Capture],
+        serials: Sequence[int],
+        results: Sequence[int],
     ) -> Executable:
         """The executable of a captured run.
 
         Args:
-            program: the run's program.
-            capture: its captured instructions.
+            programs: the program of each core.
+            captures: their captured instructions.
             serials: the input storages, in the order of the arrays that `execute` takes.
             results: serials of the returned storages that are not inputs.
 
         Raises:
             BadInput: if the kernel handled an error, wrote to a constant, or returned a constant.
         """
-        if capture.is_broken:
+        if any(capture.is_broken for capture in captures):
             refuse("it goes on after an error")
-        lives = _live_ranges(capture.instructions)
-        constants = capture.initial_bytes.keys() - set(serials)
+        initial_bytes, storages = captures[0].initial_bytes, captures[0].storages
+        of_cores = [_live_ranges(capture.instructions) for capture in captures]
+        lives: dict[int, _LiveRange] = {}
+        for own in of_cores:
+            for serial, life in own.items():
+                lives[serial] = lives[serial].joined(life) if serial in lives else life
+        constants = initial_bytes.keys() - set(serials)
         if any(lives[serial].is_written for serial in constants if serial in lives):
             refuse("it writes to a constant")
         if not lives.keys() >= set(results) or constants.intersection(results):
             refuse("it returns a tensor that no instruction has written")
         for serial in constants:
-            capture.storages[serial].data = capture.initial_bytes[serial]
+            storages[serial].data = initial_bytes[serial]
         elsewhere = constants.union(serials, results)
-        internal = [life for serial, life in lives.items() if serial not in elsewhere]
-        _allocate(internal, len(capture.instructions))
+        for own, capture in zip(of_cores, captures, strict=True):
+            internal = [
+                life for serial, life in own.items()
+                if serial not in elsewhere and lives[serial] is life
+            ]  # fmt: skip
+            _allocate(internal, len(capture.instructions))
+        for serial, life in lives.items():
+            if serial not in elsewhere and not any(own.get(serial) is life for own in of_cores):
+                _set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
         inputs = [lives.get(serial) for serial in serials]
-        return cls(program, capture, inputs, [lives[serial] for serial in results])
+        return cls(programs, captures, inputs, [lives[serial] for serial in results])
 
     def execute(
-        self, inputs: Sequence[Array], changed: Sequence[ByteMask | None] = ()
-    ) -> list[Array]:
-        """The bytes of the results for the bytes of the inputs; threads take turns.
+        self,
+        inputs: Sequence[Array],
+        changed: Sequence[ByteMask | None] = (),
+        watcher: Watcher | None = None,
+    ) -> list[Result]:
+        """The results for the bytes of the inputs; threads take turns.
 
         Args:
             inputs: the bytes of each input; instructions may write to them.
             changed: for each input a mask that receives the bytes written, or None.
+            watcher: told of the accesses of several cores, and of their meetings.
 
         Raises:
+            Deviation: if an integer that a guard reads is another than in the capture.
             EmulatorError: if values make an instruction undefined or illegal; names the line.
         """
         with self._lock:
-            place = 0
             try:
                 results = self._bind(inputs, changed)
                 for storage in self._storages:
                     storage.restart()
-                machine = Machine(self._program.core)
+                for storage in self._careful:
+                    is_full = storage.serial in self._starts_full
+                    storage.written = ByteMask(storage.nbytes, full=is_full)
+                self._unwritten_shared.clear()
                 with np.errstate(all="ignore"):
-                    for place, step in enumerate(self._steps):  # noqa: B007  for the error
-                        step(machine)
-            except EmulatorError as error:
-                error.line = self._program.line(self._places[place])
-                raise
+                    Execution(self._core, self._cores, watcher).run()
+                if self._unwritten_shared:
+                    raise self._unwritten_shared[0]
+                masks = [life.storage.written for life in self._results]
             finally:
                 for life in self._bound:
                     if life is not None:
                         _set_bytes(life, None)
                         life.storage.changed = None
-        return results
+        return [Result(*pair) for pair in zip(results, masks, strict=True)]
 
     def _bind(self, inputs: Sequence[Array], changed: Sequence[ByteMask | None]) -> list[Array]:
         """Bind the storages of inputs and results to arrays; returns the results' arrays."""
-        results = [np.empty(nbytes, np.uint8) for nbytes in self._result_bytes]
+        results = [np.empty(life.storage.nbytes, np.uint8) for life in self._results]
         for life, data in zip(self._bound, (*inputs, *results), strict=True):
             if life is not None:
                 _set_bytes(life, data)
@@ -138,33 +204,111 @@ def _set_bytes(life: _LiveRange, data: Array | None) -> None:
         tile.forget_array()
 
 
-def _step(instruction: Instruction, inputs: Collection[int]) -> Callable[[Machine], None]:
-    """A function that executes `instruction` and records the bytes of inputs that it wrote."""
-    written = [tile for tile in instruction.fully_written_tiles() if tile.storage.serial in inputs]
-    if not written:
-        return instruction.execute
+def _step(
+    capture: Capture,
+    number: int,
+    inputs: Collection[int],
+    careful: Collection[int],
+    unwritten_shared: list[UninitializedRead],
+) -> Step:
+    """A function that executes an instruction and records the bytes of inputs that it wrote."""
+    instruction = capture.instructions[number]
+    step: Step = instruction.execute
+    if number in capture.guards:
+        step = guarding(instruction, capture.guards[number])
+    if any(tile.storage.serial in careful for tile, _, _ in _touched(instruction)):
+        return _careful_step(instruction, step, unwritten_shared)
+    changed = instruction.accesses()[1]
+    if not any(tile.storage.serial in inputs for tile in changed):
+        return step
 
     def execute(machine: Machine) -> None:
-        instruction.execute(machine)
-        for tile in written:
-            tile.mark_written()
+        step(machine)
+        for tile in instruction.fully_written_tiles():
+            if tile.storage.serial in inputs:
+                tile.mark_written()
 
     return execute
 
 
-def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool]]:
-    """(tile, true if it may be written) for each tile of an instruction, indices included."""
+def _careful_step(
+    instruction: Instruction, step: Step, unwritten_shared: list[UninitializedRead]
+) -> Step:
+    """A function that executes an instruction with all checks of written elements.
+
+    Raises:
+        BadInput: for an instruction that reads other tiles if other elements are written.
+    """
+    if type(instruction).accesses is not Instruction.accesses:
+        refuse(f"{instruction.opcode} reads what is written of a tensor")
+    by_matmul = Engine.tensor in instruction.engines
+    reads, writes = instruction.accesses()
+    indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
+
+    def execute(machine: Machine) -> None:
+        for tile in indices:
+            refuse_unreadable(instruction, tile, unwritten_shared)
+        partly = partly_written(instruction, [*reads, *indices], unwritten_shared)
+        step(machine)
+        note_written(instruction.fully_written_tiles(), partly, by_matmul=by_matmul)
+
+    return execute
+
+
+def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool, bool]]:
+    """(tile, whether it is read, whether it may be written) of an instruction, with indices."""
     for operand, tile in instruction.tiles():
-        yield tile, operand.access in CHANGES
+        yield tile, operand.access in LOOKS, operand.access in CHANGES
         for source in tile.index_tiles():
-            yield source, False
+            yield source, True, False
+
+
+def _all_careful(captures: Sequence[Capture]) -> set[int]:
+    """The careful storages, and those written by instructions that read careful ones."""
+    careful = set(captures[0].careful)
+    flows = [
+        (
+            {tile.storage.serial for tile, is_read, _ in touched if is_read},
+            {tile.storage.serial for tile, _, is_written in touched if is_written},
+        )
+        for capture in captures
+        for touched in map(list, map(_touched, capture.instructions))
+    ] if careful else []  # fmt: skip
+    count = -1
+    while count != len(careful):
+        count = len(careful)
+        for reads, writes in flows:
+            if not careful.isdisjoint(reads):
+                careful |= writes
+    if any(s.is_placed for serial, s in captures[0].storages.items() if serial in careful):
+        refuse("values decide which elements of a tensor are written, at an address that the "
+               "kernel fixed")  # fmt: skip
+    return careful
+
+
+def _may_race(captures: Sequence[Capture], careful: Collection[int]) -> bool:
+    """True if values decide which bytes of shared memory cores access, of those that one writes.
+
+    Tensors that no core writes cannot be raced for.
+    """
+    touched = [
+        (tile, is_written)
+        for capture in captures
+        for instruction in capture.instructions
+        for tile, _, is_written in _touched(instruction)
+        if tile.storage.is_shared
+    ]
+    written = {tile.storage.serial for tile, is_written in touched if is_written}
+    return not written.isdisjoint(careful) or any(
+        tile.index is not None and tile.storage.serial in written for tile, _ in touched
+    )
 
 
 def _live_ranges(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
     """Serial -> live range of each storage."""
     lives: dict[int, _LiveRange] = {}
     for place, instruction in enumerate(instructions):
-        for tile, is_written in _touched(instruction):
+        for tile, _, is_written in _touched(instruction):
             storage = tile.storage
             life = lives.setdefault(storage.serial, _LiveRange(storage, place))
             life.last = place

@@ -1,0 +1,194 @@
+"""Execution of captured instructions: on one core in order, on several in lockstep.
+
+Without a watcher a core yields only where it meets the others: the captured run had no race, so the
+order of other accesses changes no value. A watcher judges races again, and sees the accesses in the
+order of the captured run, in which cores take turns after each instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from trnsim.arch import NeuronCore
+from trnsim.errors import EmulatorError, SourceLine
+from trnsim.isa import Engine, Instruction
+from trnsim.isa.language.machine import Machine
+from trnsim.memory import Tile
+from trnsim.program.lockstep import Lockstep, Meetings
+from trnsim.program.program import Program
+
+Step: TypeAlias = Callable[[Machine], None]
+"""A function that executes an instruction on the state of a core."""
+
+
+class Watcher(Protocol):
+    """Observer of the accesses of several cores to shared HBM, as `team.SharedMemoryObserver`."""
+
+    def accessed(
+        self,
+        core: int,
+        reads: Iterable[Tile],
+        writes: Iterable[Tile],
+        line: SourceLine | None,
+        waits_for: Sequence[int],
+    ) -> None:
+        """Called for each instruction of `core`, with its reads, writes and dependences."""
+
+    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
+        """Called when a group of cores meets; a barrier orders the accesses to `data`."""
+
+
+class CoreSteps(NamedTuple):
+    """The captured instructions of a core.
+
+    Attributes:
+        program: its program.
+        places: by step, the index of its instruction in the program.
+        steps: the functions that execute them.
+        instructions: the instructions.
+    """
+
+    program: Program
+    places: Sequence[int]
+    steps: Sequence[Step]
+    instructions: Sequence[Instruction]
+
+
+class Deviation(Exception):
+    """A guard read other integers than in the capture.
+
+    Attributes:
+        core: the core that read them.
+        step: the number of the guard among the core's captured instructions.
+        values: the integers.
+    """
+
+    def __init__(self, core: int, step: int, values: tuple[int, ...]) -> None:
+        super().__init__(core, step, values)
+        self.core = core
+        self.step = step
+        self.values = values
+
+
+class _Differs(Exception):
+    """A guard read these integers."""
+
+    def __init__(self, values: tuple[int, ...]) -> None:
+        super().__init__(values)
+        self.values = values
+
+
+def guarding(instruction: Instruction, expected: tuple[int, ...]) -> Step:
+    """A step that executes an instruction that reads integers, and compares them.
+
+    Raises:
+        _Differs: when it runs, if they are others than `expected`.
+    """
+    registers = instruction.registers_written()
+
+    def execute(machine: Machine) -> None:
+        instruction.execute(machine)
+        values = tuple(int(register.value) for register in registers)
+        if values != expected:
+            raise _Differs(values)
+
+    return execute
+
+
+class Execution:
+    """One execution of the captured instructions of each core."""
+
+    def __init__(
+        self, core: NeuronCore, cores: Sequence[CoreSteps], watcher: Watcher | None
+    ) -> None:
+        self._core = core
+        self._cores = cores
+        self._watcher = watcher
+
+    def run(self) -> None:
+        """Execute all instructions.
+
+        Raises:
+            Deviation: if a guard reads other integers than in the capture.
+            EmulatorError: if values make an instruction undefined or illegal; names the line.
+        """
+        if len(self._cores) == 1:
+            self._run_core(0, Machine(self._core))
+            return
+        lockstep = Lockstep(len(self._cores))
+        watcher = self._watcher
+        meetings = Meetings(lockstep, watcher.meets if watcher is not None else _unwatched)
+
+        def on(number: int) -> Callable[[], None]:
+            machine = Machine(self._core, meetings.link(number))
+            if watcher is None:
+                return lambda: self._run_core(number, machine)
+            return lambda: self._run_watched(number, machine, watcher, lockstep)
+
+        lockstep.run([on(number) for number in range(len(self._cores))])
+
+    def _run_core(self, number: int, machine: Machine) -> None:
+        """Execute the instructions of a core."""
+        core, place = self._cores[number], 0
+        try:
+            for place, step in enumerate(core.steps):  # noqa: B007  for the error
+                step(machine)
+        except (EmulatorError, _Differs) as error:
+            self._explain(error, number, place)
+
+    def _run_watched(
+        self, number: int, machine: Machine, watcher: Watcher, lockstep: Lockstep
+    ) -> None:
+        """Execute the instructions of a core in turns with the others, and tell of accesses."""
+        core, place = self._cores[number], 0
+        before, turns, reads = earlier(core.program), 0, list[Tile]()
+        try:
+            for place, step in enumerate(core.steps):
+                index = core.places[place]
+                for turn in range(turns, index):  # instructions that access no memory
+                    watcher.accessed(number, (), (), core.program.line(turn), before[turn])
+                    lockstep.hand_over()
+                turns = index
+                step(machine)
+                looked, changed = core.instructions[place].accesses()
+                reads += looked
+                reads += [source for tile in (*looked, *changed) for source in tile.index_tiles()]
+                if place + 1 < len(core.places) and core.places[place + 1] == index:
+                    continue  # it read an index of the instruction that follows
+                shared_reads = [tile for tile in reads if tile.storage.is_shared]
+                shared = [tile for tile in changed if tile.storage.is_shared]
+                line = core.program.line(index)
+                watcher.accessed(number, shared_reads, shared, line, before[index])
+                turns += 1
+                reads.clear()
+                lockstep.hand_over()
+        except (EmulatorError, _Differs) as error:
+            self._explain(error, number, place)
+
+    def _explain(self, error: EmulatorError | _Differs, number: int, place: int) -> None:
+        """Raise `error` with the line of its instruction, or as a deviation."""
+        core = self._cores[number]
+        if isinstance(error, EmulatorError):
+            error.line = core.program.line(core.places[place])
+            raise error
+        raise Deviation(number, place, error.values)
+
+
+def earlier(program: Program) -> list[list[int]]:
+    """By instruction, those before it: its dependences, and the one before it on its engine."""
+    last: dict[Engine, int] = {}
+    result: list[list[int]] = []
+    for index in range(len(program)):
+        ordered, engine = list(program.waits_for(index)), program.instruction(index).engine
+        if engine is not Engine.dma:
+            if engine in last:
+                ordered.append(last[engine])
+            last[engine] = index
+        result.append(ordered)
+    return result
+
+
+def _unwatched(group: Sequence[int], data: Iterable[Tile] = ()) -> None:
+    """Do nothing where cores meet: nobody watches."""
+    del group, data

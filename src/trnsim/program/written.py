@@ -1,0 +1,79 @@
+"""Written elements: which operands can be read, and which elements an instruction leaves written.
+
+Results that depend on unwritten elements are unwritten themselves; to read what must be written,
+and what another tensor has overwritten, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from trnsim.dtypes import Array
+from trnsim.errors import UninitializedRead
+from trnsim.isa import Instruction
+from trnsim.memory import Tile
+
+Partly: TypeAlias = list[tuple[Tile, Array]]
+"""Tiles that are left partly written, with a boolean per element."""
+
+
+def refuse_unreadable(
+    instruction: Instruction, tile: Tile, unwritten_shared: list[UninitializedRead]
+) -> None:
+    """Raise if a tile has bytes that no instruction wrote, or that another tensor overwrote.
+
+    The errors of shared tensors are added to `unwritten_shared`: another core may have to write.
+    """
+    storage = tile.storage
+    if storage.written.is_full and not storage.is_placed:
+        return
+    if not (tile.is_written() or storage.has_sentinels):
+        error = UninitializedRead(
+            f"{instruction.opcode} reads {tile}, some elements of which no instruction has "
+            f"written (allocated at {tile.storage.line})",
+            fix="write the whole tile first: nisa.dma_copy, nisa.memset or a computation",
+            source="nki_simulator.rst, Uninitialized Memory Detection",
+        )
+        if not tile.storage.is_shared:
+            raise error
+        unwritten_shared.append(error)
+    tile.require_intact(instruction.opcode)
+
+
+def partly_written(
+    instruction: Instruction, reads: Iterable[Tile], unwritten_shared: list[UninitializedRead]
+) -> Partly:
+    """The tiles left partly written, with flags; raises if an input cannot be read."""
+    partly: Partly = []
+    for tile in reads:
+        if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
+            left = instruction.elements_written_after(tile, tile.written_flags())
+            if left is not None:
+                tile.require_intact(instruction.opcode)
+                partly = _merged_flags(partly, left)
+                continue
+        refuse_unreadable(instruction, tile, unwritten_shared)
+    return partly
+
+
+def note_written(tiles: Iterable[Tile], partly: Partly, *, by_matmul: bool) -> None:
+    """Mark `tiles` as written after their instruction, but of those in `partly` their flags."""
+    for tile in tiles:
+        storage = tile.storage
+        if not storage.written.is_full or storage.is_placed or storage.changed is not None:
+            tile.mark_written()
+        if storage.is_accumulated and (not by_matmul or storage.is_set_by_others):
+            tile.note_psum_write(by_matmul=by_matmul)
+    for tile, flags in partly:
+        tile.mark_written_where(flags)
+
+
+def _merged_flags(first: Partly, second: Sequence[tuple[Tile, Array]]) -> Partly:
+    """The elements written in both of two partly written operands."""
+    if not first:
+        return list(second)
+    return [
+        (tile, flags & more_flags)
+        for (tile, flags), (_, more_flags) in zip(first, second, strict=True)
+    ]
