@@ -14,7 +14,7 @@ from trnsim.formatting import amount, amounts, clipped, durations, enumerated, s
 from trnsim.jobs.difference import changes, new_findings
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS
-from trnsim.jobs.job import Job, Role
+from trnsim.jobs.job import KeptField, Role
 from trnsim.jobs.plans import parallelism_of
 from trnsim.jobs.price import JobPrice, TimeBasis
 from trnsim.jobs.role_price import RolePrice
@@ -67,7 +67,7 @@ def _spec_values(spec: JobSpec, found: Sequence[Finding]) -> dict[str, Any]:
             {"field": value.field, "text": value.text, "line": value.place.line}
             for value in spec.templates
         ],
-        "not_understood": [kept.name for kept in job.kept],
+        "not_understood": [kept.name for kept in spec.not_understood],
     }
 
 
@@ -115,8 +115,8 @@ def _check_blocks(spec: JobSpec, found: Sequence[Finding]) -> list[Block]:
     if spec.templates:
         values = enumerated([_template_words(value) for value in spec.templates], "and")
         blocks.append(Note(f"filled in later, so not checked: {values}"))
-    if spec.job.kept:
-        blocks.append(Note(_kept_sentence(spec.job)))
+    if spec.not_understood:
+        blocks.append(Note(_kept_sentence(spec.not_understood)))
     return blocks
 
 
@@ -124,9 +124,9 @@ def _template_words(value: TemplateValue) -> str:
     return f"{value.field} ({clipped(' '.join(value.text.split()), _SHOWN_CHARS)})"
 
 
-def _kept_sentence(job: Job) -> str:
+def _kept_sentence(fields: Sequence[KeptField]) -> str:
     """Fields without a meaning; the items of a list count as one name."""
-    counts = Counter(_LIST_INDEX.sub("", kept.name) for kept in job.kept)
+    counts = Counter(_LIST_INDEX.sub("", kept.name) for kept in fields)
     names = [name if count == 1 else f"{name} ({count} items)" for name, count in counts.items()]
     more = len(names) - _SHOWN_FIELDS
     shown = ", ".join(names[:_SHOWN_FIELDS]) + (f" and {more} more" if more > 0 else "")

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from trnsim.jobs.parallelism import Parallelism
 
-__all__ = ["Job", "JobKind", "KeptField", "Role"]
+__all__ = ["LNC_VARIABLES", "Job", "JobKind", "KeptField", "Role"]
 
-_LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
+LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 """Source: aws-neuron-sdk neuron-runtime/configuration-guide.rst; both set the same."""
 
 
@@ -104,7 +104,7 @@ class Role:
     @property
     def lnc(self) -> int | None:
         """NeuronCores of a logical core that the environment sets."""
-        for name in _LNC_VARIABLES:
+        for name in LNC_VARIABLES:
             value = self.variable(name)
             if value is not None and value.isdecimal():
                 return int(value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from trnsim.errors import BadInput, SourceLine
+from trnsim.jobs.device_claim import DeviceClaim
 from trnsim.jobs.job import Job, KeptField
 from trnsim.reader import SourcePlace
 
@@ -18,6 +19,8 @@ _TEMPLATE: Final = re.compile(
 )
 """Text of a template: a shell's variable, Helm's and Jinja's braces, `<your-value>`, names in
 capitals that a script replaces (`PLACEHOLDER_NODES`, `__NODES__`)."""
+_CLAIMS: Final = {"claims", "resourceClaims"}
+"""Fields of a pod and its containers. Source: k8s.io/api core/v1 PodSpec, ResourceRequirements."""
 
 
 def is_template(text: str) -> bool:
@@ -50,6 +53,7 @@ class JobSpec:
         lines: file and line of the job's fields, by path ("roles.0.efa",
             "roles.0.environment.FI_PROVIDER"); a field without a line has that of what lacks it.
         templates: fields that a template fills in.
+        claims: the devices that pods claim by name, by the path of their role.
     """
 
     format: str
@@ -57,6 +61,7 @@ class JobSpec:
     start: SourceLine
     lines: Mapping[str, SourceLine] = field(default_factory=dict)
     templates: tuple[TemplateValue, ...] = ()
+    claims: Mapping[str, tuple[DeviceClaim, ...]] = field(default_factory=dict)
 
     def line_of(self, path: str) -> SourceLine:
         """File and line of a field of the job, or of the nearest field around it."""
@@ -69,6 +74,14 @@ class JobSpec:
     def is_template(self, path: str) -> bool:
         """Whether a template fills in the field."""
         return any(value.field == path for value in self.templates)
+
+    @property
+    def not_understood(self) -> tuple[KeptField, ...]:
+        """Kept fields without a meaning here: all but claims whose templates the file holds."""
+        named = [claim for claims in self.claims.values() for claim in claims]
+        if not named or any(claim.place is None for claim in named):
+            return self.job.kept
+        return tuple(kept for kept in self.job.kept if not _CLAIMS.intersection(kept.keys))
 
     def with_job(self, **changes: Any) -> JobSpec:
         """The spec with other fields of its job."""
@@ -91,6 +104,7 @@ class SpecReader:
         self._taken: set[tuple[str | int, ...]] = set()
         self.lines: dict[str, SourceLine] = {}
         self.templates: list[TemplateValue] = []
+        self.claims: dict[str, tuple[DeviceClaim, ...]] = {}
 
     @property
     def start(self) -> SourceLine:

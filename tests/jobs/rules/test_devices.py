@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.errors import SourceLine
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
-from trnsim.jobs.job import Job, Role
+from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.rules import findings
 from trnsim.jobs.rules.devices import RULES
 from trnsim.jobs.spec import JobSpec
@@ -29,7 +29,8 @@ def text_of(role, name):
         roles = (replace(ROLE, name="Launcher"), role)
     if name == "rayjob":
         roles = (replace(ROLE, name="head"), replace(role, command=(), entry_words=0))
-    return write_spec(Job(name="job", roles=roles), name)
+    kind = JobKind.SERVING if name == "leaderworkerset" else JobKind.TRAINING
+    return write_spec(Job(name="job", kind=kind, roles=roles), name)
 
 
 def found(text, name, folder):

@@ -26,6 +26,7 @@ from trnsim.jobs.formats import (
     sbatch,
 )
 from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.resource_claims import claim_templates, with_claims
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import FileContent, load_documents
@@ -66,7 +67,12 @@ def read_specs(path: Path | str) -> list[JobSpec]:
         BadInput: the file cannot be read, is of no known format, or a value in it is not legal.
     """
     documents = load_documents(path, _FIX)
-    specs = [spec for document in documents for spec in _specs(document)]
+    templates = claim_templates(documents)
+    specs = [
+        with_claims(spec, templates) if spec.claims else spec
+        for document in documents
+        for spec in _specs(document)
+    ]
     if not specs:
         legal = ", ".join(known.title for known in FORMATS.values())
         raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)

@@ -162,7 +162,7 @@ def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobS
             reader.take(*keys)
     model = reader.text(*_MODEL, field="model")
     job = replace(job, model=model, kept=in_order(reader.kept()))
-    return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates))
+    return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates), reader.claims)
 
 
 @dataclass(frozen=True)

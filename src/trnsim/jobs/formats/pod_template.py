@@ -16,6 +16,7 @@ from trnsim.jobs.formats.kubernetes import (
     check_mapping,
     quantity,
 )
+from trnsim.jobs.formats.resource_claims import claimed_names
 from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import SpecReader, TemplateValue
@@ -150,6 +151,9 @@ def role(
     ):
         check_mapping(reader, *keys)
     name = name or reader.text(*at, "name", field=f"{path}.name")
+    claims = claimed_names(reader, pod)
+    if claims:
+        reader.claims[path] = claims
     return Role(
         name=name,
         instance=_instance(reader, pod, f"{path}.instance"),

@@ -129,7 +129,7 @@ def pod_spec(
         "env": inner.below("env").placed(
             ({"name": key, "value": value} for key, value in role.environment), "name"
         ),
-        "resources": _resources(role),
+        "resources": _resources(role, is_claimed=inner.has("resources", "claims")),
         "securityContext": _security(role),
         "volumeMounts": inner.below("volumeMounts").placed(
             [{"name": _SHM, "mountPath": "/dev/shm"}] if has_shm else []  # noqa: S108
@@ -171,8 +171,8 @@ def _program(role: Role) -> dict[str, list[str]]:
     }
 
 
-def _resources(role: Role) -> dict[str, Any]:
-    """Requests and limits, which are equal but for cpu and memory.
+def _resources(role: Role, *, is_claimed: bool) -> dict[str, Any]:
+    """Requests and limits, which are equal but for cpu and memory; claimed devices have none.
 
     Raises:
         BadInput: vCPUs are in parts below a thousandth.
@@ -182,7 +182,9 @@ def _resources(role: Role) -> dict[str, Any]:
         for field, resource in _RESOURCES.items()
         if getattr(role, field) is not None
     }
-    if role.is_exclusive:
+    if is_claimed:
+        values.pop(_RESOURCES["devices"], None)
+    elif role.is_exclusive:
         values = _whole_instance(role) | values
     if role.hugepages_bytes is not None:
         values[_RESOURCES["hugepages_bytes"]] = bytes_text(role.hugepages_bytes)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trnsim.jobs.finding import Finding, Rule
-from trnsim.jobs.rules import containers, devices, launch, layout
+from trnsim.jobs.rules import claims, containers, devices, launch, layout
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES", "findings"]
@@ -14,6 +14,7 @@ __all__ = ["RULES", "findings"]
 RULES: Final[tuple[Rule, ...]] = (
     *devices.RULES,
     *containers.RULES,
+    *claims.RULES,
     *launch.RULES,
     *layout.RULES,
 )

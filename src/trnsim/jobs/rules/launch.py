@@ -10,14 +10,13 @@ from typing import Final
 
 from trnsim.arch.targets import TARGETS
 from trnsim.jobs.finding import Rule, Severity, Violation
-from trnsim.jobs.job import JobKind, Role
+from trnsim.jobs.job import LNC_VARIABLES, JobKind, Role
 from trnsim.jobs.parallelism import options_of
 from trnsim.jobs.ranks import is_neuron, machine_of, ranks_of
 from trnsim.jobs.spec import JobSpec, is_template
 
 __all__ = ["RULES"]
 
-_LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
 _LNC_OPTION: Final = "logical-nc-config"
 _COMPILER_FLAGS: Final = "NEURON_CC_FLAGS"
 _COMPILER_LNC: Final = re.compile(r"(?:^|\s)(?:--?lnc|--logical-nc-config)[=\s]\s*(\d{1,3})\b")
@@ -31,7 +30,7 @@ _SETTING_FILES: Final = re.compile(r"^\s*(source|\.)\s", re.MULTILINE)
 
 def _lnc_variables(role: Role) -> Iterator[tuple[str, str]]:
     """Variables that set logical cores, with their values."""
-    for name in _LNC_VARIABLES:
+    for name in LNC_VARIABLES:
         value = role.variable(name)
         if value is not None and not is_template(value):
             yield name, value
@@ -73,7 +72,7 @@ def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
         runtime = role.lnc
         if runtime is None:
             continue
-        name = next(name for name in _LNC_VARIABLES if (role.variable(name) or "").isdecimal())
+        name = next(name for name in LNC_VARIABLES if (role.variable(name) or "").isdecimal())
         stated = {
             "the framework": spec.job.parallelism.logical_cores,
             f"--{_LNC_OPTION}": _number(options_of(role.command).get(_LNC_OPTION)),

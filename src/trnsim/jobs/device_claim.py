@@ -1,0 +1,31 @@
+"""The devices that a pod claims by name, for Kubernetes to allocate as it starts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trnsim.errors import SourceLine
+
+__all__ = ["DeviceClaim"]
+
+
+class DeviceClaim(NamedTuple):
+    """A claim on Neuron devices; a template that the file does not hold states nothing.
+
+    Attributes:
+        name: name of its template.
+        place: file and line of the template; None if the file does not hold it.
+        devices: number of devices; None if it is not stated.
+        is_whole: whether it is all devices of an instance.
+        group: size of the connected group that the devices are of; None for any devices.
+        instance: EC2 type of their instance, or "".
+        lnc: NeuronCores of a logical core that the driver sets; None for its default.
+    """
+
+    name: str
+    place: SourceLine | None = None
+    devices: int | None = None
+    is_whole: bool = False
+    group: int | None = None
+    instance: str = ""
+    lnc: int | None = None

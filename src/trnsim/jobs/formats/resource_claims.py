@@ -1,0 +1,154 @@
+"""Devices that pods claim: ResourceClaimTemplates beside the job in its file.
+
+A pod names templates in `resourceClaims`; devices, instance type and LNC of its role are then what
+these state. Selectors are read for the instance type and the kind of device, where they compare
+for equality and join by "and" alone.
+
+Sources: k8s.io/api resource/v1 DeviceRequest, ExactDeviceRequest; AWS Neuron documentation
+deploy/eks/dra.rst (device class, attributes, NeuronConfig).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.jobs.device_claim import DeviceClaim
+from trnsim.jobs.formats.kubernetes import Keys, is_manifest
+from trnsim.jobs.job import LNC_VARIABLES, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import FileContent
+
+__all__ = ["claim_templates", "claimed_names", "with_claims"]
+
+_CLASS: Final = "neuron.aws.com"
+_DEVICES: Final = ("spec", "spec", "devices")
+_EQUALITY: Final = re.compile(r"""(\w+)\s*==\s*['"]([\w.-]+)['"]""")
+_GROUP: Final = re.compile(r"resource\.aws\.com/devicegroup(\d{1,2})_id")
+_NODE: Final = "neuron_node"
+
+
+def claimed_names(reader: SpecReader, pod: Keys) -> tuple[DeviceClaim, ...]:
+    """Claims of a pod by the names of their templates, which are kept."""
+    names = [
+        reader.value(*pod, "resourceClaims", at, "resourceClaimTemplateName")
+        for at in range(reader.length(*pod, "resourceClaims"))
+    ]
+    return tuple(DeviceClaim(name) for name in names if isinstance(name, str))
+
+
+def claim_templates(documents: Iterable[FileContent]) -> dict[str, DeviceClaim]:
+    """The templates of claims in the documents of a file, by name; other devices are none."""
+    claims = {}
+    for document in documents:
+        root = document.root
+        if is_manifest(root.value, "resource.k8s.io", ("ResourceClaimTemplate",)):
+            reader = SpecReader(root)
+            name = reader.value("metadata", "name")
+            if isinstance(name, str):
+                claims[name] = _claim(reader, name)
+    return claims
+
+
+def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
+    """The spec with what the templates state of its roles; what a pod states itself wins."""
+    claims = {
+        path: tuple(templates.get(claim.name, claim) for claim in named)
+        for path, named in spec.claims.items()
+    }
+    roles, lines = list(spec.job.roles), dict(spec.lines)
+    for at, own in enumerate(roles):
+        named = claims.get(f"roles.{at}", ())
+        place = next((claim.place for claim in named if claim.place is not None), None)
+        if place is not None:
+            roles[at] = _with_devices(own, named)
+            for field in ("devices", "instance", f"environment.{LNC_VARIABLES[0]}"):
+                lines.setdefault(f"roles.{at}.{field}", place)
+    return replace(spec.with_job(roles=tuple(roles)), claims=claims, lines=lines)
+
+
+def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
+    """The role with the devices of its claims."""
+    types = {claim.instance for claim in claims if claim.instance}
+    instance = own.instance or (types.pop() if len(types) == 1 else "")
+    row = catalogue().instances.get(instance)
+    counts = [
+        row.count if claim.is_whole and row is not None else claim.devices for claim in claims
+    ]
+    devices = None if None in counts else sum(count for count in counts if count is not None)
+    lncs = {claim.lnc for claim in claims if claim.lnc is not None}
+    environment = own.environment
+    if len(lncs) == 1 and own.lnc is None:
+        environment = (*environment, (LNC_VARIABLES[0], str(lncs.pop())))
+    return replace(
+        own,
+        instance=instance,
+        devices=devices if own.devices is None else own.devices,
+        is_exclusive=own.is_exclusive or any(claim.is_whole for claim in claims),
+        environment=environment,
+    )
+
+
+def _claim(reader: SpecReader, name: str) -> DeviceClaim:
+    """The claim of a template; no number of devices where it offers alternatives."""
+    requests = range(reader.length(*_DEVICES, "requests"))
+    classes = [reader.value(*_request(reader, at), "deviceClassName") for at in requests]
+    if not classes or None in classes or classes.count(_CLASS) > 1:
+        return DeviceClaim(name, reader.start)
+    if _CLASS not in classes:
+        return DeviceClaim(name, reader.start, devices=0)
+    keys = _request(reader, classes.index(_CLASS))
+    equal = _equalities(reader, keys)
+    is_node = equal.get("resourceType") == _NODE
+    count = reader.value(*keys, "count") if reader.value(*keys, "count") is not None else 1
+    mode = reader.value(*keys, "allocationMode")
+    is_counted = mode in (None, "ExactCount") and type(count) is int and count > 0
+    lnc = _parameter(reader, "NeuronConfig", "logicalNeuronCore")
+    return DeviceClaim(
+        name,
+        reader.start,
+        devices=count if is_counted and not is_node else None,
+        is_whole=(mode == "All" and not is_node) or (is_node and is_counted and count == 1),
+        group=_group(reader),
+        instance=equal.get("instanceType", ""),
+        lnc=lnc if type(lnc) is int else None,
+    )
+
+
+def _request(reader: SpecReader, at: int) -> Keys:
+    """Keys of a request; before resource.k8s.io/v1beta2 it has no `exactly`."""
+    keys = (*_DEVICES, "requests", at)
+    return (*keys, "exactly") if reader.value(*keys, "exactly") is not None else keys
+
+
+def _equalities(reader: SpecReader, keys: Keys) -> dict[str, str]:
+    """Attributes that the selectors of a request compare for equality, with their values."""
+    equal: dict[str, str] = {}
+    for at in range(reader.length(*keys, "selectors")):
+        text = reader.value(*keys, "selectors", at, "cel", "expression")
+        if isinstance(text, str) and "||" not in text and "!" not in text:
+            equal.update(_EQUALITY.findall(text))
+    return equal
+
+
+def _group(reader: SpecReader) -> int | None:
+    """Size of the group that a constraint keeps the devices in; the least of several."""
+    sizes = []
+    for at in range(reader.length(*_DEVICES, "constraints")):
+        text = reader.value(*_DEVICES, "constraints", at, "matchAttribute")
+        match = _GROUP.fullmatch(text) if isinstance(text, str) else None
+        if match is not None:
+            sizes.append(int(match[1]))
+    return min(sizes, default=None)
+
+
+def _parameter(reader: SpecReader, kind: str, name: str) -> Any:
+    """A parameter of the driver's configuration of a kind; None if there is none."""
+    for at in range(reader.length(*_DEVICES, "config")):
+        keys = (*_DEVICES, "config", at, "opaque", "parameters")
+        if reader.value(*keys, "kind") == kind:
+            return reader.value(*keys, name)
+    return None

@@ -1,0 +1,44 @@
+"""Rules of claims on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trnsim.jobs.finding import Rule, Violation
+from trnsim.jobs.spec import JobSpec
+
+__all__ = ["RULES"]
+
+_GROUPS: Final = (1, 4, 8, 16)
+_SOURCE: Final = "aws-neuron-sdk deploy/eks/dra.rst, Example 1 - Connected Neuron Devices"
+
+
+def _group_sizes(spec: JobSpec) -> Iterator[Violation]:
+    for path, claims in spec.claims.items():
+        for claim in claims:
+            if claim.group is None:
+                continue
+            if claim.group not in _GROUPS:
+                yield Violation(
+                    f"{path}.devices",
+                    f"claim {claim.name}: devicegroup{claim.group}_id is no attribute of a device",
+                    "match devicegroup1_id, devicegroup4_id, devicegroup8_id or devicegroup16_id",
+                )
+            elif claim.devices is not None and claim.devices > claim.group:
+                most = next((size for size in _GROUPS if size >= claim.devices), None)
+                yield Violation(
+                    f"{path}.devices",
+                    f"claim {claim.name}: {claim.devices} devices of a group of {claim.group}",
+                    f"match devicegroup{most}_id" if most else "claim fewer devices",
+                )
+
+
+RULES: Final = (
+    Rule(
+        "claim-group",
+        "Connected devices are claimed from a group that has as many.",
+        _SOURCE,
+        _group_sizes,
+    ),
+)
