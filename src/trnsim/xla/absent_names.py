@@ -16,6 +16,7 @@ __all__ = ["AbsentAttribute", "AbsentImport", "absent"]
 _LATER: Final = "cuts and compilations are not counted: operators run at once"
 _SPMD: Final = "sharding by annotations is not modelled for PyTorch"
 _TPU: Final = "it is of TPUs and GPUs"
+_PLAIN: Final = "it is of plain Python, and no program of AWS's uses it"
 _SOURCE: Final = "torch_xla 2.9.0, {}"
 
 _NO_SPMD: Final = "ranks: torchrun, and torch.distributed or xm's collectives; or JAX, which shards"
@@ -95,6 +96,28 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
         ("the server and traces of torch_xla's profiler are not here", "torch.profiler"),
     ),
+    "torch_xla.test.test_utils": {
+        "mp_test": ("it is of torch_xla's own tests", "torch_xla.launch"),
+        **dict.fromkeys(
+            ("get_summary_writer", "write_to_summary", "close_summary_writer"),
+            ("TensorBoard is the program's own", "torch.utils.tensorboard.SummaryWriter"),
+        ),
+    },
+    "torch_xla.utils.utils": {
+        name: (_PLAIN, instead)
+        for name, instead in (
+            ("FnDataGenerator", "torch.utils.data.DataLoader"),
+            ("DataWrapper", "torch.utils.data.Dataset"),
+            ("TmpFolder", "tempfile.TemporaryDirectory"),
+            ("LazyProperty", "functools.cached_property"),
+            ("Cleaner", "contextlib.ExitStack"),
+            ("for_each_instance", "torch.utils._pytree.tree_map"),
+            ("for_each_instance_rewrite", "torch.utils._pytree.tree_map"),
+            ("shape", "torch.tensor(inputs).shape"),
+            ("flatten_nested_tuple", "torch.utils._pytree.tree_flatten"),
+            ("parallel_work", "concurrent.futures.ThreadPoolExecutor.map"),
+        )
+    },
     "torch_xla.distributed.xla_multiprocessing": {
         "create_optimized_replica_groups": (_TPU, "groups of xm.all_reduce"),
     },
