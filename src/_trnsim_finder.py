@@ -31,7 +31,7 @@ ALIASES = {
     "nki": "trnsim.nki",
     "nki_cpu_simulator": "trnsim.nki.aliases.nki_cpu_simulator",
     "torch_neuron": "trnsim.torch",
-    "torch_neuronx": "trnsim.torch",
+    "torch_neuronx": "trnsim.xla.neuronx.by_name",
     "torch_xla": "trnsim.xla.by_name",
 }
 OF_PROGRAMS = {"torch_xla"}

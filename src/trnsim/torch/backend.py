@@ -26,6 +26,7 @@ from trnsim.torch.distributed import (
     sync_batch_norm,
 )
 from trnsim.torch.profiler import profiling
+from trnsim.torch.traces import operators as traced_operators
 
 # A library removes its kernels when it is freed, so these live as long as the process.
 _aten: Final = pytorch.new_library("aten")
@@ -70,5 +71,6 @@ def register() -> None:
     default_compiler.register()
     registry.register()
     profiling.register()
+    traced_operators.register()
     call_recording.record_whole_program()
     _is_registered.append(True)

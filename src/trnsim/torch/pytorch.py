@@ -57,10 +57,10 @@ fallthrough: Final = torch.library.fallthrough_kernel
 negative_view: Final = torch._neg_view  # pyright: ignore[reportPrivateImportUsage]
 
 
-def new_library(namespace: str) -> Library:
-    """A library in which to register kernels; they live as long as the library."""
+def new_library(namespace: str, kind: str = "IMPL") -> Library:
+    """A library in which to register kernels, or operators (FRAGMENT); they live as long as it."""
     make: Any = torch.library.Library
-    return make(namespace, "IMPL")
+    return make(namespace, kind)
 
 
 def claimed_by() -> str | None:

@@ -103,7 +103,7 @@ def _compiled_function(
     if all(isinstance(value, Tensor) for value in inputs):
         constant = pytorch.constant_inputs() if kind == "forward" else ()
         program = _compile_program(module, kind, flags, constant)
-        return pytorch.boxed(_runner(module, lambda _: program, writable_results))
+        return pytorch.boxed(graph_runner(module, lambda _: program, writable_results))
     if kind == "forward":
         settle(refused_as_dynamic(module)[:1])
     programs: dict[tuple[Any, ...], ProgramRun] = {}
@@ -115,10 +115,10 @@ def _compiled_function(
             programs[key] = _compile_program(sized, kind, flags)
         return programs[key]
 
-    return pytorch.boxed(_runner(module, program_for_sizes, writable_results))
+    return pytorch.boxed(graph_runner(module, program_for_sizes, writable_results))
 
 
-def _runner(
+def graph_runner(
     module: fx.GraphModule,
     program_for: Callable[[tuple[Any, ...]], ProgramRun],
     writable_results: int | None,

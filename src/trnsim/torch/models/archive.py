@@ -25,7 +25,7 @@ import torch
 from trnsim.errors import BadInput
 from trnsim.torch import pytorch
 
-__all__ = ["read_program"]
+__all__ = ["is_computing", "read_program"]
 
 _MODEL_MEMBER: Final = "models/model.json"
 _WEIGHTS_MEMBER: Final = "data/weights/model_weights_config.json"
@@ -163,13 +163,15 @@ def _check_field(key: str, value: Any) -> None:
 def _check_target(target: Any) -> None:
     """Check that a target is a registered operator, or a function of numbers."""
     match = _TARGET.fullmatch(target) if isinstance(target, str) else None
-    if match is None or (match["name"] is not None and _acts(match["library"], match["name"])):
+    if match is None or (
+        match["name"] is not None and not is_computing(match["library"], match["name"])
+    ):
         raise _Unexpected(f"a call of {target!r}")
 
 
-def _acts(library: str, name: str) -> bool:
-    """True if a name below `torch.ops` is no operator, or one that may do more than compute."""
-    return (
+def is_computing(library: str, name: str) -> bool:
+    """True if a name below `torch.ops` is an operator that only computes tensors."""
+    return not (
         library in _LIBRARIES_NOT_COMPUTING
         or f"{library}.{name}" in _OUTSIDE_OPERATORS
         or hasattr(type(torch.ops), library)

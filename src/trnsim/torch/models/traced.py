@@ -7,6 +7,7 @@ graph on the chip has static shapes only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +47,15 @@ class _Flat:
         self.parameters = dict(module.named_parameters())
         self.buffers = dict(module.named_buffers())
         self.args, self.form = pytree.tree_flatten(tuple(args))
+        self._names = _names_of_tensors(module, [*self.parameters.items(), *self.buffers.items()])
 
     def results(self, trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
         """The tensors that the module returns."""
         values = dict(zip((*self.parameters, *self.buffers), (*trained, *buffers), strict=True))
         nested: Any = pytree.tree_unflatten(arguments, self.form)
         with self.places.record_forward(self.module):
-            outputs = torch.func.functional_call(self.module, values, nested)
+            every = {place: values[name] for place, name in self._names.items()}
+            outputs = torch.func.functional_call(self.module, every, nested, tie_weights=False)
         leaves: Tensors = pytree.tree_leaves(outputs)
         return leaves
 
@@ -64,17 +67,40 @@ class _Flat:
         return [loss, *(grad for grad in grads if grad is not None)]
 
 
+def _names_of_tensors(module: nn.Module, named: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
+    """The name of the tensor at each place of a module, tied ones by the same name.
+
+    PyTorch ties by names: where one module stands at two, it would not get its tensors back.
+    """
+    names = {id(tensor): name for name, tensor in reversed(named)}
+    places = {
+        f"{path}.{key}" if path else key: tensor
+        for path, part in module.named_modules()
+        for key, tensor in (
+            *part.named_parameters(recurse=False, remove_duplicate=False),
+            *part.named_buffers(recurse=False, remove_duplicate=False),
+        )
+    }
+    return {place: names[id(tensor)] for place, tensor in places.items()}
+
+
 def trace_module(
-    module: nn.Module, args: Sequence[Any], *, is_trained: bool = False
+    module: nn.Module,
+    args: Sequence[Any],
+    *,
+    is_trained: bool = False,
+    values_read: AbstractContextManager[Any] | None = None,
 ) -> TracedModule:
     """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
-    `args` are tensors in lists and dictionaries, of any device.
+    `args` are tensors in lists and dictionaries, of any device. With `values_read`, a mode that
+    answers reads of values, operators are computed while they are traced.
     """
     flat = _Flat(module, args)
 
     def call(trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
-        return (flat.step if is_trained else flat.results)(trained, buffers, arguments)
+        with values_read or nullcontext():
+            return (flat.step if is_trained else flat.results)(trained, buffers, arguments)
 
     # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
     pure = call if is_trained else torch.func.functionalize(call, remove="mutations")
@@ -82,7 +108,7 @@ def trace_module(
     tracer: Any = make_fx(
         pure,
         decomposition_table=table,
-        tracing_mode="fake",
+        tracing_mode="fake" if values_read is None else "real",
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
     with pytorch.while_traced(), torch.set_grad_enabled(is_trained):

@@ -1,0 +1,205 @@
+"""A stored program as a graph of PyTorch's, and a traced graph as a stored program's calls."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx, nn
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.compile.origins import line_of
+from trnsim.torch.models.archive import is_computing
+from trnsim.torch.traces.encoding import DTYPES, Malformed, decoded, encoded, index_of
+from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
+
+GET_ITEM: Final = "getitem"
+_NAME: Final = re.compile(r"(?P<library>[A-Za-z_]\w*)\.(?P<name>[A-Za-z_]\w*)\.(?P<form>\w+)")
+_FIX: Final = "trace a part of the model that is made of PyTorch's operators"
+
+
+class Calls:
+    """The calls of a traced graph, as a stored program has them.
+
+    Attributes:
+        calls: calls of operators, in order.
+        places: places in the model's code.
+        outputs: the number of each returned value.
+    """
+
+    def __init__(self, module: fx.GraphModule, values: list[fx.Node]) -> None:
+        """The calls of `module`, whose inputs and constants are `values` in the stored order.
+
+        Raises:
+            NotModelled: for a call that cannot be stored.
+        """
+        self.calls: list[StoredCall] = []
+        self.places: list[StoredPlace] = [StoredPlace()]
+        self._numbers = {node: number for number, node in enumerate(values)}
+        self._places: dict[tuple[Any, ...], int] = {}
+        self.outputs: list[int] = []
+        for node in module.graph.nodes:
+            if node.op == "output":
+                returned: Any = node.args[0]
+                self.outputs = [self._numbers[value] for value in returned]
+            elif node.op == "call_function":
+                self._add(node)
+
+    def _add(self, node: fx.Node) -> None:
+        self._numbers[node] = len(self._numbers)
+        try:
+            call = StoredCall(
+                _operator_name(node),
+                encoded(node.args, self._numbers.__getitem__),
+                {
+                    name: encoded(value, self._numbers.__getitem__)
+                    for name, value in node.kwargs.items()
+                },
+                _stored_result(node.meta.get("val")),
+                self._place_of(node),
+            )
+        except Malformed as error:
+            raise NotModelled(
+                f"{node.target} of a traced program with {error}", fix=_FIX, line=line_of(node)
+            ) from error
+        self.calls.append(call)
+
+    def _place_of(self, node: fx.Node) -> int:
+        """The index of a node's place."""
+        stack = node.meta.get("nn_module_stack") or {}
+        modules = tuple((str(path), str(name)) for path, name in stack.values())
+        line = str(node.meta.get("stack_trace") or "").strip()
+        if not modules and not line:
+            return 0
+        key = (modules, line)
+        if key not in self._places:
+            self._places[key] = len(self.places)
+            self.places.append(StoredPlace([list(pair) for pair in modules], line))
+        return self._places[key]
+
+
+def _operator_name(node: fx.Node) -> str:
+    if node.target is operator.getitem:
+        return GET_ITEM
+    if not isinstance(node.target, OpOverload):
+        raise Malformed("a call that is no operator of PyTorch's registry")
+    target: Any = node.target
+    namespace, _, name = str(target.name()).partition("::")
+    packet = name.partition(".")[0]
+    return f"{namespace}.{packet}.{target._overloadname}"  # noqa: SLF001  PyTorch's name
+
+
+def _stored_result(value: Any) -> StoredTensor | list[StoredTensor | None] | None:
+    if isinstance(value, Tensor):
+        return StoredTensor.of(value)
+    if isinstance(value, list | tuple):
+        return [StoredTensor.of(part) if isinstance(part, Tensor) else None for part in value]
+    if value is None or isinstance(value, bool | int | float):
+        return None
+    raise Malformed(f"a result of type {type(value).__name__}")
+
+
+def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
+    """The graph of a stored program on a device: weights and inputs are its arguments.
+
+    Raises:
+        BadInput: for a program with content that could do more than compute.
+    """
+    try:
+        return _Reader(program, torch.device(device)).module()
+    except (Malformed, RuntimeError, TypeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(
+            f"{program.where}: a program with {reason}, which trnsim never writes",
+            fix="do not trust the file; or trace the model again",
+        ) from error
+
+
+class _Reader:
+    """A stored program that is made a graph."""
+
+    def __init__(self, program: StoredProgram, device: torch.device) -> None:
+        self._program = program
+        self._device = device
+        self._graph = fx.Graph()
+        self._fakes = FakeTensorMode()
+        self._values: list[fx.Node] = []
+
+    def module(self) -> fx.GraphModule:
+        """The graph, with tensors without values as metadata."""
+        tensors: Mapping[str, StoredTensor]
+        for kind, tensors in (("weight", self._program.weights), ("input", self._program.inputs)):
+            for number, tensor in enumerate(tensors.values()):
+                node = self._graph.placeholder(f"{kind}_{number}")
+                node.meta["val"] = self._fake(tensor)
+                self._values.append(node)
+        for call in self._program.calls:
+            self._values.append(self._call(call))
+        self._graph.output([self._values[number] for number in self._program.outputs])
+        return fx.GraphModule(nn.Module(), self._graph)
+
+    def _call(self, call: StoredCall) -> fx.Node:
+        args = tuple(decoded(value, self._values, self._device) for value in call.args)
+        kwargs = {
+            name: decoded(value, self._values, self._device) for name, value in call.kwargs.items()
+        }
+        target: Any = operator.getitem if call.operator == GET_ITEM else _operator(call.operator)
+        if call.operator == GET_ITEM:
+            _check_item(args, kwargs)
+        node = self._graph.call_function(target, args, kwargs)
+        result = call.result
+        if isinstance(result, list):
+            node.meta["val"] = [None if part is None else self._fake(part) for part in result]
+        else:
+            node.meta["val"] = None if result is None else self._fake(result)
+        place = self._program.places[call.place]
+        node.meta["nn_module_stack"] = {path: (path, name) for path, name in place.modules}
+        node.meta["stack_trace"] = place.line
+        return node
+
+    def _fake(self, tensor: StoredTensor) -> Tensor:
+        """A tensor without values on the device."""
+        dtype = DTYPES[tensor.dtype]
+        with self._fakes:
+            made = torch.empty_strided(
+                tensor.shape, tensor.stride, dtype=dtype, device=self._device
+            )
+            if not tensor.offset:
+                return made
+            reach = tensor.offset + sum(
+                (length - 1) * step
+                for length, step in zip(tensor.shape, tensor.stride, strict=True)
+            )
+            storage = torch.empty(reach + 1, dtype=dtype, device=self._device)
+            return storage.as_strided(tensor.shape, tensor.stride, tensor.offset)
+
+
+def _check_item(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check that a part is taken of several results of an earlier call, by its index."""
+    if kwargs or len(args) != 2 or not isinstance(args[0], fx.Node):  # noqa: PLR2004  a list, an index
+        raise Malformed("a part of no call")
+    whole = args[0].meta.get("val")
+    if not isinstance(whole, list):
+        raise Malformed("a part of a single result")
+    index_of(args[1], len(whole), "a part")
+
+
+def _operator(name: str) -> OpOverload[..., Any]:
+    """The operator of a name.
+
+    Raises:
+        Malformed: for a name of no operator, or of one that may do more than compute.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None or not is_computing(match["library"], match["name"]):
+        raise Malformed(f"a call of {name[:80]!r}")
+    packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
+    found = getattr(packet, match["form"], None)
+    if not isinstance(found, OpOverload):
+        raise Malformed(f"a call of {name[:80]!r}, which nothing here registers")
+    return found

@@ -1,0 +1,268 @@
+"""Loaded programs of this process: each has a core, and its weights lie there.
+
+A module that is saved, frozen or copied keeps the number of its instance; in another process the
+number is unknown, and its program is loaded under it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.compiler import Flags
+from trnsim.compiler.patterns.casts import apply_casts
+from trnsim.device.compiled_graph import record_graph
+from trnsim.device.device_core import device_core, target
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.lower import memory_plan
+from trnsim.torch.api.memory import place
+from trnsim.torch.compile.compiler import graph_runner
+from trnsim.torch.compile.fx_import import import_graph
+from trnsim.torch.compile.program_run import ProgramRun
+from trnsim.torch.device_name import DEVICE_TYPE
+from trnsim.torch.traces.batches import in_batches
+from trnsim.torch.traces.casts import cast_module
+from trnsim.torch.traces.fx_program import graph_module
+from trnsim.torch.traces.placement import Placement, turns
+from trnsim.torch.traces.stored import StoredProgram
+
+_NUMBER_BITS: Final = 62
+_SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference, Fixed Input Shapes"
+
+
+class Instance:
+    """A loaded program.
+
+    Attributes:
+        program: the stored program.
+    """
+
+    def __init__(self, program: StoredProgram) -> None:
+        self.program = program
+        self._placement: Placement | None = None
+        self._weights: dict[int, list[Tensor]] = {}
+        """Weights and states on each core."""
+        self._lock = threading.Lock()
+        self._loading: threading.Thread | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """Its cores; the first request decides them."""
+        if self._placement is None:
+            self._placement = turns.next_placement()
+        return self._placement
+
+    def place(self, placement: Placement) -> None:
+        """Move the program to other cores; its states begin anew there."""
+        self._placement = placement
+        self.forget_weights()
+
+    def forget_weights(self) -> None:
+        """Take the weights off the cores; the next call puts the module's there."""
+        self._weights.clear()
+
+    def load(self, *, is_async: bool) -> None:
+        """Choose the program's core, and build it in the background if `is_async`."""
+        self._require_chip()
+        self.placement  # noqa: B018  decides it
+        if is_async:
+            self._loading = threading.Thread(target=lambda: self._function, daemon=True)
+            self._loading.start()
+
+    def states(self) -> list[Tensor]:
+        """The states on the first core that has any, as tensors of the host."""
+        on_core = next(iter(self._weights.values()), [])
+        return [on_core[weight].cpu() for weight, _ in self.program.aliases if on_core]
+
+    def run(
+        self, weights: Sequence[Tensor], inputs: Sequence[Tensor], *, is_batched: bool = False
+    ) -> list[Tensor]:
+        """The outputs for inputs of the host; outputs that replace states are not among them.
+
+        Raises:
+            BadInput: for inputs of other shapes or dtypes than were traced.
+        """
+        if self._loading is not None:
+            self._loading.join()
+            self._loading = None
+        if is_batched:
+            size = self.traced_batch()
+            return in_batches(lambda parts: self._run_traced(weights, parts), size, inputs)
+        return self._run_traced(weights, inputs)
+
+    def traced_batch(self) -> int:
+        """The batch size that was traced.
+
+        Raises:
+            BadInput: for inputs of different sizes in their first dimensions.
+        """
+        sizes = {(form.shape or [0])[0] for form in self.program.inputs.values()}
+        if len(sizes) != 1 or 0 in sizes:
+            raise BadInput(
+                f"dynamic batching of {self.program.where}, whose inputs begin with dimensions "
+                f"{', '.join(map(str, sorted(sizes)))}; legal: the same batch size of all inputs",
+                fix="trace with one batch size in the first dimension of every input",
+                source="aws-neuron-sdk, PyTorch NeuronX Tracing API, Dynamic Batching",
+                line=program_line(),
+            )
+        return sizes.pop()
+
+    def _run_traced(self, weights: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        self._require_chip()
+        self._check_inputs(inputs)
+        core = self.placement.next_core()
+        with torch.no_grad(), self._lock:
+            on_core = self._weights_on(core, weights)
+            arguments = [tensor.detach().to(f"{DEVICE_TYPE}:{core}") for tensor in inputs]
+            outputs = self._function(*on_core, *arguments)
+            for weight, output in self.program.aliases:
+                on_core[weight] = outputs[output]
+            states = {output for _, output in self.program.aliases}
+            return [value.cpu() for number, value in enumerate(outputs) if number not in states]
+
+    def _weights_on(self, core: int, weights: Sequence[Tensor]) -> list[Tensor]:
+        """The weights on a core, which they are moved to once."""
+        on_core = self._weights.get(core)
+        if on_core is None:
+            expected = list(self.program.weights.items())
+            if len(weights) != len(expected):
+                raise BadInput(
+                    f"{self.program.where} has {len(expected)} weights; the module has "
+                    f"{len(weights)}",
+                    fix="do not trust the file; or trace the model again",
+                )
+            for (name, form), tensor in zip(expected, weights, strict=True):
+                if not form.matches(tensor) or list(tensor.stride()) != form.stride:
+                    raise BadInput(
+                        f"the weight {name} of {self.program.where} is {_text(tensor)}; legal: "
+                        f"{form} of strides {form.stride}",
+                        fix="replace_weights with weights of the traced model's shapes and dtypes",
+                    )
+            on_core = [place(tensor.detach(), core) for tensor in weights]
+            self._weights[core] = on_core
+        return on_core
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        """The program as a function of tensors on the device."""
+        flags = Flags.parse(self.program.flags, "flags of a traced program")
+        module = graph_module(self.program, DEVICE_TYPE)
+        imported = import_graph(module)
+        graph = apply_casts(imported.graph, flags)
+        weights = frozenset(
+            number for number, name in imported.names.items() if name.startswith("weight_")
+        )
+        compiled = record_graph(
+            "trace",
+            imported.inputs,
+            graph,
+            memory_plan(graph, imported.names),
+            imported.operators,
+            imported.missing,
+            flags,
+            weights,
+        )
+        run = ProgramRun(compiled, module, imported)
+        return graph_runner(cast_module(module, flags), lambda _: run, None)
+
+    def _check_inputs(self, inputs: Sequence[Tensor]) -> None:
+        expected = list(self.program.inputs.items())
+        for (name, form), tensor in zip(expected, inputs, strict=False):
+            if not form.matches(tensor):
+                raise BadInput(
+                    f"{name} is {_text(tensor)}; legal: {form}, the shape and dtype that "
+                    f"{self.program.where} was given",
+                    fix="trace it with this shape too (torch_neuronx.bucket_model_trace), pad the "
+                    "input, or torch_neuronx.dynamic_batch for other batch sizes",
+                    source=_SOURCE,
+                    line=program_line(),
+                )
+        if len(expected) != len(inputs):
+            raise BadInput(
+                f"{self.program.where} takes {len(expected)} tensors; given {len(inputs)}",
+                fix=f"call it with {', '.join(self.program.inputs) or 'none'}",
+                line=program_line(),
+            )
+
+    def _require_chip(self) -> None:
+        """Refuse a program of another chip, or another number of cores, than this process has."""
+        has = target().name, device_core().physical_cores
+        if (self.program.target, self.program.cores) != has:
+            raise BadInput(
+                f"{self.program.where}, was compiled for {self.program.target} with "
+                f"{self.program.cores} NeuronCores a device; this process has {has[0]} with "
+                f"{has[1]}",
+                fix=f"NEURON_PLATFORM_TARGET_OVERRIDE={self.program.target} and "
+                f"NEURON_LOGICAL_NC_CONFIG={self.program.cores} before the program starts, or "
+                "trace it again",
+            )
+
+
+def _text(tensor: Tensor) -> str:
+    place = "" if tensor.is_cpu else f" on {tensor.device}"
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}{place}"
+
+
+_instances: Final[dict[int, Instance]] = {}
+_lock: Final = threading.Lock()
+
+
+def load(program: Tensor, *, is_lazy: bool = False, is_async: bool = False) -> int:
+    """The number of a new instance of a stored program; a lazy one has no core yet.
+
+    Raises:
+        BadInput: for bytes that are no program, and for a program of another chip.
+    """
+    instance = Instance(_read(program))
+    if not is_lazy and not loading.is_off:
+        instance.load(is_async=is_async)
+    number = secrets.randbits(_NUMBER_BITS)
+    _instances[number] = instance
+    return number
+
+
+def instance_of(number: int, program: Tensor) -> Instance:
+    """The instance of a number; a program of another process is loaded under it."""
+    with _lock:
+        if number not in _instances:
+            _instances[number] = Instance(_read(program))
+        return _instances[number]
+
+
+def _read(program: Tensor) -> StoredProgram:
+    if program.dtype is not torch.uint8 or program.dim() != 1 or not program.is_cpu:
+        raise BadInput(
+            f"a traced program in {_text(program)}; legal: bytes",
+            fix="do not trust the file; or trace the model again",
+        )
+    return StoredProgram.from_bytes(bytes(program.numpy()))
+
+
+class _Loading:
+    """Whether modules are loaded to their cores when they are made or read.
+
+    Attributes:
+        is_off: True while they are not.
+    """
+
+    is_off = False
+
+    @contextmanager
+    def off(self) -> Generator[None]:
+        """Context in which modules are loaded to no core; their first run does that."""
+        before, self.is_off = self.is_off, True
+        try:
+            yield
+        finally:
+            self.is_off = before
+
+
+loading: Final = _Loading()

@@ -1,0 +1,92 @@
+"""The cores on which traced programs run: in turn, as their loading order has it, or as asked.
+
+Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX NeuronCore Placement APIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from trnsim.device.device_core import core_of, visible_cores
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+
+_SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX NeuronCore Placement APIs"
+ONE: Final = -1
+"""As the first core: the next in turn. As a number of cores: one."""
+
+
+class CoresRefused(BadInput, ValueError):
+    """A number of NeuronCores that a process does not have."""
+
+
+@dataclass
+class Placement:
+    """The cores of a loaded program, which it uses in turn.
+
+    Attributes:
+        cores: indices of the cores.
+    """
+
+    cores: tuple[int, ...]
+    _calls: count[int] = field(default_factory=count, repr=False)
+
+    def next_core(self) -> int:
+        """The core of the next call."""
+        return self.cores[next(self._calls) % len(self.cores)]
+
+
+class _Turns:
+    """The turns of programs that are loaded without a core being named."""
+
+    def __init__(self) -> None:
+        self._loads = count()
+        self.asked: tuple[int, int] | None = None
+
+    def next_placement(self) -> Placement:
+        """The placement of a program that is loaded now."""
+        if self.asked is not None:
+            return placement_of(*self.asked)
+        return Placement((next(self._loads) % len(visible_cores()),))
+
+
+turns: Final = _Turns()
+
+
+def placement_of(start_nc: int = ONE, nc_count: int = ONE) -> Placement:
+    """`nc_count` cores from `start_nc` on; -1 for the next core in turn, and for one core.
+
+    Raises:
+        NoSuchCore: for a first core that the process does not have.
+        CoresRefused: for a number of cores that it does not have.
+    """
+    cores = len(visible_cores())
+    number = 1 if nc_count == ONE else nc_count
+    if start_nc == ONE:
+        first = 0 if number > 1 else turns.next_placement().cores[0] if turns.asked is None else 0
+    else:
+        first = core_of(start_nc)
+    if not 1 <= number <= cores - first:
+        raise CoresRefused(
+            f"nc_count={nc_count} from NeuronCore {first} on; this process has {cores}, so legal: "
+            f"-1, or 1 to {cores - first}",
+            fix="set NEURON_RT_VISIBLE_CORES before the program starts, or take fewer",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    return Placement(tuple(range(first, first + number)))
+
+
+@contextmanager
+def placing(start_nc: int = ONE, nc_count: int = ONE) -> Generator[None]:
+    """Context in which programs are loaded to `nc_count` cores from `start_nc` on."""
+    placement_of(start_nc if start_nc != ONE else 0, nc_count)  # refuses cores that are not there
+    before, turns.asked = turns.asked, (start_nc, nc_count)
+    try:
+        yield
+    finally:
+        turns.asked = before

@@ -1,0 +1,115 @@
+"""A traced program as a part of a ScriptModule: its state is saved, its loading an operator."""
+
+import warnings
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["NeuronProgram", "is_program", "programs_in", "script_module"]
+
+_CLASS: Final = "NeuronProgram"
+
+
+class NeuronProgram(nn.Module):
+    """A program on the device.
+
+    TorchScript compiles this class from its text, so it uses TorchScript's forms alone.
+
+    Attributes:
+        program: the stored program.
+        weights: its weights, in the program's order.
+        is_lazy: True if it is loaded when it first runs.
+        is_async: True if it is loaded in the background.
+        is_batched: True if its inputs may have other batch sizes than it was traced for.
+        instance: the number of the loaded program in this process.
+    """
+
+    program: Tensor
+    weights: list[Tensor]
+    is_lazy: bool
+    is_async: bool
+    is_batched: bool
+    instance: int
+
+    def __init__(self, program: Tensor, weights: list[Tensor]) -> None:
+        super().__init__()
+        self.program = program
+        self.weights = weights
+        self.is_lazy = False
+        self.is_async = False
+        self.is_batched = False
+        self.instance = torch.ops.neuron.load(program, False, False)
+
+    def forward(self, inputs: list[Tensor]) -> list[Tensor]:
+        """The program's outputs."""
+        return torch.ops.neuron.forward(  # type: ignore[no-any-return]
+            self.program, self.weights, inputs, self.is_batched, self.instance
+        )
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[Tensor, list[Tensor], bool, bool, bool, bool]:
+        torch.ops.neuron.check_savable(self.program)
+        return (
+            self.program,
+            self.weights,
+            self.is_lazy,
+            self.is_async,
+            self.is_batched,
+            self.training,
+        )
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[Tensor, list[Tensor], bool, bool, bool, bool]) -> None:
+        self.program = state[0]
+        self.weights = state[1]
+        self.is_lazy = state[2]
+        self.is_async = state[3]
+        self.is_batched = state[4]
+        self.training = state[5]
+        self.instance = torch.ops.neuron.load(self.program, self.is_lazy, self.is_async)
+
+
+def script_module(title: str, parts: Mapping[str, tuple[bytes, list[Tensor]]], forward: str) -> Any:
+    """A module that computes by programs.
+
+    Args:
+        title: the name of its class.
+        parts: the stored program and weights of each part, by its name.
+        forward: the text of its method `forward`, which calls the parts.
+    """
+    owner: Any = type(title, (nn.Module,), {})
+    module = owner()
+    for name, (content, weights) in parts.items():
+        program = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        setattr(module, name, NeuronProgram(program, weights))
+    with warnings.catch_warnings():
+        # PyTorch has deprecated TorchScript, in which traced modules are defined.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted: Any = _with_compiled_parts(module)
+        scripted.define(forward)
+        scripted.eval()
+    return scripted
+
+
+def _with_compiled_parts(module: nn.Module) -> Any:
+    """A ScriptModule of a module without a method, whose programs are compiled."""
+    recursive: Any = import_module("torch.jit._recursive")  # PyTorch's own way has no such form
+
+    def stubs(part: Any) -> Any:
+        is_part = type(part) is NeuronProgram
+        return recursive.infer_methods_to_compile(part) if is_part else []
+
+    return recursive.create_script_module(module, stubs, share_types=False)
+
+
+def is_program(module: Any) -> bool:
+    """True if a module is a part that runs a program."""
+    return getattr(module, "original_name", "") == _CLASS and hasattr(module, "instance")
+
+
+def programs_in(module: Any) -> list[Any]:
+    """The programs of a module, its own and those of the modules in it."""
+    return [part for part in module.modules() if is_program(part)]

@@ -1,0 +1,289 @@
+"""The stored form of a traced program: a line that says what it is, a version, and JSON.
+
+It is data: a list of operators of PyTorch's registry with their arguments, and the shapes of all
+tensors. Nothing in it is unpickled, imported or evaluated, and an operator that does more than
+compute is refused (`trnsim.torch.models.archive`). Weights are no part of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.errors import BadInput
+from trnsim.torch.traces.encoding import DTYPES, INT_MAX, Malformed, index_of
+from trnsim.version import VERSION
+
+FORMAT_VERSION: Final = 1
+"""The version of the form that this file writes, and the only one that it reads."""
+_MAGIC: Final = b"trnsim traced program\n"
+_AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
+"""How a NEFF begins: with the header of a gzip archive, or its name."""
+_BYTES_MAX: Final = 1 << 28
+"""A program of 100,000 operators takes about 40 MB."""
+_RANK_MAX: Final = 64
+"""Most dimensions of a tensor of PyTorch's."""
+_FIX: Final = "trace the model again: torch_neuronx.trace(model, example_inputs)"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor without values.
+
+    Attributes:
+        shape: its lengths.
+        stride: its strides, in elements.
+        dtype: its dtype, without "torch.".
+        offset: its first element's place in its storage.
+    """
+
+    shape: list[int]
+    stride: list[int]
+    dtype: str
+    offset: int = 0
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> StoredTensor:
+        """The form of a tensor.
+
+        Raises:
+            Malformed: for a dtype, or a layout, that programs do not have.
+        """
+        name = str(tensor.dtype).removeprefix("torch.")
+        if name not in DTYPES or tensor.layout is not torch.strided:
+            raise Malformed(f"a tensor of {tensor.dtype}, {tensor.layout}")
+        return cls(list(tensor.shape), list(tensor.stride()), name, int(tensor.storage_offset()))
+
+    def matches(self, tensor: Tensor) -> bool:
+        """True if a tensor has this shape and dtype."""
+        return list(tensor.shape) == self.shape and tensor.dtype is DTYPES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{self.shape}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call of an operator.
+
+    Attributes:
+        operator: its name, "aten.add.Tensor", or "getitem" for a part of several results.
+        args: its arguments, as `encoding` writes them.
+        kwargs: its arguments by name.
+        result: a tensor, a list of tensors, or None for a result that is none.
+        place: the index of its place in the program's `places`.
+    """
+
+    operator: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    result: StoredTensor | list[StoredTensor | None] | None
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlace:
+    """A place in the model's code.
+
+    Attributes:
+        modules: path and class of each module that was being called, outermost first.
+        line: the line, in PyTorch's format, or "".
+    """
+
+    modules: list[list[str]] = field(default_factory=list[list[str]])
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class StoredProgram:
+    """A traced program.
+
+    Attributes:
+        title: the function or class that was traced.
+        traced_at: the line of the program that traced it, or "".
+        target: the chip that it was compiled for.
+        cores: NeuronCores of the chip that it runs on together.
+        flags: the compiler's flags.
+        weights: tensors that do not change from call to call, by name.
+        inputs: tensors of a call, by name.
+        calls: operators, in order; each value has a number: weights, inputs, then these.
+        outputs: numbers of the values that are returned.
+        aliases: for each state, the place of its weight and of the output that replaces it.
+        places: places in the model's code.
+        are_weights_apart: True if weights can be replaced.
+        estimate: what `trnsim compile --json` says of it.
+    """
+
+    title: str
+    traced_at: str
+    target: str
+    cores: int
+    flags: list[str]
+    weights: dict[str, StoredTensor]
+    inputs: dict[str, StoredTensor]
+    calls: list[StoredCall]
+    outputs: list[int]
+    aliases: list[list[int]] = field(default_factory=list[list[int]])
+    places: list[StoredPlace] = field(default_factory=lambda: [StoredPlace()])
+    are_weights_apart: bool = False
+    estimate: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def where(self) -> str:
+        """What was traced, and where."""
+        return f"{self.title}, traced at {self.traced_at}" if self.traced_at else self.title
+
+    def to_bytes(self) -> bytes:
+        """The program as stored."""
+        head = f"version {FORMAT_VERSION}, by trnsim {VERSION}\n".encode()
+        return _MAGIC + head + json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> StoredProgram:
+        """The program in bytes.
+
+        Raises:
+            BadInput: for bytes of another kind or version, or with content of no program.
+        """
+        text = _body(content)
+        try:
+            members = json.loads(text)
+            return _program(members)
+        except (ValueError, RecursionError) as error:  # Malformed is a ValueError
+            raise BadInput(
+                f"a traced program that holds {error}, which trnsim never writes",
+                fix="do not trust the file; or " + _FIX,
+            ) from None
+
+
+def _body(content: bytes) -> bytes:
+    """The JSON in a stored program."""
+    if not content.startswith(_MAGIC):
+        kind = (
+            "a NEFF of AWS's compiler, which only a Neuron device runs"
+            if content.startswith(_AWS_MAGIC)
+            else "no program that trnsim traced"
+        )
+        raise BadInput(f"the module's program is {kind}: it begins {content[:16]!r}", fix=_FIX)
+    if len(content) > _BYTES_MAX:
+        raise BadInput(f"a traced program of more than {_BYTES_MAX:,} bytes", fix=_FIX)
+    head, _, body = content[len(_MAGIC) :].partition(b"\n")
+    version = head.removeprefix(b"version ").partition(b",")[0]
+    if version != str(FORMAT_VERSION).encode():
+        raise BadInput(
+            f"a traced program of {head[:60].decode(errors='replace')!r}; this trnsim {VERSION} "
+            f"reads version {FORMAT_VERSION}",
+            fix=f"{_FIX}; or install the trnsim that wrote it",
+        )
+    return body
+
+
+def _program(members: Any) -> StoredProgram:
+    """The program of JSON, with every member checked."""
+    _require_keys(members, StoredProgram, "a program")
+    weights, inputs = (_named_tensors(members[name]) for name in ("weights", "inputs"))
+    places = [_place(place) for place in _list(members["places"], "places")]
+    calls = [_call(call, len(places)) for call in _list(members["calls"], "calls")]
+    count = len(weights) + len(inputs) + len(calls)
+    outputs = [
+        index_of(number, count, "an output") for number in _list(members["outputs"], "outputs")
+    ]
+    aliases = [
+        _alias(pair, len(weights), len(outputs)) for pair in _list(members["aliases"], "aliases")
+    ]
+    flags = [_text(flag, "a flag") for flag in _list(members["flags"], "flags")]
+    if not isinstance(members["estimate"], dict) or type(members["are_weights_apart"]) is not bool:
+        raise Malformed("an estimate of no figures")
+    return StoredProgram(
+        _text(members["title"], "a title"),
+        _text(members["traced_at"], "a line"),
+        _text(members["target"], "a chip"),
+        index_of(members["cores"], 1 << 8, "cores"),
+        flags,
+        weights,
+        inputs,
+        calls,
+        outputs,
+        aliases,
+        places,
+        members["are_weights_apart"],
+        members["estimate"],
+    )
+
+
+def _require_keys(value: Any, kind: type[Any], what: str) -> None:
+    names = {member.name for member in fields(kind)}
+    if not isinstance(value, dict) or set(value) != names:
+        raise Malformed(f"{what} of other members than {', '.join(sorted(names))}")
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise Malformed(f"{what} that are no list")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise Malformed(f"{what} that is no text")
+    return value
+
+
+def _alias(pair: Any, weights: int, outputs: int) -> list[int]:
+    if len(_list(pair, "a state")) != 2:  # noqa: PLR2004  a weight and an output
+        raise Malformed("a state of other than two numbers")
+    return [
+        index_of(pair[0], weights, "a state's weight"),
+        index_of(pair[1], outputs, "its output"),
+    ]
+
+
+def _named_tensors(value: Any) -> dict[str, StoredTensor]:
+    if not isinstance(value, dict):
+        raise Malformed("tensors without names")
+    return {name: _tensor(tensor) for name, tensor in value.items()}
+
+
+def _tensor(value: Any) -> StoredTensor:
+    _require_keys(value, StoredTensor, "a tensor")
+    shape, stride, offset = value["shape"], value["stride"], value["offset"]
+    for number in (*_list(shape, "lengths"), *_list(stride, "strides"), offset):
+        index_of(number, INT_MAX, "a length")
+    if len(shape) != len(stride) or len(shape) > _RANK_MAX or value["dtype"] not in DTYPES:
+        raise Malformed(f"a tensor {str(value)[:80]}")
+    return StoredTensor(shape, stride, value["dtype"], offset)
+
+
+def _place(value: Any) -> StoredPlace:
+    _require_keys(value, StoredPlace, "a place")
+    modules = [
+        [_text(part, "a module") for part in _list(pair, "a module")]
+        for pair in _list(value["modules"], "modules")
+    ]
+    if any(len(pair) != 2 for pair in modules):  # noqa: PLR2004  a path and a class
+        raise Malformed("a module of other than a path and a class")
+    return StoredPlace(modules, _text(value["line"], "a line"))
+
+
+def _call(value: Any, places: int) -> StoredCall:
+    _require_keys(value, StoredCall, "a call")
+    kwargs = value["kwargs"]
+    if not isinstance(kwargs, dict):
+        raise Malformed("arguments without names")
+    return StoredCall(
+        _text(value["operator"], "an operator"),
+        _list(value["args"], "arguments"),
+        kwargs,
+        _result(value["result"]),
+        index_of(value["place"], places, "a place"),
+    )
+
+
+def _result(value: Any) -> StoredTensor | list[StoredTensor | None] | None:
+    if isinstance(value, list):
+        return [None if part is None else _tensor(part) for part in value]
+    return None if value is None else _tensor(value)

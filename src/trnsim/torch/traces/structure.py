@@ -1,0 +1,182 @@
+"""The nesting of a traced function's arguments and results, as text of TorchScript.
+
+TorchScript has no function from nested values to a list of tensors, so each traced module has one
+of its own, written here.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+
+_TRACE: Final = "aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing API"
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """A nested value whose tensors have numbers.
+
+    Attributes:
+        kind: "tensor", "list", "tuple", "dict", or "constant" for a number, a text or None.
+        parts: its parts; of a dictionary those of its keys, in order.
+        keys: keys of a dictionary.
+        content: the number of a tensor, or a constant.
+    """
+
+    kind: str
+    parts: tuple[Nesting, ...] = ()
+    keys: tuple[str | int, ...] = ()
+    content: Any = None
+
+    @property
+    def type(self) -> str:
+        """Its type in TorchScript."""
+        if self.kind == "list":
+            return f"List[{self.parts[0].type if self.parts else 'Tensor'}]"
+        if self.kind == "tuple":
+            return f"Tuple[{', '.join(part.type for part in self.parts) or '()'}]"
+        if self.kind == "dict":
+            return f"Dict[{type(self.keys[0]).__name__}, {self.parts[0].type}]"
+        return "Tensor"
+
+    def expression(self) -> str:
+        """The expression that builds it of the list `r` of tensors."""
+        parts = [part.expression() for part in self.parts]
+        if self.kind == "tensor":
+            return f"r[{self.content}]"
+        if self.kind == "list":
+            return f"[{', '.join(parts)}]" if parts else "torch.jit.annotate(List[Tensor], [])"
+        if self.kind == "tuple":
+            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        if self.kind == "dict":
+            pairs = zip(map(_literal, self.keys), parts, strict=True)
+            return "{" + ", ".join(f"{key}: {part}" for key, part in pairs) + "}"
+        return _literal(self.content)
+
+    def reads(self, name: str) -> list[str]:
+        """The expressions that read its tensors from the value `name`, in order."""
+        if self.kind == "tensor":
+            return [name]
+        if self.kind == "constant":
+            return []
+        keys: tuple[Any, ...] = self.keys or tuple(range(len(self.parts)))
+        return [
+            read
+            for key, part in zip(keys, self.parts, strict=True)
+            for read in part.reads(f"{name}[{_literal(key)}]")
+        ]
+
+    def renumbered(self, positions: Mapping[int, int]) -> Nesting:
+        """It with tensors by their positions; those without one are left out."""
+        if self.kind == "tensor":
+            return replace(self, content=positions[self.content])
+        is_kept = [part.kind != "tensor" or part.content in positions for part in self.parts]
+        parts = [
+            part.renumbered(positions)
+            for part, kept in zip(self.parts, is_kept, strict=True)
+            if kept
+        ]
+        if not all(is_kept) and len(parts) == 1 and self.kind != "dict":
+            return parts[0]
+        keys = [key for key, kept in zip(self.keys, is_kept, strict=False) if kept]
+        return replace(self, parts=tuple(parts), keys=tuple(keys))
+
+    def constants(self) -> Iterator[Nesting]:
+        """Its parts that are no tensors."""
+        if self.kind == "constant":
+            yield self
+        for part in self.parts:
+            yield from part.constants()
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nesting:
+    """The nesting of a result; its tensors, numbered by `numbers`, are added to `tensors`.
+
+    A mapping whose values differ in their types becomes a tuple of its values: TorchScript has
+    mappings of one type of values only.
+
+    Raises:
+        BadInput: for an object that TorchScript cannot return.
+    """
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return Nesting("tensor", content=next(numbers))
+    if value is None or isinstance(value, bool | int | float | str):
+        return Nesting("constant", content=value)
+
+    def of(part: Any) -> Nesting:
+        return nesting_of(part, numbers, tensors)
+
+    if isinstance(value, Mapping):
+        return _of_mapping(value, of)
+    if isinstance(value, list | tuple):
+        parts = tuple(map(of, value))
+        is_list = isinstance(value, list) and len({part.type for part in parts}) <= 1
+        has_constants = any(part.kind == "constant" for part in parts)
+        return Nesting("list" if is_list and not has_constants else "tuple", parts)
+    raise BadInput(
+        f"a traced function returns or takes {_article(type(value).__name__)}; legal: tensors, and "
+        "lists, tuples and dictionaries of tensors",
+        fix="wrap the model in a module whose forward takes and returns these",
+        source=_TRACE,
+        line=program_line(),
+    )
+
+
+def _of_mapping(value: Mapping[Any, Any], of: Callable[[Any], Nesting]) -> Nesting:
+    present = {key: part for key, part in value.items() if part is not None}
+    parts = tuple(map(of, present.values()))
+    keys = tuple(present)
+    is_uniform = len({part.type for part in parts}) == 1 and len({type(key) for key in keys}) == 1
+    if is_uniform and isinstance(keys[0], str | int) and parts[0].kind != "constant":
+        return Nesting("dict", parts, keys)
+    return Nesting("tuple", parts)
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def forward_text(
+    names: list[str], arguments: list[Nesting], results: Nesting, body: list[str]
+) -> str:
+    """The method `forward` of a traced module.
+
+    Args:
+        names: names of its parameters.
+        arguments: the nesting of each.
+        results: the nesting of its result.
+        body: lines that make the list `r` of results from the list `a` of the arguments' tensors.
+    """
+    parameters = [f"{name}: {part.type}" for name, part in zip(names, arguments, strict=True)]
+    reads = [read for name, part in zip(names, arguments, strict=True) for read in part.reads(name)]
+    lines = [
+        f"def forward({', '.join(['self', *parameters])}):",
+        f"    a = torch.jit.annotate(List[Tensor], [{', '.join(reads)}])",
+        *(f"    {line}" for line in body),
+        f"    return {results.expression()}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def parameter_names(names: list[str]) -> list[str]:
+    """Names as parameters of TorchScript: no keywords, no name twice, none of `forward_text`."""
+    taken = {"self", "a", "r", "torch"}
+    legal: list[str] = []
+    for place, name in enumerate(names):
+        is_legal = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
+        legal.append(name if is_legal else f"input_{place}")
+        taken.add(legal[-1])
+    return legal

@@ -1,0 +1,286 @@
+"""A function of PyTorch traced on example inputs as a stored program with its weights.
+
+Control flow is frozen as it goes for the example, as AWS documents; a branch on a tensor's value is
+named in a warning.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx, nn
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.torch.compile.refused import refused_as_dynamic
+from trnsim.torch.device_name import is_neuron
+from trnsim.torch.models.attending import FusedAttention
+from trnsim.torch.models.traced import TracedModule, trace_module
+from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence
+from trnsim.torch.traces.stored import StoredTensor
+from trnsim.torch.traces.structure import Nesting, nesting_of, parameter_names
+
+_SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference"
+
+
+class FrozenBranch(UserWarning):
+    """Warning of a branch on a tensor's value, which a trace takes as the example took it."""
+
+
+@dataclass
+class TracedFunction:
+    """A function traced on example inputs.
+
+    Attributes:
+        title: its name, or that of its class.
+        line: the line of the program that traced it.
+        module: the graph.
+        values: its nodes of `weights`, then those of `inputs`.
+        weights: tensors that the function keeps, by name.
+        inputs: tensors of the example, by name.
+        parameters: names of the function's parameters, as TorchScript has them.
+        arguments: the nesting of each argument.
+        results: the nesting of the results.
+        traced: the graph as it was traced, with its names.
+        originals: the tensors that `weights` are copies of.
+        result_forms: each tensor of the results, without values.
+    """
+
+    title: str
+    line: SourceLine | None
+    module: fx.GraphModule
+    values: list[fx.Node]
+    weights: dict[str, Tensor]
+    inputs: dict[str, Tensor]
+    parameters: list[str]
+    arguments: list[Nesting]
+    results: Nesting
+    traced: TracedModule
+    originals: list[Tensor]
+    result_forms: list[StoredTensor]
+
+
+class _FunctionModule(nn.Module):
+    """A function as a module; the module that a method belongs to is its part."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, nn.Module):
+            self.owner = owner
+
+    def forward(self, *args: Any) -> Any:
+        """The function's results."""
+        return self.function(*args)
+
+
+def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
+    """`func` traced on example inputs: a tensor, a tuple of nested tensors, or a mapping of names.
+
+    Raises:
+        BadInput: for a function that is none, and for inputs without tensors.
+        CompilerRefusal: for a result whose size depends on values.
+    """
+    if not callable(func):
+        raise BadInput(
+            f"torch_neuronx.trace of a {type(func).__name__}; legal: a torch.nn.Module or a "
+            "function",
+            fix="pass the model itself",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    args, names = _arguments(func, example_inputs)
+    tensors: list[Tensor] = []
+    numbers = count()
+    arguments = [nesting_of(argument, numbers, tensors) for argument in args]
+    _require_tensors(arguments, names)
+    module = func if isinstance(func, nn.Module) else _FunctionModule(func)
+    title = type(func).__name__ if isinstance(func, nn.Module) else _title(func)
+    recorder = _Results()
+    hook = module.register_forward_hook(recorder)
+    try:
+        traced = _traced(module, args, title)
+    finally:
+        hook.remove()
+    for dynamic in refused_as_dynamic(traced.module):
+        raise dynamic.error()
+    kept = _kept_tensors(module, traced)
+    values = [*kept, *_input_nodes(module, traced)]
+    (output,) = (node for node in traced.module.graph.nodes if node.op == "output")
+    returned: Any = output.args[0]
+    parameters = parameter_names(names)
+    return TracedFunction(
+        title,
+        program_line(),
+        traced.module,
+        values,
+        {traced.names.get(node.name, node.name): _copy(tensor) for node, tensor in kept.items()},
+        _named_inputs(parameters, arguments, tensors),
+        parameters,
+        arguments,
+        recorder.nesting,
+        traced,
+        list(kept.values()),
+        [StoredTensor.of(node.meta["val"]) for node in returned],
+    )
+
+
+def _require_tensors(arguments: Sequence[Nesting], names: Sequence[str]) -> None:
+    """Refuse numbers, texts and None among the arguments: they would be no inputs of a program."""
+    for name, nesting in zip(names, arguments, strict=True):
+        constant = next(nesting.constants(), None)
+        if constant is not None:
+            raise BadInput(
+                f"the example input {name} has {constant.content!r}; legal: tensors, and lists, "
+                "tuples and dictionaries of tensors",
+                fix="fix the value in the function: lambda x: model(x, flag=True)",
+                source=_SOURCE,
+                line=program_line(),
+            )
+
+
+class _Results:
+    """A hook that records how a module's results are nested, and returns their tensors.
+
+    Attributes:
+        nesting: the nesting.
+    """
+
+    def __init__(self) -> None:
+        self.nesting = Nesting("tuple")
+
+    def __call__(self, module: nn.Module, args: Any, results: Any) -> list[Tensor]:
+        """The tensors of the results."""
+        del module, args
+        tensors: list[Tensor] = []
+        self.nesting = nesting_of(results, count(), tensors)
+        return tensors
+
+
+def _title(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], list[str]]:
+    """The arguments of a call, and the names of their parameters."""
+    call = func.forward if isinstance(func, nn.Module) else func
+    if isinstance(example_inputs, Mapping):
+        bound = inspect.signature(call).bind(**example_inputs)
+        if bound.kwargs:
+            raise BadInput(
+                f"example_inputs names {', '.join(bound.kwargs)}, which {_title(func)} takes by "
+                "name alone",
+                fix="wrap the model in a module whose forward takes them by position",
+                line=program_line(),
+            )
+        return bound.args, list(bound.arguments)
+    args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
+    try:
+        bound = inspect.signature(call).bind(*args)
+    except ValueError:  # a function of C has no signature
+        return args, [f"input_{place}" for place in range(len(args))]
+    except TypeError as error:
+        raise BadInput(
+            f"{len(args)} example inputs for {_title(func)}{inspect.signature(call)}: {error}",
+            fix="pass a tuple of the arguments of one call",
+            source=_SOURCE,
+            line=program_line(),
+        ) from error
+    names: list[str] = []
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        is_several = kind is inspect.Parameter.VAR_POSITIONAL
+        names += [f"{name}_{place}" for place in range(len(value))] if is_several else [name]
+    return args, names
+
+
+def _named_inputs(
+    parameters: Sequence[str], arguments: Sequence[Nesting], tensors: Sequence[Tensor]
+) -> dict[str, Tensor]:
+    """The tensors of the arguments by the expressions that read them."""
+    reads = [
+        read
+        for name, nesting in zip(parameters, arguments, strict=True)
+        for read in nesting.reads(name)
+    ]
+    if not tensors:
+        raise BadInput(
+            "example_inputs without a tensor; legal: a tensor, or a tuple of tensors",
+            fix="torch_neuronx.trace(model, (x,))",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    return dict(zip(reads, tensors, strict=True))
+
+
+def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModule:
+    """The graph of a module; where it branches on values, those of the example are taken."""
+    try:
+        with FusedAttention():
+            traced = trace_module(module, args)
+    except EmulatorError:
+        raise
+    except Exception as error:
+        if not names_data_dependence(error):
+            raise
+        branches = FrozenBranches(title)
+        with FusedAttention():
+            traced = trace_module(module, args, values_read=branches)
+        for branch in branches.texts:
+            warnings.warn(branch, FrozenBranch, stacklevel=4)
+    _drop_writes(traced.module)
+    return traced
+
+
+def _drop_writes(module: fx.GraphModule) -> None:
+    """Remove writes to arguments at the graph's end: only states that are named are kept.
+
+    Functionalization adds them, one for each buffer that the module changes.
+    """
+    inputs = {node for node in module.graph.nodes if node.op in ("placeholder", "get_attr")}
+    for node in reversed(list(module.graph.nodes)):
+        is_write = node.target is torch.ops.aten.copy_.default and node.args[0] in inputs
+        if is_write and not node.users:
+            module.graph.erase_node(node)
+    module.graph.eliminate_dead_code()
+
+
+def _kept_tensors(module: nn.Module, traced: TracedModule) -> dict[fx.Node, Tensor]:
+    """The graph's weights and constants by their nodes."""
+    weights = dict(module.named_parameters()) | dict(module.named_buffers())
+    kept: dict[fx.Node, Tensor] = {}
+    for node in traced.module.graph.nodes:
+        if node.op == "placeholder" and traced.names[node.name] in weights:
+            kept[node] = weights[traced.names[node.name]]
+        elif node.op == "get_attr":
+            kept[node] = _attribute(traced.module, str(node.target))
+    return kept
+
+
+def _input_nodes(module: nn.Module, traced: TracedModule) -> list[fx.Node]:
+    """The nodes of the arguments' tensors."""
+    weights = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+    placeholders = [node for node in traced.module.graph.nodes if node.op == "placeholder"]
+    return [node for node in placeholders if traced.names[node.name] not in weights]
+
+
+def _attribute(module: nn.Module, target: str) -> Tensor:
+    owner, _, name = target.rpartition(".")
+    tensor: Tensor = getattr(module.get_submodule(owner), name)
+    return tensor
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """The values of a tensor, on the host, with its strides."""
+    detached = tensor.detach()
+    if is_neuron(tensor.device):
+        return detached.cpu()
+    copied = detached.clone()
+    return copied if copied.stride() == tensor.stride() else detached

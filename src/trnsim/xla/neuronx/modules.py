@@ -1,0 +1,175 @@
+"""What programs do with a traced module: its weights, its cores, when it is loaded, its batch.
+
+Sources: aws-neuron-sdk frameworks/torch/torch-neuronx: PyTorch NeuronX Tracing API for Inference,
+Weight Replacement API, Lazy and Asynchronous Loading API, NeuronCore Placement APIs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from trnsim.device.device_core import visible_cores
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.traces.instances import Instance, instance_of, loading
+from trnsim.torch.traces.placement import ONE, placement_of, placing
+from trnsim.torch.traces.script_module import programs_in
+
+_WEIGHTS: Final = "aws-neuron-sdk, PyTorch Neuron Weight Replacement API for Inference"
+_TRACING: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference"
+
+
+class LoadedPart(NamedTuple):
+    """A program of a traced module, and its instance in this process."""
+
+    part: Any
+    instance: Instance
+
+
+def loaded_parts(traced: Any, caller: str) -> list[LoadedPart]:
+    """The programs of a traced module.
+
+    Raises:
+        BadInput: for a module that `torch_neuronx.trace` did not make.
+    """
+    parts = programs_in(traced) if isinstance(traced, nn.Module) else []
+    if not parts:
+        raise BadInput(
+            f"torch_neuronx.{caller} of a {type(traced).__name__}; legal: what torch_neuronx.trace "
+            "returns, saved and loaded or not",
+            fix="traced = torch_neuronx.trace(model, example_inputs)",
+            source=_TRACING,
+            line=program_line(),
+        )
+    return [LoadedPart(part, instance_of(part.instance, part.program)) for part in parts]
+
+
+def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]) -> None:
+    """Give a traced module other weights: those of a module, or of a state_dict.
+
+    Raises:
+        BadInput: for weights of other shapes or dtypes, or names that no weight has.
+    """
+    tensors = weights.state_dict() if isinstance(weights, nn.Module) else dict(weights)
+    apart = [
+        loaded
+        for loaded in loaded_parts(neuron_model, "replace_weights")
+        if loaded.instance.program.are_weights_apart
+    ]
+    if not apart:
+        warnings.warn(
+            "torch_neuronx.replace_weights: the weights are part of the program, and stay\n  fix: "
+            f"trace with inline_weights_to_neff=False\n  source: {_WEIGHTS}",
+            stacklevel=2,
+        )
+        return
+    for part, instance in apart:
+        forms = instance.program.weights
+        new: list[Tensor] = []
+        for (name, form), before in zip(forms.items(), part.weights, strict=True):
+            tensor = tensors.get(name)
+            if tensor is not None and not form.matches(tensor):
+                raise BadInput(
+                    f"the weight {name} is {_text(tensor)}; legal: {form}, as traced",
+                    fix="take the weights of a model of the same configuration",
+                    source=_WEIGHTS,
+                    line=program_line(),
+                )
+            new.append(before if tensor is None else _like(tensor, form.shape, form.stride))
+        if tensors and not set(tensors) & set(forms):
+            raise BadInput(
+                f"no weight of {instance.program.where} is among {', '.join(list(tensors)[:5])}; "
+                f"its names are {', '.join(list(forms)[:5])}",
+                fix="pass the state_dict of the model that was traced, without a prefix",
+                source=_WEIGHTS,
+                line=program_line(),
+            )
+        part.weights = new
+        instance.forget_weights()
+
+
+def _like(tensor: Tensor, shape: list[int], stride: list[int]) -> Tensor:
+    """A copy of a tensor on the host, with strides."""
+    copy = torch.empty_strided(shape, stride, dtype=tensor.dtype)
+    return copy.copy_(tensor.detach())
+
+
+def _text(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def move_trace_to_device(trace: Any, device_id: int) -> None:
+    """Move a traced module, and its weights, to a NeuronCore.
+
+    Raises:
+        NoSuchCore: for a core that the process does not have.
+    """
+    for _, instance in loaded_parts(trace, "move_trace_to_device"):
+        instance.place(placement_of(device_id))
+
+
+def set_neuron_cores(trace: Any, start_nc: int = ONE, nc_count: int = ONE) -> None:
+    """Move a traced module to `nc_count` cores from `start_nc` on, which it uses in turn.
+
+    Raises:
+        NoSuchCore: for a first core that the process does not have.
+        CoresRefused: for a number of cores that it does not have.
+    """
+    for _, instance in loaded_parts(trace, "set_neuron_cores"):
+        instance.place(placement_of(start_nc, nc_count))
+
+
+def set_multicore(trace: Any) -> None:
+    """Move a traced module to all cores of the process, which it uses in turn."""
+    set_neuron_cores(trace, 0, len(visible_cores()))
+
+
+@contextmanager
+def neuron_cores_context(start_nc: int = ONE, nc_count: int = ONE) -> Generator[None]:
+    """Context in which `torch.jit.load` loads to `nc_count` cores from `start_nc` on."""
+    with placing(start_nc, nc_count):
+        yield
+
+
+@contextmanager
+def multicore_context() -> Generator[None]:
+    """Context in which `torch.jit.load` loads to all cores of the process."""
+    with placing(0, len(visible_cores())):
+        yield
+
+
+@contextmanager
+def disable_nrt_load() -> Generator[None]:
+    """Context in which modules are loaded to no core; their first run loads them."""
+    with loading.off():
+        yield
+
+
+def lazy_load(trace: Any, enable_lazy_load: bool = True) -> None:
+    """Whether `torch.jit.load` leaves the module on the host until it first runs."""
+    for part, _ in loaded_parts(trace, "lazy_load"):
+        part.is_lazy = enable_lazy_load
+
+
+def async_load(trace: Any, enable_async_load: bool = True) -> None:
+    """Whether the module is loaded to its core by a thread of its own."""
+    for part, _ in loaded_parts(trace, "async_load"):
+        part.is_async = enable_async_load
+
+
+def dynamic_batch(neuron_script: Any) -> Any:
+    """The module itself, which takes batches of any size from now on.
+
+    Raises:
+        BadInput: for inputs that were traced with different batch sizes.
+    """
+    for part, instance in loaded_parts(neuron_script, "dynamic_batch"):
+        instance.traced_batch()
+        part.is_batched = True
+    return neuron_script

@@ -1,0 +1,260 @@
+"""`torch_neuronx.trace`: a function compiled for the chip, as a ScriptModule.
+
+Its time, bound, memory and refusals are those of `trnsim compile`: the same graph is given to the
+same compiler.
+
+Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing API for Inference.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from torch import Tensor
+
+from trnsim.arch import target as target_named
+from trnsim.compiler import Flags
+from trnsim.device.device_core import target as device_target
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.compile.fx_import import import_graph
+from trnsim.torch.compile.refused import CompilerWarning
+from trnsim.torch.models.model_graph import ModelGraph
+from trnsim.torch.models.subjects import ModelReport, Subject, report_model
+from trnsim.torch.traces.fx_program import Calls
+from trnsim.torch.traces.instances import loading
+from trnsim.torch.traces.script_module import script_module
+from trnsim.torch.traces.stored import StoredProgram, StoredTensor
+from trnsim.torch.traces.structure import forward_text
+from trnsim.torch.traces.tracing import TracedFunction, trace_function
+from trnsim.xla.neuronx.workdir import write_workdir
+
+PART: Final = "neuron_0"
+"""The name of the program's part of a traced module."""
+_SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference"
+
+
+@dataclass(frozen=True)
+class CompiledTrace:
+    """A function that was traced and compiled.
+
+    Attributes:
+        function: the function, traced.
+        program: its program, as stored.
+        report: the report of `trnsim compile`.
+    """
+
+    function: TracedFunction
+    program: StoredProgram
+    report: ModelReport
+
+    def script_module(self) -> Any:
+        """The ScriptModule that runs the program."""
+        function = self.function
+        states = {output for _, output in self.program.aliases}
+        count = len(self.program.outputs)
+        returned = [place for place in range(count) if place not in states]
+        positions = {place: position for position, place in enumerate(returned)}
+        text = forward_text(
+            function.parameters,
+            function.arguments,
+            function.results.renumbered(positions),
+            [f"r = self.{PART}(a)"],
+        )
+        parts = {PART: (self.program.to_bytes(), list(function.weights.values()))}
+        return script_module(function.title, parts, text)
+
+
+def trace(
+    func: Any,
+    example_inputs: Any,
+    *_: Any,
+    input_output_aliases: Mapping[Tensor, int] | None = None,
+    states: Any = None,
+    compiler_workdir: str | Path | None = None,
+    compiler_args: str | Sequence[str] | None = None,
+    partitioner_config: Any = None,
+    inline_weights_to_neff: bool = True,
+    cpu_backend: bool = False,
+) -> Any:
+    """The ScriptModule of `func`, compiled for the chip of this process.
+
+    Args:
+        func: a module or a function.
+        example_inputs: a tensor, a tuple of nested tensors, or tensors by names of parameters.
+        *_: nothing: arguments beyond these two have names.
+        input_output_aliases: for tensors that `func` keeps, the output that replaces each after
+            every call. They stay on the core, and these outputs are not returned.
+        states: nothing: `input_output_aliases` names states.
+        compiler_workdir: a folder for the report.
+        compiler_args: flags of neuronx-cc, after those of NEURON_CC_FLAGS.
+        partitioner_config: a `PartitionerConfig`, where the host may compute operators.
+        inline_weights_to_neff: False if weights can be replaced later.
+        cpu_backend: True to compile for the chip that --target names, without a device.
+
+    Raises:
+        BadInput: for inputs, flags or aliases that are none.
+        CompilerRefusal: for a graph that neuronx-cc refuses, if TRNSIM_POLICY is chip.
+        OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
+    """
+    _refuse_positional(_)
+    if states:
+        raise BadInput(
+            "torch_neuronx.trace(states=...), which AWS does not document; legal: None",
+            fix="input_output_aliases={tensor: output index}",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    if partitioner_config is not None:
+        return _partitioned(func, example_inputs, partitioner_config, compiler_args)
+    compiled = compile_function(
+        func,
+        example_inputs,
+        input_output_aliases or {},
+        compiler_args or "",
+        are_weights_apart=not inline_weights_to_neff,
+        is_for_host=cpu_backend,
+    )
+    if compiler_workdir is not None:
+        write_workdir(Path(compiler_workdir), compiled.report, compiled.program)
+    if not cpu_backend:
+        return compiled.script_module()
+    with loading.off():
+        return compiled.script_module()
+
+
+def compile_function(
+    func: Any,
+    example_inputs: Any,
+    aliases: Mapping[Tensor, int],
+    compiler_args: str | Sequence[str] = "",
+    *,
+    are_weights_apart: bool = False,
+    is_for_host: bool = False,
+) -> CompiledTrace:
+    """`func`, traced and compiled for the device's chip, or for that of --target.
+
+    Raises:
+        BadInput: as `trace`.
+    """
+    flags = Flags.parse(compiler_args, "compiler_args", Flags.of_environment())
+    chip = _chip(flags, is_for_host=is_for_host)
+    function = trace_function(func, example_inputs)
+    state_places = _states(function, aliases)
+    imported = import_graph(function.module)
+    graph = ModelGraph.of(imported, function.traced.weights, function.traced.names)
+    subject = Subject(function.title, graph)
+    report = report_model(subject, chip, flags)
+    _tell(report)
+    calls = Calls(function.module, function.values)
+    program = StoredProgram(
+        title=function.title,
+        traced_at=str(function.line or ""),
+        target=chip,
+        cores=report.program.lnc,
+        flags=_flag_words(flags),
+        weights={name: StoredTensor.of(tensor) for name, tensor in function.weights.items()},
+        inputs={name: StoredTensor.of(tensor) for name, tensor in function.inputs.items()},
+        calls=calls.calls,
+        outputs=calls.outputs,
+        aliases=state_places,
+        places=calls.places,
+        are_weights_apart=are_weights_apart,
+        estimate=json.loads(json.dumps(report.as_dict())),
+    )
+    return CompiledTrace(function, program, report)
+
+
+def _refuse_positional(more: tuple[Any, ...]) -> None:
+    if more:
+        raise BadInput(
+            f"torch_neuronx.trace with {2 + len(more)} arguments by position; legal: func and "
+            "example_inputs",
+            fix="name the others: compiler_workdir=..., compiler_args=...",
+            source=f"{_SOURCE}, Behavior Change",
+            line=program_line(),
+        )
+
+
+def _chip(flags: Flags, *, is_for_host: bool) -> str:
+    """The chip to compile for."""
+    if not is_for_host:
+        return device_target().name
+    if not flags.target:
+        raise BadInput(
+            "torch_neuronx.trace(cpu_backend=True) without a chip; legal: compiler_args with "
+            "--target",
+            fix='compiler_args="--target trn2"',
+            source=f"{_SOURCE}, cpu_backend",
+            line=program_line(),
+        )
+    return target_named(flags.target).name
+
+
+def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[list[int]]:
+    """The place of each state among the weights, and of the output that replaces it."""
+    places: list[list[int]] = []
+    originals = list(function.originals)
+    outputs = function.result_forms
+    for tensor, output in aliases.items():
+        weight = next((n for n, kept in enumerate(originals) if kept is tensor), None)
+        if weight is None:
+            raise BadInput(
+                f"input_output_aliases has a tensor of shape {list(tensor.shape)} that "
+                f"{function.title} does not read; legal: its parameters and buffers",
+                fix="register it as a buffer of the model, and read it in forward",
+                source=f"{_SOURCE}, input_output_aliases",
+                line=program_line(),
+            )
+        if not 0 <= output < len(outputs):
+            raise BadInput(
+                f"input_output_aliases names output {output}; {function.title} returns "
+                f"{len(outputs)} tensors",
+                fix=f"an index from 0 to {len(outputs) - 1}",
+                source=f"{_SOURCE}, input_output_aliases",
+                line=program_line(),
+            )
+        form = StoredTensor.of(tensor)
+        if (form.shape, form.dtype) != (outputs[output].shape, outputs[output].dtype):
+            raise BadInput(
+                f"output {output} of {function.title} is {outputs[output]}, and the state that it "
+                f"replaces {form}; legal: the same shape and dtype",
+                fix="return the whole new state",
+                source=f"{_SOURCE}, input_output_aliases",
+                line=program_line(),
+            )
+        places.append([weight, output])
+    return places
+
+
+def _tell(report: ModelReport) -> None:
+    """Warn of refusals, of flags without effect, and of operators that the chip does not have."""
+    for said in report.said:
+        warnings.warn(f"{said}\n  TRNSIM_POLICY=chip makes refusals errors", CompilerWarning, 4)
+    if report.subject.model_graph.missing:
+        warnings.warn(
+            f"{report.subject.title} has operators that run on the host, and have no time: "
+            f"{'; '.join(report.subject.model_graph.missing)}\n  fix: partitioner_config="
+            "torch_neuronx.PartitionerConfig() puts them there on purpose",
+            CompilerWarning,
+            4,
+        )
+
+
+def _flag_words(flags: Flags) -> list[str]:
+    """The flags that change a program, as words for its stored form."""
+    words: list[str] = []
+    if flags.auto_cast != "none":
+        words = [f"--auto-cast={flags.auto_cast}", f"--auto-cast-type={flags.auto_cast_type}"]
+    if flags.fp8_e4m3fn_as_e4m3:
+        words.append("--experimental-unsafe-fp8e4m3fn-as-fp8e4m3")
+    return words
+
+
+def _partitioned(func: Any, example_inputs: Any, config: Any, compiler_args: Any) -> Any:
+    raise NotImplementedError

@@ -1,0 +1,66 @@
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.errors import BadInput
+from trnsim.torch.traces.fx_program import graph_module
+from trnsim.torch.traces.stored import StoredProgram
+
+
+def test_a_graph_computes_what_was_traced(stored):
+    def function(x, y):
+        top, index = torch.topk(x, 2)
+        return top + y.select(0, 1), index, y.t()
+
+    x, y = torch.randn(3, 4), torch.randn(3, 2)
+    _, program = stored(function, (x, y))
+    module = graph_module(StoredProgram.from_bytes(program.to_bytes()), "cpu")
+    for actual, expected in zip(module(x, y), function(x, y), strict=True):
+        torch.testing.assert_close(actual, expected)
+
+
+def test_weights_come_before_inputs_and_results_have_their_metadata(scaled):
+    module = graph_module(scaled, "neuron")
+    inputs = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    (call,) = (node for node in module.graph.nodes if node.op == "call_function")
+    assert inputs == ["weight_0", "input_0"]
+    assert call.meta["val"].shape == (2, 2)
+    assert call.meta["val"].device.type == "neuron"
+    assert call.meta["nn_module_stack"] == {"": ("", "Scaled")}
+
+
+def test_a_result_of_a_storage_that_begins_earlier_keeps_its_place(stored):
+    _, program = stored(lambda x: x[1:], torch.ones(3, 2))
+    (call,) = (n for n in graph_module(program, "cpu").graph.nodes if n.op == "call_function")
+    assert call.meta["val"].storage_offset() == 2
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        *(
+            "aten.from_file.default",
+            "aten.save.default",
+            "prim.device.default",
+            "os.system.default",
+        ),
+        *("aten.__class__.default", "aten._print.default", "aten.mul", "aten.mul.Nothing"),
+        *("ops.aten.mul", "aten.mul.overloads", "c10d.broadcast_.default", ""),
+    ],
+)
+def test_an_operator_that_does_more_than_compute_is_refused(scaled, operator):
+    calls = [replace(scaled.calls[0], operator=operator)]
+    with pytest.raises(BadInput, match="a call of"):
+        graph_module(replace(scaled, calls=calls), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [([{"%": 0}, 0], {}), ([{"%": 5}, 0], {}), ([1, 0], {}), ([{"%": 1}, 0], {"a": 1}), ([], {})],
+)
+def test_a_part_is_one_of_several_results(scaled, args, kwargs):
+    calls = [replace(scaled.calls[0], operator="getitem", args=args, kwargs=kwargs)]
+    with pytest.raises(BadInput, match="which trnsim never writes"):
+        graph_module(replace(scaled, calls=calls), "cpu")

@@ -1,0 +1,142 @@
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.device.call_log import recording
+from trnsim.device.hbm import device_memory
+from trnsim.device.numerics import numerics
+from trnsim.errors import BadInput
+from trnsim.torch.traces.instances import Instance, instance_of, load, loading
+from trnsim.torch.traces.placement import Placement, placement_of
+
+W = [torch.tensor([2.0, -3.0])]
+X = torch.ones(2, 2)
+
+
+def content(program):
+    return torch.frombuffer(bytearray(program.to_bytes()), dtype=torch.uint8)
+
+
+def test_a_call_is_one_of_a_compiled_graph_on_the_instances_core(scaled):
+    instance = Instance(scaled)
+    instance.place(placement_of(2))
+    with recording() as log:
+        (result,) = instance.run(W, [X])
+    assert result.tolist() == [[2, -3], [2, -3]]
+    assert result.is_cpu
+    events = [event for event in log.events if "trace-" in event.call.operation]
+    assert [event.core for event in events] == [2]
+
+
+def test_cores_are_used_in_turn_and_each_holds_the_weights(scaled):
+    instance = Instance(scaled)
+    instance.place(Placement((0, 3)))
+    before = device_memory(3).live_bytes
+    weights = [torch.tensor([2.0, -3.0])]
+    instance.run(weights, [X])
+    assert device_memory(3).live_bytes == before
+    instance.run(weights, [X])
+    assert device_memory(3).live_bytes > before
+
+
+def test_exact_numerics_run_the_program_that_is_timed(scaled):
+    with numerics("exact"):
+        (result,) = Instance(scaled).run(W, [X * 0.1])
+    torch.testing.assert_close(result, X * 0.1 * W[0])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "match"),
+    [
+        ([torch.ones(2, 3)], r"x is float32\[2, 3\]; legal: float32\[2, 2\]"),
+        ([torch.ones(1, 2)], r"x is float32\[1, 2\]"),
+        ([torch.ones(2, 2, dtype=torch.int64)], r"x is int64\[2, 2\]"),
+        ([], "takes 1 tensors; given 0"),
+        ([X, X], "takes 1 tensors; given 2"),
+    ],
+)
+def test_other_inputs_than_were_traced_are_refused(scaled, inputs, match):
+    with pytest.raises(
+        BadInput, match=f"(?s){match}.*Scaled, traced at model.py:3|{match}"
+    ) as error:
+        Instance(scaled).run(W, inputs)
+    assert error.value.line.file == __file__
+
+
+@pytest.mark.parametrize(
+    "weights", [[], [torch.ones(3)], [torch.ones(2, dtype=torch.int32)], [torch.ones(4)[::2]]]
+)
+def test_weights_of_another_form_are_refused(scaled, weights):
+    with pytest.raises(BadInput, match="weight"):
+        Instance(scaled).run(weights, [X])
+
+
+def test_a_program_of_another_chip_is_refused_when_it_is_loaded(scaled):
+    other = replace(scaled, target="trn1", cores=1)
+    with pytest.raises(
+        BadInput, match=r"(?s)compiled for trn1.*fix: NEURON_PLATFORM_TARGET_OVERRIDE"
+    ):
+        load(content(other))
+    with pytest.raises(BadInput, match="compiled for trn1"):
+        Instance(other).run(W, [X])
+
+
+def test_a_state_stays_on_the_core_and_is_not_returned(stored):
+    class Total(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2))
+
+        def forward(self, x):
+            return x * 2, self.total + x
+
+    traced, program = stored(Total(), X[0], aliases=[[0, 1]])
+    instance, weights = Instance(program), list(traced.weights.values())
+    for _ in range(3):
+        (result,) = instance.run(weights, [X[0]])
+    assert result.tolist() == [2, 2]
+    assert instance.states()[0].tolist() == [3, 3]
+    instance.forget_weights()
+    instance.run(weights, [X[0]])
+    assert instance.states()[0].tolist() == [1, 1]
+
+
+def test_an_instance_is_found_by_its_number_or_made_under_it(scaled):
+    number = load(content(scaled))
+    assert instance_of(number, content(scaled)) is instance_of(number, content(scaled))
+    assert instance_of(7, content(scaled)).program == scaled
+
+
+def test_a_lazy_program_has_no_core_until_it_runs(scaled):
+    def is_placed(**options):
+        return instance_of(load(content(scaled), **options), content(scaled))._placement is not None
+
+    assert is_placed()
+    assert is_placed(is_async=True)
+    assert not is_placed(is_lazy=True)
+    with loading.off():
+        assert not is_placed()
+
+
+def test_a_program_loaded_in_the_background_runs(scaled):
+    number = load(content(scaled), is_async=True)
+    assert instance_of(number, content(scaled)).run(W, [X])[0].tolist() == [[2, -3], [2, -3]]
+
+
+def test_batches_need_one_traced_size(scaled, stored):
+    assert Instance(scaled).traced_batch() == 2
+    (result,) = Instance(scaled).run(W, [torch.ones(5, 2)], is_batched=True)
+    assert result.shape == (5, 2)
+    _, program = stored(lambda x, y: (x, y), (torch.ones(1, 2), torch.ones(3, 2)))
+    with pytest.raises(BadInput, match="begin with dimensions 1, 3"):
+        Instance(program).traced_batch()
+
+
+@pytest.mark.parametrize(
+    "program", [torch.ones(3), torch.ones(3, 1, dtype=torch.uint8), torch.ones(3, dtype=torch.int8)]
+)
+def test_a_program_is_bytes(program):
+    with pytest.raises(BadInput, match="legal: bytes"):
+        load(program)

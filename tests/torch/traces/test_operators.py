@@ -1,0 +1,26 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.torch.traces import operators
+
+
+def test_the_operators_are_there_with_the_device_and_register_once():
+    operators.register()
+    assert torch.ops.neuron.load.default._schema.returns[0].type.kind() == "IntType"
+
+
+def test_a_program_runs_by_its_bytes_under_any_number(scaled):
+    content = torch.frombuffer(bytearray(scaled.to_bytes()), dtype=torch.uint8)
+    weights, inputs = [torch.tensor([2.0, 3.0])], [torch.ones(2, 2)]
+    (result,) = torch.ops.neuron.forward(content, weights, inputs, False, 12345)
+    assert result.tolist() == [[2, 3], [2, 3]]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_hostile_program_is_refused_when_a_module_is_loaded(scaled_module, tmp_path):
+    scaled_module.neuron_0.program = torch.zeros(64, dtype=torch.uint8)
+    path = tmp_path / "hostile.pt"
+    torch.jit.save(scaled_module, path)
+    with pytest.raises(RuntimeError, match="no program that trnsim traced"):
+        torch.jit.load(path)

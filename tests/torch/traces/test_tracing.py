@@ -1,0 +1,84 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from torch import nn
+
+from trnsim.errors import BadInput
+from trnsim.torch.traces.tracing import trace_function
+
+ONE = torch.ones(2)
+
+
+class Counting(nn.Module):
+    """A module that changes a buffer, and shares a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 2)
+        self.second = self.first
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x, *, more=None):
+        self.calls += 1
+        return self.second(self.first(x)) + self.calls if more is None else more
+
+
+def test_weights_have_the_names_of_the_module_each_once():
+    traced = trace_function(Counting(), ONE)
+    assert list(traced.weights) == ["first.weight", "first.bias", "calls"]
+    assert list(traced.inputs) == ["x"]
+    assert traced.title == "Counting"
+    assert traced.line.file == __file__
+
+
+def test_weights_are_copies_and_a_changed_buffer_is_no_state():
+    model = Counting()
+    traced = trace_function(model, ONE)
+    assert not any("copy_" in str(node.target) for node in traced.module.graph.nodes)
+    assert model.calls == 0
+    assert traced.weights["first.weight"].data_ptr() != model.first.weight.data_ptr()
+    assert traced.originals[0] is model.first.weight
+
+
+def test_a_method_has_the_weights_of_its_module_and_a_closure_its_own():
+    model = nn.Linear(2, 2)
+    kept = torch.ones(2)
+    assert list(trace_function(model.forward, ONE).weights) == ["owner.weight", "owner.bias"]
+    assert len(trace_function(lambda x: x + kept, ONE).weights) == 1
+
+
+def test_arguments_may_be_nested_or_have_names():
+    traced = trace_function(lambda x, past: x + past["k"][1], (ONE, {"k": [ONE, 2 * ONE]}))
+    assert list(traced.inputs) == ["x", 'past["k"][0]', 'past["k"][1]']
+    assert list(trace_function(lambda x, y: x - y, {"y": ONE, "x": ONE}).inputs) == ["x", "y"]
+    assert list(trace_function(lambda *xs: xs[0] + xs[1], (ONE, ONE)).inputs) == ["xs_0", "xs_1"]
+
+
+def test_results_keep_their_nesting():
+    traced = trace_function(lambda x: {"a": x + 1, "b": x}, ONE)
+    assert traced.results.expression() == '{"a": r[0], "b": r[1]}'
+    assert [str(form) for form in traced.result_forms] == ["float32[2]"] * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "match"),
+    [
+        (3, ONE, "trace of a int; legal"),
+        (lambda x: x, (ONE, ONE), "2 example inputs for <lambda>"),
+        (lambda: ONE, (), "without a tensor"),
+        (lambda x, n: x + n, (ONE, 2), "the example input n has 2"),
+        (lambda x, n: x + n[0], (ONE, (None,)), "the example input n has None"),
+        (Counting(), {"x": ONE, "more": ONE}, "names more"),
+        (lambda x: [x, object()], ONE, "an object"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused_with_its_line(function, example, match):
+    with pytest.raises(BadInput, match=match) as refused:
+        trace_function(function, example)
+    assert refused.value.line.file == __file__
+
+
+def test_an_error_of_the_model_is_its_own():
+    with pytest.raises(ZeroDivisionError):
+        trace_function(lambda x: x / (1 // 0), ONE)
