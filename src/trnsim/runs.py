@@ -16,7 +16,7 @@ from trnsim.behaviours.chosen import NOT_CHOSEN, Choice
 from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.program import Call, Capture, Program, Records, Team, fitted
+from trnsim.program import Call, Capture, JointCall, Program, Records, Team, fitted
 from trnsim.timing import Timeline, policy_of, timelines
 from trnsim.timing.compiler_policy import Policy
 from trnsim.user_warnings import warn_of_spills
@@ -230,9 +230,12 @@ def launch(
     core = core_of(kernel, chip, is_paired=is_mirrored or kernel.cores > 1)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
-    call = None
-    if kernel.cores == 1 and not is_mirrored and kernel.records is not None and not captures:
-        call = Call(kernel.records, (chip.name, capacity, numerics, policy.name, core.nki))
+    call: Call | JointCall | None = None
+    if not is_mirrored and kernel.records is not None and not captures:
+        conditions = (chip.name, capacity, numerics, policy.name, core.nki)
+        call = Call(kernel.records, conditions)
+        if detector is not None:
+            call = JointCall(kernel.records, conditions, detector)
     team = Team(
         core,
         kernel.cores,
@@ -250,7 +253,16 @@ def launch(
         outputs = kernel.launch(team, args, kwargs)
         carried, version = carried_of(loops), kernel.version()
         if call is not None and isinstance(call.outcome, Run):
-            return replace(call.outcome, outputs=outputs, carried=carried, version=version)
+            doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
+            certain = tuple(map(str, detector.races)) if detector is not None else ()
+            return replace(
+                call.outcome,
+                outputs=outputs,
+                carried=carried,
+                version=version,
+                races=certain,
+                doubtful=doubtful,
+            )
         programs = [context.program for context in team.contexts]
         fitted_programs, exceeded = fitted(programs, capacity)
         overfull = tuple(map(str, exceeded))
@@ -259,7 +271,9 @@ def launch(
         doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
         title = kernel.title
         result = Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
-        if call is not None:
+        if isinstance(call, JointCall):
+            call.conclude(replace(result, outputs=None), is_certain=not certain + doubtful)
+        elif call is not None:
             call.conclude(replace(result, outputs=None))
         return result
 

@@ -8,6 +8,7 @@ from trnsim.program.context import (
     issuing_to,
 )
 from trnsim.program.executable import Executable
+from trnsim.program.joint import JointCall
 from trnsim.program.liveness import Peak, capacity_errors, fitted, peak
 from trnsim.program.program import Checked, Program, StorageUse
 from trnsim.program.records import Call, Records
@@ -19,6 +20,7 @@ __all__ = [
     "Checked",
     "CoreContext",
     "Executable",
+    "JointCall",
     "Peak",
     "Program",
     "Records",

@@ -26,6 +26,7 @@ from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.edges import Nesting, Ordering, Turns
+from trnsim.program.joint import Together
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
@@ -122,25 +123,46 @@ class CoreContext:
         self._last_on: dict[Engine, int] = {}
         self._ordered: dict[Engine, int] | None = None
         self._follower: Follower | None = None
+        self._together: Together | None = None
+        self._has_left = False
         self._recorder: Recorder | None = None
 
-    def follow(self, record: KernelRecord, inputs: Sequence[Storage]) -> None:
-        """Compare the instructions issued from now on with `record`, as long as they agree."""
-        self._follower = Follower(record, inputs, self._first_serial)
+    def follow(
+        self, record: KernelRecord, inputs: Sequence[Storage], together: Together | None = None
+    ) -> None:
+        """Compare the instructions issued from now on with `record`, as long as they agree.
+
+        Several cores do so `together`.
+        """
+        self._follower = Follower(record, inputs, self._first_serial, together)
+        self._together = together
         self.program, self._signatures = record.program, record.signatures
 
-    def record(self, inputs: Sequence[Storage]) -> KernelRecord:
-        """Record the instructions issued from now on; returns the growing record."""
+    def record(
+        self, inputs: Sequence[Storage], common: dict[int, int] | None = None
+    ) -> KernelRecord:
+        """Record the instructions issued from now on; returns the growing record.
+
+        `common` has the numbers of the storages that several cores share.
+        """
         record = KernelRecord(self.program, self._signatures, len(inputs))
-        self._recorder = Recorder(record, inputs)
+        self._recorder = Recorder(record, inputs, common)
         return record
+
+    @property
+    def is_following(self) -> bool:
+        """True while it compares its instructions with a record."""
+        return self._follower is not None
+
+    def agreed_to_the_end(self) -> bool:
+        """True if the finished run agreed with an entire record."""
+        followed = self._follower
+        is_complete = followed is not None and followed.is_complete()
+        return is_complete and self.ordering == self.program.ordering
 
     def end(self) -> tuple[KernelRecord | None, KernelRecord | None]:
         """The record that the finished run agreed with, and the record that it produced."""
-        followed = self._follower
-        if followed is not None and not (
-            followed.is_complete() and self.ordering == self.program.ordering
-        ):
+        if self._follower is not None and not self.agreed_to_the_end():
             self._leave_record()
         recorder = self._recorder
         return (
@@ -251,6 +273,10 @@ class CoreContext:
         after: tuple[int, ...],
     ) -> None:
         """Execute and record a checked instruction whose operands have fixed addresses."""
+        names = instruction.named
+        named = [getattr(instruction, name) for name in names] if names else []
+        if self._together is not None and any(tile.storage.is_shared for tile in writes):
+            self._compare_first(info, reads, writes, named, after)
         if info.streams:
             for dst in writes:
                 for src in reads:
@@ -261,9 +287,23 @@ class CoreContext:
             self._execute(instruction, info, reads, writes)
         elif instruction.runs_without_values:
             instruction.execute(self._machine)
-        names = instruction.named
-        named = [getattr(instruction, name) for name in names] if names else []
         self._record(info, reads, writes, named, after)
+
+    def _compare_first(
+        self,
+        info: SignatureInfo,
+        reads: list[Tile],
+        writes: list[Tile],
+        named: list[Tile],
+        after: tuple[int, ...],
+    ) -> None:
+        """Leave the record before an instruction writes to shared memory, if it does not agree.
+
+        The detector then finds there what was written before.
+        """
+        line, follower = user_line(), self._follower
+        if follower is None or not follower.would_agree(info, line, reads, writes, named, after):
+            self._leave_record()
 
     def _execute(
         self, instruction: Instruction, info: SignatureInfo, reads: list[Tile], writes: list[Tile]
@@ -290,18 +330,25 @@ class CoreContext:
         line = user_line(above=len(("_record", "_run", "issue", "its caller")))
         if self.loops is not None:
             self.loops.accessed(reads, writes, line)
-        follower = self._follower
+        follower, peer = self._follower, self.peer
         index = self.last = self.issued()
+        if follower is not None and not follower.agrees(info, line, reads, writes, named, after):
+            self._leave_record()
+            follower = None
+        if self._has_left:  # it may have been checked by the record that another core has left
+            self._has_left, info = False, self._renumbered(info)
         if follower is None:
             ordered = self._append(info, line, reads, writes, named, after)
             if self._recorder is not None:
                 self._recorder.note(info, line, reads, writes, named, after)
-            if self.peer is not None:
-                waits_for = self._earlier(index, info.checked, ordered)
-                self._tell_peer(self.peer, reads, writes, line, waits_for)
-        elif not follower.agrees(info, line, reads, writes, named, after):
-            self._leave_record()
-            self._append(self._renumbered(info), line, reads, writes, named, after)
+            if peer is not None:
+                waits_for = self.earlier(index, info.checked, ordered)
+                peer.accessed(peer.rank, *self._shared(reads, writes), line, waits_for)
+        elif self._together is not None and peer is not None:
+            shared_reads, changed = self._shared(reads, writes)
+            self._together.agreed(peer.rank, index, info, shared_reads, changed, line)
+        if peer is not None:
+            peer.hand_over()
         if self.tell is not None and index % _TOLD_EVERY == 0:
             self.tell(index)
 
@@ -324,13 +371,26 @@ class CoreContext:
 
     def _leave_record(self) -> None:
         """Stop following the record, and re-record the instructions issued so far."""
+        if self._together is not None:
+            self._together.leave()
+        else:
+            self.leave_own_record()
+
+    def leave_own_record(self) -> list[list[int]]:
+        """As `_leave_record`, on this core; returns the instructions before each (`earlier`)."""
         follower, self._follower = self._follower, None
         if follower is None:
             raise InternalError("a run left a record that it did not follow")
+        self._together, self._has_left = None, True
         self.program = Program(self.core, first_serial=self._first_serial, ordering=self.ordering)
         self._signatures = {}
+        self._last_on.clear()
+        before: list[list[int]] = []
         for step, reads, writes, named in follower.agreed_steps():
-            self._append(self._renumbered(step.info), step.line, reads, writes, named, step.after)
+            info = self._renumbered(step.info)
+            ordered = self._append(info, step.line, reads, writes, named, step.after)
+            before.append(self.earlier(len(before), info.checked, ordered))
+        return before
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
         """A recorded signature's properties, renumbered for this program."""
@@ -341,7 +401,7 @@ class CoreContext:
             self.program.checked.append(renumbered.checked)
         return renumbered
 
-    def _earlier(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
+    def earlier(self, index: int, checked: Checked, ordered: list[int]) -> list[int]:
         """The instructions before `index`: its dependences, and the preceding one of its engine."""
         if checked.engine is Engine.dma:
             return ordered
@@ -349,22 +409,18 @@ class CoreContext:
         self._last_on[checked.engine] = index
         return ordered if before is None else [*ordered, before]
 
-    def _tell_peer(
-        self,
-        peer: Peer,
-        reads: list[Tile],
-        writes: list[Tile],
-        line: SourceLine | None,
-        waits_for: list[int],
-    ) -> None:
-        """Report accesses to shared memory to the peer, then let the other cores run."""
-        # Without values the bytes that an index selects are unknown, and not checked for races.
+    def _shared(
+        self, reads: list[Tile], writes: list[Tile]
+    ) -> tuple[Sequence[Tile], Sequence[Tile]]:
+        """The tiles in memory that cores share.
+
+        Without values the bytes that an index selects are unknown, and not checked for races.
+        """
         shared_reads, changed = (
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
             for tiles in (reads, writes)
         )
-        peer.accessed(peer.rank, shared_reads, changed, line, waits_for)
-        peer.hand_over()
+        return shared_reads, changed
 
     def _check(self, instruction: Instruction) -> SignatureInfo:
         """The properties of the instruction's signature; each signature is checked once."""

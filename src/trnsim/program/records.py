@@ -25,6 +25,7 @@ from trnsim.program.signatures import SignatureInfo
 
 if TYPE_CHECKING:
     from trnsim.program.context import CoreContext
+    from trnsim.program.joint import Together
 
 MAX_STEPS: Final = 50_000
 """Instructions of the longest program that is kept; longer ones are traced at every call."""
@@ -76,6 +77,11 @@ class KernelRecord:
         descriptions: by storage, the properties that a program or an error message shows.
         inputs: number of storages that are inputs.
         outcome: results derived from the program: its timeline and warnings.
+        others: the records of the other cores of the launch (`program.joint`).
+        is_watched: whether values decide which accesses of its cores race.
+        common: by storage that cores share, its number among those that all cores use.
+        written_common: the numbers of those that it writes.
+        indexed_common: the numbers of those that it accesses by a vector of indices.
     """
 
     program: Program
@@ -85,6 +91,11 @@ class KernelRecord:
     storages: list[Storage] = field(default_factory=list["Storage"])
     descriptions: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
     outcome: Any = None
+    others: list[KernelRecord] = field(default_factory=list["KernelRecord"])
+    is_watched: bool = False
+    common: dict[int, int] = field(default_factory=dict[int, int])
+    written_common: set[int] = field(default_factory=set[int])
+    indexed_common: set[int] = field(default_factory=set[int])
 
 
 class Recorder:
@@ -94,8 +105,15 @@ class Recorder:
         record: the record so far; None if the program is too long to be kept.
     """
 
-    def __init__(self, record: KernelRecord, inputs: Sequence[Storage]) -> None:
+    def __init__(
+        self,
+        record: KernelRecord,
+        inputs: Sequence[Storage],
+        common: dict[int, int] | None = None,
+    ) -> None:
+        """A recorder of a core; `common` has the numbers of storages that all cores share."""
         self.record: KernelRecord | None = record
+        self._common = common
         self._numbers: dict[int, int] = {}
         for storage in inputs:
             self._number(storage)
@@ -116,7 +134,20 @@ class Recorder:
             self.record = None
             return
         touches = tuple(map(self._touch, [*reads, *writes, *named]))
+        if self._common is not None:
+            self._note_common(self.record, reads, writes)
         self.record.steps.append(Step(info, line, touches, len(reads), len(writes), after))
+
+    def _note_common(self, record: KernelRecord, reads: list[Tile], writes: list[Tile]) -> None:
+        """Note which storages that all cores share are written, and accessed by indices."""
+        for tile in writes:
+            number = record.common.get(self._numbers[tile.storage.serial])
+            if number is not None:
+                record.written_common.add(number)
+        for tile in (*reads, *writes):
+            number = record.common.get(self._numbers[tile.storage.serial])
+            if number is not None and tile.index is not None:
+                record.indexed_common.add(number)
 
     def _touch(self, tile: Tile) -> TileRef:
         return TileRef(self._number(tile.storage), tile.layout, tile.dtype, tile.pattern)
@@ -126,6 +157,9 @@ class Recorder:
         if self.record is not None and number == len(self.record.storages):
             self.record.storages.append(storage.bare())
             self.record.descriptions.append(_storage_description(storage))
+            if self._common is not None and storage.is_shared:
+                shared = self._common.setdefault(storage.serial, len(self._common))
+                self.record.common[number] = shared
         return number
 
 
@@ -137,9 +171,19 @@ class Follower:
         position: number of instructions that have agreed so far.
     """
 
-    def __init__(self, record: KernelRecord, inputs: Sequence[Storage], first_serial: int) -> None:
-        """Follow a run whose storages have serial numbers from `first_serial` on."""
+    def __init__(
+        self,
+        record: KernelRecord,
+        inputs: Sequence[Storage],
+        first_serial: int,
+        together: Together | None = None,
+    ) -> None:
+        """Follow a run whose storages have serial numbers from `first_serial` on.
+
+        Several cores do so `together`.
+        """
         self.record = record
+        self._together = together
         self.position = 0
         self._first_serial = first_serial
         self._numbers: dict[int, int] = {}
@@ -182,6 +226,21 @@ class Follower:
         self.position = position + 1
         return True
 
+    def would_agree(
+        self,
+        info: SignatureInfo,
+        line: SourceLine | None,
+        reads: list[Tile],
+        writes: list[Tile],
+        named: list[Tile],
+        after: tuple[int, ...],
+    ) -> bool:
+        """As `agrees`, before the instruction is executed: the follower does not advance."""
+        position = self.position
+        is_alike = self.agrees(info, line, reads, writes, named, after)
+        self.position = position
+        return is_alike
+
     def is_complete(self) -> bool:
         """True if the run has issued the entire record, and the record is of an entire program."""
         record = self.record
@@ -208,6 +267,10 @@ class Follower:
             return False
         if _storage_description(storage) != descriptions[number]:
             return False
+        together = self._together
+        if together is not None and storage.is_shared:
+            if not together.is_same(self.record.common.get(number), storage.serial):
+                return False
         self._numbers[storage.serial] = number
         self._storages.append(ref(storage))
         if storage.is_placed:
@@ -311,7 +374,7 @@ class Call:
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`: follow a record, or begin one."""
-        self._key = self._conditions, _input_signatures(inputs)
+        self._key = self._conditions, input_signatures(inputs)
         record = self._records.find(self._key)
         if record is not None:
             context.follow(record, inputs)
@@ -348,7 +411,7 @@ class RankCall:
 
     def begin(self, context: CoreContext, inputs: Sequence[Storage]) -> None:
         """Start, before the kernel is called on `inputs`."""
-        self._context, key = context, _input_signatures(inputs)
+        self._context, key = context, input_signatures(inputs)
         if key in self._records:
             context.follow(self._records[key], inputs)
         else:
@@ -363,6 +426,6 @@ class RankCall:
             self._context.end()
 
 
-def _input_signatures(inputs: Sequence[Storage]) -> tuple[object, ...]:
+def input_signatures(inputs: Sequence[Storage]) -> tuple[object, ...]:
     """The size and the line of each input: the key by which a record is chosen."""
     return tuple((s.nbytes, s.pitch_bytes, s.name, s.line) for s in inputs)

@@ -11,6 +11,7 @@ from trnsim.errors import SourceLine
 from trnsim.isa.language.machine import RankLink
 from trnsim.memory import HbmBytes, SharedTensors, Storage, Tile
 from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
+from trnsim.program.joint import JointCall
 from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 from trnsim.program.ranks import Member, Wait
 from trnsim.program.records import Call, RankCall
@@ -51,7 +52,7 @@ class Team:
         has_values: bool = True,
         watcher: SharedMemoryObserver | None = None,
         loops: Sequence[LoopObserver] | None = None,
-        call: Call | RankCall | None = None,
+        call: Call | RankCall | JointCall | None = None,
         is_mirrored: bool = False,
         member: Member | None = None,
     ) -> None:
@@ -59,8 +60,8 @@ class Team:
 
         With a `member` they are the cores of a rank of a world.
 
-        A single core may have a `call`, to follow the record of an earlier call, or represent both
-        cores of a logical core, which run the same instructions (`is_mirrored`).
+        They may have a `call`, to follow the record of an earlier call. A single core may represent
+        both cores of a logical core, which run the same instructions (`is_mirrored`).
         """
         loops_of: Sequence[LoopObserver | None] = loops or (None,) * cores
         self._lockstep = Lockstep(cores)
@@ -79,7 +80,8 @@ class Team:
             self._lockstep.outside = member.hand_over
             member.joined = watcher.joins
             member.inside = lambda: [Wait(*wait) for wait in self._lockstep.inside()]
-        meetings = Meetings(self._lockstep, watcher.meets)
+        met = call.meets if isinstance(call, JointCall) else watcher.meets
+        meetings = Meetings(self._lockstep, met)
         for rank in range(cores):
             peer = Peer(
                 rank,
@@ -128,10 +130,14 @@ class Team:
 
             return run_there
 
+        if isinstance(self._call, JointCall):
+            self._call.begin(self.contexts, inputs)
         results = self._lockstep.run([on(context) for context in self.contexts])
         for context in self.contexts:
             if context.unwritten_shared:
                 raise context.unwritten_shared[0]
+        if isinstance(self._call, JointCall):
+            self._call.end()
         return results
 
     def _link(self, member: Member | None, core: int) -> RankLink | None:
@@ -144,12 +150,13 @@ class Team:
         self, context: CoreContext, body: Callable[[], object], inputs: Sequence[Storage]
     ) -> object:
         """Run `body` on the single core."""
-        if self._call is not None:
-            self._call.begin(context, inputs)
+        call = None if isinstance(self._call, JointCall) else self._call
+        if call is not None:
+            call.begin(context, inputs)
         with issuing_to(context):
             result = body()
-        if self._call is not None:
-            self._call.end(context)
+        if call is not None:
+            call.end(context)
         return result
 
 

@@ -1,0 +1,207 @@
+"""Records of a kernel on several cores: compared together, and left together.
+
+A record is only made of a run without a race, and without writes that race but for equal bytes. It
+has a record of each core, and which of their shared tensors are the same. While all cores agree
+with it they take the same turns, access the same bytes of shared memory, and meet at the same
+points, so there is no race either, and the detector is not asked. Where values decide which bytes a
+core accesses, of a tensor that some core writes, the detector watches these runs as any other.
+
+If a core leaves the record, all do. The detector is then told all that has happened, in order.
+Values that it would have kept are the bytes that are there now: where another core has written
+since, the earlier write was ordered before, and so is every later one to these bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from trnsim.errors import SourceLine
+from trnsim.memory import ScalarIndex, Storage, Tile
+from trnsim.memory.access import AccessPattern
+from trnsim.program.records import KernelRecord, Records, input_signatures
+from trnsim.program.signatures import SignatureInfo
+
+if TYPE_CHECKING:
+    from trnsim.program.context import CoreContext
+
+
+class RaceWatcher(Protocol):
+    """The detector of races that a call on several cores has (`team.SharedMemoryObserver`)."""
+
+    def accessed(
+        self,
+        core: int,
+        reads: Iterable[Tile],
+        writes: Iterable[Tile],
+        line: SourceLine | None,
+        waits_for: Sequence[int],
+    ) -> None:
+        """Called for each instruction of `core`, with its reads, writes and dependences."""
+
+    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
+        """Called when a group of cores meets."""
+
+
+class _Access(NamedTuple):
+    """An instruction of a core that agreed, with its tiles in shared memory."""
+
+    core: int
+    index: int
+    reads: Sequence[Tile]
+    writes: Sequence[Tile]
+    line: SourceLine | None
+
+
+class _Meeting(NamedTuple):
+    """A meeting of cores."""
+
+    group: Sequence[int]
+    data: Sequence[Tile]
+
+
+class Together:
+    """The cores of a call while they agree with their records."""
+
+    def __init__(
+        self, record: KernelRecord, contexts: Sequence[CoreContext], watcher: RaceWatcher
+    ) -> None:
+        self.is_watched = record.is_watched
+        self._contexts = contexts
+        self._watcher = watcher
+        self._log: list[_Access | _Meeting] = []
+        self._serials: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
+
+    def is_same(self, number: int | None, serial: int) -> bool:
+        """True if a shared tensor is the one that has this number in the records of all cores."""
+        if number is None:
+            return False
+        return (
+            self._serials.setdefault(number, serial) == serial
+            and self._numbers.setdefault(serial, number) == number
+        )
+
+    def agreed(
+        self,
+        core: int,
+        index: int,
+        info: SignatureInfo,
+        reads: Sequence[Tile],
+        writes: Sequence[Tile],
+        line: SourceLine | None,
+    ) -> None:
+        """Note that an instruction agreed; `reads` and `writes` are in shared memory.
+
+        Raises:
+            DataRace: where values decide about races, and the detector is strict.
+        """
+        if not self.is_watched:
+            self._log.append(_Access(core, index, [_frozen(tile) for tile in reads], writes, line))
+            return
+        context = self._contexts[core]
+        waits_for = list(context.program.waits_for(index))
+        ordered = context.earlier(index, info.checked, waits_for)
+        self._watcher.accessed(core, reads, writes, line, ordered)
+
+    def meets(self, group: Sequence[int], data: Iterable[Tile]) -> None:
+        """Note that cores meet."""
+        if self.is_watched:
+            self._watcher.meets(group, data)
+        else:
+            self._log.append(_Meeting(group, list(data)))
+
+    def leave(self) -> None:
+        """Let all cores leave their records, and tell the detector what has happened.
+
+        Raises:
+            DataRace: if the detector is strict and finds one.
+        """
+        before = [context.leave_own_record() for context in self._contexts]
+        for event in self._log:
+            if isinstance(event, _Meeting):
+                self._watcher.meets(event.group, event.data)
+            else:
+                core, index, reads, writes, line = event
+                self._watcher.accessed(core, reads, writes, line, before[core][index])
+
+
+class JointCall:
+    """A call of a kernel on several cores whose records are kept.
+
+    Attributes:
+        outcome: the stored outcome of the record that it agreed with to the end, else None.
+    """
+
+    def __init__(self, records: Records, conditions: Hashable, watcher: RaceWatcher) -> None:
+        """A call under `conditions`, the settings that determine the outcome of a program."""
+        self.outcome: object = None
+        self._records = records
+        self._conditions = conditions
+        self._watcher = watcher
+        self._key: Hashable = None
+        self._contexts: Sequence[CoreContext] = ()
+        self._followed: KernelRecord | None = None
+        self._together: Together | None = None
+        self._made: list[KernelRecord] = []
+
+    def begin(self, contexts: Sequence[CoreContext], inputs: Sequence[Storage]) -> None:
+        """Start, before the kernel is called on `inputs`: follow records, or begin them."""
+        self._contexts = contexts
+        self._key = self._conditions, input_signatures(inputs)
+        record = self._followed = self._records.find(self._key)
+        if record is not None:
+            self._together = Together(record, contexts, self._watcher)
+            for context, own in zip(contexts, (record, *record.others), strict=True):
+                context.follow(own, inputs, self._together)
+        elif self._records.wants(self._key):
+            common: dict[int, int] = {}
+            self._made = [context.record(inputs, common) for context in contexts]
+
+    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
+        """Tell that cores meet: the detector, or the records that the cores agree with."""
+        if self._together is not None and self._contexts[0].is_following:
+            self._together.meets(group, data)
+        else:
+            self._watcher.meets(group, data)
+
+    def end(self) -> None:
+        """Finish, after the kernel has returned on all cores."""
+        if self._together is None or self._followed is None:
+            return
+        if all(context.agreed_to_the_end() for context in self._contexts):
+            self.outcome = self._followed.outcome
+            return
+        if self._contexts[0].is_following:
+            self._together.leave()
+        self._records.forget(self._key)
+
+    def conclude(self, outcome: object, *, is_certain: bool) -> None:
+        """Store new records, if any, with the `outcome`, if it `is_certain` that there is no race.
+
+        They are stored with the record of the first core.
+        """
+        made = [context.end()[1] for context in self._contexts] if self._made else []
+        whole = [record for record in made if record is not None]
+        if not is_certain or not made or len(whole) < len(made):
+            return
+        first, *first.others = whole
+        written = set[int]().union(*(record.written_common for record in whole))
+        indexed = set[int]().union(*(record.indexed_common for record in whole))
+        first.is_watched = not written.isdisjoint(indexed)
+        first.outcome = outcome
+        self._records.keep(self._key, first)
+
+
+def _frozen(tile: Tile) -> Tile:
+    """A tile whose vector of indices keeps its values of now."""
+    index = tile.index
+    if index is None or isinstance(index, ScalarIndex):
+        return tile
+    values = index.source.array.copy()
+    pattern = AccessPattern.dense(values.shape, values.itemsize)
+    data = values.reshape(-1).view("u1")
+    storage = Storage(index.source.memory, data.size, data.size, data=data, is_written=True)
+    source = Tile(storage, index.source.dtype, pattern)
+    return Tile(tile.storage, tile.dtype, tile.pattern, replace(index, source=source))
