@@ -267,10 +267,13 @@ class Follower:
             return False
         if _storage_description(storage) != descriptions[number]:
             return False
-        together = self._together
-        if together is not None and storage.is_shared:
-            if not together.is_same(self.record.common.get(number), storage.serial):
-                return False
+        together, common = self._together, self.record.common
+        if (
+            together is not None
+            and storage.is_shared
+            and not together.is_same(common.get(number), storage.serial)
+        ):
+            return False
         self._numbers[storage.serial] = number
         self._storages.append(ref(storage))
         if storage.is_placed:
