@@ -389,7 +389,8 @@ class CoreContext:
         for step, reads, writes, named in follower.agreed_steps():
             info = self._renumbered(step.info)
             ordered = self._append(info, step.line, reads, writes, named, step.after)
-            before.append(self.earlier(len(before), info.checked, ordered))
+            if self.peer is not None:
+                before.append(self.earlier(len(before), info.checked, ordered))
         return before
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
@@ -409,9 +410,7 @@ class CoreContext:
         self._last_on[checked.engine] = index
         return ordered if before is None else [*ordered, before]
 
-    def _shared(
-        self, reads: list[Tile], writes: list[Tile]
-    ) -> tuple[Sequence[Tile], Sequence[Tile]]:
+    def _shared(self, reads: list[Tile], writes: list[Tile]) -> tuple[list[Tile], list[Tile]]:
         """The tiles in memory that cores share.
 
         Without values the bytes that an index selects are unknown, and not checked for races.

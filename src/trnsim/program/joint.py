@@ -48,7 +48,7 @@ class _Access(NamedTuple):
     """An instruction of a core that agreed, with its tiles in shared memory."""
 
     core: int
-    index: int
+    place: int
     reads: Sequence[Tile]
     writes: Sequence[Tile]
     line: SourceLine | None
@@ -123,8 +123,8 @@ class Together:
             if isinstance(event, _Meeting):
                 self._watcher.meets(event.group, event.data)
             else:
-                core, index, reads, writes, line = event
-                self._watcher.accessed(core, reads, writes, line, before[core][index])
+                core, place, reads, writes, line = event
+                self._watcher.accessed(core, reads, writes, line, before[core][place])
 
 
 class JointCall:
