@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALIASES = {
-    "jax_neuronx": "trnsim.jax.by_name",
-    "libneuronxla": "trnsim.jax.by_name",
+    "jax_neuronx": "trnsim.jax.by_name.jax_neuronx",
+    "libneuronxla": "trnsim.jax.by_name.libneuronxla",
     "neuron_dtypes": "trnsim.nki.aliases.neuron_dtypes",
     "neuronxcc": "trnsim.nki.aliases.neuronxcc",
     "nki": "trnsim.nki",

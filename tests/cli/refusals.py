@@ -137,6 +137,9 @@ BASES = {
     "profile diff": "report.json report.json",
     "explain": "nc_matmul",
     "compile": "bert-large.json",
+    "neuronx-cc compile": "graph.pb --framework XLA --target trn2",
+    "neuronx-cc list-operators": "",
+    "neuron_parallel_compile": "--command clear-locks --cache-url cache",
     "calibrate": "log.txt",
     "migrate": "kernel.py --to 0.6",
     "models": "",
@@ -336,6 +339,15 @@ fault hagn
 fault hang --device 99
 fault hang --device 0 --core 99
 fault hang
+neuronx-cc compile absent.pb --framework XLA --target trn2
+neuronx-cc compile kernel.py --framework XLA
+neuronx-cc compile kernel.py --framework XLA --target trn2 --auto-cats all
+neuronx-cc compile kernel.py --framework XLA --target trn9
+neuronx-cc list-operators --framework TF
+neuron_parallel_compile
+neuron_parallel_compile --command wash
+neuron_parallel_compile XLA_USE_BF16=1 torchrun train.py
+neuron_parallel_compile --command clean --cache-url s3://bucket
 nccom-test allreduce -r 2
 nccom-test allr -r 3
 nccom-test allr -r 2 -b 1MB -e 1KB

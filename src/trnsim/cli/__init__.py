@@ -34,6 +34,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Models": {
         "compile": "Compile a model to a program for a NeuronCore: its time, what bounds it, where "
         "it goes.",
+        "neuronx-cc": "Compile a graph of XLA, by the name and flags of AWS's compiler.",
+        "neuron_parallel_compile": "Collect the graphs of a trial run, compile them all, and keep "
+        "the programs in the cache.",
         "models": "List the models that commands take by name, with parameters, layers, heads and "
         "context.",
     },

@@ -21,6 +21,7 @@ from trnsim.compiler.explained import PatternUse, pattern_blocks
 from trnsim.document.answer import Document, Section, labelled, records
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
+from trnsim.jax.programs import is_program_of_xla, subject_of
 from trnsim.profile import report_of, write_report, write_traces
 from trnsim.workload.config import read_values
 from trnsim.workload.model_names import config_file
@@ -94,15 +95,15 @@ _TABLE_COLUMNS: Final = (
 """Columns of the table for spreadsheets."""
 _Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
 """A model on a chip, and the patterns that it has where they are asked for."""
-_OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo")
-"""What files of programs of JAX are named, whatever they hold."""
+_OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
+"""What files of programs of JAX and XLA are named, whatever they hold."""
 
 _Model = Annotated[
     Path,
     typer.Argument(
         parser=config_file,
         help="An exported program (.pt2), a model's name (trnsim models) or config.json, a "
-        "Python file (.py), or a program of JAX: what jax.export wrote, or StableHLO (.mlir).",
+        "Python file (.py), or a program of JAX: what jax.export wrote, StableHLO (.mlir), or HLO.",
         metavar="MODEL",
     ),
 ]
@@ -214,19 +215,12 @@ def _is_of_jax(model: Path) -> bool:
         return True
     if model.suffix in (".json", ".py", ".pt2") or not model.is_file():
         return False
-    head = read_bytes(model)
-    return b"ML\xefR" in head or b"stablehlo." in head
+    return is_program_of_xla(read_bytes(model))
 
 
 def _program_of_jax(model: Path, weights: list[str]) -> Any:
-    """The program of JAX in a file; imported late: other commands need no JAX."""
-    try:
-        import_module("jaxlib")
-    except ImportError as error:
-        raise BadInput("a program of JAX needs JAX", fix="pip install jax") from error
-    from trnsim.jax.stablehlo.exported import of_export  # noqa: PLC0415  as above
-
-    return of_export(model, weights)
+    """The program of JAX or XLA in a file."""
+    return subject_of(read_bytes(model), str(model), model.name, weights)
 
 
 def _any_answer() -> Any:

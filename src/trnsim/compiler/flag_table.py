@@ -27,6 +27,7 @@ class CompilerFlag:
         takes: legal values in words, where they are not a few.
         note: why it has no effect here, as the end of a sentence.
         notes: the same for some of its values.
+        is_of_host: whether it says where files, logs and caches lie, and changes no program.
     """
 
     name: str
@@ -35,6 +36,7 @@ class CompilerFlag:
     takes: str = ""
     note: str = ""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_of_host: bool = False
 
     @property
     def takes_value(self) -> bool:
@@ -48,9 +50,9 @@ def _spelled(*values: str) -> dict[str, Any]:
 
 _SWITCH: Final = {"": True}
 """The values of a flag that takes none."""
-_NO_FILE: Final = "has no effect: no such file is written"
+_NO_FILE: Final = "has no effect here: neuronx-cc itself writes such a file"
 _NO_BINARY: Final = "has no effect: no binary is made or loaded"
-_NO_CACHE: Final = "has no effect: no binaries are kept; times are, in trnsim's own cache"
+_CACHE: Final = "is of the persistent cache, and changes no program"
 _INTEGERS: Final = "has no effect yet: a graph holds 64-bit integers in 32 bits"
 
 _ROWS: Final = (
@@ -65,7 +67,13 @@ _ROWS: Final = (
     CompilerFlag(
         name="model-type",
         sets="model_type",
-        values=_spelled("generic", "transformer", "unet-inference"),
+        values={
+            **_spelled("generic", "transformer", "unet-inference"),
+            # neuronx-distributed-inference and aws-neuron-samples pass these two
+            "transformer-inference": "transformer",
+            "cnn-training": "generic",
+        },
+        notes={"cnn-training": "is taken for generic: AWS's page does not have it"},
     ),
     CompilerFlag(name="logical-nc-config", sets="logical_nc_config", values={"1": 1, "2": 2}),
     CompilerFlag(
@@ -112,6 +120,7 @@ _ROWS: Final = (
         name="framework",
         values=_spelled("XLA"),
         note="has no effect: graphs come from the framework that calls",
+        is_of_host=True,
     ),
     CompilerFlag(
         name="distribution-strategy",
@@ -124,27 +133,33 @@ _ROWS: Final = (
         note="has no effect: models are not switched on a NeuronCore here",
     ),
     CompilerFlag(name="enable-fast-loading-neuron-binaries", values=_SWITCH, note=_NO_BINARY),
-    CompilerFlag(name="logfile", takes="a file", note=_NO_FILE),
-    CompilerFlag(name="output", takes="a file", note=_NO_FILE),
+    CompilerFlag(name="logfile", takes="a file", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="output", takes="a file", note=_NO_FILE, is_of_host=True),
     CompilerFlag(
         name="verbose",
         takes="info, warning, error, critical, debug or a number",
         note="has no effect: nothing is logged",
+        is_of_host=True,
     ),
     # release-notes/components/compiler.rst
     CompilerFlag(name="enable-experimental-O1", sets="optlevel", values={"": 1}),
     CompilerFlag(
-        name="num-parallel-jobs", takes="a number", note="has no effect: one process compiles"
+        name="num-parallel-jobs",
+        takes="a number",
+        note="has no effect: one process compiles",
+        is_of_host=True,
     ),
     # about-neuron/arch/neuron-features/neuron-caching.rst: these are the framework's own
-    CompilerFlag(name="cache-dir", takes="a folder or an address", note=_NO_CACHE),
-    CompilerFlag(name="no-cache", values=_SWITCH, note=_NO_CACHE),
-    CompilerFlag(name="retry-failed-compilation", values=_SWITCH, note=_NO_CACHE),
-    CompilerFlag(name="log-level", takes="a level", note="has no effect: nothing is logged"),
+    CompilerFlag(name="cache-dir", takes="a folder or an address", note=_CACHE, is_of_host=True),
+    CompilerFlag(name="no-cache", values=_SWITCH, note=_CACHE, is_of_host=True),
+    CompilerFlag(name="retry-failed-compilation", values=_SWITCH, note=_CACHE, is_of_host=True),
+    CompilerFlag(
+        name="log-level", takes="a level", note="has no effect: nothing is logged", is_of_host=True
+    ),
     # vllm-neuron and nxd guides, tutorials
-    CompilerFlag(name="workdir", takes="a folder", note=_NO_FILE),
-    CompilerFlag(name="compile-workdir", takes="a folder", note=_NO_FILE),
-    CompilerFlag(name="temp-dir", takes="a folder", note=_NO_FILE),
+    CompilerFlag(name="workdir", takes="a folder", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="compile-workdir", takes="a folder", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="temp-dir", takes="a folder", note=_NO_FILE, is_of_host=True),
     CompilerFlag(
         name="hbm-scratchpad-page-size",
         takes="a number of MiB",
@@ -152,6 +167,12 @@ _ROWS: Final = (
     ),
     CompilerFlag(
         name="disable-dge", values=_SWITCH, note="has no effect: no kernel of a graph uses the DGE"
+    ),
+    # archive/nxd-training/analyze_for_training.rst: neuron_parallel_compile's analyze passes it
+    CompilerFlag(
+        name="query-compute-placement",
+        values=_SWITCH,
+        note="has no effect: refusals of AWS's compiler are always looked for",
     ),
     CompilerFlag(
         name="tensorizer-options",

@@ -22,9 +22,11 @@ from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 
 VARIABLE: Final = "NEURON_CC_FLAGS"
+_TARGET: Final = "target"
+_CORES: Final = "logical-nc-config"
 _ARGUMENTS_OPTION: Final = "compiler_args"
 """The option whose value is a text of flags."""
-_INTERNAL_PREFIX: Final = "internal-"
+_INTERNAL_PREFIXES: Final = ("internal-", "enable-internal-")
 """The beginning of names of flags for a part of AWS's compiler."""
 _SHORT_LEVEL: Final = re.compile(r"-O(?P<level>\d+)")
 _CAST_DTYPE: Final = {"bf16": "bfloat16", "fp16": "float16", "fp8_e4m3": "float8_e4m3"}
@@ -98,7 +100,7 @@ class Flags:
             BadInput: for a word that is no flag of neuronx-cc, and for an illegal value.
         """
         flags = after or cls()
-        for flag, value in _settings(_words(source, where), where):
+        for flag, value in flag_settings(source, where):
             flags = _with(flags, flag, value, where)
         return flags
 
@@ -123,6 +125,38 @@ class Flags:
             BadInput: as `parse`.
         """
         return cls.parse(os.environ.get(VARIABLE, ""))
+
+
+def flag_settings(
+    source: str | Sequence[str], where: str = VARIABLE, operands: list[str] | None = None
+) -> Iterator[tuple[CompilerFlag, str]]:
+    """Each flag in a text or a list, with its value, "" for none.
+
+    Args:
+        source: the text or list.
+        where: the origin of `source`, for errors.
+        operands: receives the words that are no flag and no value of one; None if there are none.
+
+    Raises:
+        BadInput: for a word that is no flag of neuronx-cc, and a flag that lacks a value or takes
+            none.
+    """
+    return _settings(_words(source, where), where, operands)
+
+
+def program_flags(
+    source: str | Sequence[str], target: str, cores: int, where: str = VARIABLE
+) -> list[str]:
+    """The flags on which a program depends, in one spelling: the target, cores, then `source`'s.
+
+    Flags of files, logs and caches are left out.
+    """
+    stated = [
+        f"--{flag.name}={value}" if value else f"--{flag.name}"
+        for flag, value in flag_settings(source, where)
+        if not flag.is_of_host and flag.name not in (_TARGET, _CORES)
+    ]
+    return [f"--{_TARGET}={target}", f"--{_CORES}={cores}", *stated]
 
 
 def _words(source: Any, where: str) -> list[str]:
@@ -158,7 +192,9 @@ def _option(name: str, value: Any) -> list[str]:
     return [f"{word}={','.join(map(str, value)) if listed else value}"]
 
 
-def _settings(words: Iterable[str], where: str) -> Iterator[tuple[CompilerFlag, str]]:
+def _settings(
+    words: Iterable[str], where: str, operands: list[str] | None
+) -> Iterator[tuple[CompilerFlag, str]]:
     """Each flag with its value, "" for none.
 
     Raises:
@@ -166,6 +202,9 @@ def _settings(words: Iterable[str], where: str) -> Iterator[tuple[CompilerFlag, 
     """
     left = iter(words)
     for word in left:
+        if operands is not None and not word.startswith("-"):
+            operands.append(word)
+            continue
         short = _SHORT_LEVEL.fullmatch(word)
         name, equals, value = ("-O", "=", short["level"]) if short else word.partition("=")
         flag = _flag_of_word(name, where)
@@ -193,7 +232,7 @@ def _flag_of_word(word: str, where: str) -> CompilerFlag:
         )
     if name in FLAGS:
         return FLAGS[name]
-    if name.startswith(_INTERNAL_PREFIX):
+    if name.startswith(_INTERNAL_PREFIXES):
         return CompilerFlag(name=name, note="has no effect: it is for a part of AWS's compiler")
     if name in INF1:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Programs of JAX in files: an artifact of `jax.export`, a portable artifact, MLIR's text."""
+"""Programs of JAX in files: an artifact of `jax.export`, StableHLO or HLO, as text or bytes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
 from trnsim.compiler.ncc.calls import FrameworkCall
+from trnsim.compiler.stand_in import refuse_neff
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput
 from trnsim.files import read_bytes
 from trnsim.graph import Graph
+from trnsim.jax.stablehlo.hlo import kind_of_hlo, stablehlo_of_hlo
 from trnsim.jax.stablehlo.importing import Imported, graph_of
 
 _MAGIC: Final = b"ML\xefR"
@@ -100,13 +102,34 @@ def of_export(path: Path, weights: Sequence[str] = ()) -> Subject:
     return Subject(path.name, ProgramGraph.of(graph_of(read_module(path)), weights))
 
 
+def of_bytes(content: bytes, path: str, title: str, weights: Sequence[str] = ()) -> Subject:
+    """The program of JAX in the bytes of a file.
+
+    Raises:
+        BadInput: as `of_export`.
+        NotModelled: likewise.
+    """
+    return Subject(title, ProgramGraph.of(graph_of(module_in(content, path)), weights))
+
+
 def read_module(path: Path) -> Any:
     """The module of StableHLO in a file.
 
     Raises:
         BadInput: for a file that holds none.
     """
-    content = read_bytes(path, fix=_EXPORT)
+    return module_in(read_bytes(path, fix=_EXPORT), str(path))
+
+
+def module_in(content: bytes, path: str) -> Any:
+    """The module of StableHLO in the bytes of a file; HLO is converted.
+
+    Raises:
+        BadInput: they hold none.
+    """
+    refuse_neff(content, path)
+    if kind_of_hlo(content):
+        content = stablehlo_of_hlo(content, path)
     context = _context()
     try:
         if _MAGIC in content:

@@ -1,7 +1,6 @@
-"""The module that `import jax_neuronx` and `import libneuronxla` give without AWS's packages.
+"""The module that `import jax_neuronx` gives without AWS's package.
 
-A program that imports one of them asks for the platform by name, so it gets it: see
-`trnsim.jax.autoload`.
+A program that imports it asks for the platform by name, so it gets it: see `trnsim.jax.autoload`.
 """
 
 from __future__ import annotations

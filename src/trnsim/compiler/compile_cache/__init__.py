@@ -1,0 +1,36 @@
+"""The persistent cache of compiled programs, with the layout of AWS's.
+
+    FOLDER/neuronxcc-VERSION/MODULE_GRAPH+FLAGS/model.hlo_module.pb  the graph
+                                                compile_flags.json   flags, a list of texts
+                                                model.neff           the program (`stand_in`)
+                                                model.done           once the program is whole
+                                                model.log            why there is none
+                                                model.hlo_module.pb.lock
+                                                                     while a process compiles
+
+The version is one of trnsim's own, so that no compiler of AWS meets a program that it did not make.
+Files are written whole or not at all, the last of them is `model.done`, and a lock is the system's,
+which ends with its process: a process that is killed leaves a cache that works.
+
+Source: aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst; the names of files:
+archive/tutorials/multinode-training-model-profiling.rst, step 8; huggingface/optimum-neuron
+optimum/neuron/cache/AGENTS.md, Local Compile Cache.
+"""
+
+from trnsim.compiler.compile_cache.entry import CacheEntry, CacheKey, EntryState
+from trnsim.compiler.compile_cache.listing import entries
+from trnsim.compiler.compile_cache.settings import CacheSettings, cache_settings, is_extracting
+from trnsim.compiler.compile_cache.through import CachedProgram, compile_cached, extract_graph
+
+__all__ = [
+    "CacheEntry",
+    "CacheKey",
+    "CacheSettings",
+    "CachedProgram",
+    "EntryState",
+    "cache_settings",
+    "compile_cached",
+    "entries",
+    "extract_graph",
+    "is_extracting",
+]

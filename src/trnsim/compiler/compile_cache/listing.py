@@ -1,0 +1,22 @@
+"""The entries of a cache: folders of its version with the name of an entry, links left out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trnsim.compiler.compile_cache.entry import NAME, CacheEntry
+
+
+def entries(version_folder: Path) -> list[CacheEntry]:
+    """The entries in the folder of a compiler's version, by name; none if there is no folder."""
+    try:
+        with os.scandir(version_folder) as listed:
+            names = sorted(
+                item.name
+                for item in listed
+                if item.is_dir(follow_symlinks=False) and NAME.fullmatch(item.name)
+            )
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    return [CacheEntry(version_folder / name) for name in names]

@@ -1,0 +1,104 @@
+"""A lock of one entry of the cache: the system's, on a file, which ends with its process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+_POLL_S: Final = 0.05
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+@contextmanager
+def held_lock(path: Path, *, is_waiting: bool = True) -> Generator[bool]:
+    """Hold the lock file at `path` in the block; gives False if another process has it.
+
+    The file holds the number of the process, and is gone after the block.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    descriptor = _acquired(path, is_waiting=is_waiting)
+    if descriptor is None:
+        yield False
+        return
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield True
+    finally:
+        # Removed while it is held; whoever waits for it sees that its file is gone.
+        if sys.platform != "win32":
+            with suppress(OSError):
+                path.unlink()
+        os.close(descriptor)
+        if sys.platform == "win32":
+            with suppress(OSError):
+                path.unlink()
+
+
+def is_locked(path: Path) -> bool:
+    """True if a process holds the lock file at `path`; one that a dead process left is free."""
+    if not path.is_file():
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        return not _is_taken(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _acquired(path: Path, *, is_waiting: bool) -> int | None:
+    """The descriptor of the lock file, held; None if another process has it."""
+    while True:
+        descriptor = os.open(path, _FLAGS, 0o666)
+        if _is_taken(descriptor):
+            if _is_same_file(descriptor, path):
+                return descriptor
+            os.close(descriptor)  # its holder has removed it
+            continue
+        os.close(descriptor)
+        if not is_waiting:
+            return None
+        time.sleep(_POLL_S)
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    """True if `path` still names the open file."""
+    try:
+        named, held = path.stat(), os.fstat(descriptor)
+    except OSError:
+        return False
+    return (named.st_ino, named.st_dev) == (held.st_ino, held.st_dev)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _is_taken(descriptor: int) -> bool:
+        """Take the lock of an open file; False if another process has it."""
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    def _is_taken(descriptor: int) -> bool:
+        """Take the lock of an open file; False if another process has it."""
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

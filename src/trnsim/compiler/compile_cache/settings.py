@@ -1,0 +1,114 @@
+"""Settings of the persistent cache, from NEURON_CC_FLAGS and NEURON_COMPILE_CACHE_URL."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trnsim.compiler.flags import VARIABLE, flag_settings
+from trnsim.errors import BadInput, NotModelled
+from trnsim.lower import cache
+from trnsim.version import VERSION
+
+URL_VARIABLE: Final = "NEURON_COMPILE_CACHE_URL"
+EXTRACT_VARIABLE: Final = "NEURON_EXTRACT_GRAPHS_ONLY"
+_SOURCE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst"
+_DEFAULT: Final = "/var/tmp/neuron-compile-cache"  # noqa: S108  where AWS's is
+_FILE_SCHEME: Final = "file://"
+_SCHEME_END: Final = "://"
+_VERSION_DIGITS: Final = 8
+COMPILER_VERSION: Final = "2.27"
+"""The neuronx-cc whose flags and defaults hold (`trnsim.compiler.flags`)."""
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """Settings of the persistent cache.
+
+    Attributes:
+        folder: its folder; None if --no_cache turns it off.
+        retries_failed: True if graphs that failed before are compiled again.
+        origin: the variable or flag that names the folder, or "the default".
+    """
+
+    folder: Path | None
+    retries_failed: bool = False
+    origin: str = "the default"
+
+    @property
+    def version_folder(self) -> Path | None:
+        """The folder of programs of this compiler."""
+        return None if self.folder is None else self.folder / f"neuronxcc-{compiler_version()}"
+
+
+def compiler_version() -> str:
+    """The version of the compiler: that of neuronx-cc, trnsim's, and a digest of its sources.
+
+    A program holds an estimate, which another version of the sources may give another value.
+    """
+    return f"{COMPILER_VERSION}+trnsim{VERSION}.{cache.version()[:_VERSION_DIGITS]}"
+
+
+def cache_settings(url: str | None = None) -> CacheSettings:
+    """The settings that the environment states; `url` wins over its folder.
+
+    Raises:
+        BadInput: for flags that do not exist, and for a folder that is a file.
+        NotModelled: for an address in S3.
+    """
+    stated = {
+        flag.name: value for flag, value in flag_settings(os.environ.get(VARIABLE, ""), VARIABLE)
+    }
+    named = (
+        (url, "--cache-url"),
+        (stated.get("cache-dir"), f"--cache_dir in {VARIABLE}"),
+        (os.environ.get(URL_VARIABLE), URL_VARIABLE),
+    )
+    address, origin = next(
+        ((text, where) for text, where in named if text), (default_folder(), "the default")
+    )
+    is_off = "no-cache" in stated and url is None
+    folder = None if is_off else _folder(address, origin)
+    return CacheSettings(folder, "retry-failed-compilation" in stated, origin)
+
+
+def is_extracting() -> bool:
+    """True if graphs are to be stored and not compiled (NEURON_EXTRACT_GRAPHS_ONLY)."""
+    return os.environ.get(EXTRACT_VARIABLE, "") not in ("", "0")
+
+
+def default_folder() -> str:
+    """The folder without any setting."""
+    if sys.platform == "win32":
+        return str(Path(tempfile.gettempdir()) / "neuron-compile-cache")
+    return _DEFAULT
+
+
+def _folder(address: str, origin: str) -> Path:
+    """The folder that an address names.
+
+    Raises:
+        BadInput: it is a file, or an address of another kind.
+        NotModelled: it is in S3.
+    """
+    if address.startswith("s3:"):
+        raise NotModelled(
+            f"{origin} is {address}: no cache of trnsim is in S3",
+            fix="name a folder, and copy it with aws s3 sync",
+            source=_SOURCE,
+        )
+    path = address.removeprefix(_FILE_SCHEME)
+    if _SCHEME_END in path or "\0" in path:
+        raise BadInput(
+            f"{origin} is {address!r}; legal: a folder, or its address file:///FOLDER",
+            fix=f"{URL_VARIABLE}={default_folder()}",
+            source=_SOURCE,
+        )
+    folder = Path(path).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{origin} is {address}, which is a file", fix="name a folder")
+    return folder

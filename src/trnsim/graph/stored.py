@@ -1,0 +1,203 @@
+"""Graphs as plain values of JSON, and back, every part checked.
+
+    {"inputs": [[number, shape, dtype], ..],
+     "nodes": [[name, attributes, operands, results, place of origin], ..],
+     "outputs": [number, ..]}
+
+An operand is ``[number]`` for a tensor, else a number. Kernels of the user's own (`CustomCall`) are
+code and are not stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from trnsim.errors import BadInput, EmulatorError, NotModelled
+from trnsim.graph.graph import Graph, Node, Operand, Value
+from trnsim.graph.operation import OPERATIONS, Kind, Operation
+from trnsim.graph.origin import Origin
+from trnsim.graph.types import ELEMENT_TYPES, TensorType
+from trnsim.graph.verifier import verify
+
+__all__ = ["graph_from_plain", "plain_graph"]
+
+_SIDE_MOST: Final = 1 << 48
+_RANK_MOST: Final = 64
+_DEPTH_MOST: Final = 16
+"""Most graphs within graphs."""
+_NOT_FINITE: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def plain_graph(graph: Graph, place_of: Callable[[Origin], int] | None = None) -> dict[str, Any]:
+    """A graph as plain values; `place_of` numbers the origins of its nodes.
+
+    Raises:
+        NotModelled: it calls a kernel of the user's own.
+    """
+    return {
+        "inputs": [[value.number, list(value.shape), value.dtype] for value in graph.inputs],
+        "nodes": [_plain_node(node, place_of) for node in graph.nodes],
+        "outputs": [value.number for value in graph.outputs],
+    }
+
+
+def _plain_node(node: Node, place_of: Callable[[Origin], int] | None) -> list[Any]:
+    if node.kind is Kind.CALL:
+        raise NotModelled(
+            "a graph that calls a kernel of your own is not stored: the kernel is code",
+            fix="compile it in the process that has the kernel",
+        )
+    attributes = {
+        member.name: _plain(getattr(node.operation, member.name), place_of)
+        for member in fields(node.operation)
+    }
+    operands = [
+        [operand.number] if isinstance(operand, Value) else _plain(operand, place_of)
+        for operand in node.operands
+    ]
+    results = [[value.number, list(value.shape), value.dtype] for value in node.results]
+    place = -1 if node.origin is None or place_of is None else place_of(node.origin)
+    return [node.name, attributes, operands, results, place]
+
+
+def _plain(value: Any, place_of: Callable[[Origin], int] | None) -> Any:
+    if isinstance(value, Graph):
+        return {"graph": plain_graph(value, place_of)}
+    if isinstance(value, TensorType):
+        return {"tensor": [list(value.shape), value.dtype]}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if isinstance(value, tuple):
+        return [_plain(each, place_of) for each in value]
+    return value
+
+
+def graph_from_plain(values: Any, origins: Sequence[Origin] = ()) -> Graph:
+    """The graph of plain values.
+
+    Raises:
+        BadInput: for values that are no graph, or none that is legal.
+    """
+    try:
+        graph = _graph(values, origins, 0)
+        verify(graph)
+    except EmulatorError as error:
+        raise BadInput(f"the stored graph is not legal: {error.reason}") from error
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        raise BadInput(f"the stored values are no graph: {error!r}"[:500]) from error
+    return graph
+
+
+def _graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
+    if depth > _DEPTH_MOST:
+        raise ValueError(f"graphs of more than {_DEPTH_MOST} levels")
+    by_number: dict[int, Value] = {}
+    graph = Graph([_value(each, by_number) for each in values["inputs"]])
+    for name, attributes, operands, results, place in values["nodes"]:
+        operation = _operation(name, attributes, origins, depth)
+        read: list[Operand] = [_operand(each, by_number) for each in operands]
+        made = tuple(_value(each, by_number) for each in results)
+        origin = origins[place] if isinstance(place, int) and 0 <= place < len(origins) else None
+        graph.append(Node(operation, tuple(read), made, origin))
+    graph.outputs = [by_number[number] for number in values["outputs"]]
+    # Values that are added later have numbers of their own.
+    return Graph(
+        graph.inputs,
+        graph.nodes,
+        graph.outputs,
+        _count=max(by_number, default=-1) + 1,
+        _maker={value.number: node for node in graph.nodes for value in node.results},
+    )
+
+
+def _value(values: Any, by_number: dict[int, Value]) -> Value:
+    number, shape, dtype = values
+    if type(number) is not int or number in by_number or not 0 <= number < _SIDE_MOST:
+        raise ValueError(f"a tensor of number {number!r}")
+    by_number[number] = Value(number, _tensor_type(shape, dtype))
+    return by_number[number]
+
+
+def _tensor_type(shape: Any, dtype: Any) -> TensorType:
+    if dtype not in ELEMENT_TYPES:
+        raise ValueError(f"a tensor of {dtype!r}")
+    sides = _integers(shape)
+    if len(sides) > _RANK_MOST or not all(0 <= side < _SIDE_MOST for side in sides):
+        raise ValueError(f"a tensor of shape {shape!r}")
+    return TensorType(sides, dtype)
+
+
+def _operand(values: Any, by_number: Mapping[int, Value]) -> Operand:
+    if isinstance(values, list):
+        return by_number[values[0]]
+    return _float(values)
+
+
+def _operation(
+    name: Any, attributes: Mapping[str, Any], origins: Sequence[Origin], depth: int
+) -> Operation:
+    declared = OPERATIONS[name]
+    if declared.kind is Kind.CALL:
+        raise ValueError("a kernel of the user's own")
+    kinds = {member.name: str(member.type) for member in fields(declared)}
+    if attributes.keys() != kinds.keys():
+        raise ValueError(f"{name} with {', '.join(attributes)}")
+    return declared(
+        **{key: _attribute(value, kinds[key], origins, depth) for key, value in attributes.items()}
+    )
+
+
+def _attribute(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> Any:
+    """An attribute of a declared kind."""
+    if value is None and kind.endswith("| None"):
+        return None
+    kind = kind.removesuffix("| None").strip()
+    if kind in ("int", "bool", "str"):
+        if type(value).__name__ != kind:
+            raise TypeError(f"{value!r} for {kind}")
+        return value
+    if kind in _SEVERAL:
+        one = _SEVERAL[kind]
+        return tuple(_attribute(each, one, origins, depth) for each in _listed(value))
+    if kind == "Graph":
+        return _graph(value["graph"], origins, depth + 1)
+    return _READERS[kind](value)
+
+
+def _listed(values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r} for a list")
+    return values
+
+
+def _integers(values: Any) -> tuple[int, ...]:
+    if not all(type(each) is int for each in _listed(values)):
+        raise TypeError(f"{values!r} for whole numbers")
+    return tuple(values)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, dict):
+        return _NOT_FINITE[value["float"]]
+    if type(value) not in (int, float):
+        raise TypeError(f"{value!r} for a number")
+    return value  # type: ignore[no-any-return]
+
+
+_SEVERAL: Final = {
+    "tuple[Graph, ...]": "Graph",
+    "tuple[tuple[int, ...], ...]": "Shape",
+    "tuple[tuple[int, int], ...]": "Shape",
+}
+"""Kinds of attributes of several values, each of a kind."""
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "float": _float,
+    "Shape": _integers,
+    "tuple[int, int]": _integers,
+    "tuple[int, ...]": _integers,
+    "TensorType": lambda value: _tensor_type(*value["tensor"]),
+}
+"""Readers of attributes by their declared kind."""

@@ -1,0 +1,1 @@
+"""AWS's packages around JAX and XLA, by their names: `jax_neuronx` and `libneuronxla`."""

@@ -1,0 +1,142 @@
+"""`neuron_xla_compile` and `neuron_xla_wlo_compile`: a graph's bytes to those of its program.
+
+Source: their callers in aws-neuron/neuronx-distributed, src/neuronx_distributed/trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.arch import target as chip_named
+from trnsim.compiler import Flags
+from trnsim.compiler.compile_cache import (
+    CacheKey,
+    cache_settings,
+    compile_cached,
+    extract_graph,
+    is_extracting,
+)
+from trnsim.compiler.flags import flag_settings, program_flags
+from trnsim.device.device_core import compiled_cores, target
+from trnsim.errors import BadInput, NotModelled
+from trnsim.files import write
+from trnsim.jax.programs import chip_of, compile_program
+
+_FORMATS: Final = ("hlo", "stablehlo")
+_WHERE: Final = "compiler_flags"
+_GRAPH: Final = "model.hlo_module.pb"
+_PROGRAM: Final = "model.neff"
+_REPORT: Final = "report.txt"
+
+
+def neuron_xla_compile(
+    module_bytes: bytes,
+    compiler_flags: str | Sequence[str] = "",
+    input_format: str = "hlo",
+    platform_target: str = "",
+    cache_key: str | None = None,
+    retry_failed_compilation: bool = False,
+    lazy: bool = True,
+    use_cache: bool = True,
+    cache_dir: str | None = None,
+    work_dir: str | PathLike[str] | None = None,
+    create_subdir: bool = True,
+) -> bytes:
+    """The file in place of a NEFF, as bytes, of a graph's bytes.
+
+    Args:
+        module_bytes: a HloModuleProto, or StableHLO.
+        compiler_flags: those of neuronx-cc, as one text or a list.
+        input_format: "hlo" or "stablehlo"; the bytes say which they are.
+        platform_target: the family of instances; without, that of the flags, or of the device.
+        cache_key: the graph's hash, where the caller has one.
+        retry_failed_compilation: True to compile a graph again that failed before.
+        lazy: has no effect: a program is one file.
+        use_cache: False to keep nothing.
+        cache_dir: the cache's folder, before that of the environment.
+        work_dir: a folder for the graph, the program and the report's text.
+        create_subdir: True for a folder of the graph's own in `work_dir`.
+
+    Raises:
+        EmulatorError: the graph does not compile, or a flag does not exist.
+    """
+    del lazy
+    if input_format not in _FORMATS:
+        raise BadInput(
+            f"input_format={input_format!r}; legal: {', '.join(_FORMATS)}", fix="input_format='hlo'"
+        )
+    chip, words = _chip(compiler_flags, platform_target), _words(compiler_flags)
+    cores = compiled_cores(chip_named(chip), Flags.parse(words, _WHERE))
+    flags = program_flags(words, chip, cores, _WHERE)
+    key = (
+        CacheKey.of(module_bytes, flags) if cache_key is None else CacheKey.named(cache_key, flags)
+    )
+    settings = cache_settings(cache_dir)
+    if is_extracting() and use_cache:
+        extract_graph(module_bytes, flags, settings, key=key)
+        return b""
+    texts: list[str] = []
+
+    def make() -> bytes:
+        report, stored = compile_program(
+            module_bytes, key.folder_name, words, chip, where=_WHERE, title=key.folder_name
+        )
+        texts.append(report.long_text())
+        return stored.serialized()
+
+    settings = replace(
+        settings,
+        folder=settings.folder if use_cache else None,
+        retries_failed=settings.retries_failed or retry_failed_compilation,
+    )
+    content = compile_cached(module_bytes, flags, make, settings, key=key).content
+    if work_dir is not None:
+        folder = Path(work_dir) / (key.folder_name if create_subdir else "")
+        write(folder / _GRAPH, module_bytes, parents=True)
+        write(folder / _PROGRAM, content)
+        for text in texts:
+            write(folder / _REPORT, f"{text}\n")
+    return content
+
+
+def neuron_xla_wlo_compile(
+    module_bytes: bytes, compiler_flags: str | Sequence[str] = "", **settings: Any
+) -> tuple[bytes, None]:
+    """The file in place of a NEFF, and None: no weight gets another layout here.
+
+    Arguments are those of `neuron_xla_compile`.
+
+    Raises:
+        EmulatorError: as `neuron_xla_compile`.
+    """
+    return neuron_xla_compile(module_bytes, compiler_flags, **settings), None
+
+
+def _words(flags: str | Sequence[str]) -> list[str]:
+    """The flags that a program depends on, without that of the target."""
+    return [
+        f"--{flag.name}={value}" if value else f"--{flag.name}"
+        for flag, value in flag_settings(flags, _WHERE)
+        if not flag.is_of_host and flag.name != "target"
+    ]
+
+
+def _chip(flags: str | Sequence[str], platform_target: str) -> str:
+    """The chip that the caller, the flags or the environment name.
+
+    Raises:
+        NotModelled: for one that is not emulated.
+    """
+    flagged = Flags.parse(flags, _WHERE).target
+    named = chip_of(platform_target or flagged)
+    if not named:
+        return target().name
+    if named in ("inf1", "trn0"):
+        raise NotModelled(
+            f"platform_target={named!r} is not emulated", fix="platform_target='trn2'"
+        )
+    return chip_named(named).name

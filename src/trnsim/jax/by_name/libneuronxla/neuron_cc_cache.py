@@ -1,0 +1,216 @@
+"""`libneuronxla.neuron_cc_cache`: the persistent cache by AWS's classes.
+
+They are those of the cache in `trnsim.compiler.compile_cache`; a cache in S3 is refused by name.
+
+Source: huggingface/optimum-neuron optimum/neuron/cache/hub_cache.py and AGENTS.md, libneuronxla
+APIs, which subclass and call them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import ClassVar, Final, NoReturn
+
+from trnsim.compiler.compile_cache import (
+    CacheEntry,
+    CacheSettings,
+    EntryState,
+    cache_settings,
+    entries,
+)
+from trnsim.compiler.compile_cache.entry import CacheKey
+from trnsim.compiler.compile_cache.lock import held_lock
+from trnsim.compiler.compile_cache.settings import default_folder
+from trnsim.compiler.flags import flag_settings
+from trnsim.errors import BadInput, NotModelled
+from trnsim.files import read_bytes, write
+
+__all__ = ["CacheUrl", "CompileCache", "CompileCacheFs", "CompileCacheS3", "create_compile_cache"]
+
+_S3: Final = "s3"
+_FS: Final = "fs"
+_TEXT_MOST: Final = 1 << 30
+_INSTEAD: Final = "name a folder, and copy it with aws s3 sync"
+
+
+class CacheUrl:
+    """The address of a cache: a folder, or in S3."""
+
+    def __init__(self, cache_path: str, url_type: str = _FS) -> None:
+        self.cache_path = str(cache_path)
+        self.url_type = url_type
+
+    @classmethod
+    def get_cache_url(cls, cache_dir: str | None = None) -> CacheUrl:
+        """The address that is given, else that of the environment, else the default."""
+        if cache_dir is not None and str(cache_dir).startswith(f"{_S3}:"):
+            return cls(cache_dir, _S3)
+        folder = cache_settings(None if cache_dir is None else str(cache_dir)).folder
+        return cls(str(folder or default_folder()))
+
+    def is_s3(self) -> bool:
+        """True if it is in S3."""
+        return self.url_type == _S3
+
+    def __repr__(self) -> str:
+        return f"CacheUrl({self.cache_path!r}, url_type={self.url_type!r})"
+
+
+class CompileCache:
+    """A cache, by its address: the base of caches that others write."""
+
+    cache_type: ClassVar[str] = ""
+
+    def __init__(self, cache_url: CacheUrl) -> None:
+        self.cache_url = cache_url
+        self.cache_path = cache_url.cache_path
+
+
+class CompileCacheFs(CompileCache):
+    """A cache in a folder. Paths are texts, as its callers have them."""
+
+    cache_type: ClassVar[str] = _FS
+
+    def __init__(self, cache_url: CacheUrl) -> None:
+        super().__init__(cache_url)
+        self._settings = CacheSettings(Path(self.cache_path), origin="CacheUrl")
+        self._locks: dict[str, AbstractContextManager[bool]] = {}
+
+    @property
+    def _version_folder(self) -> Path:
+        folder = self._settings.version_folder
+        assert folder is not None  # noqa: S101  its settings name one
+        return folder
+
+    def get_cache_dir(self, model_hash: str, compile_flags_str: str | Sequence[str]) -> str:
+        """The folder of a graph's hash and flags."""
+        words = [
+            f"--{flag.name}={value}" if value else f"--{flag.name}"
+            for flag, value in flag_settings(compile_flags_str, "compile_flags_str")
+        ]
+        return str(self._version_folder / CacheKey.named(str(model_hash), words).folder_name)
+
+    def get_cache_dir_with_cache_key(self, cache_key: str) -> str:
+        """The folder of a key, in the folder of this compiler's version.
+
+        Raises:
+            BadInput: the key leads elsewhere.
+        """
+        path = self._version_folder / cache_key
+        if ".." in path.parts or not path.is_relative_to(self._version_folder):
+            raise BadInput(f"cache_key={cache_key!r} leads out of the cache", fix="name a folder")
+        return str(path)
+
+    def get_hlos(
+        self, failed_neff_str: str = ""
+    ) -> tuple[list[str], list[str], list[str], list[str]]:
+        """Graphs that wait, that are locked, that are compiled, and that failed."""
+        del failed_neff_str
+        by_state: dict[EntryState, list[str]] = {state: [] for state in EntryState}
+        locked: list[str] = []
+        for entry in entries(self._version_folder):
+            graph = str(entry.graph_file)
+            (locked if entry.is_locked else by_state[entry.state]).append(graph)
+        return (
+            by_state[EntryState.GRAPH],
+            locked,
+            by_state[EntryState.DONE],
+            by_state[EntryState.FAILED],
+        )
+
+    def hlo_acquire_lock(self, h: str) -> bool:
+        """Take the lock of a graph's folder; False if another process has it."""
+        entry = CacheEntry(Path(h).parent)
+        lock = held_lock(entry.lock_file, is_waiting=False)
+        if not lock.__enter__():
+            lock.__exit__(None, None, None)
+            return False
+        self._locks[str(h)] = lock
+        return True
+
+    def hlo_release_lock(self, h: str) -> None:
+        """Give the lock of a graph's folder back."""
+        lock = self._locks.pop(str(h), None)
+        if lock is not None:
+            lock.__exit__(None, None, None)
+
+    def clear_locks(self) -> None:
+        """Remove lock files that no process holds."""
+        for entry in entries(self._version_folder):
+            if not entry.is_locked:
+                entry.lock_file.unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove the programs of this compiler's version."""
+        for entry in entries(self._version_folder):
+            if not entry.is_locked:
+                shutil.rmtree(entry.folder, ignore_errors=True)
+
+    def exists(self, path: str) -> bool:
+        """True if there is a file or a folder."""
+        return Path(path).exists()
+
+    def remove(self, path: str) -> None:
+        """Remove a file of the cache.
+
+        Raises:
+            BadInput: it lies elsewhere.
+        """
+        file = Path(path).absolute()
+        if not file.is_relative_to(Path(self.cache_path).absolute()):
+            raise BadInput(f"{path} does not lie in the cache {self.cache_path}", fix="remove it")
+        file.unlink(missing_ok=True)
+
+    def download_file(self, filename: str, dst_path: str) -> None:
+        """Copy a file out of the cache."""
+        write(dst_path, read_bytes(filename), parents=True)
+
+    def download_folder(self, folder_path: str, dst_path: str) -> bool:
+        """Copy a folder out of the cache; False if there is none."""
+        if not Path(folder_path).is_dir():
+            return False
+        if Path(folder_path).absolute() != Path(dst_path).absolute():
+            shutil.copytree(folder_path, dst_path, dirs_exist_ok=True)
+        return True
+
+    def download_file_to_string(self, filename: str, limit: int | None = None) -> str:
+        """The text of a file of the cache, at most `limit` characters."""
+        text = read_bytes(filename).decode(errors="replace")
+        return text[: _TEXT_MOST if limit is None else limit]
+
+    def upload_file(self, cache_path: str, src_path: str) -> None:
+        """Copy a file into the cache."""
+        write(cache_path, read_bytes(src_path), parents=True)
+
+    def upload_folder(self, cache_dir: str, src_dir: str) -> None:
+        """Copy a folder into the cache."""
+        shutil.copytree(src_dir, cache_dir, dirs_exist_ok=True)
+
+    def upload_string_to_file(self, cache_path: str, data: str) -> None:
+        """Write a text into the cache."""
+        write(cache_path, data.encode(), parents=True)
+
+
+class CompileCacheS3(CompileCache):
+    """A cache in S3: there is none here, and the class is for programs that ask `isinstance`."""
+
+    cache_type: ClassVar[str] = _S3
+
+    def __init__(self, cache_url: CacheUrl) -> NoReturn:
+        raise NotModelled(
+            f"{cache_url.cache_path}: no cache of trnsim is in S3",
+            fix=_INSTEAD,
+            source="aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst",
+        )
+
+
+def create_compile_cache(cache_url: CacheUrl) -> CompileCache:
+    """The cache of an address.
+
+    Raises:
+        NotModelled: it is in S3.
+    """
+    return CompileCacheS3(cache_url) if cache_url.is_s3() else CompileCacheFs(cache_url)

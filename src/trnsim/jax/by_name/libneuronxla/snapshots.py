@@ -1,0 +1,62 @@
+"""`register_hlo_snapshot_callback`: a function that is asked at each execution of a program.
+
+It returns what is to be stored of the execution: "" for nothing, else words such as
+"inputs outputs". Snapshots are files that AWS's runtime replays; none are written here.
+
+Source: aws-neuron-samples torch-neuronx/training/dp_bert_hf_pretrain/
+dp_bert_large_hf_pretrain_hdf5.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from trnsim.errors import BadInput, NotModelled
+
+Snapshot = Callable[[str, int, int], str]
+"""A function of a program's name, the device's place in this process, and the execution's
+number."""
+
+_callbacks: Final[list[Snapshot]] = []
+_executions: Final[Counter[tuple[str, int]]] = Counter()
+
+
+def register_hlo_snapshot_callback(callback: Snapshot | None) -> None:
+    """Ask `callback` at each execution from now on; None asks nobody.
+
+    Raises:
+        BadInput: it cannot be called.
+    """
+    if callback is not None and not callable(callback):
+        raise BadInput(
+            f"register_hlo_snapshot_callback of {callback!r}; legal: a function of a program's "
+            "name, a device's index and the number of the execution",
+            fix="give a function that returns '' where nothing is to be stored",
+        )
+    _callbacks[:] = [] if callback is None else [callback]
+    _executions.clear()
+
+
+def has_callback() -> bool:
+    """True if a callback is registered."""
+    return bool(_callbacks)
+
+
+def ask_snapshot(name: str, device_index: int = 0) -> None:
+    """Ask the callback for an execution of a program.
+
+    Raises:
+        NotModelled: it wants a snapshot.
+    """
+    for callback in _callbacks:
+        count = _executions[name, device_index]
+        _executions[name, device_index] += 1
+        wanted = callback(name, device_index, count)
+        if wanted:
+            raise NotModelled(
+                f"a snapshot of {wanted!r} of {name}, execution {count}: AWS's runtime writes "
+                "these files, to run them again on a chip",
+                fix="return '' from the callback; torch.save keeps inputs and outputs",
+            )

@@ -1,0 +1,124 @@
+"""Programs in files, of whatever format, compiled to files in place of NEFFs.
+
+HLO and StableHLO need jaxlib; graphs that trnsim stored (`trnsim.device.graph_file`) need nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from trnsim.compiler import Flags
+from trnsim.compiler.compile_cache.settings import compiler_version
+from trnsim.compiler.flags import program_flags
+from trnsim.compiler.stand_in import (
+    StoredProgram,
+    is_neff,
+    is_program,
+    parse_program,
+    refuse_neff,
+)
+from trnsim.device import graph_file
+from trnsim.device.model_report import ModelReport, Subject, report_model
+from trnsim.errors import BadInput
+
+HLO, STABLEHLO = "hlo", "stablehlo"
+_TARGET_CHIPS: Final = {"trn1n": "trn1"}
+"""Families of instances whose chip has another name."""
+
+
+def chip_of(target: str) -> str:
+    """The chip of a family of instances, as --target names it."""
+    return _TARGET_CHIPS.get(target, target)
+
+
+def program_in(content: bytes, path: str) -> tuple[bytes, str]:
+    """The bytes of the graph in a file, and their format; those of a program's own graph.
+
+    Raises:
+        BadInput: for a NEFF of AWS's, and a damaged program.
+    """
+    refuse_neff(content, path)
+    if is_program(content):
+        stored = parse_program(content, path)
+        return stored.graph, stored.graph_format
+    if graph_file.is_graph_file(content):
+        return content, graph_file.FORMAT
+    hlo: Any = _of_jax("hlo", path)
+    return content, HLO if hlo.kind_of_hlo(content) else STABLEHLO
+
+
+def is_program_of_xla(content: bytes) -> bool:
+    """True if bytes begin as a program that `subject_of` reads, or hold one of StableHLO."""
+    is_ours = is_program(content) or graph_file.is_graph_file(content) or is_neff(content)
+    return is_ours or b"ML\xefR" in content or b"stablehlo." in content
+
+
+def subject_of(content: bytes, path: str, title: str, weights: Sequence[str] = ()) -> Subject:
+    """The model whose graph is in the bytes of a file.
+
+    Raises:
+        BadInput: for bytes that hold no graph, and without JAX where they need it.
+        NotModelled: for an operation that a graph does not have.
+    """
+    graph, kind = program_in(content, path)
+    if kind == graph_file.FORMAT:
+        return graph_file.parse_graph_file(graph, path)
+    subject: Subject = _of_jax("exported", path).of_bytes(graph, path, title, weights)
+    return subject
+
+
+def _of_jax(module: str, path: str) -> Any:
+    """A module of the room that reads StableHLO.
+
+    Raises:
+        BadInput: without JAX.
+    """
+    try:
+        import_module("jaxlib")
+    except ImportError as error:
+        raise BadInput(
+            f"{path}: a graph of HLO or StableHLO needs JAX", fix="pip install jax"
+        ) from error
+    return import_module(f"trnsim.jax.stablehlo.{module}")
+
+
+def compile_program(
+    content: bytes,
+    path: str,
+    flags: str | Sequence[str],
+    target: str,
+    *,
+    where: str,
+    title: str,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[ModelReport, StoredProgram]:
+    """The report on the graph in a file for a chip, and the file in place of a NEFF.
+
+    Args:
+        content: the bytes of the file.
+        path: its name, for errors.
+        flags: those of neuronx-cc; NEURON_CC_FLAGS is the caller's to read.
+        target: the chip.
+        where: the origin of `flags`, for errors.
+        title: the model's name in the report.
+        tell: receives messages on the progress.
+
+    Raises:
+        EmulatorError: the graph does not compile.
+    """
+    graph, kind = program_in(content, path)
+    parsed = Flags.parse(flags, where)
+    report = report_model(subject_of(content, path, title), target, parsed, tell=tell)
+    words = program_flags(flags, target, report.program.lnc, where)
+    stored = StoredProgram(
+        target,
+        report.program.lnc,
+        tuple(words),
+        compiler_version(),
+        kind,
+        graph,
+        report.as_dict(),
+    )
+    return report, stored

@@ -1,0 +1,81 @@
+"""The removal of files and locks of a cache; nothing else in its folder is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trnsim.compiler.compile_cache import CacheEntry, CacheSettings, entries
+from trnsim.compiler.compile_cache.entry import DONE, FLAGS, GRAPH, LOCK, LOG, OLDER_GRAPH, PROGRAM
+from trnsim.errors import BadInput
+
+_FILES: Final = frozenset({DONE, FLAGS, GRAPH, LOCK, LOG, OLDER_GRAPH, PROGRAM})
+_DRAFT: Final = ".trnsim-"
+"""The beginning of files that a killed process left unfinished."""
+
+
+def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
+    """Remove the entries of this compiler's version: how many, and those in use, which stay.
+
+    Raises:
+        BadInput: the cache is off, or a file cannot be removed.
+    """
+    removed, used = 0, list[Path]()
+    for entry in _entries(settings):
+        if entry.is_locked:
+            used.append(entry.folder)
+            continue
+        try:
+            for file in _own_files(entry):
+                file.unlink(missing_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"{entry.folder} cannot be removed: {error.strerror}",
+                fix="run it as the user who wrote the cache",
+            ) from error
+        with suppress(OSError):  # a file of somebody else's keeps the folder
+            entry.folder.rmdir()
+        removed += 1
+    folder = settings.version_folder
+    if folder is not None:
+        with suppress(OSError):
+            folder.rmdir()
+    return removed, used
+
+
+def clear_locks(settings: CacheSettings) -> tuple[int, list[Path]]:
+    """Remove lock files that no process holds: how many, and those that a process holds.
+
+    Raises:
+        BadInput: the cache is off.
+    """
+    removed, held = 0, list[Path]()
+    for entry in _entries(settings):
+        if entry.is_locked:
+            held.append(entry.lock_file)
+        elif entry.lock_file.is_file():
+            with suppress(OSError):
+                entry.lock_file.unlink()
+                removed += 1
+    return removed, held
+
+
+def _entries(settings: CacheSettings) -> list[CacheEntry]:
+    folder = settings.version_folder
+    if folder is None:
+        raise BadInput(
+            "the cache is turned off by --no_cache in NEURON_CC_FLAGS", fix="leave --no_cache out"
+        )
+    return entries(folder)
+
+
+def _own_files(entry: CacheEntry) -> Iterator[Path]:
+    """The files of an entry that this program wrote, finished or not; links themselves."""
+    with os.scandir(entry.folder) as listed:
+        for item in listed:
+            is_draft = item.name.startswith(_DRAFT) and item.name.endswith(".tmp")
+            if item.name in _FILES or is_draft:
+                yield Path(item.path)

@@ -1,0 +1,144 @@
+"""The command line of `neuronx-cc compile`: files, and flags of the compiler's one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from trnsim.compiler import Flags
+from trnsim.compiler.flag_table import FLAGS, SOURCE, CompilerFlag
+from trnsim.compiler.flags import flag_settings
+from trnsim.errors import BadInput
+from trnsim.jax.programs import chip_of
+
+PROGRAM: Final = "neuronx-cc"
+DEFAULT_OUTPUT: Final = "file.neff"
+DEFAULT_LOG: Final = "log-neuron-cc.txt"
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+"""Levels of --verbose by name; Python's numbers of them."""
+_WARNING: Final = LEVELS["warning"]
+_REQUIRED: Final = ("framework", "target")
+_OWN: Final = frozenset({"framework", "logfile", "output", "target", "verbose", "workdir"})
+"""Flags that this program uses, and a framework does not."""
+_DASHES: Final = ("\u2014", "\u2013", "\u2212")
+"""What word processors, and an example of AWS's page, have in place of two hyphens."""
+
+
+@dataclass(frozen=True)
+class CompileArguments:
+    """What `neuronx-cc compile` is asked for.
+
+    Attributes:
+        model: the file of the graph.
+        target: the chip.
+        family: the family of instances, as --target names it.
+        flags: those of the compiler, as words.
+        output: the file in place of the NEFF.
+        logfile: the file of the report's text.
+        workdir: the folder of the whole report; None for none.
+        level: the level of messages.
+        ignored: a sentence on each flag that has no effect.
+    """
+
+    model: Path
+    target: str
+    family: str
+    flags: tuple[str, ...]
+    output: Path
+    logfile: Path
+    workdir: Path | None
+    level: int
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> CompileArguments:
+        """The arguments in the words of a command line.
+
+        Raises:
+            BadInput: for a word that is no flag, an illegal value, or a file or flag that is
+                missing.
+        """
+        for word in words:
+            if word.startswith(_DASHES):
+                _refuse(
+                    f"unrecognized arguments: {word} begins with a dash",
+                    f"type two hyphens: --{word.lstrip(''.join(_DASHES) + '-')}",
+                )
+        models: list[str] = []
+        stated: dict[str, str] = {}
+        kept: list[str] = []
+        for flag, value in flag_settings(words, PROGRAM, models):
+            _check_value(flag, value)
+            if flag.name in _OWN:
+                stated[flag.name] = value
+            else:
+                kept.append(f"--{flag.name}={value}" if value else f"--{flag.name}")
+        missing = [f"--{name}" for name in _REQUIRED if name not in stated]
+        if missing:
+            _refuse(
+                f"the following arguments are required: {', '.join(missing)}",
+                "neuronx-cc compile model.hlo --framework XLA --target trn2",
+            )
+        if len(models) != 1:
+            named = f"{len(models)}: {', '.join(models)}" if models else "none"
+            _refuse(f"one file of a graph is compiled; named are {named}", "name one file")
+        workdir = stated.get("workdir")
+        return cls(
+            Path(models[0]),
+            chip_of(stated["target"]),
+            stated["target"],
+            tuple(kept),
+            Path(stated.get("output", DEFAULT_OUTPUT)),
+            Path(stated.get("logfile", DEFAULT_LOG)),
+            None if workdir is None else Path(workdir),
+            _level(stated.get("verbose", "")),
+            Flags.parse(kept, PROGRAM).said,
+        )
+
+
+def _check_value(flag: CompilerFlag, value: str) -> None:
+    """Check a value of a flag that the program uses itself.
+
+    Raises:
+        BadInput: for an illegal one.
+    """
+    if flag.name in _OWN:
+        Flags.parse([f"--{flag.name}={value}"], PROGRAM)
+    if flag.name == "verbose":
+        _level(value)
+
+
+def _level(text: str) -> int:
+    """The level that --verbose names, or its number.
+
+    Raises:
+        BadInput: for another word.
+    """
+    if not text:
+        return _WARNING
+    if text.isdecimal() and len(text) < len("1000"):
+        return int(text)
+    level = LEVELS.get(text.lower())
+    if level is None:
+        _refuse(
+            f"argument --verbose: invalid choice: {text!r}; legal: "
+            f"{', '.join(LEVELS)}, or a number",
+            "--verbose=info",
+        )
+    return level
+
+
+def _refuse(reason: str, fix: str) -> NoReturn:
+    raise BadInput(f"{PROGRAM}: {reason}", fix=fix, source=SOURCE)
+
+
+def flag_lines() -> list[tuple[str, str]]:
+    """The flags, each with its legal values or what it takes."""
+    lines: list[tuple[str, str]] = []
+    for flag in FLAGS.values():
+        values = [value for value in flag.values if value]
+        takes = ", ".join([*values, *([flag.takes] if flag.takes else [])])
+        lines.append((f"--{flag.name}", takes))
+    return lines

@@ -1,0 +1,113 @@
+"""`neuronx-cc compile`: a graph in a file, its report, and the file in place of the NEFF."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.device.model_report import ModelReport
+from trnsim.document.answer import Document
+from trnsim.document.values import document_json
+from trnsim.files import check_folder, check_readable, check_writable, read_bytes, write
+from trnsim.foreign_text import file_name
+from trnsim.jax.programs import compile_program
+from trnsim.profile import report_of, write_report, write_traces
+from trnsim.tools.neuronx_cc.arguments import LEVELS, PROGRAM, CompileArguments
+
+STATUS_LINE: Final = "Compiler status PASS"
+FAILED_STATUS: Final = 70
+"""The exit status of a graph that does not compile, as public reports of neuronx-cc show it
+(aws-neuron-sdk issues 619 and 819); its page says only that it is not 0."""
+_FIX: Final = "name a file of HLO (text or HloModuleProto) or StableHLO"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled graph.
+
+    Attributes:
+        report: on its program.
+        files: that were written: the kind and path of each.
+    """
+
+    report: ModelReport
+    files: tuple[tuple[str, Path], ...]
+
+
+def check_files(arguments: CompileArguments) -> None:
+    """Refuse files that cannot be read or written, before work begins.
+
+    Raises:
+        BadInput: there is such a file.
+    """
+    check_readable(arguments.model, fix=_FIX)
+    for path in (arguments.output, arguments.logfile):
+        check_writable(path)
+    if arguments.workdir is not None:
+        check_folder(arguments.workdir)
+
+
+def compile_file(
+    arguments: CompileArguments, tell: Callable[[str], None] = lambda _: None
+) -> Compiled:
+    """Compile the graph in a file, and write what was asked for.
+
+    Raises:
+        EmulatorError: the file holds no graph, or one that does not compile, or a file cannot be
+            written.
+    """
+    content = read_bytes(arguments.model, fix=_FIX)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # refusals stand in the report
+        report, stored = compile_program(
+            content,
+            str(arguments.model),
+            arguments.flags,
+            arguments.target,
+            where=PROGRAM,
+            title=arguments.model.name,
+            tell=tell,
+        )
+    files = [("log", write(arguments.logfile, f"{report.long_text()}\n"))]
+    if arguments.workdir is not None:
+        files += write_folder(report, arguments.workdir, file_name(arguments.model.stem))
+    files.append(("program", write(arguments.output, stored.serialized())))
+    return Compiled(report, tuple(files))
+
+
+def write_folder(report: ModelReport, folder: Path, name: str) -> list[tuple[str, Path]]:
+    """Write the whole report to a folder: page, stored report, text, JSON and traces.
+
+    Raises:
+        BadInput: a file cannot be written.
+    """
+    run = report.run()
+    page = write_report(report_of([run], [report.whole]), folder, name)
+    figures = Document(report.title, report.as_dict(), [], schema="compile/1")
+    return [
+        ("report", page),
+        ("stored", page.with_suffix(".json")),
+        ("text", write(folder / f"{name}.txt", f"{report.long_text()}\n")),
+        ("figures", write(folder / f"{name}-figures.json", f"{document_json(figures)}\n")),
+        *write_traces(run, folder, name, lambda _: None).items(),
+    ]
+
+
+def messages(
+    compiled: Compiled, level: int, ignored: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
+    """What is printed on stdout, and on stderr: by the level, as AWS's page says."""
+    report = compiled.report
+    out: list[str] = []
+    told: list[Any] = []
+    if level <= LEVELS["info"]:
+        out.append(report.text())
+        told += ignored
+    if level <= LEVELS["warning"]:
+        ignored_set = set(ignored)
+        told += [words for words in report.said if words not in ignored_set]
+    out.append(STATUS_LINE)
+    return out, [str(words) for words in told]

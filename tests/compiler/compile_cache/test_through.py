@@ -1,0 +1,202 @@
+import errno
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from trnsim import files
+from trnsim.compiler.compile_cache import (
+    CacheEntry,
+    CacheKey,
+    CacheSettings,
+    EntryState,
+    compile_cached,
+    extract_graph,
+)
+from trnsim.compiler.compile_cache.through import CachedFailure, log_line
+from trnsim.compiler.stand_in import StoredProgram
+from trnsim.errors import BadInput, NotModelled
+
+PROGRAM = StoredProgram("trn2", 2, (), "v", "hlo", b"graph", {"time": 1}).serialized()
+FLAGS = ["--target=trn2", "-O1"]
+
+
+class Log(list):
+    def __call__(self, component, text):
+        self.append((component, text))
+
+
+class Maker:
+    def __init__(self, error=None):
+        self.calls, self.error = 0, error
+
+    def __call__(self):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return PROGRAM
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return CacheSettings(tmp_path / "cache")
+
+
+def entry_in(settings):
+    return CacheEntry(settings.version_folder / CacheKey.of(b"graph", FLAGS).folder_name)
+
+
+def test_a_program_is_compiled_once(settings):
+    make, log = Maker(), Log()
+    first = compile_cached(b"graph", FLAGS, make, settings, tell=log)
+    second = compile_cached(b"graph", FLAGS, make, settings, tell=log)
+    assert (first.is_hit, second.is_hit, make.calls) == (False, True, 1)
+    assert first.content == second.content == PROGRAM
+    assert log == [
+        (
+            "NEURON_CC_WRAPPER",
+            f"Using a cached neff at {second.path}. Exiting with a successfully compiled graph.",
+        )
+    ]
+    assert compile_cached(b"graph", ["-O2"], make, settings, tell=log).is_hit is False
+    assert not list(settings.folder.rglob("*.lock"))
+
+
+def test_a_failure_is_remembered_until_it_is_to_be_tried_again(settings):
+    make, log = Maker(NotModelled("no such operation", fix="leave it out")), Log()
+    with pytest.raises(NotModelled):
+        compile_cached(b"graph", FLAGS, make, settings, tell=log)
+    with pytest.raises(
+        CachedFailure,
+        match=r"(?s)^Got a cached failed neff at .*model\.neff\. Will"
+        r" skip compilation, please set --retry_failed_compilation for "
+        r"recompilation\.\nno such operation\n  fix: leave it out",
+    ):
+        compile_cached(b"graph", FLAGS, make, settings, tell=log)
+    assert make.calls == 1
+    again = CacheSettings(settings.folder, retries_failed=True)
+    assert compile_cached(b"graph", FLAGS, Maker(), again, tell=log).content == PROGRAM
+    assert compile_cached(b"graph", FLAGS, make, settings, tell=log).is_hit
+
+
+def test_an_interrupted_compilation_is_a_failed_one(settings):
+    with pytest.raises(KeyboardInterrupt):
+        compile_cached(b"graph", FLAGS, Maker(KeyboardInterrupt()), settings, tell=Log())
+    assert entry_in(settings).failure() == "the compilation was interrupted (Ctrl-C)"
+    assert not entry_in(settings).is_locked
+    with pytest.raises(CachedFailure, match="interrupted"):
+        compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log())
+
+
+@pytest.mark.parametrize("content", [b"", PROGRAM[:-1], PROGRAM[:-1] + b"X", b"\x80\x04."])
+def test_a_damaged_program_is_compiled_again(settings, content):
+    compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log())
+    entry_in(settings).program_file.write_bytes(content)
+    log, make = Log(), Maker()
+    again = compile_cached(b"graph", FLAGS, make, settings, tell=log)
+    assert (again.is_hit, make.calls, again.content) == (False, 1, PROGRAM)
+    assert "is damaged and is compiled again" in log[0][1]
+
+
+def test_two_that_want_one_graph_compile_it_once(settings):
+    make, results = Maker(), []
+    may_end = threading.Event()
+
+    def slow():
+        may_end.wait(10)
+        return make()
+
+    def run():
+        results.append(compile_cached(b"graph", FLAGS, slow, settings, tell=Log()))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    may_end.set()
+    for thread in threads:
+        thread.join(10)
+    assert make.calls == 1
+    assert sorted(result.is_hit for result in results) == [False, True, True]
+
+
+def test_without_a_cache_nothing_is_kept(tmp_path):
+    result = compile_cached(b"graph", FLAGS, Maker(), CacheSettings(None), tell=Log())
+    assert (result.content, result.path) == (PROGRAM, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_told_and_the_graph_compiles(tmp_path):
+    (tmp_path / "file").write_text("")
+    log = Log()
+    settings = CacheSettings(tmp_path / "file" / "cache")
+    assert compile_cached(b"graph", FLAGS, Maker(), settings, tell=log).content == PROGRAM
+    assert re.match("the cache cannot be written, and keeps nothing: cannot write", log[0][1])
+
+
+def test_a_full_disk_leaves_no_half_program(settings, monkeypatch):
+    def full(path, content):
+        del content
+        raise BadInput(f"cannot write {path}: {os.strerror(errno.ENOSPC)}")
+
+    entry = entry_in(settings)
+    entry.store_graph(b"graph", FLAGS)
+    monkeypatch.setattr(CacheEntry, "store_program", full)
+    log = Log()
+    result = compile_cached(b"graph", FLAGS, Maker(), settings, tell=log)
+    assert (result.content, result.path) == (PROGRAM, None)
+    assert "the program is not kept: cannot write" in log[-1][1]
+    assert entry.state is EntryState.GRAPH
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is a device of Linux")
+def test_the_write_of_a_program_on_a_full_disk_is_named(tmp_path):
+    (tmp_path / "model.neff").symlink_to("/dev/full")
+    with pytest.raises(BadInput, match="No space left"):
+        files.write(tmp_path / "model.neff", b"x" * 1000)
+
+
+def test_graphs_are_extracted_and_not_compiled(settings):
+    log = Log()
+    path = extract_graph(b"graph", FLAGS, settings, tell=log)
+    assert path.read_bytes() == b"graph"
+    assert entry_in(settings).state is EntryState.GRAPH
+    ((component, text),) = log
+    assert component == "NEURON_CC_WRAPPER"
+    assert text.startswith(f"Extracting graphs ({path}) for ahead-of-time parallel compilation.")
+    assert text.endswith(" No compilation was done.")
+    with pytest.raises(BadInput, match="to a cache that --no_cache turns off"):
+        extract_graph(b"graph", FLAGS, CacheSettings(None), tell=log)
+
+
+def test_a_line_of_a_log_is_awss():
+    pattern = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.000\d{3}:  \d+  INFO \|\|NEURON_CACHE\|\|: text"
+    assert re.fullmatch(pattern, log_line("NEURON_CACHE", "text"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from trnsim.compiler.compile_cache import CacheSettings, compile_cached
+def make():
+    print("compiling", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+compile_cached(b"graph", ["--target=trn2", "-O1"], make, CacheSettings(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_process_killed_while_it_compiles_leaves_a_cache_that_works(settings):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(settings.folder)], capture_output=True, check=False
+    )
+    assert done.stdout == b"compiling\n"
+    assert done.returncode == -9
+    assert entry_in(settings).state is EntryState.GRAPH
+    assert entry_in(settings).lock_file.is_file()
+    assert not entry_in(settings).is_locked
+    assert compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log()).content == PROGRAM

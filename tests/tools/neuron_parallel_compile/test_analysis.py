@@ -1,0 +1,81 @@
+import json
+
+import pytest
+
+from trnsim.compiler.compile_cache import CacheEntry
+from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
+from trnsim.device.graph_file import GraphFile, graph_bytes
+from trnsim.device.model_report import Subject
+from trnsim.errors import SourceLine
+from trnsim.graph import Graph
+from trnsim.tools.neuron_parallel_compile.analysis import analysis_of, instruction_text
+
+F32 = CallTensor((4,), "float32")
+C64 = CallTensor((4,), "complex64")
+
+
+def subject():
+    graph = Graph()
+    x = graph.input((4,), "float32")
+    graph.outputs = [graph.elementwise("add", x, x), graph.elementwise("multiply", x, x)]
+    line = SourceLine("/home/user/test2_unsup.py", 24)
+    add = FrameworkCall("aten::add.Tensor", "add", {"self": F32}, (F32,))
+    refused = FrameworkCall("aten::mul.Tensor", "mul", {"self": C64}, (C64,), line)
+    lost = FrameworkCall("aten::nonzero", "nonzero", {"self": F32}, (), line, "its size varies")
+    calls = (add, add, refused, lost)
+    origins = {graph.outputs[0].number: add}
+    return Subject("m", GraphFile(graph, frozenset(), {0: "x"}, (), (), calls, origins))
+
+
+@pytest.fixture
+def stored(tmp_path):
+    entry = CacheEntry(tmp_path / "MODULE_1+01234567")
+    entry.store_graph(graph_bytes(subject()), ["--target=trn2", "--logical-nc-config=2"])
+    return entry
+
+
+def test_the_report_has_awss_form(stored):
+    assert analysis_of([stored]).as_dict(2) | {
+        "torch_neuronx_version": "",
+        "neuronx_cc_version": "",
+    } == {
+        "torch_neuronx_version": "",
+        "neuronx_cc_version": "",
+        "support_percentage": "50.00%",
+        "supported_operators": {"aten": {"aten::add": 1}},
+        "unsupported_operators": {
+            "aten": [
+                {"kind": "aten::mul", "failureAt": "neuronx-cc", "call": "test2_unsup.py 24"},
+                {
+                    "kind": "aten::nonzero",
+                    "failureAt": "Lowering to HLO",
+                    "call": "test2_unsup.py 24",
+                },
+            ]
+        },
+    }
+
+
+def test_instructions_of_xla_stand_in_the_longer_one(stored):
+    report = analysis_of([stored]).as_dict(1)
+    assert report["supported_operators"]["xla"] == [
+        "f32[4]{0} add(f32[4]{0}, f32[4]{0})",
+        "f32[4]{0} multiply(f32[4]{0}, f32[4]{0})",
+    ]
+    assert report["unsupported_operators"]["xla"] == []
+    json.dumps(report)
+
+
+def test_a_graph_that_cannot_be_read_is_named(stored, tmp_path):
+    stored.graph_file.write_bytes(b"trnsim graph 1\nx\n")
+    unnamed = CacheEntry(tmp_path / "MODULE_2+01234567")
+    unnamed.store_graph(b"x", [])
+    unread = analysis_of([stored, unnamed]).as_dict(2)["unread_graphs"]
+    assert "the graph was cut off or changed" in unread[0]
+    assert unread[1].endswith("its flags name no --target")
+
+
+def test_an_instruction_is_written_as_hlo_does():
+    graph = Graph()
+    value = graph.reduce("add", graph.input((2, 3), "bfloat16"), [1])
+    assert instruction_text(graph.maker(value)) == "bf16[2]{0} reduce(bf16[2,3]{1,0})"
