@@ -59,6 +59,38 @@ def test_a_checked_job_has_its_roles_and_no_finding(plan):
     assert answer["findings"] == answer["templates"] == answer["not_understood"] == []
 
 
+WITHOUT_INSTANCE = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  restartPolicy: Never
+  containers:
+    - {name: main, image: me, resources: {limits: {aws.amazon.com/neuron: 17}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("on", "status", "words"),
+    [
+        ((), 0, "1 job: no finding"),
+        (("--on", "trn1.32xlarge"), 1, "17 Neuron devices; trn1.32xlarge has 16"),
+        (("--on", "trn2"), 1, "17 Neuron devices; trn2.48xlarge has 16"),
+        (("--on", "p5.48xlarge"), 1, "p5.48xlarge has none"),
+    ],
+)
+def test_a_role_without_an_instance_type_is_checked_on_the_stated_one(tmp_path, on, status, words):
+    path = tmp_path / "pod.yaml"
+    path.write_text(WITHOUT_INSTANCE)
+    assert words in run("check", path, *on, status=status)
+
+
+def test_a_model_is_checked_in_the_memory_of_its_ranks(plan):
+    plan.write_text(json.dumps(PLAN | {"model": ""}))
+    assert "no finding" in run("check", plan, "--model", "llama-3.2-1b")
+    assert "[memory-of-rank]" in run("check", plan, "--model", "llama-3.1-70b", status=1)
+
+
 def test_a_priced_job_has_time_and_bill(plan):
     (answer,) = json.loads(run("price", plan, "--json"))
     assert answer["time_basis"] == "plan"
@@ -82,13 +114,15 @@ def test_options_state_what_a_spec_does_not(plan):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--price", "spto"), "--price is 'spto'; legal: on_demand"),
-        (("--run-steps", "0"), "--run-steps 0; legal: above 0"),
-        (("--model", "nobody"), "nobody: no such file, and no model of this name"),
+        (("price", "--price", "spto"), "--price is 'spto'; legal: on_demand"),
+        (("price", "--run-steps", "0"), "--run-steps 0; legal: above 0"),
+        (("price", "--model", "nobody"), "nobody: no such file, and no model of this name"),
+        (("check", "--model", "nobody"), "nobody: no such file, and no model of this name"),
+        (("check", "--on", "trn9"), "'trn9' is no chip, family or instance type; legal: trn1"),
     ],
 )
 def test_an_illegal_option_is_refused(plan, words, why):
-    result = CliRunner().invoke(app, ["job", "price", str(plan), *words])
+    result = CliRunner().invoke(app, ["job", words[0], str(plan), *words[1:]])
     assert result.exit_code
     assert why in f"{result.output}{result.exception}"
 

@@ -37,21 +37,24 @@ app = parser(
 _Files = Annotated[list[Path], typer.Argument(help="Specs: JSON, YAML, scripts.", metavar="FILE")]
 
 
+_On = Annotated[
+    str, typer.Option(help="Instance type of roles that state none.", metavar="INSTANCE")
+]
+_Model = Annotated[
+    str,
+    typer.Option(
+        help="The model that is trained, before the spec's own: a name, or a config.json.",
+        metavar="MODEL",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stated:
     """Options that state what a spec does not."""
 
-    on: Annotated[
-        str,
-        typer.Option(help="Instance type of roles that state none.", metavar="INSTANCE"),
-    ] = ""
-    model: Annotated[
-        str,
-        typer.Option(
-            help="The model that is trained, before the spec's own: a name, or a config.json.",
-            metavar="MODEL",
-        ),
-    ] = ""
+    on: _On = ""
+    model: _Model = ""
     run_tokens: Annotated[
         float | None, number("Tokens of the whole run.", "--run-tokens", unit="tokens")
     ] = None
@@ -102,14 +105,16 @@ class DiffOptions(Stated):
 
 @app.command()
 @answering
-def check(specs: _Files) -> PrintedAnswer:
+def check(specs: _Files, on: _On = "", model: _Model = "") -> PrintedAnswer:
     """Say what is wrong in specs, each at its line, with the source and what to change.
 
     Ends with status 1 if a finding is an error. Fields that are not understood are named.
 
-    Example: trnsim job check train.sbatch
+    Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
-    checked = [(spec, findings(spec)) for path in specs for spec in read_specs(path)]
+    known = Assumption(instance=on, model=model)
+    read = [known.completed(spec) for path in specs for spec in read_specs(path)]
+    checked = [(spec, findings(spec)) for spec in read]
     errors = [finding for _, found in checked for finding in found if finding.severity == _ERROR]
     return PrintedAnswer(check_document(checked), status=1 if errors else 0)
 
@@ -196,4 +201,4 @@ def _examined(path: Path, known: Assumption) -> tuple[JobSpec, list[Finding], Jo
             f"{path} holds {len(specs)} jobs, in lines {lines}", fix="compare files of one job each"
         )
     (spec,) = specs
-    return spec, findings(spec), price_job(spec.job, known)
+    return spec, findings(known.completed(spec)), price_job(spec.job, known)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trnsim.arch.catalogue import Catalogue
+from trnsim.arch.catalogue import Catalogue, catalogue
+from trnsim.jobs.spec import JobSpec
+from trnsim.place.machine import machine
+from trnsim.workload.model_names import config_file
 
 __all__ = ["Assumption"]
 
@@ -28,3 +31,27 @@ class Assumption:
     steps: int | None = None
     purchase: str = ""
     rows: Catalogue | None = None
+
+    @property
+    def instance_name(self) -> str:
+        """The instance type of roles that state none, by EC2's name; "" if the user states none.
+
+        Raises:
+            BadInput: it is not known.
+        """
+        rows = self.rows or catalogue()
+        if not self.instance or self.instance in rows.instances:
+            return self.instance
+        return machine(self.instance, rows=rows).instance.name
+
+    def completed(self, spec: JobSpec) -> JobSpec:
+        """The spec with the user's instance type and model.
+
+        Raises:
+            BadInput: the instance type or the model is not known.
+        """
+        name = self.instance_name
+        if self.model:
+            config_file(self.model)
+        roles = (replace(role, instance=role.instance or name) for role in spec.job.roles)
+        return spec.with_job(roles=tuple(roles), model=self.model or spec.job.model)

@@ -8,7 +8,6 @@ from typing import Final
 from trnsim.arch.catalogue import Catalogue, Instance, catalogue
 from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.job import Job, JobKind, Role
-from trnsim.place.machine import machine
 from trnsim.price import Quote, quote
 
 __all__ = ["HOSTING", "RolePrice", "replica_part", "role_prices"]
@@ -78,17 +77,13 @@ def _role_price(
     role: Role, job: Job, known: Assumption, rows: Catalogue, reasons: list[str]
 ) -> RolePrice | None:
     """The instances of a role; None, and a reason, without an instance type that is known."""
-    name = role.instance or known.instance
+    name = (role.instance or known.instance_name).removeprefix(_SAGEMAKER)
     if not name:
         reasons.append(f"role {role.name}: no instance type; --on INSTANCE states it")
         return None
-    name = name.removeprefix(_SAGEMAKER)
     if name not in rows.instances:
-        if known.instance and not role.instance:
-            name = machine(known.instance, rows=rows).instance.name
-        else:
-            reasons.append(f"role {role.name}: {role.instance} is not in the catalogue")
-            return None
+        reasons.append(f"role {role.name}: {role.instance} is not in the catalogue")
+        return None
     instance = rows.instances[name]
     if role.replicas is None:
         reasons.append(f"role {role.name}: the number of replicas is not stated")
