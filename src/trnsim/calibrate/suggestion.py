@@ -1,4 +1,4 @@
-"""What to measure in an hour, so that the interval of an answer narrows most.
+"""The measurements of an hour that narrow the interval of an answer most.
 
     sigma after^2 = J C J' + error^2,  C = (H' H / error^2 + V^-1)^-1
 

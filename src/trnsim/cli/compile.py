@@ -96,7 +96,7 @@ _TABLE_COLUMNS: Final = (
 _Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
 """A model on a chip, and the patterns that it has where they are asked for."""
 _OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
-"""What files of programs of JAX and XLA are named, whatever they hold."""
+"""Endings of files of JAX's and XLA's programs, whatever they hold."""
 
 _Model = Annotated[
     Path,
@@ -224,7 +224,7 @@ def _program_of_jax(model: Path, weights: list[str]) -> Any:
 
 
 def _any_answer() -> Any:
-    """What answers for a graph of any framework."""
+    """The function that answers for a graph of any framework."""
     from trnsim.device.model_report import report_model  # noqa: PLC0415  a config.json is answered by torch's
 
     return report_model

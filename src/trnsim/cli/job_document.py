@@ -249,7 +249,7 @@ def difference_document(
     before: tuple[JobSpec, list[Finding], JobPrice],
     after: tuple[JobSpec, list[Finding], JobPrice],
 ) -> Document:
-    """What changed between two versions of a spec: fields, findings, time and bill."""
+    """Changes between two versions of a spec: fields, findings, time and bill."""
     changed = changes(before[0].job, after[0].job)
     appeared, gone = new_findings(before[1], after[1]), new_findings(after[1], before[1])
     totals = _totals(before[2], after[2])

@@ -286,7 +286,7 @@ def nccom_test(options: NccomOptions) -> None:
 def _notes(
     options: NccomOptions, model: InstanceModel, streams: Sequence[OperationOptions]
 ) -> list[str]:
-    """What is told on stderr of the options."""
+    """Notes on stderr about the options."""
     values = options.values()
     defaults = {
         field.name: None if field.default is MISSING else field.default

@@ -43,7 +43,7 @@ _SINGLE_STEPS: Final = ("permute", "send")
 
 
 class Floor(Enum):
-    """What a collective pays at least."""
+    """The least time of a collective, by how it starts."""
 
     PROGRAM = "inside a program"
     HOST = "started by the host"

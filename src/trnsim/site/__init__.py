@@ -1,4 +1,4 @@
-"""What a user measured: the file that `trnsim calibrate` writes and every estimate reads."""
+"""A user's measurements: the file that `trnsim calibrate` writes and every estimate reads."""
 
 from trnsim.site.current import (
     ENVIRONMENT,

@@ -336,7 +336,7 @@ def _tell(tell: Callable[[str], None], platform: str, message: str) -> None:
 
 
 def _spare(options: ServeOptions) -> Spare | None:
-    """What may fail.
+    """The failure that the rest has to bear.
 
     Raises:
         BadInput: it is no such thing, or there is no rate that the rest has to keep.

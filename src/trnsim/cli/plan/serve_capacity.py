@@ -61,7 +61,7 @@ def _row(e: ServingPlan) -> tuple[str, ...]:
 
 
 def capacity_notes(e: ServingPlan) -> list[str]:
-    """What the most load keeps, the spare, and what would be feasible where none is kept."""
+    """Notes on the most load and the spare, or on what would be feasible where none is kept."""
     answer = e.answer
     if answer is None:
         return []

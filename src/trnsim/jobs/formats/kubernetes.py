@@ -1,4 +1,4 @@
-"""What all manifests of Kubernetes have in common: kind, group, name, kept fields, defaults.
+"""The common parts of Kubernetes' manifests: kind, group, name, kept fields, defaults.
 
 A manifest that is written has fields which the model of a job has no place for, and Kubernetes
 demands: its `Defaults`. The reader passes over them where they have their usual value, and keeps

@@ -26,7 +26,7 @@ _OF_THE_CLUSTER: Final = {
     "shm_bytes": "bytes of /dev/shm",
     "capabilities": "as capabilities",
 }
-"""What a program has on the node itself, and no option of sbatch asks for."""
+"""Resources that a program has on the node itself, by no option of sbatch."""
 
 
 def write(job: Job) -> str:
@@ -180,7 +180,7 @@ def _option_text(text: str) -> str:
 
 
 def _cluster_facts(job: Job) -> Iterator[str]:
-    """What the job asks for, and no option of sbatch does."""
+    """Requests of the job that no option of sbatch states."""
     for role in job.roles:
         for field in fields(role):
             value = getattr(role, field.name)

@@ -262,7 +262,7 @@ def _check_layout(job: Job, keys: ConfigKeys) -> None:
 
 
 def _start_facts(job: Job, keys: ConfigKeys) -> Iterator[str]:
-    """What the job states and the configuration does not."""
+    """Statements of the job that the configuration lacks."""
     for name in ("region", "purchase", *(() if keys.model else ("model",))):
         if getattr(job, name):
             yield f"{name} {_clean(getattr(job, name))}"

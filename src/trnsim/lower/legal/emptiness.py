@@ -32,7 +32,7 @@ def _gives_nothing(node: Node) -> bool:
 
 
 def _empty_results(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
-    """What gives no elements computes nothing."""
+    """Results without elements, of no computation."""
     del op, operands
     return tuple(b.filled(0.0, result) for result in b.result_types)
 

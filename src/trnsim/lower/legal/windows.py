@@ -66,7 +66,7 @@ def _along(
 
 @legal(SelectAndScatter)
 def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: Value) -> Value:
-    """What each tap gives where it is its window's extreme, put back where it came from."""
+    """The source at each window's extreme, and zero elsewhere, in the operand's shape."""
     (wanted,) = b.result_types
     if not operand.shape:
         return source

@@ -32,7 +32,7 @@ _VIEWS: Final = {
 
 @dataclass(frozen=True)
 class TensorText:
-    """What the text of a file says of a tensor; "" and None for what it does not say.
+    """Facts of a tensor in the text of a file; "" and None for those that it does not state.
 
     Attributes:
         buffer: its memory, "nl.psum".
@@ -153,7 +153,7 @@ class SourceFile:
     # Tensors
 
     def tensor(self, node: ast.AST | None) -> TensorText:
-        """What the text says of the tensor that an expression gives."""
+        """Facts of the tensor that an expression gives."""
         if isinstance(node, ast.Name):
             return self._named(node)
         if isinstance(node, ast.Subscript):
@@ -192,7 +192,7 @@ class SourceFile:
         return _UNKNOWN
 
     def _common(self, values: list[ast.expr | None]) -> TensorText:
-        """What is said alike of all values of a name."""
+        """Facts that all values of a name share."""
         first, *others = [self.tensor(value) for value in values]
         for other in others:
             differing: dict[str, Any] = {

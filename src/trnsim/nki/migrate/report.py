@@ -41,7 +41,7 @@ class KernelVersion:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a later version refuses or changes at a place of the file.
+    """A place of the file that a later version refuses or changes.
 
     Attributes:
         trace: the place and the row.
@@ -67,7 +67,7 @@ class Statement:
 
     @property
     def says(self) -> str:
-        """What holds from that version on."""
+        """The rule from that version on."""
         row = self.row
         says = row.otherwise if row.until == self.version.name else row.rule
         return f"{row.form} {says.removeprefix('it ')}" if says.startswith("it ") else says
@@ -85,7 +85,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Report:
-    """What migration of a file means.
+    """The migration of a file.
 
     Attributes:
         path: the file.

@@ -133,7 +133,7 @@ def _trial(
 
 
 def _outputs(text: str, path: str, kernel: str, inputs: Mapping[str, Array]) -> Sequence[Any]:
-    """What a kernel of a file's text returns."""
+    """Results of a kernel in a file's text."""
     with _module(text, path) as module:
         launchable = getattr(module, kernel)
         if not isinstance(launchable, Launchable):

@@ -70,5 +70,5 @@ def _without_s(timeline: Timeline, statement: Edge) -> float:
 
 
 def _statement(edge: Edge) -> Edge:
-    """What all edges of a statement have in common."""
+    """An edge without its two instructions: equal for all edges of a statement."""
     return edge._replace(consumer=-1, producer=-1)

@@ -11,7 +11,7 @@ from trnsim.profile.units import time_text
 from trnsim.site import KERNELS_FAMILY, current, note_used
 
 YOURS: Final = "yours, "
-"""What the expected error of a kernel begins with that a user's measurements corrected."""
+"""First words of a kernel's expected error that a user's measurements corrected."""
 _Z: Final = 1.2815515655446004
 """P90 of the standard normal distribution."""
 

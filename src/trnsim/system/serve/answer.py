@@ -130,7 +130,7 @@ def capacity_answer(
 
 
 def measured_answer(deployment: Deployment, demand: Demand, slo: Slo) -> CapacityAnswer:
-    """What one deployment keeps, of requests like those of a demand without a rate."""
+    """The capacity of one deployment for requests like those of a demand, at any rate."""
     free = replace(demand, is_free=True)
     return capacity_answer([deployment], free, deployment.engine.max_model_len, slo)
 

@@ -1,4 +1,4 @@
-"""What would be feasible where no layout of an instance keeps an SLO."""
+"""The nearest feasible layout where none of an instance keeps an SLO."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MissedLimit:
 
 @dataclass(frozen=True)
 class Nearest:
-    """What comes nearest to an SLO that no layout keeps.
+    """The layout that comes nearest to an SLO that none keeps.
 
     Attributes:
         test: runs of the layout that comes nearest.

@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 
 class Spare(StrEnum):
-    """What may fail while the rest keeps the load."""
+    """A failure during which the rest keeps the load."""
 
     INSTANCE = "instance"
     """Hosts and chips fail, and a failed chip takes its instance away."""

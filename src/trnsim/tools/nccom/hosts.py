@@ -73,7 +73,7 @@ class JobNodes(NamedTuple):
 
 
 def node_notes(options: NodeOptions, vcpus: int) -> list[str]:
-    """What is told of the nodes, a line each.
+    """Notes about the nodes, a line each.
 
     Args:
         options: the options.

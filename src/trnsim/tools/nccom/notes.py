@@ -1,4 +1,4 @@
-"""What is told on stderr of options that an estimate accepts.
+"""Notes on stderr about options that an estimate accepts.
 
 Nothing runs, so options of processes, buffers and hosts have no effect, and each is named. Those
 that AWS says may make an operation faster (buffers, SBUF) do not here: it publishes by how much of

@@ -16,12 +16,12 @@ from trnsim.reader import FileRecord, declared
 from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 
 CHECKS: Final = ("random", "all_ones")
-"""What ``--check`` fills the inputs with; the first without a word."""
+"""Contents of the inputs of ``--check``; the first without a word."""
 FILE_FIX: Final = "write it as docs/how-to-nccom-test.md shows"
 """The advice about a JSON file that is none."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
 DIMENSIONS: Final = (0, 1)
-"""What ``--cc-dim`` may be: free or partition."""
+"""Legal values of ``--cc-dim``: free, partition."""
 DEFAULT_DIMENSION: Final = 1
 _MOST_OPERATIONS: Final = 1000
 

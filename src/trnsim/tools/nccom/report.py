@@ -122,7 +122,7 @@ def results(blocks: Sequence[Sequence[SizeTime]], columns: Columns) -> list[dict
 
 
 def estimates(blocks: Sequence[Sequence[SizeTime]]) -> list[dict[str, Any]]:
-    """What an estimate has beside each row of the JSON, in the same order."""
+    """Figures of the estimate beside each row of the JSON, in the same order."""
     return [
         {
             _SIZE: row.nbytes,

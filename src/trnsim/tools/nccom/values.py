@@ -1,4 +1,4 @@
-"""What ``--check`` computes: an operation on real values, beside a golden result.
+"""The computation of ``--check``: an operation on real values, beside a golden result.
 
 Reductions add in the order of the fabric's algorithm and are rounded where it writes to memory, as
 those of kernels are; the golden result is NumPy's sum of the inputs in 64 bits. A message is
@@ -251,7 +251,7 @@ def _sent_chunks(
 
 
 def _tolerance(planned: PlannedOperation, inputs: Sequence[Array]) -> Any:
-    """What roundings of sums can add up to; 0 for integers, and where values only move."""
+    """The most that roundings of sums add up to; 0 for integers, and where values only move."""
     form = _FORMATS[planned.options.datatype]
     sums = planned.operation.name in ("all_reduce", "reduce_scatter")
     if not sums or not form.is_float:
