@@ -45,7 +45,6 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "reduce_scatter_bucketized": ("buckets of collectives are not here", "xm.reduce_scatter"),
         "send": ("channels of messages are not here", "torch.distributed.send"),
         "recv": ("channels of messages are not here", "torch.distributed.recv"),
-        "fork_rng": ("states of the seed are not nested", "xm.get_rng_state, xm.set_rng_state"),
         "xla_replication_devices": ("a process has one device", "xr.world_size()"),
         "check_view_sharing": ("views are those of PyTorch", "torch.Tensor.untyped_storage"),
         "DeviceContext": ("it is a part of lazy tensors", "xm.add_step_closure"),

@@ -26,7 +26,9 @@ from trnsim.torch import device_name, pytorch
 from trnsim.torch.api import device as device_module
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
+from trnsim.xla import tensor_meaning
 from trnsim.xla.absent_names import AbsentImport
+from trnsim.xla.seeds import seeds
 
 __all__ = ["SPELLING", "GeneratorRefused", "spell"]
 
@@ -49,8 +51,6 @@ _FACTORIES: Final = (
     "_efficientzerotensor",
 )
 """Factories without a composite kernel; PyTorch makes all others of these."""
-_PACKAGE_PRIORITY: Final = 30
-"""After those that PyTorch has for its own devices: torch/serialization.py, `register_package`."""
 
 _kernels: Final[list[Any]] = []  # a library removes its kernels when it is freed
 
@@ -73,12 +73,13 @@ def spell() -> None:
         _kernels[0].impl(name, _factory(name), "XLA")
     device_name.device_names.add(SPELLING)
     _name_tensors()
+    tensor_meaning.serve()
+    seeds.begin()
     _serve_autocast()
     _serve_generators()
     when_imported("torch._subclasses.fake_tensor", _serve_fakes)
     pytorch_module: Any = torch  # some of its functions have no types
     pytorch_module._register_device_module(SPELLING, device_module)
-    torch.serialization.register_package(_PACKAGE_PRIORITY, _no_tag, _restored)
 
 
 def share_guard(system: str = sys.platform, folder: Path | None = None) -> None:
@@ -172,6 +173,7 @@ def _serve_autocast() -> None:
         *("get_autocast_dtype", "set_autocast_dtype"),
     ):
         setattr(patched, name, _of_device(getattr(torch, name)))
+    torch.set_autocast_dtype(DEVICE_TYPE, torch.bfloat16)
     autocast: Any = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 
@@ -228,20 +230,6 @@ def _serve_fakes(module: Any) -> None:
         return _spelled(read.index) if read.type == DEVICE_TYPE else read
 
     kind.__new__, kind.device = staticmethod(new), property(device)
-
-
-def _no_tag(storage: Any) -> None:
-    """No tag of a storage: `torch.save` writes tensors of "xla" from the host, as for XLA."""
-    del storage
-
-
-def _restored(storage: Any, location: str) -> Any:
-    """A storage moved to the device that "xla" names; None for other places."""
-    if location.partition(":")[0] != SPELLING:
-        return None
-    core = torch.device(location).index or 0
-    restore: Any = torch.serialization.default_restore_location
-    return restore(storage, f"{DEVICE_TYPE}:{core}")
 
 
 def is_device(tensor: object) -> bool:

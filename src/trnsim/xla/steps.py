@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trnsim.device.steps import steps
+from trnsim.xla.seeds import seeds
 
 MARK_STEP: Final = "MarkStep"
 """The counter of ended steps, by torch_xla's name."""
@@ -35,6 +36,7 @@ class StepClosures:
         """End the step, and run its closures in order; those that they add wait for the next."""
         self.ended += 1
         steps.synchronizes()
+        seeds.end_step()
         waiting, self._waiting = self._waiting, deque()
         while waiting:
             closure, args = waiting.popleft()

@@ -7,8 +7,8 @@ sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from collections.abc import Generator as Yields
-from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,6 +103,23 @@ def generator(core: int) -> Generator:
     return _all_generators()[core_index(core)]
 
 
+draw_listeners: Final[list[Callable[[int], None]]] = []
+"""Functions that are called with the core before each operator that draws from its generator."""
+
+
+def drawn_generator(core: int) -> Generator:
+    """The generator of neuron:`core`, for an operator that draws from it."""
+    for prepare in draw_listeners:
+        prepare(core)
+    return generator(core)
+
+
+def seed_core(core: int, seed: int) -> None:
+    """Seed the generator of neuron:`core`, and that of its roundings."""
+    generator(core).manual_seed(seed)
+    _rounding.pop(core, None)
+
+
 def rounding_generator(core: int) -> np.random.Generator:
     """The generator of stochastic rounding on neuron:`core`, seeded with the core's generator.
 
@@ -175,7 +192,7 @@ def _serve_tracker(module: Any) -> None:
 @contextmanager
 def drawing_from(core: int) -> Yields[None]:
     """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
-    core_generator = generator(core)
+    core_generator = drawn_generator(core)
     cpu_state = torch.default_generator.get_state()
     torch.default_generator.set_state(_OfHost.get_state(core_generator))
     try:
@@ -187,8 +204,7 @@ def drawing_from(core: int) -> Yields[None]:
 
 def manual_seed(seed: int) -> None:
     """Seed the current core's generator."""
-    generator(0).manual_seed(seed)
-    _rounding.pop(0, None)
+    seed_core(0, seed)
 
 
 def manual_seed_all(seed: int) -> None:

@@ -20,7 +20,7 @@ from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
-from trnsim.torch.api.rng import drawing_from, generator
+from trnsim.torch.api.rng import drawing_from, drawn_generator
 from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.device_name import is_neuron
@@ -56,6 +56,10 @@ _COMPOSITES: Final = frozenset(
         "aten::masked_scatter_backward",
     }
 )
+host_operands: Final[set[str]] = set()
+"""Operators that take tensors of the host beside those of the device; `torch_xla` fills it."""
+_EMBEDDINGS: Final = frozenset({"aten::embedding", "aten::embedding_dense_backward"})
+"""Operators whose indices `torch_xla` does not take from the host."""
 _FOREACH_PREFIX: Final = "aten::_foreach_"
 # `_foreach_copy_` stays composed: it copies between devices.
 _KEPT_COMPOSITES: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
@@ -246,9 +250,9 @@ def _call(
             return call(*args, **kwargs)
     position, name = contract.generator
     if position < len(args):
-        args[position] = args[position] or generator(max(core, 0))
+        args[position] = args[position] or drawn_generator(max(core, 0))
     else:
-        kwargs[name] = kwargs.get(name) or generator(max(core, 0))
+        kwargs[name] = kwargs.get(name) or drawn_generator(max(core, 0))
     return call(*args, **kwargs)
 
 
@@ -340,8 +344,11 @@ def _check_host(
     contract: Contract, name: str, tensor: Tensor, args: Arguments, kwargs: Keywords
 ) -> None:
     """Refuse a CPU tensor beside neuron tensors, unless every device accepts it."""
+    if tensor.is_cpu and contract.name in host_operands:
+        return
+    is_index = name in _HOST_ARGUMENTS and not (host_operands and contract.name in _EMBEDDINGS)
     is_written = any(slot is not None and slot[1] == name for slot in contract.returned_arguments)
-    if tensor.is_cpu and not is_written and (tensor.dim() == 0 or name in _HOST_ARGUMENTS):
+    if tensor.is_cpu and not is_written and (tensor.dim() == 0 or is_index):
         return
     devices = [leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     neuron_device = next(device for device in devices if is_neuron(device))

@@ -138,7 +138,7 @@ def test_data_of_the_host_are_sent_to_the_device():
     assert xm.send_cpu_data_to_device(torch.ones(1), torch.device("xla"))[0].is_xla
 
 
-@pytest.mark.parametrize("seed", [0, 5, 2**40, 2**63, -1])
+@pytest.mark.parametrize("seed", [0, 5, 2**40, 2**64 - 1])
 def test_a_state_of_the_seed_repeats_what_follows(seed):
     import torch_xla
     import torch_xla.core.xla_model as xm
@@ -152,6 +152,18 @@ def test_a_state_of_the_seed_repeats_what_follows(seed):
     torch_xla.manual_seed(seed)
     assert torch.equal(torch.rand(3, device="xla"), first)
     assert type(state) is int
+
+
+def test_a_forked_state_is_restored_but_where_it_is_not_enabled():
+    import torch_xla.core.xla_model as xm
+
+    xm.set_rng_state(5)
+    with xm.fork_rng():
+        xm.set_rng_state(7)
+    assert xm.get_rng_state() == 5
+    with xm.fork_rng(enabled=False):
+        xm.set_rng_state(7)
+    assert xm.get_rng_state() == 7
 
 
 def test_memory_is_that_of_the_device():

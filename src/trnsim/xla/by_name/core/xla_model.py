@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -17,7 +18,6 @@ from torch.optim import Optimizer
 from typing_extensions import deprecated
 
 from trnsim.torch.api import device as device_module
-from trnsim.torch.api import rng_state
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
@@ -34,13 +34,14 @@ from trnsim.xla.collectives import (
     rendezvous,
 )
 from trnsim.xla.device_spelling import SPELLING
+from trnsim.xla.seeds import seeds
 from trnsim.xla.steps import step_closures
 
 __all__ = [
     "REDUCE_AND", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_MUL", "REDUCE_OR", "REDUCE_SUM",
     "RateTracker", "ToXlaTensorArena", "add_step_closure", "all_gather", "all_reduce",
     "all_reduce_bucketized_gradients", "all_to_all", "broadcast_master_param",
-    "collective_broadcast", "collective_permute", "do_on_ordinals", "get_local_ordinal",
+    "collective_broadcast", "collective_permute", "do_on_ordinals", "fork_rng", "get_local_ordinal",
     "get_memory_info", "get_ordinal", "get_rng_state", "get_xla_supported_devices",
     "is_master_ordinal", "is_xla_tensor", "mark_step", "master_print", "mesh_reduce",
     "optimization_barrier_", "optimizer_step", "reduce_gradients", "reduce_scatter", "rendezvous",
@@ -57,9 +58,6 @@ REDUCE_AND: Final = "and"
 REDUCE_OR: Final = "or"
 REDUCE_MIN: Final = "min"
 REDUCE_MAX: Final = "max"
-
-_SEED_BITS: Final = 64
-_SEED_MASK: Final = (1 << _SEED_BITS) - 1
 
 Place = torch.device | str | None
 
@@ -266,16 +264,24 @@ def send_cpu_data_to_device(
 
 
 def set_rng_state(seed: int, device: Place = None) -> None:
-    """Seed the device with a number, or restore what `get_rng_state` gave."""
-    words = max(seed >> _SEED_BITS, 0)  # a negative seed has no words
-    state = rng_state.pack_state(seed & _SEED_MASK, words)
-    device_module.set_rng_state(state, device)
+    """Seed the device, or restore what `get_rng_state` gave."""
+    seeds.set(seed, device)
 
 
 def get_rng_state(device: Place = None) -> int:
-    """The device's state as a number: its seed, and above 64 bits the words drawn since."""
-    seed, words = rng_state.unpack_state(device_module.get_rng_state(device))
-    return seed | words << _SEED_BITS
+    """The device's state as a number, which each draw and the end of each step moves."""
+    return seeds.running(device)
+
+
+@contextmanager
+def fork_rng(device: Place = None, enabled: bool = True) -> Generator[None]:
+    """A context after which the device's state is what it was before."""
+    state = seeds.running(device)
+    try:
+        yield
+    finally:
+        if enabled:
+            seeds.set(state, device)
 
 
 def get_memory_info(device: Place = None) -> dict[str, int]:

@@ -1,0 +1,129 @@
+"""The seeds of the device: a number that moves at each draw, and at the end of each step.
+
+torch_xla keeps two 64-bit numbers for a device. A draw moves the running one,
+
+    running = 214013 running + 2531011,
+
+and takes what it is then for its seed. The end of a step moves the other, and restarts the running
+one from it:
+
+    running = seed = 7012063 seed + 1012031.
+
+So a seed repeats what followed it, but not across another number of steps. Here a draw seeds the
+device's generator with its number; the values that a seed gives differ from the real ones.
+
+Source: torch_xla 2.9.0, csrc/xla_graph_executor.cpp, `DeviceContextArena`; measured with states.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.api import device as device_module
+from trnsim.torch.api import rng
+from trnsim.torch.api.core_index import Device, core_index
+
+__all__ = ["SeedRefused", "seeds"]
+
+_START: Final = 101
+"""The seed of a program that sets none."""
+_DRAW: Final = (214013, 2531011)
+_STEP: Final = (7012063, 1012031)
+_BITS: Final = 64
+_MASK: Final = (1 << _BITS) - 1
+_STATE: Final = struct.Struct("<QQ")
+
+
+class SeedRefused(BadInput, TypeError):
+    """A seed that is no unsigned 64-bit number."""
+
+
+class StateRefused(BadInput, RuntimeError):
+    """A tensor that is no state of the device's seeds."""
+
+
+class Seeds:
+    """The two numbers of each core."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, tuple[int, int]] = {}
+
+    def begin(self) -> None:
+        """Let every draw take its seed from here; a second call does nothing."""
+        if self._draw in rng.draw_listeners:
+            return
+        rng.draw_listeners.append(self._draw)
+        # PyTorch's checkpoint keeps a device's state by these names.
+        patched: Any = device_module
+        patched.get_rng_state, patched.set_rng_state = self.packed, self.unpack
+
+    def running(self, device: Device = None) -> int:
+        """The number that the next draw moves."""
+        return self._of(core_index(device))[1]
+
+    def set(self, seed: int, device: Device = None) -> None:
+        """Set both numbers.
+
+        Raises:
+            SeedRefused: for a number that has no 64 bits without a sign.
+        """
+        if not 0 <= seed <= _MASK:
+            raise SeedRefused(
+                f"xm.set_rng_state({seed}); legal: 0 to 2**{_BITS} - 1",
+                fix=f"take seed % 2**{_BITS}",
+                line=program_line(),
+            )
+        core = core_index(device)
+        self._numbers[core] = seed, seed
+        rng.seed_core(core, seed)
+
+    def end_step(self) -> None:
+        """Move the seeds of all cores at the end of a step."""
+        for core in {0, *self._numbers}:
+            seed = _moved(self._of(core)[0], _STEP)
+            self._numbers[core] = seed, seed
+
+    def packed(self, device: Device = None) -> Tensor:
+        """Both numbers as sixteen bytes on the host."""
+        content = bytearray(_STATE.pack(*self._of(core_index(device))))
+        return torch.frombuffer(content, dtype=torch.uint8)
+
+    def unpack(self, state: Tensor, device: Device = None) -> None:
+        """Restore what `packed` gave.
+
+        Raises:
+            StateRefused: for anything but sixteen bytes.
+        """
+        if state.dtype is not torch.uint8 or state.numel() != _STATE.size:
+            raise StateRefused(
+                f"a state of {state.numel()} elements of {state.dtype}; legal: {_STATE.size} bytes",
+                fix="give what get_rng_state() gave",
+                line=program_line(),
+            )
+        seed, running = _STATE.unpack(state.cpu().numpy().tobytes())
+        self._numbers[core_index(device)] = seed, running
+
+    def _of(self, core: int) -> tuple[int, int]:
+        return self._numbers.get(core, (_START, _START))
+
+    def _draw(self, core: int) -> None:
+        """Move the running number of a core, and seed its generator with it."""
+        seed, running = self._of(core)
+        running = _moved(running, _DRAW)
+        self._numbers[core] = seed, running
+        rng.generator(core).manual_seed(running)
+
+
+def _moved(number: int, step: tuple[int, int]) -> int:
+    factor, term = step
+    return (number * factor + term) & _MASK
+
+
+seeds: Final = Seeds()
+"""The seeds of this process."""
