@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).parent / "suite"))  # likewise the plugins
 sys.path.append(str(Path(__file__).parent / "document"))  # likewise checks by schemas
 sys.path.append(str(Path(__file__).parent / "cluster" / "kubernetes"))  # likewise an API
 sys.path.append(str(Path(__file__).parents[1] / "docs" / "makers"))  # likewise makers of pages
-pytest_plugins = ["costs", "going_on", "hanging"]
+pytest_plugins = ["costs", "going_on", "hanging", "shares"]
 
 # JAX starts threads, beside which other tests may not fork: `make test` runs its oracle by itself,
 # and the tests of its device. `tests/platform` has what released programs need.
@@ -52,19 +52,35 @@ def pytest_collection():
         gc.enable()
 
 
-def pytest_itemcollected(item):
-    """Marks the cases that a parametrized test names as slow, and all but those that it keeps."""
-    for name, is_slow in (("slow_cases", True), ("slow_but", False)):
-        for marker in item.iter_markers(name):
-            if (item.callspec.id in marker.args) is is_slow:
-                item.add_marker(pytest.mark.slow)
+def shorten(patch):
+    """Capacities from runs of 256 requests, for what is not their figures."""
+    for name in ("BRIEF_RUN", "LONG_RUN", "LONGEST_RUN"):
+        patch.setattr(f"trnsim.system.serve.capacity.{name}", 256)
 
 
 @pytest.fixture
 def short_runs(monkeypatch):
-    """Capacities from runs of 512 requests, for what is not their figures."""
-    for name in ("BRIEF_RUN", "LONG_RUN", "LONGEST_RUN"):
-        monkeypatch.setattr(f"trnsim.system.serve.capacity.{name}", 512)
+    """Runs of servers that take a part of their time."""
+    shorten(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def shortest():
+    """Makes runs of servers as short as they can be, those that compare layouts too."""
+
+    def shorten_all(patch):
+        shorten(patch)
+        for module in ("answer", "nearest", "ranking"):
+            patch.setattr(f"trnsim.system.serve.{module}.SHORT_RUN", 64)
+        patch.setattr("trnsim.system.serve.capacity._SHORT_PROBE", 1.0)
+
+    return shorten_all
+
+
+@pytest.fixture
+def shortest_runs(shortest, monkeypatch):
+    """Runs of servers for what is looked at neither for its figures nor for its layout."""
+    shortest(monkeypatch)
 
 
 class Bench:

@@ -257,6 +257,7 @@ def check(command, name, folder):
     assert outside == {folder.parent}
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_does_nothing_that_a_file_says(command, name, folder):

@@ -173,6 +173,7 @@ def swallowed():
 READERS = (number, moved, computed, condition, looped, swallowed)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("tell", READERS)
 @pytest.mark.parametrize("lnc", [1, 2])
 def test_a_kernel_whose_python_reads_its_number_is_traced_on_every_rank(tell, lnc):

@@ -50,6 +50,7 @@ def compiled(case):
     return Answer("compile", report_model(subject, case.chip).estimate)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda one: f"{one[0]['model_type']}-{one[1]}-{one[2]}")
 def test_commands_say_the_same_of_a_chip(kind, chip, tmp_path):

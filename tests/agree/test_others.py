@@ -78,6 +78,7 @@ def scenario(folder, part):
     return said("plan", "fleet", path, "--policy", "separate", "--draws", 1)
 
 
+@pytest.mark.slow
 def test_a_job_of_a_fleet_has_the_tokens_of_a_training_plan(config, tmp_path):
     job = {"smallest_chips": 4 * CHIPS, "largest_chips": 4 * CHIPS, "model": config.name}
     fleet = scenario(tmp_path, {"jobs": {"research": job | {"straggler_spread": 0.0}}})

@@ -133,6 +133,7 @@ def test_a_file_without_permission_is_named(reader, refused, monkeypatch):
     assert "Permission denied" in refused(command)
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("content", CONTENTS)
 def test_other_contents_are_refused(reader, refused, content):
     name, command, path = reader

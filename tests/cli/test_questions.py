@@ -38,6 +38,7 @@ def test_a_kernel_runs_in_a_process_of_its_own(capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_is_refused():
     with pytest.raises(BadInput, match=r"it ended with status 2: .*none\.py"):
         ask("run none.py --on trn1")

@@ -471,6 +471,7 @@ def marked_lines():
     return [number for number, line in enumerate(lines, 1) if line.endswith("# here")]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("limit", TABLE)
 def test_a_documented_limit_is_refused_and_its_twin_runs(limit):
     row = TABLE[limit]

@@ -121,6 +121,7 @@ def line_of(mark):
     return found
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("lnc", [1, 2])
 @pytest.mark.parametrize("fault", WAITING)
 def test_ranks_that_wait_for_ever_are_named_with_what_each_passed(fault, lnc):

@@ -151,6 +151,7 @@ FRAMEWORK_BUILDS = {"gemma-3-4b", "gemma-3-12b", "gemma-3-27b", "gpt-oss-20b", "
 FRAMEWORK_BUILDS |= {"vit-base", "vit-large", "t5-base", "t5-large", "flan-t5-xxl"}
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("qwen3-235b-a22b", "mixtral-8x22b", "deepseek-v3", "llama-3.1-405b")
 @pytest.mark.parametrize("model", shipped(), ids=lambda model: model.name)
 def test_a_model_is_compiled_without_a_framework_or_named_here(model):

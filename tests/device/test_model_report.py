@@ -59,6 +59,7 @@ def test_a_graph_of_no_framework_is_answered():
     assert found.whole.flop == 2 * 16 * 64 * 32
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(("chip", "lnc"), [("trn1", 1), ("trn2", 1), ("trn2", 2)])
 @pytest.mark.parametrize("rows", [16, 4096])
 def test_bound_and_use_follow_from_what_the_graph_computes_and_moves(chip, lnc, rows):

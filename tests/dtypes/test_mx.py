@@ -71,6 +71,7 @@ def blocks(count, seed=0):
     return round_to(values.astype(np.float32), BFLOAT16)
 
 
+@pytest.mark.slow_but_every(3)
 def test_blocks_follow_the_text(element, rule):
     given = blocks(150)
     got = mx_quantize(given, element, rule)

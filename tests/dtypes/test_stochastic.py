@@ -48,6 +48,7 @@ def unit(dtype, exponent):
     return 2.0 ** (exponent - dtype.mantissa_bits)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("fraction", [1 / 64, 0.25, 0.5, 0.75])
 @pytest.mark.parametrize("place", ["one", "negative", "subnormal"])
 def test_it_is_unbiased_within_four_standard_errors(dtype, fraction, place):

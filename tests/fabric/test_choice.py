@@ -20,6 +20,7 @@ def test_the_shortest_time_is_taken(kind):
         assert found.time_s == pytest.approx(time_s(NODE, found.plan))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "barrier"])
 def test_time_grows_with_bytes(kind):
     times = [choose(NODE, kind, 4.0**n, [range(16)]).time_s for n in range(16)]

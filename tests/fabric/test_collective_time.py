@@ -57,6 +57,7 @@ def test_published_collectives(chip, ranks, nbytes, published_s):
     assert collective_time(kind, nbytes, ranks, chip).time_s == pytest.approx(published_s, rel=0.25)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3", "inf2"])
 def test_no_time_is_below_its_bound(kind, chip):

@@ -47,6 +47,7 @@ def test_hierarchical_adds_inside_instances_first():
     assert sorted(ranks_of(second)) == list(range(64, 128))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("nbytes", [64.0, 2.0**20, 2.0**24, 2.0**28])
 @pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter"])
 @pytest.mark.parametrize("where", [NODE, TWO])

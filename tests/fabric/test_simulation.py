@@ -125,6 +125,7 @@ def test_an_adapter_of_one_node_holds_up_what_takes_it_by_hand(left):
 GROUPS = [range(64), range(16), range(4), range(0, 64, 4), (0, 1), (0, 4), range(8)]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("all_reduce-range(0, 64)")
 @pytest.mark.parametrize("ranks", GROUPS, ids=str)
 @pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter", "all_reduce"])

@@ -9,7 +9,7 @@ from pins import Outcome, check_pins, explaining
 pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 
 
-@pytest.mark.slow_but("0", "20")
+@pytest.mark.slow_but("20")
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_random_kernels_differ_only_where_a_row_says_so(first):
     for seed in range(first, first + 10):

@@ -362,6 +362,7 @@ def assert_same(found, expected, operation):
         np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("example", cases(distinct(EXAMPLES)))
 def test_a_reference_gives_what_jax_gives(example):
     operation, arrays = example.operation, arrays_of(example)
@@ -392,6 +393,7 @@ def test_no_operation_is_left_out():
     assert all(ELSEWHERE.values())
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     "mask",
     [

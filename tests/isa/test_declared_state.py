@@ -218,6 +218,7 @@ def every_touch(made, watched):
     return found
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("made", CLASSES, ids=lambda made: made.opcode)
 def test_an_instruction_declares_what_it_touches_and_touches_what_it_declares(made, watched):
     assert every_touch(made, watched) == declared_by(made)

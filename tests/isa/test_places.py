@@ -47,6 +47,7 @@ def moved(declared):
                 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("declared", KINDS.values(), ids=KINDS)
 def test_what_shares_a_signature_shares_legality_and_price(declared):
     for instances in moved(declared):

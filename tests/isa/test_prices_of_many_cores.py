@@ -67,6 +67,7 @@ def is_legal(instruction, core):
     return True
 
 
+@pytest.mark.slow_but_every(3)
 @by_core
 @pytest.mark.parametrize("declared", KINDS.values(), ids=KINDS)
 def test_every_instruction_is_priced_on_many_cores_at_once(declared, core):

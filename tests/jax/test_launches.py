@@ -61,6 +61,7 @@ def test_a_kernel_takes_an_array_and_gives_one_on_its_device(neuron, shape):
     np.testing.assert_array_equal(found, given * 2)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     "dtype", ["float32", "bfloat16", "float16", "float8_e5m2", "float8_e4m3", "int32", "uint8"]
 )
@@ -291,6 +292,7 @@ def _alive():
     np.testing.assert_array_equal(jax.jit(lambda x: double(x) + 1)(X), X * 2 + 1)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("transformed", [lambda f: f, jax.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize(
     ("kernel", "error", "said"),

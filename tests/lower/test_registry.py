@@ -109,7 +109,9 @@ def assert_uniform(found):
         for at, chip in enumerate(CHIPS)
         # Programs of the example run on the chip before (tests/compiler/test_program.py), and
         # examples of an operation stand beside each other: together they meet all chips.
-        for is_daily in [at == (place + 1) % len(CHIPS)]
+        # The first of an operation and every second one after it are enough.
+        for number in [int(one.id.rpartition("-")[2])]
+        for is_daily in [at == (place + 1) % len(CHIPS) and number % 2 == 0]
     ],
 )
 def test_a_kernel_gives_what_the_reference_says(example, chip):

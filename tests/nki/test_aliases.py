@@ -1,18 +1,12 @@
-"""Packages of the Neuron SDK besides `nki`, each in a fresh Python as a suite imports it."""
+"""Packages of the Neuron SDK besides `nki`, each in a fresh process as a suite imports it."""
 
-import subprocess
-import sys
-
+import forked
 import pytest
 
 
 def python(program):
     """What `program` prints, by words."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return forked.python(program, "-W", "error", kind="nki", check=True).stdout.split()
 
 
 def test_neuron_dtypes_casts_as_the_chip_does():

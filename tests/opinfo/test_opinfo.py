@@ -43,6 +43,7 @@ def test_an_entry_is_the_same_compiled(name):
     assert outcome.compared
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", ["exact", "exact_gradient"])
 @pytest.mark.parametrize("name", ["add", "matmul", "sort", "gather", "nn.functional.conv2d"])
 def test_an_entry_runs_instruction_by_instruction(kind, name):

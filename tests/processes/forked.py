@@ -3,7 +3,7 @@
 Run as a program this is that process. For programs of PyTorch it has imported torch without its
 backends, and what the device imports of ours; the device itself is loaded after the fork by the
 function that ``import torch`` calls last. A test of the order of imports, or of what is not
-imported, starts an interpreter instead.
+imported, starts an interpreter instead. For programs of NKI it has imported that alone.
 """
 
 import atexit
@@ -21,14 +21,15 @@ AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 CAN_FORK = sys.platform == "linux"
 
 
-def python(program, *options, cwd=None, check=False, **environment):
+def python(program, *options, kind="torch", cwd=None, check=False, **environment):
     """What ``python OPTIONS -c program`` gives, after ``import torch`` in the same environment.
 
-    The only options are ``-W`` and a filter. `program` imports torch as its first module.
+    The only options are ``-W`` and a filter. `program` imports torch as its first module, or, of
+    the kind "nki", something of NKI.
     """
     given = os.environ | environment
     if CAN_FORK:
-        done = forked("torch", given, cwd, program=program, options=options)
+        done = forked(kind, given, cwd, program=program, options=options)
     else:
         command = [sys.executable, *options, "-c", program]
         done = subprocess.run(
@@ -127,13 +128,14 @@ def load_backends():
 if __name__ == "__main__":
     import trnsim.nki
 
-    if sys.argv[1] == "torch":
+    kind = sys.argv[1]
+    if kind == "torch":
         import torch  # noqa: F401
 
         import trnsim.compiler.operators
         import trnsim.device.call_log
         import trnsim.profile
-    else:
+    elif kind == "trnsim":
         import trnsim.cli.run  # noqa: F401
 
     request = requested()
@@ -141,7 +143,8 @@ if __name__ == "__main__":
     if request is not None:
         become(request)
         if "program" in request:
-            load_backends()
+            if kind == "torch":
+                load_backends()
             exec(compile(request["program"], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
         else:
             runpy.run_module("trnsim", run_name="__main__", alter_sys=True)

@@ -298,6 +298,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("numerics", [True, False])
 def test_a_call_that_leaves_its_record_tells_what_a_fresh_one_tells(change, numerics, random):

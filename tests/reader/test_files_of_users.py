@@ -234,6 +234,7 @@ def test_a_file_is_read_in_every_format(kind, folder):
         assert read(path) is not None
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_spoiled_file_is_read_or_refused_with_its_line(kind, folder):
     content, forms, read = KINDS[kind]

@@ -60,7 +60,10 @@ def test_every_folder_of_tests_is_of_one_part():
     assert all((fast.ROOT / "tests" / folder).is_dir() for folder in named)
     rest = next(part for part in fast.PARTS if part.name == "rest")
     ignored = {one.removeprefix("--ignore=tests/") for one in rest.command if "=" in one}
-    assert ignored == {*named}
+    assert ignored == {*named, *fast.CHECKED}
+    makefile = (fast.ROOT / "Makefile").read_text(encoding="utf-8")
+    (checked,) = (line for line in makefile.splitlines() if "pytest -q" in line and "tiny" in line)
+    assert {f"tests/{name}" for name in fast.CHECKED} < set(checked.split())
     run = {argument for part in fast.PARTS for argument in part.command}
     assert {f"tests/{folder}" for folder in named} < run
 

@@ -117,6 +117,7 @@ FILLS = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FILLS)
 def test_a_fill_takes_what_its_bytes_take_in_every_dtype(name, dtype):

@@ -67,6 +67,7 @@ def train(make_model, make_optimizer, device):
     return model, outputs, losses
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("make_model", "optimizer"),
     # An optimizer sees parameters, not layers: every one with one model, two with the others.

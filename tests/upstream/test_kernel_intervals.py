@@ -162,6 +162,7 @@ MISSED = {
 """Groups that leave the bounds, and why. A group that returns within them has no place here."""
 
 
+@pytest.mark.slow_cases("kernel")
 @pytest.mark.parametrize(
     "name_of",
     [lambda h: h.row.kernel, lambda h: h.row.bound_by, lambda h: h.row.target],
@@ -181,6 +182,7 @@ def test_over_all_kernels_it_holds_75_to_90_percent_at_a_width_of_some_40_percen
     assert near[len(near) // 2] <= 0.42
 
 
+@pytest.mark.slow
 def test_of_every_publication_left_out_it_holds_70_percent():
     held = intervals.held_by_publication(STORED)
     groups = intervals.by(held, lambda h: h.row.publication)

@@ -55,6 +55,7 @@ def test_no_name_stands_for_two_models():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("model", shipped(), ids=lambda model: model.name)
 def test_a_model_has_its_published_number_of_parameters(model):
     assert parameters(read(model.file)) == pytest.approx(model.parameters, rel=0.01)

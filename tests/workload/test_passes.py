@@ -190,6 +190,7 @@ def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
 WIRED = [name for name, (config, _) in COUNTS.items() if is_known(from_config(config, name))]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", WIRED)
 def test_what_is_wired_between_products_counts_for_nothing_more(name):
     model = from_config(COUNTS[name][0], name)

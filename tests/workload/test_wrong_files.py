@@ -36,6 +36,7 @@ THIRDS = (0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pyte
 """Of the values of a key. Keys next to each other, and a key of three models, get all of them."""
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("third", THIRDS)
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_wrong_value_is_refused_or_counted(name, third):

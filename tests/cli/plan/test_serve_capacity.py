@@ -20,8 +20,8 @@ PRICED = ("--price", "on_demand")
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch):
     """Shorter runs than users get."""
-    monkeypatch.setattr(capacity, "LONG_RUN", 2048)
-    monkeypatch.setattr(capacity, "LONGEST_RUN", 2048)
+    monkeypatch.setattr(capacity, "LONG_RUN", 512)
+    monkeypatch.setattr(capacity, "LONGEST_RUN", 512)
 
 
 def run(*arguments):
@@ -47,7 +47,7 @@ def test_a_rate_has_instances_a_spare_and_a_headroom():
     row = most(output)
     assert (row["load"], row["first limit"]) == ("20/s", "TTFT")
     assert float(row["headroom"]) >= 1
-    assert "  most load: TTFT <= 500 ms at P99; runs of 2,048 requests, sampling error " in output
+    assert "  most load: TTFT <= 500 ms at P99; runs of 512 requests, sampling error " in output
     assert "/s are kept (--spare none leaves it out)\n" in output
     alone = most(run("--request-rate", "20", "--slo-ttft", "0.5", "--spare", "none", *PRICED))
     assert alone["with the spare lost"] == "-"

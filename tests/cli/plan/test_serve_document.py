@@ -45,7 +45,7 @@ def test_no_line_is_longer_than_a_hundred_columns():
     assert max(map(len, output.splitlines())) <= 100
 
 
-@pytest.mark.usefixtures("short_runs")
+@pytest.mark.usefixtures("shortest_runs")
 @pytest.mark.parametrize(
     ("load", "words"),
     [

@@ -32,7 +32,7 @@ def test_exchanges_of_a_plan_say_their_floor():
     [
         (["serve", CONFIG, "--on", "trn1", "--concurrency", "1", "--output-len", "4",
           "--tensor-parallel-size", "8"], True),
-        (["train", CONFIG, "--on", "trn1", "--instances", "1", "--tp", "8", "--pp", "1"], True),
+        (["train", CONFIG, "--on", "trn1", "--instances", "1", "--tp", "8", "--budget", "4"], True),
         (["infer", CONFIG.replace("llama-3.1-8b", "bert-large"), "--on", "inf2.xlarge"], False),
     ],
     ids=["serve", "train", "infer"],
@@ -164,7 +164,7 @@ def test_fp8_weights_and_sliding_windows_count(tmp_path):
     assert windowed[1] < 0.5 * whole[1]
 
 
-@pytest.mark.usefixtures("short_runs")
+@pytest.mark.usefixtures("shortest_runs")
 def test_two_requests_that_follow_each_other_have_a_throughput():
     asked = ("--on", "trn1", "--tensor-parallel-size", "8", "--max-num-seqs", "1", *LOAD)
     found = json.loads(run("serve", CONFIG, *asked, "--json").output)

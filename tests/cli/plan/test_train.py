@@ -63,6 +63,7 @@ def test_one_platform_is_one_object_with_figures_in_si_units():
     assert [one["platform"] for one in both] == ["trn1", "trn2"]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     "changed",
     [

@@ -60,6 +60,7 @@ def product(made, rows, inner, columns):
     return [node.name for node in made.graph.nodes].index("dot_general")
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def on_the_chip():
     torch._dynamo.reset()
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.usefixtures("on_the_chip")
 @pytest.mark.parametrize("code", PROGRAMS)

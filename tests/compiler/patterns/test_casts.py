@@ -208,6 +208,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("flags", [MATMULT, ALL, Flags(auto_cast="all", auto_cast_type="fp16")])
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_any_operation_that_is_cast_is_a_legal_graph_with_the_same_interface(example, flags):

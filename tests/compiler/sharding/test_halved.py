@@ -100,6 +100,7 @@ PARTS = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases(
     "attention-float32",
     "attention-bfloat16",

@@ -14,6 +14,7 @@ from trnsim.graph.ops.leaves import Rng
 APART = (Kind.CONTROL, Kind.CALL, Kind.COLLECTIVE)
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_each_way_of_an_operation_gives_what_it_gives_whole(example):
     if isinstance(example.operation, Rng) or example.operation.kind in APART:

@@ -11,7 +11,10 @@ for folder in (HERE, HERE.parent, HERE.parents[1] / "profile" / "report_page"):
 
 
 @pytest.fixture(scope="session")
-def assessed():
+def assessed(shortest):
+    """From short runs: a page is looked at for how its numbers belong together."""
     import page_cases  # noqa: PLC0415  it lies beside this file
 
-    return page_cases.assessed()
+    with pytest.MonkeyPatch.context() as patch:
+        shortest(patch)
+        return page_cases.assessed()

@@ -22,6 +22,7 @@ NAMES = (
 MINUTES = 120
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", ["serve", "train", "infer"])
 @pytest.mark.parametrize("name", ["chat", 'a "quoted" \\ name', "{{ braces }}", "ä"])
 @needs_promtool
@@ -85,6 +86,7 @@ def series(*, per_s, busy, failed=0, ecc="0", counters=(COLON,)):
     ]
 
 
+@pytest.mark.slow_but_every(3)
 @needs_promtool
 @pytest.mark.parametrize(
     ("given", "fires"),

@@ -96,6 +96,7 @@ def test_without_factors_the_decision_stands_and_is_surer(laws):
     assert found.there.new_error < found.there.old_error / 5
 
 
+@pytest.mark.slow
 def test_hours_of_a_side_grow_by_its_factor(laws):
     found = laws.result(laws.logs(today=0.8, there=1.25, noise=0.0))
     old = laws.pilot.workload_decision

@@ -31,17 +31,20 @@ def test_without_a_promise_the_speed_is_near_the_planners(name):
     assert found.units_per_s == pytest.approx(planned.p50, rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_promise_lowers_the_speed_until_it_is_kept():
     free, bound = speed(small(), "inf2.xlarge"), speed(small(ttft_s=0.5), "inf2.xlarge")
     assert bound.is_met
     assert bound.units_per_s < free.units_per_s
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("slo", [{"ttft_s": 1e-6}, {"tpot_s": 1e-6}, {"latency_s": 1e-3}])
 def test_a_promise_that_nothing_keeps_is_missed(slo):
     assert speed(small(**slo), "inf2.xlarge").is_met is False
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_a_looser_percentile_serves_at_least_as_much():
     tight, loose = (
         speed(small(ttft_s=0.5, percentile=at), "inf2.xlarge", is_brief=True).units_per_s
@@ -50,12 +53,14 @@ def test_a_looser_percentile_serves_at_least_as_much():
     assert loose >= tight
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_milliseconds_of_a_token_are_told_by_cause():
     found = speed(small(), "inf2.xlarge")
     assert found.ms["prompts of others"] > 0
     assert sum(found.ms.values()) > found.ms["prompts of others"]
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_a_port_that_is_not_tuned_is_slower_where_it_is_one():
     lengths = Shape(**LENGTHS)
     tuned, ported = (
@@ -74,6 +79,7 @@ def test_a_model_without_room_is_refused():
         speed(shaped("serve", **LENGTHS), "inf1.xlarge")
 
 
+@pytest.mark.slow
 def test_a_brief_answer_is_near_the_one_of_long_runs():
     brief, long = (
         speed(small(ttft_s=2), "inf2.xlarge", is_brief=is_brief).units_per_s

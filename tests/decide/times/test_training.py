@@ -13,6 +13,7 @@ def one():
     return speed(workload(), "trn1.32xlarge", 1)
 
 
+@pytest.mark.slow_cases("trn1.32xlarge")
 @pytest.mark.parametrize("name", ["trn1.32xlarge", "p5.48xlarge"])
 def test_the_layout_and_the_speed_are_those_of_a_plan(name):
     decided = speed(workload(), name, 1)
@@ -28,6 +29,7 @@ def test_more_instances_are_faster_and_no_faster_each(one):
     assert one.units_per_s < four.units_per_s <= 4.01 * one.units_per_s
 
 
+@pytest.mark.slow
 def test_a_large_fleet_is_timed_on_a_part_of_it():
     found = speed(workload(), "trn1.32xlarge", 200)
     assert found.group == 64

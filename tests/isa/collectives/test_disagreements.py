@@ -145,6 +145,7 @@ def refused(calls, lnc, values):
     return caught.value.reason
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize(("call", "lnc", "other"), CASES)
 def test_a_rank_that_passes_something_else_is_named_with_what_it_passed(call, lnc, other, values):
@@ -158,6 +159,7 @@ def test_a_rank_that_passes_something_else_is_named_with_what_it_passed(call, ln
     assert all("test_disagreements.py:" in line for *_, line in said)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize(("call", "lnc"), dict.fromkeys(case.values[:2] for case in CASES))
 def test_a_rank_that_calls_another_collective_or_none(call, lnc, values):

@@ -32,6 +32,7 @@ def permuted(x, groups, channels, reduces, where=nl.shared_hbm):
     return out
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("where", [nl.shared_hbm, nl.sbuf])
 @pytest.mark.parametrize("reduces", [False, True])
 @pytest.mark.parametrize(("ranks", "lnc"), [(2, 1), (4, 2), (8, 2), (16, 1), (16, 2)])

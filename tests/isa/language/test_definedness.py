@@ -248,6 +248,7 @@ def outcome(work, name, operand, holes, noise):
     return cells, [tile.written_flags() for tile in tiles.results]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("where", HOLES)
 @pytest.mark.parametrize(("name", "operand"), EACH)
 def test_written_is_what_no_unwritten_element_can_change(bench, core_v4, name, operand, where):

@@ -168,6 +168,7 @@ def cases():
                     )
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(("made", "name", "legal"), list(cases()))
 def test_an_equal_value_of_another_type_is_judged_as_if_it_came_first(
     bench, core, made, name, legal

@@ -116,6 +116,7 @@ def test_abs_max_and_abs_min_keep_the_sign_and_prefer_the_second_of_equals():
     assert ALU["abs_max"].apply(x, 3.0).dtype == np.float32
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", ORACLES)
 @given(x=moderate, y=moderate, same=st.booleans())
 def test_an_operator_is_its_formula_in_float32(name, x, y, same):

@@ -45,6 +45,7 @@ def test_64_bit_dtypes_come_back_where_jax_has_them(dtype):
 WHOLE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     "given",
     [

@@ -59,6 +59,7 @@ def of_a_number(name, number, is_first):
     return g
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("remainder-True")
 @pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize(

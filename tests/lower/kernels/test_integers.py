@@ -96,6 +96,7 @@ def of(name):
     return OPERATIONS[name]()
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", BINARY)
 def test_every_pair_of_edges_gives_what_python_gives_modulo_the_size(name, dtype):
@@ -186,6 +187,7 @@ def test_a_conversion_keeps_the_low_bytes(dtype, target):
     assert found.tolist() == [kept(x, target) for x in numbers.tolist()]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("number", [0.0, 1.0, 3.0, -1.0, 100.0])
 @pytest.mark.parametrize("name", ["subtract", "divide", "remainder", "floor_remainder", "multiply"])

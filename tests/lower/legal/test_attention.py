@@ -52,6 +52,7 @@ def test_a_plain_mask_stays(is_causal):
     assert legalize(graph) is graph
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("scale", [0.25, 0.0, -0.25])
 @pytest.mark.parametrize("other", ["float32", "bfloat16"])
 @pytest.mark.parametrize("is_biased", [False, True])

@@ -63,6 +63,7 @@ def compared(direction, dtype, chip="trn2"):
     return x.tolist(), evaluate(g, [x], chip), g.reference([x])
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", [*INTEGERS, BOOL])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_chip_says_what_python_says_of_the_numbers_themselves(direction, dtype):
@@ -75,6 +76,7 @@ def test_a_chip_says_what_python_says_of_the_numbers_themselves(direction, dtype
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", ["trn1", "trn3"])
 @pytest.mark.parametrize("direction", ["EQ", "LT", "GE"])
 def test_other_chips_agree(chip, direction):

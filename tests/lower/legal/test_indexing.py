@@ -34,12 +34,14 @@ def scalars(starts, dtype=np.int32):
     return [np.array(start, dtype) for start in starts]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize(("shape", "sizes", "starts"), SLICES)
 def test_a_dynamic_slice_is_moved_inside(agree, shape, sizes, starts, chip):
     agree(DynamicSlice(sizes), counted(*shape), *scalars(starts), chip=chip)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize(("shape", "sizes", "starts"), SLICES)
 def test_a_dynamic_update_is_moved_inside(agree, shape, sizes, starts, chip):
@@ -99,6 +101,7 @@ GATHERS = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize(("attributes", "shape", "places"), GATHERS)
 def test_gather_by_any_numbers_of_dimensions(agree, attributes, shape, places, chip):
@@ -144,6 +147,7 @@ SCATTERS = [
 ]
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "assign"])
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize(("attributes", "shape", "places", "table"), SCATTERS)
@@ -156,6 +160,7 @@ def test_scatter_leaves_out_what_is_out_of_bounds(
     agree(Scatter(None, op, *attributes, is_in_bounds=False), updates, indices, whole, chip=chip)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     "index",
     [np.array([one], np.int32) for one in (3, 4, 5, -1, LARGEST, -LARGEST - 1)]
@@ -174,6 +179,7 @@ def test_rows_out_of_bounds_are_left_out_though_they_are_no_numbers(agree):
     agree(op, updates, np.array([2, 4, -1], np.int32), counted(4, 3))
 
 
+@pytest.mark.slow_but_every(5)
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "assign"])
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int16", "int8", "uint8"])
@@ -186,6 +192,7 @@ def test_integers_are_scattered_modulo_their_bits(agree, dtype, chip, op):
     agree(Scatter(None, op, *windows, is_in_bounds=False), updates, indices, table, chip=chip)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum", "assign"])
 @pytest.mark.parametrize("dtype", [np.bool_, bfloat16])
 def test_scatter_of_truth_values_and_short_floats(agree, dtype, op):

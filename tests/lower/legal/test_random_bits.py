@@ -22,6 +22,7 @@ def test_the_published_answers(values, key, count, expected):
     assert after.tolist() == [*key, block % 2**32, (block >> 32) % 2**32]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("shape3-trn1", "shape3-trn2", "shape3-trn3")
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("shape", [(), (1,), (7, 3), (4097,)])

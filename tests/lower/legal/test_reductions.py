@@ -7,6 +7,7 @@ from trnsim.graph.ops.reductions import Reduce
 DIMS = [(), (0, 2), (1, 3), (0, 3), (0, 1, 3), (0, 2, 3)]
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("dims", DIMS)
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8, np.uint8])

@@ -32,6 +32,7 @@ def in_order(row, *, is_descending):
     return sorted(places, key=keys.__getitem__, reverse=is_descending)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("is_descending", [False, True])
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.float16, float8_e5m2, float8_e4m3])
@@ -64,12 +65,14 @@ def test_truth_values_of_more_rows_than_partitions(agree, is_descending):
     agree(Sort(1, is_descending), keys, places)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("shape", [(3, 1), (1,), (130, 9), (2, 3, 17)])
 @pytest.mark.parametrize("dim", [0, -1])
 def test_along_either_end(agree, shape, dim):
     agree(Sort(dim), np.random.default_rng(0).normal(size=shape).astype(np.float32))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("is_descending", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint32, bfloat16])
 def test_long_rows_are_ordered_by_counting(values, dtype, is_descending, monkeypatch):

@@ -31,6 +31,7 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("op", BODIES)
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize(("shape", "lengths", "strides", "low", "high", "dilations"), WINDOWS)
@@ -39,6 +40,7 @@ def test_windows_of_any_length(agree, shape, lengths, strides, low, high, dilati
     agree(window, drawn(*shape), near=NEAR, chip=chip)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("op", BODIES)
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int16", "int8", "uint8", "bool"])
 def test_integers_and_truth_values_are_exact(agree, dtype, op):
@@ -50,6 +52,7 @@ def test_integers_and_truth_values_are_exact(agree, dtype, op):
     agree(ReduceWindow((2, 3), (1, 1), (1, 0), (0, 1), op), x)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("op", BODIES)
 @pytest.mark.parametrize("dtype", [bfloat16, np.float16, float8_e5m2])
 def test_short_types_are_rounded_once(agree, dtype, op):
@@ -82,6 +85,7 @@ SELECTED = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize(("shape", "lengths", "strides", "low", "high"), SELECTED)
@@ -125,6 +129,7 @@ CONVOLUTIONS = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 @pytest.mark.parametrize(("attributes", "lhs", "rhs"), CONVOLUTIONS)
 def test_convolutions_of_any_rank(agree, attributes, lhs, rhs, chip):

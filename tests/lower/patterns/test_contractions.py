@@ -55,6 +55,7 @@ def test_parts_are_blocks_that_a_panel_holds(M, K, dtype, wanted, places):
             assert panel_bytes(node) <= PANEL_BYTES
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("places", [(1, 0), (0, 1), (1, 1)])
 def test_the_sum_of_parts_is_the_product(dtype, places):

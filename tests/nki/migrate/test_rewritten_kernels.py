@@ -65,6 +65,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", BODIES)
 def test_values_are_equal(name):
     body = "".join(f"    {line}\n" for line in BODIES[name].splitlines())

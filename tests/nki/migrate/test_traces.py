@@ -104,6 +104,7 @@ def before(row):
     return versions[list(VERSIONS).index(boundary) - 1], VERSIONS[boundary]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_relies_on_a_row_is_told_where_it_ends(name):
     row, text = TABLE[name], PROGRAMS[name]

@@ -28,6 +28,7 @@ def walked(instance, lnc, kind, nbytes, spread):
     return time_on(whole, kind, nbytes, groups).time_s
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("nbytes", [1 << 10, MB, 64 * MB])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_a_closed_form_is_the_fabrics_time(spread, kind, nbytes):
     assert fabric_s * (1 - slack) < found.time_s < fabric_s * 1.015
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("spread", [Spread(2), Spread(64), Spread(4, 32), Spread(16, 8)], ids=str)
 def test_so_it_is_on_the_first_generation(spread, kind):

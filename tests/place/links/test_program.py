@@ -15,6 +15,7 @@ def _no_instance(monkeypatch):
     monkeypatch.delenv("TRNSIM_INSTANCE", raising=False)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
 @pytest.mark.parametrize("ranks", [2, 8, 16, 128])
 @pytest.mark.parametrize(("target", "lnc"), [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)])

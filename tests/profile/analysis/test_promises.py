@@ -131,6 +131,7 @@ def before(place):
 every = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("streamed-N=16-trn2")
 @every
 def test_what_follows_the_advice_saves_what_was_promised(promise):
@@ -146,6 +147,7 @@ def test_what_follows_the_advice_saves_what_was_promised(promise):
 ONE_OF_EACH_KERNEL = {p.kernel.__name__: p for p in reversed(PROMISES) if p.after}.values()
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("streamed-N=16-trn2", "sums-width=128,piece=128-trn2")
 @pytest.mark.parametrize("promise", ONE_OF_EACH_KERNEL, ids=lambda promise: promise.name)
 def test_what_follows_the_advice_computes_the_same(promise):
@@ -178,6 +180,7 @@ FASTER = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @every
 def test_an_engine_twice_as_fast_saves_what_a_core_with_its_rates_doubled_does(promise):
     timeline = before(PROMISES.index(promise)).timeline
@@ -227,6 +230,7 @@ def test_a_line_for_nothing_saves_what_an_engine_does_that_takes_no_time(promise
     assert 0.8 * saved_s <= found_s <= 1.2 * saved_s
 
 
+@pytest.mark.slow_but_every(3)
 @every
 def test_no_engine_shortens_a_kernel_more_than_the_one_that_bounds_it(promise):
     run = before(PROMISES.index(promise))

@@ -4,6 +4,7 @@ from judged_claims import judged, values
 from trnsim.system.claims import ClaimVerdict
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("claim_id", "figures"),
     [

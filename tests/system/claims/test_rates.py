@@ -22,6 +22,7 @@ EVERY = [(one.name, on) for one in WORKLOADS for on in instances_of(one)]
 CHECKED = EVERY if os.environ.get("TRNSIM_CLAIMS") == "all" else QUICK
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(("name", "instance"), CHECKED)
 def test_a_kept_rate_is_what_the_planner_gives(name, instance):
     one = next(one for one in WORKLOADS if one.name == name)

@@ -40,6 +40,7 @@ def check_deletions(table, keys, name=None):
         assert changed <= {claim.id for claim in before if row in claim.rows}, (row, changed)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("table", TABLES)
 def test_deleting_a_row_changes_only_claims_that_cite_it(table):
     check_deletions(table, sample(getattr(catalogue(), table)))

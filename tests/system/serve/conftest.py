@@ -14,6 +14,6 @@ sys.path.append(str(Path(__file__).parent))
 def short_runs():
     """Capacities of shorter runs than users get, for tests of what follows from them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capacity, "LONG_RUN", 512)
-        patch.setattr(capacity, "LONGEST_RUN", 512)
+        patch.setattr(capacity, "LONG_RUN", 256)
+        patch.setattr(capacity, "LONGEST_RUN", 256)
         yield

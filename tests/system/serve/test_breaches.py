@@ -50,6 +50,7 @@ def test_a_latency_at_its_limit_is_no_breach():
     assert not breaches.is_broken
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("on", ["trn1", "p5en"])
 @pytest.mark.parametrize("slo", [Slo(ttft_s=0.4), Slo(tpot_s=0.03), Slo(latency_s=1.5), Slo(1, 1)])
 def test_a_run_is_stopped_only_where_the_whole_breaks_a_limit(on, slo):

@@ -76,6 +76,7 @@ def check_outcome(load, outcome):
         assert list(times) == sorted(times)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", ENGINES)
 @settings(deadline=None, max_examples=25)
 @given(st.integers(1, 40), st.integers(0, 99), st.booleans())

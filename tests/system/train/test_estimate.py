@@ -23,6 +23,7 @@ def of(model, on, tokens=1e9, **given):
     return estimate(model, on, tokens, effort=QUICK, as_of=DAY, **given)
 
 
+@pytest.mark.slow_cases("trn1")
 @pytest.mark.slow_cases("trn2")
 @pytest.mark.slow_cases("trn3")
 @pytest.mark.parametrize("on", ["trn1", "trn2", "trn3", "p5en"])
@@ -49,6 +50,7 @@ def test_a_run_is_its_steps_and_what_is_lost(llama):
     assert worse.step == found.step
 
 
+@pytest.mark.slow
 def test_twice_the_tokens_take_twice_as_long(llama):
     assert of(llama, "trn2", 2e9).time_s.p50 == pytest.approx(2 * of(llama, "trn2").time_s.p50)
 

@@ -56,6 +56,7 @@ ENDS = f"1+0x{MINUTES - 20}"
 """Prometheus takes a series for gone 5 minutes after its last sample; 20 are enough for 5 more."""
 
 
+@pytest.mark.slow_but_every(3)
 @needs_promtool
 @pytest.mark.parametrize(
     ("given", "fires"),

@@ -84,6 +84,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_agrees_within_its_bound(name):
     function, x = FUNCTIONS[name]
@@ -227,6 +228,7 @@ OF_A_NUMBER = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", OF_A_NUMBER)
 def test_an_operator_of_any_number_computes_what_the_host_does(name):
     function = OF_A_NUMBER[name]

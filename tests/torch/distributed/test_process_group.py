@@ -171,6 +171,7 @@ class Exchange:
 WAYS = [None, "mesh", "device", "neuron", "neuron:neuron", "cpu:gloo,neuron:neuron", "gloo"]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("how", WAYS)
 def test_a_group_started_in_any_way_carries_tensors_of_the_device_and_of_the_cpu(how):
     expected = [[1, 20]] * 4, [{"rank": 0}, {"rank": 1}]

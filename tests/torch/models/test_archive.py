@@ -84,6 +84,7 @@ def test_a_program_has_its_graph_without_its_weights(written):
     ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("make", [pickled, lambda: pickle.dumps(Evil())])
 @pytest.mark.parametrize("member", [INPUTS, "data/weights/weight_0", "data/constants/tensor_0"])
 def test_pickles_are_not_read(written, member, make):

@@ -45,6 +45,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("call", CALLS)
 def test_attention_of_pytorch_is_one_operation(call):
     options, heads = CALLS[call]
@@ -59,6 +60,7 @@ def test_attention_of_pytorch_is_one_operation(call):
     torch.testing.assert_close(found, F.scaled_dot_product_attention(query, key, value, **options))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("heads", [1, 2, 6])
 @pytest.mark.parametrize("queries", [1, 5])
 def test_heads_of_a_group_share_their_keys(heads, queries):

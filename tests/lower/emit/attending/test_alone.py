@@ -42,6 +42,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("how", ["plain", "causal", "biased"])
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -13,6 +13,7 @@ def projected(made, x, heads, width):
     return made.heads(made.linear(x, heads * width), heads)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("1-float32")
 @pytest.mark.parametrize(
     ("width", "dtype"), [*((width, "float32") for width in WIDTHS), (64, "bfloat16")]
@@ -25,6 +26,7 @@ def test_heads_of_projections_attend(width, dtype):
     made.check(made.of("add", x, made.linear(found, 96)), chip=CHIPS[width % 4])
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("width", "tokens"), [*((width, 5) for width in WIDTHS), (64, 1), (64, 129), (80, 129)]
 )
@@ -113,6 +115,7 @@ def test_the_logarithms_of_sums_come_from_a_kernel():
     made.check(*made.graph.apply_to_all(Attention(0.2, True), given))
 
 
+@pytest.mark.slow
 def test_many_short_heads_stay_within_a_bank():
     made = Made()
     given = [made.given(200, rows, 2) for rows in (128, 3, 3)]
@@ -129,6 +132,7 @@ def test_operands_in_any_order_of_dimensions():
     made.check(made.attention(query, key, value), made.attention(*flipped, is_causal=True))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("given", ["key", "value", "key and value"])
 @pytest.mark.parametrize(("keys", "heads"), [(128, 1), (256, 2), (300, 1), (2100, 1)])
 def test_keys_and_values_are_in_one_order_wherever_each_lies(keys, heads, given):

@@ -28,6 +28,7 @@ def whole(made, outputs, chip="trn2"):
 SIZES = [(1, 1), (5, 7), (127, 128), (129, 127), (128, 513), (513, 40), (130, 1030)]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(("queries", "keys"), SIZES)
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -45,6 +46,7 @@ ANY = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("float32-1", "float32-256", "bfloat16-130")
 @pytest.mark.parametrize(("dtype", "width"), ANY)
 def test_heads_of_projections_of_any_width(dtype, width):
@@ -116,6 +118,7 @@ def test_nothing_but_operands_and_results_goes_to_hbm(chip):
     del result
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("False-128-128")
 @pytest.mark.parametrize(("queries", "keys"), [(128, 128), (5, 128), (128, 3), (40, 70), (1, 1)])
 @pytest.mark.parametrize("is_causal", [False, True])

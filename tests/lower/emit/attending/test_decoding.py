@@ -19,6 +19,7 @@ def test_one_group_or_many_queries_stand_alone():
     assert pack_groups([[(0,), (1,)], [(2,), (3,)]], 17) is None
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("16-1-1-2600-1-128")
 @pytest.mark.parametrize(
     ("batch", "shared", "group", "past", "new", "width"),

@@ -19,6 +19,7 @@ def test_short_heads_come_and_go_together(rows, most):
     assert transfers(made, made.attention(*given)) <= most
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("rows", [1, 3, 64, 128, 130, 256])
 @pytest.mark.parametrize("width", [1, 48, 64])
 def test_heads_brought_together_are_what_they_were(rows, width):
@@ -64,6 +65,7 @@ def test_gradients_of_short_heads_come_and_go_together(rows, most):
     assert made.opcodes(result, *gradients).count("dma_copy") <= most
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("33-128-64", "3-512-32")
 @pytest.mark.parametrize("width", [32, 64])
 @pytest.mark.parametrize(("heads", "rows"), [(7, 40), (33, 128), (5, 256), (3, 512)])

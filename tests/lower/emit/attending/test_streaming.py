@@ -24,6 +24,7 @@ def test_stretches_add_up(queries, keys, is_causal):
     made.check(made.attention(*given, is_causal=is_causal), chip=CHIPS[queries % 4])
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_largest_score_may_come_first_or_last(chip, dtype):

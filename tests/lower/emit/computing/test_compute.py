@@ -63,6 +63,7 @@ def test_what_several_read_is_computed_once():
     made.check(*outputs)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("kinds", ["xn", "nx", "xr", "rx", "xc", "cx", "cr", "rc", "xx", "cn"])
 def test_each_operator_takes_numbers_rows_and_columns_on_either_side(name, kinds):
@@ -130,6 +131,7 @@ SEVERAL = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("example", SEVERAL)
 def test_any_operand_may_be_one_number_throughout(example):
     arrays, operation = arrays_of(example), example.operation

@@ -21,6 +21,7 @@ def biased(made, x):
     return made.of("relu", made.of("add", x, bias))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("channels", [(64, 64), (130, 3), (1, 1), (20, 128, 5), (128, 256), (3,)])
 @pytest.mark.parametrize(("batch", "size"), [(1, (7, 9)), (3, (5, 4)), (2, (1, 1)), (2, (11,))])
 def test_images_that_are_computed_and_given_are_joined(channels, batch, size):

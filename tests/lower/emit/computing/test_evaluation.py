@@ -33,6 +33,7 @@ def leaves(made, shape):
     yield made.of("add", half, made.of("exponential", half))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("float32-shape3", "float32-shape5", "bfloat16-shape3", "bfloat16-shape5")
 @pytest.mark.slow_cases("bfloat16-shape4", "float32-shape4")
 @pytest.mark.parametrize("shape", SHAPES)
@@ -91,6 +92,7 @@ def test_pending_products_in_chunks():
     made.check(made.of("add", made.of("relu", one), made.of("relu", other)))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_chains_of_residuals(chip):
     made = Made("bfloat16")

@@ -37,6 +37,7 @@ def arrays_of(graph):
 SIZES = [(2, 64), (32, 4), (16, 10), (2, 130), (3, 100), (32, 10), (1, 140), (7, 1)]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize(("groups", "size"), SIZES)
 def test_each_column_has_the_sum_of_its_group(groups, size, rows):

@@ -12,6 +12,7 @@ from trnsim.lower import bound, costs, evaluate
 SIZES = [1, 127, 128, 129, 512, 513]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("contracting", [(2, 1), (2, 2), (1, 1), (1, 2)])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (129, 127, 5), (3, 513, 130), (513, 128, 1)])
 @pytest.mark.parametrize("is_weight", [False, True])
@@ -26,6 +27,7 @@ def test_either_dimension_of_either_side_is_contracted(contracting, sizes, is_we
     made.check(found, chip=CHIPS[(rows + left) % 4])
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("size", "dtype"), [*((size, "bfloat16") for size in SIZES), (129, "float32")]
 )
@@ -192,6 +194,7 @@ def test_either_side_may_lie_either_way(random, is_last, target):
     np.testing.assert_allclose(evaluate(g, [left, right], target)[0], a @ b, atol=1e-3)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("rows", [1, 7, 129])
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

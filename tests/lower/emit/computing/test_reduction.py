@@ -9,6 +9,7 @@ DIMS = [dims for count in (1, 2, 3) for dims in combinations(range(3), count)]
 OPERATORS = ["add", "maximum", "minimum", "multiply"]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("maximum-float32-dims1", "minimum-float32-dims1")
 @pytest.mark.parametrize("dims", DIMS)
 @pytest.mark.parametrize(
@@ -24,6 +25,7 @@ def test_of_what_is_in_hbm_computed_or_a_product(dims, op, dtype):
     made.check(*(made.graph.reduce(op, one, dims) for one in parts), chip=chip)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("width", [1, 127, 128, 129, 512, 513])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_norms_of_any_width(width, dtype):
@@ -38,6 +40,7 @@ def test_norms_of_any_width(width, dtype):
     made.check(*outputs, chip=CHIPS[width % 4], near=near)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dim", [0, 1, 2, 3])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_softmax_over_any_dimension(dim, chip):
@@ -117,6 +120,7 @@ def test_one_element_and_dimensions_of_one():
     )
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("op", ["add", "maximum"])
 @pytest.mark.parametrize("shape", [(1, 130, 48), (1, 3, 1, 5), (2, 1, 130, 1), (1, 5, 1)])
 def test_a_dimension_of_one_is_reduced_with_others_or_stays(op, shape):

@@ -8,6 +8,7 @@ def queries(made, width, heads=2, tokens=20):
     return made.heads(made.linear(made.given(2, tokens, 96), heads * width), heads)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("float32-2")
 @pytest.mark.parametrize("width", [2, 32, 64, 80, 96, 128, 130])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -66,6 +67,7 @@ def test_halves_with_steps_are_no_rotation():
     made.check(made.of("add", found, product))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("width", [32, 64, 128])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_halves_of_what_has_no_room_are_exchanged_on_their_way(width, dtype, monkeypatch):

@@ -10,6 +10,7 @@ from made_graphs import CHIPS, Made
 SHAPES = [(31, 64), (32, 2), (33, 1), (128, 511), (129, 512), (2, 65, 513), (300, 4096), (40, 4097)]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("layer_norm-float32-shape6")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -196,6 +196,7 @@ def floor_s(cost):
     return cost.hbm_bytes / float(target("trn2").core.dma_bytes_per_s) + FIXED_S
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("elements", [1, 127, 128, 129, 1 << 20, (1 << 20) + 1, 1048573])
 @pytest.mark.parametrize(
     "dtype", ["float32", "bfloat16", "float16", "float8_e5m2", "int32", "int16", "int8", "uint8"]
@@ -217,6 +218,7 @@ def test_an_integer_constant_keeps_all_its_bits(number):
     assert set(evaluate(g, [])[0].flatten().tolist()) == {number}
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("shape", "given", "dims"),
     [
@@ -309,6 +311,7 @@ def test_sums_of_short_integers_wrap_around(dtype):
     np.testing.assert_array_equal(wide, expected)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("step", [2, 3, 16, 17, 40])
 @pytest.mark.parametrize("shape", [(130, 200), (1, 90), (5, 7, 41), (2, 3, 4, 4096)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
@@ -366,6 +369,7 @@ LENGTHS = [1, 1000, (1 << 15) - 1, 1 << 15, 32771, 40000, 3 << 15]
 WAYS = [("float32", False), ("bfloat16", True), ("float32", True), ("bfloat16", False)]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("32767-float32-True", "32767-bfloat16-False")
 @pytest.mark.parametrize(
     ("length", "dtype", "scalar_steps"),

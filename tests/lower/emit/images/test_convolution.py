@@ -166,6 +166,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_convolution_gives_the_sum_over_its_windows(case, dtype):
@@ -368,6 +369,7 @@ def copied(graph, image, times):
     return graph.reshape(spread, (images, channels, rows * high, columns * wide))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("shape1-times1")
 @pytest.mark.parametrize("times", [(1, 1), (2, 2), (3, 1), (1, 2)])
 @pytest.mark.parametrize("shape", [(2, 20, 3, 5), (1, 140, 40, 50)])
@@ -434,6 +436,7 @@ def test_images_that_lie_in_one_row_on_the_chip_come_to_their_partitions(images)
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("kernel", [1, 2])
 @pytest.mark.parametrize(
     ("starts", "strides", "size"),

@@ -59,6 +59,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("op", BODIES)
 @pytest.mark.parametrize("case", SHAPES)

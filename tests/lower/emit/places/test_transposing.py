@@ -27,6 +27,7 @@ def check_exactly(made, *outputs, chip="trn2"):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [*((shape, "float32") for shape in SIZES), *((SIZES[-1], dtype) for dtype in DTYPES[1:])],
@@ -40,6 +41,7 @@ def test_a_matrix_turned_is_its_transpose(shape, dtype):
     check_exactly(made, turned, made.of("minimum", turned, computed(made, flipped)), chip=chip)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("order", list(permutations(range(4)))[1::2])
 def test_every_order_of_dimensions(order):
     made = Made("bfloat16")
@@ -88,6 +90,7 @@ def test_transfers_go_along_columns():
     assert is_straight(placed.sliced((3, 1), (0, 0), (1, 1)), Frame((3, 1), (0,), (1,)))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("tokens", [1, 24, 129, 300])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_numbers_along_partitions_meet_numbers_that_every_partition_holds(tokens, is_first):

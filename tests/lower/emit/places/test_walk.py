@@ -175,6 +175,7 @@ def moved(frame, view):
     return run(kernel, SOURCE).outputs
 
 
+@pytest.mark.slow_cases("frame0")
 @pytest.mark.parametrize("frame", [Frame((300, 12), (0,), (1,)), Frame((300, 12), (0,), (1,), 96)])
 def test_tiles_hold_the_elements_of_their_span(frame):
     np.testing.assert_array_equal(moved(frame, lambda placed: placed), SOURCE)

@@ -36,6 +36,7 @@ def numbered(shape, buffer):
     return tensor
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("first", SEEDS[::50])
 def test_random_grids_have_the_elements_that_numpy_says(first):
     for seed in range(first, first + 50):

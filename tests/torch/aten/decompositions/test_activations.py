@@ -28,6 +28,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_activations_and_their_gradients(agree, name):
     def both(x):

@@ -57,6 +57,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow_but("plain", "shared")
 @pytest.mark.slow_cases("causal", "scaled", "one head")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec")
 @pytest.mark.parametrize("call", CALLS)

@@ -23,6 +23,7 @@ def edges(dtype):
     return torch.tensor([*within, min(limits.max, 2**31 - 1)], dtype=dtype)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("number", FLOATS + WHOLE)
 def test_every_comparison_with_a_number(same, number, dtype):
@@ -48,6 +49,7 @@ def test_infinities_are_looked_for_among_integers(same):
     same(lambda x: x.float().masked_fill(x >= -3e9, -INF), x)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("number", [INF, -INF, NAN, 3e9, -3e9, 2.5, -1.5])
 def test_bounds_and_choices_by_a_float_are_float32(same, number, dtype):

@@ -28,6 +28,7 @@ def gradients(g, x, w, stride, padding):
     )  # fmt: skip
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("case", CASES)
 def test_convolutions_and_their_gradients(agree, case):
     size, kernel, stride, padding = CASES[case]
@@ -66,6 +67,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_and_all_its_gradients(agree, form):
     size, kernel, how = FORMS[form]

@@ -24,6 +24,7 @@ def test_quotients_and_what_they_leave(agree):
     agree(torch.fmod, X, Y + 0.0137, tolerance=2.0**-16)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_whole_quotients_are_divided_without_a_rest(agree, name):
     whole = torch.arange(1, 513).reshape(8, 64).float()
@@ -42,6 +43,7 @@ def test_a_rest_is_that_of_the_divisor_as_it_is_stored(agree, name):
     agree(DIVISIONS[name], x, 0.1, tolerance=2.0**-18)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_integers_are_divided(agree, name, dtype):
@@ -88,6 +90,7 @@ def test_quotients_and_remainders_of_integers_are_exact(same, divisor):
     same(lambda x: torch.fmod(x, divisor), INTEGERS)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("number", [2.5, -0.5, INF, -INF, NAN, 3e9, 2.0**24])
 def test_whole_quotients_of_integers_by_a_float(same, number):
     small = torch.tensor([0, 1, 5, -7, 100, 2**24], dtype=torch.int32)

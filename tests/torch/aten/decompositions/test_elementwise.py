@@ -69,6 +69,7 @@ def test_functions_of_small_numbers(agree, name):
     agree(getattr(torch, name), X / 4, tolerance=2.0**-16)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("other", [Y, ROW, COLUMN, Y.t().contiguous().t(), 0.5], ids=str)
 def test_functions_of_two_tensors_broadcast(agree, name, other):
@@ -166,6 +167,7 @@ def test_compositions(agree, name):
     agree(FUNCTIONS[name], X, tolerance=2.0**-13)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_compositions_give_the_dtype_of_what_they_are_given(agree, name, dtype):
@@ -294,6 +296,7 @@ _OF_REALS = [
 ]
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool], ids=str)
 @pytest.mark.parametrize("name", _OF_REALS)
 def test_a_function_of_real_numbers_takes_integers_as_float32(agree, name, dtype):

@@ -12,6 +12,7 @@ X = torch.randn(4, 5, 6)
 TABLE, PLACES = torch.randn(50, 16), torch.randint(0, 50, (3, 70))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
 def test_gather_takes_from_any_dimension(agree, dim, dtype):
@@ -34,6 +35,7 @@ def test_scatter_writes_and_adds_along_any_dimension(agree, dim):
     agree(torch.scatter_add, X, dim, places % 2, updates, tolerance=2.0**-20)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_scatter_reduce_combines_what_falls_together(agree, reduce, include_self):

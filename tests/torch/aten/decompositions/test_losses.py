@@ -58,6 +58,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_and_their_gradients(agree, name):
     def both(x, t):

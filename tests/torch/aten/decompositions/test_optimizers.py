@@ -59,6 +59,7 @@ def fused_cost(kind, steps=1, **options):
 TENSOR_BYTES = 160 * 5 * 4
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize(
     ("kind", "given", "changed", "tensors_moved"),
     [

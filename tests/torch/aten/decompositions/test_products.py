@@ -70,6 +70,7 @@ def test_outer_products_and_sums_over_a_batch(agree):
     agree(torch.vdot, torch.randn(24), torch.randn(24))
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("unitriangular", [False, True])
 @pytest.mark.parametrize("left", [False, True])

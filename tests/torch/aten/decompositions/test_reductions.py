@@ -8,6 +8,7 @@ torch.manual_seed(0)
 X = torch.randn(5, 7, 9)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin", "var", "std", "argmax", "argmin"])
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_reductions_over_one_dimension(agree, name, dim):

@@ -23,6 +23,7 @@ def with_gradient(function):
     return call
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("rank", OF_RANK)
 @pytest.mark.parametrize(
     "how",
@@ -48,6 +49,7 @@ def test_adaptive_pools_share_a_dimension_evenly(agree, rank, size):
     agree(with_gradient(lambda x: pool(x, size)), OF_RANK[rank], tolerance=CLOSE)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("0.5-2-bicubic", "1.7-2-bicubic", "2-2-bicubic")
 @pytest.mark.parametrize(
     ("rank", "mode"),
@@ -63,6 +65,7 @@ def test_interpolation_and_its_gradient(agree, rank, mode, scale):
         agree(sample, OF_RANK[rank], tolerance=CLOSE)
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 @pytest.mark.parametrize("rank", OF_RANK)
 def test_padding_by_copies(agree, rank, mode):

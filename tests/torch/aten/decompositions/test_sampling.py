@@ -8,6 +8,7 @@ torch.manual_seed(0)
 IMAGE, GRID = torch.randn(2, 3, 6, 7), torch.rand(2, 4, 5, 2) * 2.4 - 1.2
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
 @pytest.mark.parametrize("is_aligned", [False, True])
@@ -18,6 +19,7 @@ def test_images_are_sampled_at_any_points(agree, mode, padding, is_aligned):
     )  # fmt: skip
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.slow_cases("True-zeros-bilinear")
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 @pytest.mark.parametrize("padding", ["zeros", "border"])

@@ -9,6 +9,7 @@ LINE, IMAGE, VOLUME = torch.randn(2, 3, 13), torch.randn(2, 3, 9, 12), torch.ran
 OF_RANK = {1: LINE, 2: IMAGE, 3: VOLUME}
 
 
+@pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("rank", OF_RANK)
 @pytest.mark.parametrize(
     "how",
