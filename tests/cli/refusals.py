@@ -131,6 +131,7 @@ ILLEGAL_KERNELS = {
 BASES = {
     "demo": "",
     "run": "kernel.py",
+    "check": "kernel.py",
     "launch": "--on trn2.48xlarge",
     "profile view": "report.json",
     "profile summary": "report.json",
@@ -210,6 +211,16 @@ run raises.py
 run kernel.py --on p5en
 run kernel.py --ranks 3
 run kernel.py --on trn2,trn9
+check
+check absent.py
+check syntax.py
+check none.py
+check kernel.py --max-us 0
+check kernel.py --update
+check kernel.py --kernel copi
+check kernel.py --baseline plan.json
+check kernel.py --baseline plan.json --against HEAD
+check illegal-partitions.py
 launch --on trn2.48xlarge
 launch --on trn2.48xlarge -- no-such
 launch --on trn2.48xlarge --fault rank=3 -- python none.py

@@ -18,6 +18,8 @@ from trnsim.decide.why.explain import (
 )
 from trnsim.decide.why.times import Time
 from trnsim.document.values import document_json
+from trnsim.gate.baselines import Baselines, Key
+from trnsim.gate.kernel_time import DrawnConstant, KernelTime, LineTime
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -25,6 +27,7 @@ LLAMA, BERT = str(EXAMPLES / "llama-3.1-8b.json"), str(EXAMPLES / "bert-large.js
 PROTEINS = str(ROOT / "tests" / "decide" / "companies" / "proteins" / "inventory.csv")
 SMALL, SORT, LARGE = "a smaller model", "sort.mlir", "inventory.csv"
 MEASURED, SINGLE = "measured.csv", "single.csv"
+CHECKED, BASELINES = "checked.py", "baselines.toml"
 """Names of files that the tests write."""
 OLD_KERNEL = "old_kernel.py"
 OLD_SOURCE = """import nki
@@ -41,6 +44,41 @@ def twice(x):
         nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
     nisa.quantize_mx(tile, tile, tile) if tile is None else nisa.dma_copy(out, tile)
     return out
+"""
+CHECKED_SOURCE = """import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+
+def copied(x, partitions):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((partitions, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(tile, x)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@nki.jit
+def small(x):
+    return copied(x, x.shape[0])
+
+
+@nki.jit
+def large(x):
+    return copied(x, 129)
+
+
+@nki.jit
+def loose(x):
+    return copied(x, x.shape[0])
+
+
+small_inputs = large_inputs = (np.ones((4, 8), np.float32),)
+
+
+def small_reference(x):
+    return x[0]
 """
 SORTED = """func.func @main(%x: tensor<4x30xf32>) -> tensor<4x30xf32> {
   %y = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
@@ -67,6 +105,10 @@ ANSWERS = {
     "calibrate/1": [["calibrate", MEASURED], ["calibrate", SINGLE]],
     "calibrate-suggest/1": [
         ["calibrate", "--suggest", f"plan layer {LLAMA} --on {on}"] for on in ("trn1", "trn3")
+    ],
+    "check/1": [
+        ["check", CHECKED, "--baseline", BASELINES, "--max-us", "1"],
+        ["check", CHECKED],
     ],
     "chips/1": [["chips"], ["explain", "trn2"]],
     "claims/1": [["claims"], ["explain", "C07"]],
@@ -137,7 +179,25 @@ def write_files():
     Path(SORT).write_text(SORTED)
     Path(OLD_KERNEL).write_text(OLD_SOURCE)
     Path(LARGE).write_text(TOO_LARGE)
+    Path(CHECKED).write_text(CHECKED_SOURCE)
+    write_baselines()
     Path("large.json").write_text(Path(LLAMA).read_text())
+
+
+def write_baselines():
+    """Baselines of another trnsim: of a kernel that is gone, and with other constants."""
+    time = KernelTime(
+        chip="trn2",
+        model="0.0.9+0",
+        constants={"launch_s": DrawnConstant(1e-6, 0.1), "gone_s": DrawnConstant(1e-6, 0.1)},
+        source="another",
+        inputs="",
+        time_us=3.0,
+        draws_us=(3.0, 3.1),
+        lines=(LineTime(CHECKED, 9, "nisa.dma_copy(tile, y)", 1.0, 1.0),),
+    )
+    keys = Key(CHECKED, "small", "trn2"), Key(CHECKED, "earlier", "trn2")
+    Baselines(Path(BASELINES), dict.fromkeys(keys, time)).write()
 
 
 def unlike_answers():

@@ -25,6 +25,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Kernels and programs": {
         "demo": "Show what trnsim does: a kernel, a mistake, a training loop, a cost, the claims.",
         "run": "Run a Python program, or one of its NKI kernels, on an emulated NeuronCore.",
+        "check": "Check kernels without a chip: values, legality, races, time, and what a change "
+        "costs.",
         "launch": "Run a program as ranks of emulated instances, one process a rank.",
         "migrate": "Say what later versions of NKI refuse or change in a file of kernels.",
         "profile": "Open, print and compare stored reports.",

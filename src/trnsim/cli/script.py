@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import runpy
@@ -13,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Final
 
 from trnsim import arch, files
@@ -21,9 +20,10 @@ from trnsim.cli import array_files
 from trnsim.cli.error_text import is_ours
 from trnsim.demo import examples
 from trnsim.errors import BadInput, SourceLine
+from trnsim.gate.kernel_file import kernel_named, module_of
 from trnsim.nki.environment import TARGET_VARIABLE
 from trnsim.runner import run_of_call
-from trnsim.runs import Launchable, Run, collecting
+from trnsim.runs import Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
 _INPUT_OPTION: Final = "--input"
@@ -210,46 +210,12 @@ def call(script: Path, name: str | None, inputs: list[Path], chip: arch.Target) 
     """Run one kernel of the script on the user's arrays."""
     arrays = [array_files.load(path) for path in inputs]
     try:
-        launchable = _kernel(script, _module(script), name)
+        launchable = kernel_named(script, module_of(script), name)
         return Ending([run_of_call(launchable, arrays, target=chip.name)])
     except AssertionError as error:
         return Ending([], _refusal(script, error))
     except BaseException as error:  # noqa: BLE001  whoever reports the runs hands it on
         return Ending([], error)
-
-
-def _module(script: Path) -> ModuleType:
-    specification = importlib.util.spec_from_file_location(script.stem, script)
-    if specification is None or specification.loader is None:
-        raise BadInput(f"{script} is not a Python file", fix="name a file that ends in .py")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[script.stem] = module
-    sys.path.insert(0, str(script.parent))
-    try:
-        specification.loader.exec_module(module)
-    except SystemExit as error:
-        raise BadInput(
-            f"{script} ended itself with sys.exit({error.code!r}) before its kernel was called",
-            fix='put what runs the program behind if __name__ == "__main__":',
-        ) from error
-    finally:
-        sys.path.pop(0)
-    return module
-
-
-def _kernel(script: Path, module: ModuleType, name: str | None) -> Launchable:
-    kernels = {key: value for key, value in vars(module).items() if isinstance(value, Launchable)}
-    if name is None and len(kernels) == 1:
-        return next(iter(kernels.values()))
-    if name in kernels:
-        return kernels[name]
-    asked = "no --kernel was given" if name is None else f"--kernel {name}"
-    raise BadInput(
-        f"{asked}, and {script} has the kernels: {', '.join(kernels) or 'none'}",
-        fix="name one of them with --kernel"
-        if kernels
-        else "decorate a function of the file with @nki.jit",
-    )
 
 
 def _refusal(script: Path, error: AssertionError) -> BaseException:

@@ -1,0 +1,249 @@
+"""``trnsim check``: kernels of files checked: values, legality, races, time, and its change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trnsim import arch
+from trnsim.cli import script
+from trnsim.cli.check_document import CheckedFiles, check_document
+from trnsim.cli.error_text import users_traceback
+from trnsim.cli.on import chips as chips_of
+from trnsim.cli.on import on_option
+from trnsim.cli.options import command, parser
+from trnsim.cli.quantity_options import number
+from trnsim.cli.report_files import PrintedAnswer, answering
+from trnsim.errors import BadInput, EmulatorError
+from trnsim.gate.against import earlier_baselines
+from trnsim.gate.baselines import FILE, Baselines, Key, read_baselines
+from trnsim.gate.checking import (
+    CheckLimits,
+    Finding,
+    KernelCheck,
+    checked_case,
+    judge,
+    refusal,
+)
+from trnsim.gate.kernel_file import cases, kernels_of, module_of
+from trnsim.gate.kernel_time import kernel_time
+from trnsim.gate.source import files_digest
+
+_US: float = 1e-6
+
+app = parser()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Options of ``trnsim check``."""
+
+    kernel_files: Annotated[
+        list[Path], typer.Argument(help="Python files with kernels.", metavar="FILE.py...")
+    ]
+    on: Annotated[list[str] | None, on_option("trn2")] = None
+    max_us: Annotated[
+        float | None, number("The longest time that passes.", "--max-us", unit="us")
+    ] = None
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"Compare with the times of this file, usually {FILE}.", metavar="FILE.toml"
+        ),
+    ] = None
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Accept the times: write them to the file of --baseline."),
+    ] = False
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare with the same files in another revision of the git repository, whose "
+            "kernels this trnsim times too.",
+            metavar="REVISION",
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse options that exclude each other, or need each other.
+
+        Raises:
+            BadInput: they do.
+        """
+        if self.max_us is not None and not self.max_us > 0:
+            raise BadInput(f"--max-us {self.max_us:g}; legal: above 0")
+        if self.update and self.baseline is None:
+            raise BadInput("--update without --baseline", fix=f"name the file: --baseline {FILE}")
+        if self.against is not None and self.baseline is not None:
+            raise BadInput(
+                "--against and --baseline both say what times are compared with",
+                fix="leave one of them out",
+            )
+
+
+@app.command()
+@answering
+@command(CheckOptions)
+def check(options: CheckOptions) -> PrintedAnswer:
+    """Check kernels without a chip: values, legality, races, time, and what a change costs.
+
+    A kernel NAME runs on what NAME_inputs() returns, and its results are compared with those of
+    NAME_reference(...), where the file has these functions. A file without any NAME_inputs runs as
+    a program, as `trnsim run` does; its own assertions are the reference. Times are those of
+    `trnsim run`.
+
+    A change of time counts if P10 to P90 of the difference leaves zero out. Both sides have the
+    same draws of the model's constants. What another version of trnsim changed is said apart, and
+    fails nothing but --max-us.
+
+    Ends with status 1 if a check fails. --output comment.md writes it for a pull request.
+
+    Examples: trnsim check softmax.py --max-us 60 --on trn2,trn3
+
+    trnsim check kernels/softmax.py --baseline trn-baselines.toml --update
+
+    trnsim check kernels/softmax.py --against origin/main --output comment.md
+    """
+    options.check()
+    chips = chips_of(options.on)
+    for path in options.kernel_files:
+        script.checked(path)
+    baselines = _baselines(options, chips)
+    limits = CheckLimits(
+        max_s=None if options.max_us is None else options.max_us * _US,
+        baselines=baselines,
+        is_updating=options.update,
+        accepts_new=options.against is not None,
+        update_words=f"trnsim check {options.kernel_files[0]} --baseline "
+        f"{options.baseline or FILE} --update",
+    )
+    checks: list[KernelCheck] = []
+    unchecked: list[str] = []
+    for path in options.kernel_files:
+        found, without = _checked_file(path, options.kernel, chips, limits)
+        checks += found
+        unchecked += [f"{_owner(path)}: {name}" for name in without]
+    gone = _gone(baselines, checks, options) if options.against is None else []
+    written = _updated(baselines, checks, gone) if options.update else []
+    files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, gone)
+    is_passed = all(found.is_passed for found in checks)
+    return PrintedAnswer(check_document(files), files=written, status=0 if is_passed else 1)
+
+
+def _baselines(options: CheckOptions, chips: Sequence[arch.Target]) -> Baselines | None:
+    """The times to compare with, if any.
+
+    Raises:
+        BadInput: the file is not legal, or there is no such revision.
+    """
+    if options.against is not None:
+        names = [chip.name for chip in chips]
+        return earlier_baselines(options.against, options.kernel_files, names, options.kernel)
+    return None if options.baseline is None else read_baselines(options.baseline)
+
+
+def _owner(path: Path) -> str:
+    """A file as baselines name it: relative to the working folder, with slashes."""
+    whole = path.resolve()
+    here = Path.cwd()
+    return (whole.relative_to(here) if whole.is_relative_to(here) else path).as_posix()
+
+
+def _checked_file(
+    path: Path, name: str | None, chips: Sequence[arch.Target], limits: CheckLimits
+) -> tuple[list[KernelCheck], list[str]]:
+    """The checks of a file, and its kernels that have no inputs.
+
+    Raises:
+        BadInput: the file has no kernel, or a declaration of it is not legal.
+    """
+    owner = _owner(path)
+    module = module_of(path)
+    found = cases(path, module, name)
+    if found:
+        checks = [checked_case(case, owner, chip, limits) for case in found for chip in chips]
+        checked = {case.name for case in found}
+        others = kernels_of(module) if name is None else {}
+        return checks, [
+            other
+            for other, kernel in others.items()
+            if other not in checked and getattr(kernel, "__module__", "") == module.__name__
+        ]
+    return [check for chip in chips for check in _checked_program(path, owner, chip, limits)], []
+
+
+def _checked_program(
+    path: Path, owner: str, chip: arch.Target, limits: CheckLimits
+) -> list[KernelCheck]:
+    """The kernels that a program launches, checked; its own assertions are the reference.
+
+    Raises:
+        BadInput: it launches none.
+    """
+    ending = script.execute(path, [], chip)
+    checks: list[KernelCheck] = []
+    counts: dict[str, int] = {}
+    for run in ending.runs:
+        count = counts[run.title] = counts.get(run.title, 0) + 1
+        name = run.title if count == 1 else f"{run.title}#{count}"
+        check = KernelCheck(Key(owner, name, chip.name))
+        judge(check, run, kernel_time(run, files_digest(run, path)), limits)
+        checks.append(check)
+    if not ending.is_whole and ending.error is not None:
+        failed = KernelCheck(Key(owner, path.stem, chip.name))
+        failed.findings.append(_program_finding(ending.error, path))
+        checks.append(failed)
+    if not checks:
+        raise BadInput(
+            f"{path} launches no kernel, and says for none on what it runs",
+            fix="define NAME_inputs() for a kernel NAME, which returns a tuple of its arguments",
+        )
+    return checks
+
+
+def _program_finding(error: BaseException, path: Path) -> Finding:
+    """The error that ended a program, as a finding.
+
+    Raises:
+        KeyboardInterrupt: the user ended it.
+    """
+    if isinstance(error, EmulatorError):
+        return refusal(error)
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return Finding("values", True, users_traceback(error, path).strip())
+
+
+def _gone(
+    baselines: Baselines | None, checks: Sequence[KernelCheck], options: CheckOptions
+) -> list[Key]:
+    """The baselines of kernels that the checked files no longer have."""
+    if baselines is None or options.kernel is not None:
+        return []
+    owners = {_owner(path) for path in options.kernel_files}
+    present = {check.key[:2] for check in checks}
+    return [
+        key for key in sorted(baselines.times) if key.owner in owners and key[:2] not in present
+    ]
+
+
+def _updated(
+    baselines: Baselines | None, checks: Sequence[KernelCheck], gone: Sequence[Key]
+) -> list[Path]:
+    """Write the times of the kernels that pass; the file."""
+    if baselines is None:
+        return []
+    for key in gone:
+        del baselines.times[key]
+    for check in checks:
+        if check.time is not None and check.is_passed:
+            baselines.times[check.key] = check.time
+    return [baselines.write()]

@@ -1,0 +1,234 @@
+"""The answer of `trnsim check`: a table of kernels, then what is to be said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.arch import Target
+from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns, records
+from trnsim.gate.baselines import Key
+from trnsim.gate.checking import (
+    CheckLimits,
+    Finding,
+    KernelCheck,
+    increase_us,
+    line_words,
+    signed_us,
+)
+from trnsim.gate.difference import Difference, TimeShift
+from trnsim.gate.line_changes import LineChange
+from trnsim.gate.values import ResultError
+from trnsim.profile.units import time_text
+
+_US: Final = 1e-6
+_COLUMNS: Final = columns(
+    "kernel | on | time | P10 to P90 | before | change | verdict", numbers_from=2, numbers_to=3
+)
+_ROW_NAMES: Final = (
+    *("kernel", "file", "chip", "passed", "time_s", "p10_s", "p90_s", "before_s"),
+    *("change_s", "change_p10_s", "change_p90_s", "line"),
+)
+
+
+@dataclass(frozen=True)
+class CheckedFiles:
+    """All that a command checked.
+
+    Attributes:
+        files: the files.
+        chips: the chips.
+        limits: the limits.
+        checks: each kernel on each chip.
+        unchecked: kernels that no inputs are declared for.
+        gone: baselines of kernels that the files no longer have.
+    """
+
+    files: Sequence[Path]
+    chips: Sequence[Target]
+    limits: CheckLimits
+    checks: Sequence[KernelCheck]
+    unchecked: Sequence[str]
+    gone: Sequence[Key]
+
+
+def check_document(checked: CheckedFiles) -> Document:
+    """Checked kernels as a document."""
+    failed = sum(not check.is_passed for check in checked.checks)
+    count = len(checked.checks)
+    verdict = f"{count} check{'s' if count != 1 else ''}, {failed or 'none'} failed"
+    sections = [
+        Section("", [Table(_COLUMNS, [_row(check) for check in checked.checks])]),
+        *(Section("", blocks) for check in checked.checks if (blocks := _blocks(check))),
+        Section("", [*_notes(checked), Note(verdict, kind="strong")]),
+    ]
+    values = {
+        "files": [path.as_posix() for path in checked.files],
+        "chips": [chip.name for chip in checked.chips],
+        "max_s": checked.limits.max_s,
+        "passed": failed == 0,
+        "kernels": [_values(check) for check in checked.checks],
+        "unchecked": list(checked.unchecked),
+        "gone": [str(key) for key in checked.gone],
+    }
+    rows = records([_record(check) for check in checked.checks], _ROW_NAMES)
+    return Document("Checked kernels", values, sections, rows=rows, schema="check/1")
+
+
+def _row(check: KernelCheck) -> list[str]:
+    verdict = "pass" if check.is_passed else _first_failure(check)
+    name = f"{check.key.kernel} ({check.key.owner})"
+    if check.run is None:
+        return [name, check.key.chip, "-", "-", "-", "-", verdict]
+    summary, shift = check.run.summary, check.difference
+    times = [time_text(summary.total_time_p50_s), summary.interval_text()]
+    if shift is None:
+        return [name, check.key.chip, *times, "-", "-", verdict]
+    change = signed_us(shift.total.change_us) if shift.total.change_us else "="
+    return [name, check.key.chip, *times, time_text(shift.before.time_us * _US), change, verdict]
+
+
+def _first_failure(check: KernelCheck) -> str:
+    kinds = dict.fromkeys(finding.kind for finding in check.findings if finding.is_failure)
+    return f"FAIL: {', '.join(kinds)}"
+
+
+def _blocks(check: KernelCheck) -> list[Block]:
+    if not check.findings:
+        return []
+    head = Note(f"{check.key.kernel} on {check.key.chip}", kind="strong")
+    return [head, Items([_words(finding) for finding in check.findings], indent=2)]
+
+
+def _words(finding: Finding) -> str:
+    """A finding in a line, or a few."""
+    mark = "FAIL " if finding.is_failure else ""
+    parts = [f"{mark}{finding.kind}: {finding.text}"]
+    if finding.fix:
+        parts.append(f"fix: {finding.fix}")
+    if finding.source:
+        parts.append(f"source: {finding.source}")
+    if finding.line is not None:
+        parts.append(f"at {finding.line}")
+    return "; ".join(parts)
+
+
+def _notes(checked: CheckedFiles) -> list[Block]:
+    notes: list[Block] = []
+    if checked.unchecked:
+        text = f"not checked, as NAME_inputs() is missing: {', '.join(checked.unchecked)}"
+        notes.append(Note(text))
+    if checked.gone:
+        text = "baselines of kernels that are gone (--update drops them): "
+        notes.append(Note(text + ", ".join(map(str, checked.gone))))
+    return notes
+
+
+def _values(check: KernelCheck) -> dict[str, Any]:
+    run = check.run
+    summary = None if run is None else run.summary
+    return {
+        "kernel": check.key.kernel,
+        "file": check.key.owner,
+        "chip": check.key.chip,
+        "passed": check.is_passed,
+        "time_s": None
+        if summary is None
+        else {
+            "p10": summary.total_time_p10_s,
+            "p50": summary.total_time_p50_s,
+            "p90": summary.total_time_p90_s,
+        },
+        "instructions": None if run is None else len(run.program),
+        "bound_by": None if summary is None else summary.bound_by,
+        "values": [_error_values(error) for error in check.values],
+        "findings": [_finding_values(finding) for finding in check.findings],
+        "difference": None if check.difference is None else _difference_values(check.difference),
+    }
+
+
+def _error_values(error: ResultError) -> dict[str, Any]:
+    return {
+        "result": error.result,
+        "error": error.error,
+        "tolerance": error.tolerance,
+        "at": list(error.at),
+        "why": error.why,
+    }
+
+
+def _finding_values(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "failure": finding.is_failure,
+        "text": finding.text,
+        "fix": finding.fix,
+        "source": finding.source,
+        "file": None if finding.line is None else finding.line.file,
+        "line": None if finding.line is None else finding.line.line,
+    }
+
+
+def _difference_values(shift: Difference) -> dict[str, Any]:
+    return {
+        "before_s": shift.before.time_us * _US,
+        "after_s": shift.after.time_us * _US,
+        "total": _shift_values(shift.total),
+        "kernel": _shift_values(shift.kernel),
+        "upgrade": _shift_values(shift.upgrade),
+        "same_source": shift.is_same_source,
+        "trnsim_before": shift.before.model,
+        "trnsim_after": shift.after.model,
+        "constants": [
+            {"name": row.name, "before": row.before, "after": row.after} for row in shift.constants
+        ],
+        "lines": [
+            _line_values(line) for line in shift.lines if line.change_us or line.busy_change_us
+        ],
+    }
+
+
+def _shift_values(part: TimeShift) -> dict[str, Any]:
+    return {
+        "change_s": part.change_us * _US,
+        "p10_s": part.interval_us.p10 * _US,
+        "p90_s": part.interval_us.p90 * _US,
+        "counts": part.counts,
+    }
+
+
+def _line_values(change: LineChange) -> dict[str, Any]:
+    return {
+        "file": change.line.file,
+        "line": change.line.line,
+        "text": change.line.text,
+        "was": change.was,
+        "new": change.is_new,
+        "gone": change.is_gone,
+        "critical_change_s": change.change_us * _US,
+        "busy_change_s": change.busy_change_us * _US,
+        "cost_s": change.cost_us * _US,
+    }
+
+
+def _record(check: KernelCheck) -> dict[str, Any]:
+    summary = None if check.run is None else check.run.summary
+    shift = check.difference
+    costly = shift.lines[0] if shift is not None and shift.lines else None
+    is_costly = costly is not None and increase_us(costly) > 0
+    return {
+        "kernel": check.key.kernel,
+        "file": check.key.owner,
+        "chip": check.key.chip,
+        "passed": check.is_passed,
+        "time_s": None if summary is None else summary.total_time_p50_s,
+        "p10_s": None if summary is None else summary.total_time_p10_s,
+        "p90_s": None if summary is None else summary.total_time_p90_s,
+        "before_s": None if shift is None else shift.before.time_us * _US,
+        "change_s": None if shift is None else shift.total.change_us * _US,
+        "change_p10_s": None if shift is None else shift.total.interval_us.p10 * _US,
+        "change_p90_s": None if shift is None else shift.total.interval_us.p90 * _US,
+        "line": line_words(costly) if costly is not None and is_costly else None,
+    }

@@ -1,0 +1,252 @@
+"""The file of baselines: the time of each kernel when it was last accepted.
+
+A TOML file that is committed with the kernels. It is sorted by kernel, one table each, so that
+changes of two kernels merge. Constants of the model stand once, under their digest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trnsim import files, reader
+from trnsim.gate.kernel_time import (
+    Constants,
+    DrawnConstant,
+    KernelTime,
+    LineTime,
+    constants_id,
+    in_order,
+)
+from trnsim.reader import FileRecord, declared
+
+FILE: Final = "trn-baselines.toml"
+"""The file's usual name."""
+_VERSION: Final = 1
+_FIX: Final = (
+    "restore it, or delete it and write it again: pytest --trn-update, or trnsim check --update"
+)
+_ON: Final = " on "
+_IN_A_ROW: Final = 10
+_CONFLICT_MARKS: Final = ("<<<<<<< ", "=======", ">>>>>>> ", "||||||| ")
+_HEAD: Final = """\
+# The times of kernels when they were accepted: pytest --trn-update, or trnsim check --update.
+# Commit this file. In a merge conflict keep either side of a table, then update.
+"""
+
+
+class Key(NamedTuple):
+    """The name of a baseline.
+
+    Attributes:
+        owner: the test, or the file.
+        kernel: the kernel; a further call of a test has its number: softmax#2.
+        chip: the chip.
+    """
+
+    owner: str
+    kernel: str
+    chip: str
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.kernel}{_ON}{self.chip}"
+
+    @classmethod
+    def of(cls, text: str) -> Key:
+        """The key that a text stands for.
+
+        Raises:
+            ValueError: it stands for none.
+        """
+        named, is_whole, chip = text.rpartition(_ON)
+        owner, _, kernel = named.rpartition(" ")
+        if not (is_whole and owner and kernel and chip):
+            raise ValueError(f"{text!r} is not OWNER KERNEL on CHIP")
+        return cls(owner, kernel, chip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LineRow(FileRecord):
+    file: str = declared(help="file of the line")
+    number: int = declared(help="its number", least=1, alias=("line",))
+    critical_us: float = declared(help="its part of the critical path", unit="us", least=0)
+    busy_us: float = declared(help="the busy time of its engines", unit="us", least=0)
+    text: str = declared("", help="its text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KernelRow(FileRecord):
+    trnsim: str = declared(help="version of trnsim, and digest of its model")
+    constants: str = declared(help="digest of the constants")
+    source: str = declared(help="digest of the kernel's source")
+    inputs: str = declared("", help="the kernel's arguments")
+    time_us: float = declared(help="its time", unit="us", above=0)
+    draws_us: tuple[float, ...] = declared(help="its time in each draw", unit="us", above=0)
+    lines: tuple[_LineRow, ...] = declared((), help="its lines")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BaselineFile(FileRecord):
+    version: int = declared(help="version of this format", least=1)
+    constants: dict[str, dict[str, tuple[float, ...]]] = declared(
+        help="digest -> constant -> value and spread"
+    )
+    kernels: dict[str, _KernelRow] = declared(help="OWNER KERNEL on CHIP -> baseline")
+
+
+@dataclass
+class Baselines:
+    """The baselines of a file.
+
+    Attributes:
+        path: the file.
+        times: the time of each kernel by its key.
+    """
+
+    path: Path
+    times: dict[Key, KernelTime] = field(default_factory=dict[Key, KernelTime])
+
+    def other_chips(self, key: Key) -> list[str]:
+        """Chips for which the same kernel has a baseline."""
+        return [other.chip for other in sorted(self.times) if other[:2] == key[:2] and other != key]
+
+    def text(self) -> str:
+        """The content of the file."""
+        constants = {constants_id(time.constants): time.constants for time in self.times.values()}
+        parts = [_HEAD, f"version = {_VERSION}\n"]
+        parts += [_constants_text(name, constants[name]) for name in sorted(constants)]
+        if not constants:
+            parts.append("\n[constants]\n")
+        parts += [_time_text(key, self.times[key]) for key in sorted(self.times)]
+        if not self.times:
+            parts.append("\n[kernels]\n")
+        return "".join(parts)
+
+    def write(self) -> Path:
+        """Write the file, whole or not at all.
+
+        Raises:
+            BadInput: it cannot be written.
+        """
+        return files.write(self.path, self.text(), parents=True)
+
+
+def read_baselines(path: Path) -> Baselines:
+    """The baselines of a file; none where it does not exist.
+
+    Raises:
+        BadInput: it has a merge conflict, is of another version, or is not legal.
+    """
+    if not path.exists():
+        return Baselines(path)
+    return baselines_of(path, files.read_bytes(path, _FIX))
+
+
+def baselines_of(path: Path, stored: bytes) -> Baselines:
+    """The baselines that the content of a file stands for.
+
+    Raises:
+        BadInput: as `read_baselines`.
+    """
+    _refuse_conflict(path, files.decoded(stored, path, _FIX))
+    content = reader.parse(stored, path, _FIX, form="toml")
+    stated = content.parsed.content
+    version = stated.get("version") if isinstance(stated, dict) else None
+    if isinstance(version, int) and version != _VERSION:
+        raise content.refused(
+            content.root.inner("version").line.line,
+            f"version {version} of the format of baselines; this trnsim reads {_VERSION}",
+        )
+    file = reader.record(_BaselineFile, content.root)
+    baselines = Baselines(path)
+    for text, row in file.kernels.items():
+        try:
+            key = Key.of(text)
+        except ValueError as error:
+            raise row.broken(str(error)) from None
+        baselines.times[key] = _time_of(key, row, file)
+    return baselines
+
+
+def _refuse_conflict(path: Path, text: str) -> None:
+    """Refuse a file with the marks of a merge conflict.
+
+    Raises:
+        BadInput: it has one.
+    """
+    lines = enumerate(text.splitlines(), 1)
+    marked = [number for number, line in lines if line.startswith(_CONFLICT_MARKS)]
+    if marked:
+        raise reader.fault(
+            path,
+            "a merge conflict is left in the baselines",
+            "keep either side of each table, then write the kernels of the merge again: "
+            "pytest --trn-update, or trnsim check --update",
+            marked[0],
+        )
+
+
+def _time_of(key: Key, row: _KernelRow, file: _BaselineFile) -> KernelTime:
+    stored = file.constants.get(row.constants)
+    if stored is None:
+        raise row.refused("constants", "not among the constants of the file")
+    constants: dict[str, DrawnConstant] = {}
+    for name, pair in stored.items():
+        if len(pair) != len(("value", "spread")):
+            raise file.refused("constants", f"{name} is {list(pair)}; legal: [value, spread]")
+        constants[name] = DrawnConstant(*pair)
+    if constants_id(constants) != row.constants:
+        raise row.refused("constants", "not the digest of the constants under that name")
+    lines = [
+        LineTime(line.file, line.number, line.text, line.critical_us, line.busy_us)
+        for line in row.lines
+    ]
+    return KernelTime(
+        chip=key.chip,
+        model=row.trnsim,
+        constants=constants,
+        source=row.source,
+        inputs=row.inputs,
+        time_us=row.time_us,
+        draws_us=row.draws_us,
+        lines=tuple(sorted(lines, key=lambda line: -line.critical_us)),
+    )
+
+
+def _constants_text(name: str, constants: Constants) -> str:
+    rows = (f"{key} = [{row.value!r}, {row.spread!r}]\n" for key, row in sorted(constants.items()))
+    return f"\n[constants.{_quoted(name)}]\n{''.join(rows)}"
+
+
+def _time_text(key: Key, time: KernelTime) -> str:
+    lines = [
+        f"  {{ file = {_quoted(line.file)}, line = {line.line}, critical_us = "
+        f"{line.critical_us!r}, busy_us = {line.busy_us!r}, text = {_quoted(line.text)} }},\n"
+        for line in in_order(time.lines)
+    ]
+    rows = (
+        f"trnsim = {_quoted(time.model)}\n",
+        f"constants = {_quoted(constants_id(time.constants))}\n",
+        f"source = {_quoted(time.source)}\n",
+        f"inputs = {_quoted(time.inputs)}\n",
+        f"time_us = {time.time_us!r}\n",
+        f"draws_us = [\n{_draws_text(time.draws_us)}]\n",
+        f"lines = [\n{''.join(lines)}]\n",
+    )
+    return f"\n[kernels.{_quoted(str(key))}]\n{''.join(rows)}"
+
+
+def _draws_text(draws: Sequence[float]) -> str:
+    rows = (draws[at : at + _IN_A_ROW] for at in range(0, len(draws), _IN_A_ROW))
+    return "".join(f"  {', '.join(map(repr, row))},\n" for row in rows)
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, which is one of JSON but for the character 7F.
+
+    Source: TOML 1.0.0, String.
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

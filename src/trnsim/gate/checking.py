@@ -1,0 +1,338 @@
+"""A kernel checked: its values, its legality, races, its time, and the change of that.
+
+finding     a failure or a notice, at a line of the user's program
+check       findings, figures and the difference to the baseline of a kernel on a chip
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import trnsim
+from trnsim.arch import Target
+from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.gate.baselines import Baselines, Key
+from trnsim.gate.difference import Difference, difference
+from trnsim.gate.kernel_file import Arguments, KernelCase
+from trnsim.gate.kernel_time import KernelTime, kernel_time
+from trnsim.gate.line_changes import LineChange
+from trnsim.gate.source import inputs_text, source_digest
+from trnsim.gate.values import ResultError, result_errors
+from trnsim.profile.units import percent_text, time_text
+from trnsim.runner import run as run_kernel
+from trnsim.runs import Launchable, Run, collecting
+
+_US: Final = 1e-6
+_PACKAGE: Final = Path(trnsim.__file__).parent
+_MOST_LINES: Final = 3
+"""Lines that a message names."""
+_MAIN_SHARE: Final = 0.5
+"""The share of a difference from which a line's work explains it: lines that wait are not named."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A failure or a notice.
+
+    Attributes:
+        kind: "illegal", "race", "values", "memory", "time", "slower", "faster", "upgrade",
+            "baseline" or "inputs".
+        is_failure: whether the check fails by it.
+        text: what is the case.
+        fix: what to do; "" for nothing.
+        line: the user's line, if any.
+        source: the document of the rule, or "".
+    """
+
+    kind: str
+    is_failure: bool
+    text: str
+    fix: str = ""
+    line: SourceLine | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class CheckLimits:
+    """The limits of a check, and how baselines enter.
+
+    Attributes:
+        max_s: longest legal time; None for none.
+        baselines: the file of baselines; None for none.
+        is_updating: whether a baseline is written and not asked for.
+        accepts_new: whether a kernel without a baseline passes.
+        update_words: the command that writes baselines.
+    """
+
+    max_s: float | None = None
+    baselines: Baselines | None = None
+    is_updating: bool = False
+    accepts_new: bool = False
+    update_words: str = "trnsim check --update"
+
+
+@dataclass
+class KernelCheck:
+    """A kernel on a chip, checked.
+
+    Attributes:
+        key: its name among baselines.
+        run: its run; None if that was refused.
+        findings: failures and notices.
+        values: the error of each result; empty without a reference.
+        time: its time; None without a run.
+        difference: the difference to its baseline; None without one.
+    """
+
+    key: Key
+    run: Run | None = None
+    findings: list[Finding] = field(default_factory=list[Finding])
+    values: Sequence[ResultError] = ()
+    time: KernelTime | None = None
+    difference: Difference | None = None
+
+    @property
+    def is_passed(self) -> bool:
+        """True if no finding is a failure."""
+        return not any(finding.is_failure for finding in self.findings)
+
+
+def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits) -> KernelCheck:
+    """A kernel of a file on a chip, checked on the inputs that the file declares."""
+    check = KernelCheck(Key(owner, case.name, chip.name))
+    arguments = case.arguments
+    try:
+        run = warned_run(case.kernel, arguments, chip)
+    except EmulatorError as error:
+        check.findings.append(refusal(error))
+        return check
+    except AssertionError as error:
+        check.findings.append(_assertion(error))
+        return check
+    if case.reference is not None:
+        expected = case.reference(*arguments.positional, **arguments.keywords)
+        compare_values(check, run, expected, case.tolerance)
+    else:
+        text = f"no reference: define {case.name}_reference(...) to compare values"
+        check.findings.append(Finding("values", False, text))
+    source, inputs = source_digest(case.kernel, arguments), inputs_text(arguments)
+    judge(check, run, kernel_time(run, source, inputs), limits)
+    return check
+
+
+def compare_values(check: KernelCheck, run: Run, expected: object, tolerance: float | None) -> None:
+    """Add the errors of a run's results, and the findings about them, to a check."""
+    check.values = result_errors(run.outputs, expected, tolerance)
+    check.findings += [_value_finding(error) for error in check.values if not error.is_legal]
+
+
+def warned_run(kernel: Launchable, arguments: Arguments, chip: Target) -> Run:
+    """A run of a kernel whose races and spills are kept for its findings, and warned of nowhere."""
+    with collecting():
+        return run_kernel(
+            kernel,
+            *arguments.positional,
+            target=chip.name,
+            races="warn",
+            kernel_kwargs=arguments.keywords,
+        )
+
+
+def judge(check: KernelCheck, run: Run, time: KernelTime, limits: CheckLimits) -> None:
+    """Add a run, its time and the findings about them to a check."""
+    check.run, check.time = run, time
+    check.findings += [Finding("race", True, text) for text in run.races]
+    check.findings += [Finding("race", False, text) for text in run.doubtful]
+    check.findings += [Finding("memory", False, text) for text in run.overfull]
+    check.findings += [Finding("race", False, text) for text in run.carried]
+    if limits.baselines is not None:
+        _compare(check, time, limits)
+    if limits.max_s is not None and run.summary.total_time_p50_s > limits.max_s:
+        check.findings.append(_too_long(check, run, limits.max_s))
+
+
+def refusal(error: EmulatorError) -> Finding:
+    """The finding that a kernel, or what it was given, is not legal."""
+    kind = "inputs" if isinstance(error, BadInput) else "illegal"
+    name = type(error).__name__
+    return Finding(kind, True, f"{name}: {error.reason}", error.fix, error.line, error.source)
+
+
+def _assertion(error: AssertionError) -> Finding:
+    """A failed assertion of the kernel: it refuses its inputs.
+
+    Raises:
+        AssertionError: it is trnsim's own.
+    """
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    if Path(frame.filename).is_relative_to(_PACKAGE):
+        raise error
+    line = SourceLine(frame.filename, frame.lineno or 0)
+    return Finding(
+        "inputs", True, f"the kernel refused its inputs: {error or frame.line}", line=line
+    )
+
+
+def _value_finding(error: ResultError) -> Finding:
+    name = f"result {error.result}: " if error.result else ""
+    if error.why:
+        return Finding("values", True, f"{name}{error.why}")
+    return Finding(
+        "values",
+        True,
+        f"{name}off by {error.error:.2g} of the largest value of the reference, at "
+        f"{list(error.at)}; legal: up to {error.tolerance:g}",
+    )
+
+
+def _too_long(check: KernelCheck, run: Run, max_s: float) -> Finding:
+    summary = run.summary
+    text = f"{time_text(summary.total_time_p50_s)} ({summary.interval_text()}); legal: up to "
+    text += time_text(max_s)
+    if summary.total_time_p10_s <= max_s:
+        text += ", which lies within P10 to P90"
+    shift = check.difference
+    if shift is not None and shift.upgrade.is_slower and shift.before.time_us * _US <= max_s:
+        text += f"; with its baseline's trnsim it was {time_text(shift.before.time_us * _US)}"
+    lines = check.time.lines[:1] if check.time else ()
+    for line in lines:
+        text += f"; longest at {line.place}: {_us(line.critical_us)}  {line.text}"
+    return Finding("time", True, text, line=_line_of(run, lines[0].line if lines else 0))
+
+
+def _line_of(run: Run, number: int, file: str = "") -> SourceLine | None:
+    """The line of a program by its number, and the name of its file if that is given."""
+    for line in run.program.lines:
+        if line.line == number and (not file or Path(line.file).name == file):
+            return line
+    return None
+
+
+def _compare(check: KernelCheck, time: KernelTime, limits: CheckLimits) -> None:
+    """Add the difference to the baseline, and what follows from it."""
+    baselines = limits.baselines
+    if baselines is None or check.run is None:
+        return
+    before = baselines.times.get(check.key)
+    if before is None:
+        if not limits.is_updating:
+            check.findings.append(_absent(check.key, baselines, limits))
+        return
+    shift = check.difference = difference(before, time, check.run.timeline)
+    check.findings += _shift_findings(shift, check.run, limits)
+
+
+def _absent(key: Key, baselines: Baselines, limits: CheckLimits) -> Finding:
+    others = baselines.other_chips(key)
+    if limits.accepts_new:
+        return Finding("baseline", False, f"{baselines.path} has no time of this kernel")
+    text = f"{baselines.path.name} has no baseline of {key}"
+    if others:
+        text += f"; it has that of another chip: {', '.join(others)}"
+    return Finding("baseline", True, text, f"accept its time: {limits.update_words}")
+
+
+def _shift_findings(shift: Difference, run: Run, limits: CheckLimits) -> list[Finding]:
+    findings: list[Finding] = []
+    if shift.kernel.is_slower:
+        line = shift.lines[0] if shift.lines and increase_us(shift.lines[0]) > 0 else None
+        text = f"{difference_words(shift)}{''.join(_line_words(shift))}"
+        findings.append(
+            Finding(
+                "slower",
+                not limits.is_updating,
+                text,
+                f"if it is meant, accept the new time: {limits.update_words}",
+                None if line is None else _line_of(run, line.line.line, line.line.file),
+            )
+        )
+    elif shift.kernel.is_faster:
+        text = difference_words(shift)
+        findings.append(Finding("faster", False, text, f"keep it: {limits.update_words}"))
+    if shift.upgrade.counts:
+        findings.append(
+            Finding(
+                "upgrade",
+                False,
+                f"another trnsim, not the kernel: {upgrade_words(shift)}",
+                f"accept it: {limits.update_words}",
+            )
+        )
+    return findings
+
+
+def difference_words(shift: Difference) -> str:
+    """The kernel's part of a difference in words."""
+    part = shift.kernel
+    way = "slower" if part.is_slower else "faster" if part.is_faster else "different"
+    size = f"{_us(abs(part.change_us))} {way} than its baseline"
+    if not part.counts:
+        size = "as fast as its baseline"
+    times = f"{_us(shift.before.time_us)} -> {_us(shift.after.time_us)}"
+    low, high = part.interval_us.p10, part.interval_us.p90
+    text = f"{size}: {times}, difference P10 to P90 {signed_us(low)} to {signed_us(high)}"
+    if shift.before.inputs != shift.after.inputs:
+        text += f"; its inputs were {shift.before.inputs}, and are {shift.after.inputs}"
+    if shift.is_split:
+        text += "; trnsim changed too, and this part is with its earlier constants"
+    return text
+
+
+def upgrade_words(shift: Difference) -> str:
+    """The part of another version of trnsim in words, with the constants that changed."""
+    part = shift.upgrade
+    low, high = part.interval_us.p10, part.interval_us.p90
+    share = percent_text(abs(part.change_us) / shift.before.time_us)
+    kernel = "the kernel is the same" if shift.is_same_source else "beside the kernel's change"
+    text = (
+        f"{signed_us(part.change_us)} ({share}; P10 to P90 "
+        f"{signed_us(low)} to {signed_us(high)}) from {shift.before.model} to {shift.after.model}; "
+        f"{kernel}"
+    )
+    if shift.constants:
+        named = ", ".join(
+            f"{row.name} {_number(row.before)} -> {_number(row.after)}"
+            for row in shift.constants[:_MOST_LINES]
+        )
+        more = len(shift.constants) - _MOST_LINES
+        text += f"; constants: {named}{f' and {more} more' if more > 0 else ''}"
+    return text
+
+
+def _line_words(shift: Difference) -> list[str]:
+    """The lines that cost most, each as a clause: by their work, and by waiting for the rest."""
+    least_us, slower_us = shift.kernel.least_us, shift.kernel.change_us
+    working = [line for line in shift.lines if line.cost_us > least_us]
+    waiting = [line for line in shift.lines if not line.cost_us and line.change_us > least_us]
+    if working and (shift.is_split or working[0].cost_us > _MAIN_SHARE * slower_us):
+        waiting = []
+    return [f"\n  {line_words(line)}" for line in [*working, *waiting][:_MOST_LINES]]
+
+
+def increase_us(change: LineChange) -> float:
+    """What a line costs more than before: by its work, else on the critical path."""
+    return change.cost_us or change.change_us
+
+
+def line_words(change: LineChange) -> str:
+    """A line's change in words."""
+    was = f"  (was: {change.was})" if change.was else ""
+    way = "" if change.cost_us else " of waiting"
+    return f"{change.line.place}: {signed_us(increase_us(change))}{way}  {change.line.text}{was}"
+
+
+def signed_us(value_us: float) -> str:
+    """A difference of microseconds with its sign."""
+    return f"{'-' if value_us < 0 else '+'}{_us(abs(value_us))}"
+
+
+def _us(value_us: float) -> str:
+    return time_text(value_us * _US)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"

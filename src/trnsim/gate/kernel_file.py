@@ -1,0 +1,217 @@
+"""A file of kernels: its module, its kernels, and what it declares beside them by name.
+
+For a kernel `softmax` the file may have:
+
+    softmax_inputs      its arguments, or a function that returns them: a tuple, a dict of keywords
+                        or a single array
+    softmax_reference   a function of the same arguments that returns what the kernel should
+    softmax_tolerance   largest error as a share of the largest value of the reference
+    softmax_parameters  keyword -> values that `trnsim tune` tries
+
+None of these imports trnsim, so that the file runs where a chip is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from trnsim.errors import BadInput, SourceLine
+from trnsim.runs import Launchable
+
+INPUTS: Final = "_inputs"
+REFERENCE: Final = "_reference"
+TOLERANCE: Final = "_tolerance"
+PARAMETERS: Final = "_parameters"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call.
+
+    Attributes:
+        positional: those by position.
+        keywords: those by keyword.
+    """
+
+    positional: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = ()  # type: ignore[assignment]
+
+    def with_keywords(self, keywords: Mapping[str, Any]) -> Arguments:
+        """The same arguments with other or further keywords."""
+        return Arguments(self.positional, {**self.keywords, **keywords})
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """A kernel of a file, with what the file declares beside it.
+
+    Attributes:
+        file: the file as the user named it.
+        name: the kernel's name in the file.
+        kernel: the kernel.
+        arguments: the arguments of its call.
+        reference: a function of the same arguments; None where the file has none.
+        tolerance: largest relative error; None for the default.
+        parameters: keyword -> values that may be tried; empty where the file declares none.
+    """
+
+    file: Path
+    name: str
+    kernel: Launchable
+    arguments: Arguments
+    reference: Callable[..., Any] | None = None
+    tolerance: float | None = None
+    parameters: Mapping[str, Sequence[Any]] = ()  # type: ignore[assignment]
+
+
+def module_of(file: Path) -> ModuleType:
+    """The module of a Python file, run anew.
+
+    Raises:
+        BadInput: it is no Python file, or it ended itself.
+    """
+    specification = importlib.util.spec_from_file_location(file.stem, file)
+    if specification is None or specification.loader is None:
+        raise BadInput(f"{file} is not a Python file", fix="name a file that ends in .py")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[file.stem] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        specification.loader.exec_module(module)
+    except SystemExit as error:
+        raise BadInput(
+            f"{file} ended itself with sys.exit({error.code!r}) before its kernel was called",
+            fix='put what runs the program behind if __name__ == "__main__":',
+        ) from error
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def kernels_of(module: ModuleType) -> dict[str, Launchable]:
+    """The kernels of a module by name, in the order of its text."""
+    return {name: value for name, value in vars(module).items() if isinstance(value, Launchable)}
+
+
+def kernel_named(file: Path, module: ModuleType, name: str | None) -> Launchable:
+    """The kernel `name` of a file; without a name, its only kernel.
+
+    Raises:
+        BadInput: it has no such kernel, or several and no name was given.
+    """
+    kernels = kernels_of(module)
+    if name is None and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name in kernels:
+        return kernels[name]
+    option = "no --kernel was given" if name is None else f"--kernel {name}"
+    raise BadInput(
+        f"{option}, and {file} has the kernels: {', '.join(kernels) or 'none'}",
+        fix="name one of them with --kernel"
+        if kernels
+        else "decorate a function of the file with @nki.jit",
+    )
+
+
+def cases(file: Path, module: ModuleType, name: str | None = None) -> list[KernelCase]:
+    """The kernels of a file that have inputs, in the order of its text; only `name`, if given.
+
+    Raises:
+        BadInput: there is no kernel `name`, it has no inputs, or a declaration is not legal.
+    """
+    if name is not None:
+        kernel_named(file, module, name)
+        if not hasattr(module, name + INPUTS):
+            raise BadInput(
+                f"{file} does not say on what {name} runs: it has no {name}{INPUTS}",
+                fix=f"define {name}{INPUTS}(), which returns a tuple of the kernel's arguments",
+            )
+    kernels = kernels_of(module)
+    _refuse_strays(file, module, kernels)
+    names = [own for own in kernels if hasattr(module, own + INPUTS) and name in (None, own)]
+    return [_case(file, module, own, kernels[own]) for own in names]
+
+
+def _case(file: Path, module: ModuleType, name: str, kernel: Launchable) -> KernelCase:
+    reference = getattr(module, name + REFERENCE, None)
+    if reference is not None and not callable(reference):
+        raise BadInput(
+            f"{file}: {name}{REFERENCE} is {type(reference).__name__}; legal: a function of the "
+            "kernel's arguments",
+            fix=f"def {name}{REFERENCE}(...): return what the kernel should return",
+        )
+    tolerance = getattr(module, name + TOLERANCE, None)
+    is_number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
+    if tolerance is not None and not (is_number and 0 <= tolerance < 1):
+        raise BadInput(
+            f"{file}: {name}{TOLERANCE} is {tolerance!r}; legal: a number from 0 to below 1, the "
+            "share of the largest value of the reference"
+        )
+    return KernelCase(
+        file,
+        name,
+        kernel,
+        _arguments(file, name, getattr(module, name + INPUTS)),
+        reference,
+        tolerance,
+        parameters_of(file, module, name),
+    )
+
+
+def _arguments(file: Path, name: str, declared: Any) -> Arguments:
+    value = declared() if callable(declared) else declared
+    if isinstance(value, dict):
+        return Arguments((), value)
+    if isinstance(value, tuple | list):
+        return Arguments(tuple(value), {})
+    if hasattr(value, "shape"):
+        return Arguments((value,), {})
+    raise BadInput(
+        f"{file}: {name}{INPUTS} gives {type(value).__name__}; legal: a tuple of the kernel's "
+        "arguments, a dict of its keywords, or one array"
+    )
+
+
+def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[Any, ...]]:
+    """The parameters that a file declares for a kernel: keyword -> values, none given twice.
+
+    Raises:
+        BadInput: they are no mapping of keywords to several values.
+    """
+    declared = getattr(module, name + PARAMETERS, {})
+    legal = "legal: a dict of the kernel's keywords to lists of values: {'tile': [128, 256, 512]}"
+    if not isinstance(declared, Mapping):
+        raise BadInput(f"{file}: {name}{PARAMETERS} is {type(declared).__name__}; {legal}")
+    parameters: dict[str, tuple[Any, ...]] = {}
+    for keyword, values in declared.items():
+        if isinstance(values, str) or not isinstance(values, Sequence | range) or not len(values):
+            raise BadInput(f"{file}: {name}{PARAMETERS}[{keyword!r}] is {values!r}; {legal}")
+        once: list[Any] = []
+        once += (value for value in values if value not in once)
+        parameters[str(keyword)] = tuple(once)
+    return parameters
+
+
+def _refuse_strays(file: Path, module: ModuleType, kernels: Mapping[str, Launchable]) -> None:
+    """Refuse declarations for a kernel that the file does not have, which are misspelled.
+
+    Raises:
+        BadInput: there is one.
+    """
+    for own in vars(module):
+        for ending in (REFERENCE, PARAMETERS):
+            name = own.removesuffix(ending)
+            has_both = hasattr(module, name + INPUTS) and name != own
+            if has_both and name not in kernels:
+                raise BadInput(
+                    f"{file} has {own} and {name}{INPUTS}, and no kernel {name}; it has: "
+                    f"{', '.join(kernels) or 'none'}",
+                    fix=f"name them after a kernel, or decorate {name} with @nki.jit",
+                    line=SourceLine(str(file), 1),
+                )

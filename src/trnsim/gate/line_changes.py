@@ -1,0 +1,142 @@
+"""The lines of a program beside those of its earlier version, and what each costs.
+
+    cost of a line = time - time if its instructions took as long as they did before
+
+The program is scheduled again, in an order chosen again, with the costs of the line's instructions
+scaled to their former sum, or to zero for a new line. Costs of several lines do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from pathlib import PurePath
+from typing import Final
+
+from trnsim.gate.kernel_time import LineTime, in_order
+from trnsim.timing import EnginePlacement, Timeline, recorded
+
+_MOST_TRIED_LINES: Final = 8
+_MOST_TRIED_INSTRUCTIONS: Final = 200_000
+"""Most placements in all trials together: long programs try fewer lines."""
+_US_PER_S: Final = 1e6
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """A line before and after.
+
+    Attributes:
+        line: the line as it is now; as it was, if it is gone.
+        change_us: the change of its part of the critical path.
+        busy_change_us: the change of its engines' busy time.
+        cost_us: the time that its additional work costs; 0 where that was not tried.
+        was: its former text, where that changed; "" for a new or an unchanged line.
+        is_new: whether there was no such line.
+        is_gone: whether the line is gone.
+    """
+
+    line: LineTime
+    change_us: float
+    busy_change_us: float
+    cost_us: float = 0.0
+    was: str = ""
+    is_new: bool = False
+    is_gone: bool = False
+
+
+def line_changes(before: Sequence[LineTime], after: Sequence[LineTime]) -> tuple[LineChange, ...]:
+    """The lines of both sides, largest increase on the critical path first.
+
+    Lines are matched by file and text in order; one that was edited is the one at its place.
+    """
+    changes: list[LineChange] = []
+    for file in sorted({line.file for line in (*before, *after)}):
+        old = in_order([line for line in before if line.file == file])
+        new = in_order([line for line in after if line.file == file])
+        changes += _matched(old, new)
+    return tuple(sorted(changes, key=lambda change: -change.change_us))
+
+
+def _matched(old: Sequence[LineTime], new: Sequence[LineTime]) -> list[LineChange]:
+    """The changes of the lines of a file."""
+    old_texts, new_texts = ([line.text for line in side] for side in (old, new))
+    changes: list[LineChange] = []
+    matcher = SequenceMatcher(None, old_texts, new_texts, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        pairs = min(j - i, m - k)
+        for was, line in zip(old[i : i + pairs], new[k : k + pairs], strict=True):
+            words = was.text if tag == "replace" else ""
+            changes.append(
+                LineChange(
+                    line,
+                    line.critical_us - was.critical_us,
+                    line.busy_us - was.busy_us,
+                    was=words,
+                )
+            )
+        changes += [
+            LineChange(each, each.critical_us, each.busy_us, is_new=True)
+            for each in new[k + pairs : m]
+        ]
+        changes += [
+            LineChange(each, -each.critical_us, -each.busy_us, is_gone=True)
+            for each in old[i + pairs : j]
+        ]
+    return changes
+
+
+def costly_lines(
+    timeline: Timeline, changes: Sequence[LineChange], least_us: float, *, is_split: bool = False
+) -> tuple[LineChange, ...]:
+    """Changes with the cost of each line that has more work than before, the costliest first.
+
+    Where no line's work costs more than `least_us`, the order is that of the critical path. With
+    `is_split` the model changed as well, and with it the work of every line: those that were edited
+    are tried alone, if there are any.
+    """
+    tries = max(1, min(_MOST_TRIED_LINES, _MOST_TRIED_INSTRUCTIONS // max(len(timeline), 1)))
+    candidates = [each for each in changes if each.busy_change_us > least_us and not each.is_gone]
+    if is_split:
+        candidates = [each for each in candidates if each.is_new or each.was] or candidates
+    candidates.sort(key=lambda change: -change.busy_change_us)
+    costs = {each: _cost_us(timeline, each) for each in candidates[:tries]}
+    known = [replace(each, cost_us=costs.get(each, 0.0)) for each in changes]
+    return tuple(
+        sorted(known, key=lambda change: (-_over(change.cost_us, least_us), -change.change_us))
+    )
+
+
+def _over(cost_us: float, least_us: float) -> float:
+    return cost_us if cost_us > least_us else 0.0
+
+
+def _cost_us(timeline: Timeline, change: LineChange) -> float:
+    """The time that the additional work of a line costs."""
+    program, line = timeline.program, change.line
+    own = {
+        number
+        for number, place in enumerate(program.lines)
+        if place.line == line.line and PurePath(place.file).name == line.file
+    }
+    share = max(0.0, 1 - change.busy_change_us / line.busy_us)
+    placed = recorded(program)
+    former = [
+        EnginePlacement(
+            engine,
+            replace(
+                cost,
+                interval_s=share * cost.interval_s,
+                latency_s=share * cost.latency_s,
+                issue_s=share * cost.issue_s,
+                held_load_s=share * cost.held_load_s,
+            ),
+        )
+        for engine, cost in placed
+    ]
+    which, line_of = program.which, program.line_of
+    without_s = timeline.device_time_after_s(
+        lambda index: (former if line_of[index] in own else placed)[which[index]]
+    )
+    return _US_PER_S * (timeline.undisturbed_anew_s - without_s)

@@ -1,0 +1,186 @@
+"""The source of a kernel as a digest: its function, and what it reads of the user's own files.
+
+Comments, docstrings and the places of lines are left out, so a digest changes only where the
+program may change.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import sysconfig
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+import trnsim
+from trnsim.gate.kernel_file import Arguments
+from trnsim.runs import Run
+
+_DIGITS: Final = 16
+"""Hexadecimal digits of a digest."""
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+_PACKAGE: Final = Path(trnsim.__file__).parent
+_STANDARD: Final = Path(sysconfig.get_path("stdlib"))
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+
+
+def source_digest(kernel: object, arguments: Arguments) -> str:
+    """The digest of a kernel's source, of what it uses of the user's, and of its inputs' shapes."""
+    texts: list[str] = []
+    _gather(_function_of(kernel), texts, set())
+    texts.append(inputs_text(arguments))
+    texts.append(repr(getattr(kernel, "cores", 1)))
+    texts.append(_schedule_text(getattr(kernel, "schedule", None)))
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGITS]
+
+
+def files_digest(run: Run, script: Path) -> str:
+    """The digest of a program and of the user's files whose lines issued a run's instructions."""
+    named = {line.file for line in run.program.lines} | {str(script)}
+    texts: list[str] = []
+    for file in sorted(filter(_is_users, named), key=lambda file: Path(file).name):
+        try:
+            tree = ast.parse(Path(file).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        _drop_docstrings(tree)
+        texts.append(ast.unparse(tree))
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGITS]
+
+
+def _schedule_text(schedule: object) -> str:
+    """The edges of `with_schedule`."""
+    return repr(getattr(schedule, "pairs", ()))
+
+
+def inputs_text(arguments: Arguments) -> str:
+    """Arguments in words: dtype and shape of arrays, values of others."""
+    words = [_argument_text(value) for value in arguments.positional]
+    words += [f"{name}={_argument_text(value)}" for name, value in arguments.keywords.items()]
+    return ", ".join(words)
+
+
+def _argument_text(value: Any) -> str:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and dtype is not None:
+        return f"{str(dtype).removeprefix('torch.')}[{','.join(map(str, shape))}]"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_argument_text, value))})"
+    return repr(value) if isinstance(value, _PLAIN) else type(value).__name__
+
+
+def _function_of(kernel: object) -> Any:
+    function = getattr(kernel, "function", kernel)
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.unwrap(function) if callable(function) else function
+
+
+def _gather(function: Any, texts: list[str], seen: set[int]) -> None:
+    """Add the text of a function, and those of the user's functions and constants that it names."""
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, TypeError):  # typed in at a prompt
+        code = getattr(function, "__code__", None)
+        texts.append(repr((code.co_code, code.co_names)) if code is not None else repr(function))
+        return
+    _drop_docstrings(tree)
+    texts.append(ast.unparse(tree))
+    scope = _scope_of(function)
+    for path in _names(tree):
+        value = _resolved(path, scope)
+        if isinstance(value, FunctionType) or hasattr(value, "function"):
+            inner = _function_of(value)
+            if isinstance(inner, FunctionType) and _is_users(inner.__code__.co_filename):
+                _gather(inner, texts, seen)
+        elif isinstance(value, type):
+            if _is_users(_file_of(value)):
+                _gather(value, texts, seen)
+        elif _is_plain(value):
+            texts.append(f"{'.'.join(path)} = {_constant_text(value)}")
+
+
+def _scope_of(function: Any) -> Mapping[str, Any]:
+    if isinstance(function, FunctionType):
+        closed = inspect.getclosurevars(function).nonlocals
+        return {**function.__globals__, **closed}
+    module = inspect.getmodule(function)
+    return vars(module) if module is not None else {}
+
+
+def _names(tree: ast.AST) -> list[tuple[str, ...]]:
+    """The names and dotted names that a text reads, each once, in order."""
+    paths = (_path(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
+    return sorted({path for path in paths if path})
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    """The parts of a dotted name; () for an attribute of another expression."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        before = _path(node.value)
+        return (*before, node.attr) if before else ()
+    return ()
+
+
+def _resolved(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
+    """What a dotted name stands for, through the user's modules; NotImplemented for others."""
+    value = scope.get(path[0], NotImplemented)
+    for name in path[1:]:
+        if not isinstance(value, ModuleType) or not _is_users(value.__file__ or ""):
+            return NotImplemented
+        value = getattr(value, name, NotImplemented)
+    return value
+
+
+def _is_plain(value: Any) -> bool:
+    """True for constants, lists, dicts and dataclasses of them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return all(_is_plain(getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, tuple | list | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(inner) for key, inner in value.items())
+    return isinstance(value, _PLAIN)
+
+
+def _constant_text(value: Any) -> str:
+    """A constant as text, sets in an order that is the same in every process."""
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(repr, value)))}}}"
+    return repr(value)
+
+
+def _file_of(kind: type[Any]) -> str:
+    try:
+        return inspect.getfile(kind)
+    except (OSError, TypeError):
+        return ""
+
+
+def _is_users(file: str) -> bool:
+    """True if a file is neither trnsim's, Python's own nor of an installed package."""
+    if not file or file.startswith("<"):
+        return False
+    path = Path(file)
+    if path.is_relative_to(_PACKAGE):
+        return path.is_relative_to(_PACKAGE / "examples")
+    return not path.is_relative_to(_STANDARD) and _INSTALLED.isdisjoint(path.parts)
+
+
+def _drop_docstrings(tree: ast.AST) -> None:
+    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            rest: Iterable[ast.stmt] = node.body[1:] or [ast.Pass()]
+            node.body = list(rest)

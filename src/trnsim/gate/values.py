@@ -1,0 +1,96 @@
+"""A kernel's values beside those of its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+TOLERANCE: Final = 0.01
+"""Largest error of floating-point values, as a share of the largest value of the reference."""
+
+
+@dataclass(frozen=True)
+class ResultError:
+    """The largest error of a result.
+
+    Attributes:
+        result: its name: "" for the only one, else its number or key.
+        error: max |value - reference| / max |reference|; infinite if they cannot be compared.
+        tolerance: the largest legal error; 0 for whole numbers and truth values.
+        at: the index of the largest error.
+        why: the reason for an infinite error.
+    """
+
+    result: str
+    error: float
+    tolerance: float
+    at: tuple[int, ...] = ()
+    why: str = ""
+
+    @property
+    def is_legal(self) -> bool:
+        """True if the error is within the tolerance."""
+        return self.error <= self.tolerance
+
+
+def result_errors(outputs: Any, expected: Any, tolerance: float | None = None) -> list[ResultError]:
+    """The error of each result of a kernel."""
+    results, references = dict(_leaves(outputs)), dict(_leaves(expected))
+    errors: list[ResultError] = []
+    for name in dict.fromkeys([*results, *references]):
+        if name not in results or name not in references:
+            side = "the reference" if name in results else "the kernel"
+            errors.append(ResultError(name, inf, 0.0, why=f"{side} does not return it"))
+            continue
+        errors.append(_error(name, results[name], references[name], tolerance))
+    return errors
+
+
+def _leaves(values: Any, name: str = "") -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """The arrays of a result, each with its name."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _leaves(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(values, tuple | list) and any(hasattr(value, "shape") for value in values):
+        for number, value in enumerate(values):
+            yield from _leaves(value, f"{name}.{number}" if name else str(number))
+    elif values is not None:
+        yield name, _array(values)
+
+
+def _array(value: Any) -> npt.NDArray[Any]:
+    """An array of numpy; of a tensor of torch too, whose bfloat16 numpy does not have."""
+    if hasattr(value, "detach"):
+        tensor = value.detach().cpu()
+        return np.asarray(tensor.float() if tensor.is_floating_point() else tensor)
+    return np.asarray(value)
+
+
+def _error(
+    name: str, result: npt.NDArray[Any], reference: npt.NDArray[Any], tolerance: float | None
+) -> ResultError:
+    if result.shape != reference.shape:
+        shapes = f"it is {list(result.shape)} and the reference {list(reference.shape)}"
+        return ResultError(name, inf, 0.0, why=shapes)
+    is_exact = result.dtype.kind in "biu" and reference.dtype.kind in "biu"
+    legal = tolerance if tolerance is not None else 0.0 if is_exact else TOLERANCE
+    if not result.size:
+        return ResultError(name, 0.0, legal)
+    values, wanted = result.astype(np.float64), reference.astype(np.float64)
+    # Equal infinities and two NaNs are no error.
+    is_same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
+    with np.errstate(invalid="ignore"):
+        off = np.where(is_same, 0.0, np.abs(values - wanted))
+    off = np.where(np.isnan(off), inf, off)
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    scale = float(finite.max()) if finite.size else 0.0
+    at = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
+    largest = float(off.max())
+    error = largest / scale if scale else largest
+    why = f"{result[at]!s} where the reference is {reference[at]!s}" if error == inf else ""
+    return ResultError(name, error, legal, at, why)
