@@ -6,6 +6,7 @@ folder. Each command ends in an answer or in a named error.
 """
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -26,6 +27,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 RAN = "ran_by_a_hostile_file"
 CODE = f"import sys; sys.modules[{RAN!r}] = sys"
 ESCAPES = "\x1b[2J\x1b]0;title\x07"
+HLO_READER = "trnsim.jax.stablehlo.hlo_conversion"
+"""The one module that a file may start, as `jaxlib` reads HLO in a process of its own."""
 STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.startfile")
 SOCKETS = ("socket.connect", "socket.bind", "socket.getaddrinfo", "urllib.Request")
 
@@ -45,6 +48,8 @@ class Listening:
 
     def hear(self, event, arguments):
         if self.folder is None:
+            return
+        if event in STARTS and HLO_READER in str(arguments):
             return
         if event == "pickle.find_class" or event in SOCKETS or event in STARTS:
             self.heard += (f"{event} {arguments}"[:200],)
@@ -101,6 +106,14 @@ def objects_file():
     stream = io.BytesIO()
     np.save(stream, np.array([Evil()], dtype=object), allow_pickle=True)
     return stream.getvalue()
+
+
+def with_digest(start, body):
+    return f"{start}\n{hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def in_place_of_a_neff(body):
+    return with_digest("trnsim program 1\nThis file stands in place of a NEFF.", body)
 
 
 CONFIG = json.loads((EXAMPLES / "llama-3.1-8b.json").read_text())
@@ -177,6 +190,46 @@ HOSTILE = {
         {"cells": [{"cell_type": "code", "source": [f"import {RAN}"]}], "nbformat": 4}
     ),
     "program of Python": f"import {RAN}\n",
+    "program in place of a NEFF that is cut off": b"trnsim program 1\n",
+    "program of a header without end": lambda: in_place_of_a_neff(DEEP.encode()),
+    "program of another program without end": lambda: in_place_of_a_neff(
+        json.dumps(
+            {
+                "target": "trn2",
+                "lnc": 2,
+                "flags": [],
+                "compiler": ESCAPES,
+                "report": {},
+                "graph_format": f"{RAN}",
+                "graph_bytes": len(PICKLE),
+            }
+        ).encode()
+        + b"\n"
+        + PICKLE
+    ),
+    "graph that nests without end": lambda: with_digest("trnsim graph 1", DEEP.encode()),
+    "graph of an operation to import": lambda: with_digest(
+        "trnsim graph 1",
+        json.dumps(
+            {
+                "title": ESCAPES,
+                "items": ["", 0],
+                "weights": [],
+                "names": {},
+                "origins": [],
+                "operators": [ESCAPES],
+                "missing": [],
+                "calls": [],
+                "graph": {"inputs": [], "nodes": [[RAN, {}, [], [], -1]], "outputs": []},
+            }
+        ).encode(),
+    ),
+    "NEFF": lambda: struct.pack("<QQQQQ", 2, 1024, 9, 2, 0).ljust(2000, b"\0"),
+    "HLO of brackets without end": "HloModule m\n\nENTRY e {\n  ROOT a = " + "(" * 20_000,
+    "HLO of tensors beyond any memory": "HloModule m\n\nENTRY e {\n  ROOT a = "
+    "f32[1000000,1000000000] constant({...})\n}\n",
+    "HLO in wire format that is cut off": b"\x0a\x01m\x12\x01e\x1a\xff\xff\xff\x7f",
+    "HLO in wire format of nothing": b"\x0a\x01m\x12\x01e\x1a\x00",
     "ELF": b"\x7fELF" + bytes(100),
     "nothing": b"",
 }
@@ -186,6 +239,9 @@ COMMANDS = {
     "compile {}.json": (),
     "compile {}.mlir": (),
     "compile {}.jax": (),
+    "compile {}.hlo": (),
+    "compile {}.neff": (),
+    "neuronx-cc compile {}.pb --framework XLA --target trn2 --workdir out": (),
     "assess {}.csv --report out": (),
     "assess {}.yaml --report out": (),
     "assess sources.yaml --on trn1.32xlarge --report out": ("pt2", "py", "ipynb", "cu"),

@@ -283,3 +283,41 @@ def test_exact_values_of_loops_and_branches_are_those_of_their_kernels(recorded)
         exact, _ = recorded(program, given)
     assert not on_host
     np.testing.assert_allclose(exact, fast, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_program_is_kept_in_a_cache_that_has_a_name(ran, tmp_path):
+    program = (
+        "import jax, jax.numpy as jnp;"
+        "print(float(jax.jit(lambda a: (a @ a).sum())(jnp.ones((8, 8)))))"
+    )
+    settings = {"JAX_PLATFORMS": "neuron", "NEURON_COMPILE_CACHE_URL": str(tmp_path)}
+    extracted = ran(program, NEURON_EXTRACT_GRAPHS_ONLY="1", **settings)
+    graphs = sorted(tmp_path.rglob("model.hlo_module.pb"))
+    assert extracted.stdout == "512.0\n"
+    assert len(graphs) == extracted.stderr.count("Extracting graphs")
+    assert not list(tmp_path.rglob("model.neff"))
+    compiled = ran(program, **settings)
+    assert len(list(tmp_path.rglob("model.neff"))) == len(graphs)
+    assert "Using a cached neff at" not in compiled.stderr
+    assert ran(program, **settings).stderr.count("Using a cached neff at") == len(graphs)
+    assert sorted(tmp_path.rglob("model.hlo_module.pb")) == graphs
+
+
+@pytest.mark.slow
+def test_executions_ask_the_callback_of_snapshots(ran):
+    program = """
+import jax, jax.numpy as jnp, libneuronxla
+f, x, calls = jax.jit(lambda a: a + 1), jnp.ones(3), []
+f(x)
+libneuronxla.register_hlo_snapshot_callback(lambda *words: calls.append(words) or "")
+f(x), f(x)
+print(calls)
+libneuronxla.register_hlo_snapshot_callback(lambda *_: "inputs")
+try: f(x)
+except Exception as error: print(str(error).splitlines()[0])
+"""
+    done = ran(program, JAX_PLATFORMS="neuron")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "[('jit__lambda', 0, 0), ('jit__lambda', 0, 1)]"
+    assert "a snapshot of 'inputs' of jit__lambda, execution 0" in lines[1]

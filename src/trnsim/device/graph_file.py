@@ -22,7 +22,14 @@ from trnsim.graph import Graph
 from trnsim.graph.origin import Origin
 from trnsim.graph.stored import graph_from_plain, plain_graph
 
-__all__ = ["FORMAT", "GraphFile", "graph_bytes", "is_graph_file", "parse_graph_file"]
+__all__ = [
+    "FORMAT",
+    "GraphFile",
+    "graph_bytes",
+    "graph_key",
+    "is_graph_file",
+    "parse_graph_file",
+]
 
 FORMAT: Final = "trnsim-graph"
 """The format's name in a file in place of a NEFF."""
@@ -88,6 +95,17 @@ def graph_bytes(subject: Subject) -> bytes:
     }
     body = json.dumps(values, separators=(",", ":")).encode()
     return f"{MAGIC.decode()}{FORMAT_VERSION}\n{_digest(body)}\n".encode() + body
+
+
+def graph_key(subject: Subject) -> bytes:
+    """The bytes by which equal programs are known: without names, lines and titles.
+
+    Raises:
+        NotModelled: it calls a kernel of the user's own.
+    """
+    model = subject.model_graph
+    values = {"graph": plain_graph(model.graph), "weights": sorted(model.weights)}
+    return json.dumps(values, separators=(",", ":")).encode()
 
 
 def is_graph_file(content: bytes) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from trnsim.device.fallback_policy import state
 from trnsim.device.numerics import mode
+from trnsim.device.program_cache import keeps_programs
 from trnsim.errors import BadInput
 from trnsim.jax import private, rounding
 from trnsim.jax.host_client import HostArray, as_numpy, host
@@ -24,6 +25,7 @@ from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
 from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
 from trnsim.jax.partitioning import Override, device_program
+from trnsim.jax.snapshots import ask_snapshot, has_callback
 
 _NO_EXCESS_PRECISION: Final = ("xla_allow_excess_precision", "False")
 
@@ -81,6 +83,8 @@ class DeviceProgram:
         self.argument_kinds, self.result_kinds = kinds_of(module, *counts)
         if len(self.cores) < len(self.numbers):
             self.lowered.host_reason = "its devices are of several processes"
+        if keeps_programs():
+            self.lowered.keep()
         if state.policy == "chip":
             self.lowered.imported()  # refused by name, with the program's line
 
@@ -186,6 +190,9 @@ class DeviceProgram:
             return [
                 [host().put(array, cores[0]) for array in self._rounded_results(arguments, cores)]
             ]
+        if has_callback():
+            for core in cores:
+                ask_snapshot(self.name, core)
         loaded = self._loaded_for(cores)
         if len(self.numbers) == 1:
             operands = arguments[0]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.compiler import Flags, program
+from trnsim.compiler.compile_cache.through import tell_on_stderr
 from trnsim.device.call_log import Scope, StepPhase, listening, note, note_collective
 from trnsim.device.call_time import CallTime, DeviceCall, TensorSpec
 from trnsim.device.collective_log import CollectiveCall
@@ -25,7 +26,9 @@ from trnsim.device.fallback_policy import VARIABLE, count_host_fallback, state
 from trnsim.device.faults import pending_faults, strike_fault
 from trnsim.device.hbm_use import load
 from trnsim.device.lockstep import compute_in_lockstep
+from trnsim.device.model_report import Subject
 from trnsim.device.numerics import mode
+from trnsim.device.program_cache import keep_program
 from trnsim.errors import (
     EmulatorError,
     IllegalInstruction,
@@ -148,6 +151,19 @@ class Lowered:
         if isinstance(graph, EmulatorError):
             raise graph
         return graph
+
+    def keep(self) -> None:
+        """Keep the program in the persistent cache, where the environment asks for it.
+
+        A program without a graph is none that a chip would have.
+        """
+        imported = self._graph_or_error(self.devices - 1)
+        if isinstance(imported, EmulatorError):
+            tell_on_stderr("NEURON_CACHE", f"{self.name} is not kept: {imported.reason}")
+            return
+        from trnsim.jax.stablehlo.exported import ProgramGraph  # noqa: PLC0415  loaded late, as above
+
+        keep_program(lambda: Subject(self.name, ProgramGraph.of(imported)))
 
     @cached_property
     def calls(self) -> tuple[DeviceCall, ...]:

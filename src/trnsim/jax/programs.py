@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any, Final
 
 from trnsim.compiler import Flags
-from trnsim.compiler.compile_cache.settings import compiler_version
 from trnsim.compiler.flags import program_flags
 from trnsim.compiler.stand_in import (
     StoredProgram,
@@ -21,6 +20,7 @@ from trnsim.compiler.stand_in import (
 )
 from trnsim.device import graph_file
 from trnsim.device.model_report import ModelReport, Subject, report_model
+from trnsim.device.program_cache import stored_program
 from trnsim.errors import BadInput
 
 HLO, STABLEHLO = "hlo", "stablehlo"
@@ -112,13 +112,4 @@ def compile_program(
     parsed = Flags.parse(flags, where)
     report = report_model(subject_of(content, path, title), target, parsed, tell=tell)
     words = program_flags(flags, target, report.program.lnc, where)
-    stored = StoredProgram(
-        target,
-        report.program.lnc,
-        tuple(words),
-        compiler_version(),
-        kind,
-        graph,
-        report.as_dict(),
-    )
-    return report, stored
+    return report, stored_program(report, words, kind, graph)

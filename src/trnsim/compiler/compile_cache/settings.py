@@ -18,6 +18,7 @@ URL_VARIABLE: Final = "NEURON_COMPILE_CACHE_URL"
 EXTRACT_VARIABLE: Final = "NEURON_EXTRACT_GRAPHS_ONLY"
 _SOURCE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst"
 _DEFAULT: Final = "/var/tmp/neuron-compile-cache"  # noqa: S108  where AWS's is
+_DEFAULT_ORIGIN: Final = "the default"
 _FILE_SCHEME: Final = "file://"
 _SCHEME_END: Final = "://"
 _VERSION_DIGITS: Final = 8
@@ -37,7 +38,7 @@ class CacheSettings:
 
     folder: Path | None
     retries_failed: bool = False
-    origin: str = "the default"
+    origin: str = _DEFAULT_ORIGIN
 
     @property
     def version_folder(self) -> Path | None:
@@ -69,7 +70,7 @@ def cache_settings(url: str | None = None) -> CacheSettings:
         (os.environ.get(URL_VARIABLE), URL_VARIABLE),
     )
     address, origin = next(
-        ((text, where) for text, where in named if text), (default_folder(), "the default")
+        ((text, where) for text, where in named if text), (default_folder(), _DEFAULT_ORIGIN)
     )
     is_off = "no-cache" in stated and url is None
     folder = None if is_off else _folder(address, origin)
@@ -79,6 +80,14 @@ def cache_settings(url: str | None = None) -> CacheSettings:
 def is_extracting() -> bool:
     """True if graphs are to be stored and not compiled (NEURON_EXTRACT_GRAPHS_ONLY)."""
     return os.environ.get(EXTRACT_VARIABLE, "") not in ("", "0")
+
+
+def is_cache_named() -> bool:
+    """True if the environment names the cache's folder, and does not turn the cache off."""
+    if not os.environ.get(URL_VARIABLE) and "cache" not in os.environ.get(VARIABLE, ""):
+        return False
+    settings = cache_settings()
+    return settings.folder is not None and settings.origin != _DEFAULT_ORIGIN
 
 
 def default_folder() -> str:

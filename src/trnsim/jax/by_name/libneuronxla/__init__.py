@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trnsim.jax import initialize
 from trnsim.jax.by_name.libneuronxla.compile_calls import neuron_xla_compile, neuron_xla_wlo_compile
-from trnsim.jax.by_name.libneuronxla.snapshots import register_hlo_snapshot_callback
+from trnsim.jax.snapshots import register_hlo_snapshot_callback
 from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.version import VERSION
 

@@ -1,8 +1,8 @@
 import pytest
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.jax.by_name.libneuronxla import snapshots
-from trnsim.jax.by_name.libneuronxla.snapshots import register_hlo_snapshot_callback
+from trnsim.jax import snapshots
+from trnsim.jax.snapshots import register_hlo_snapshot_callback
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,91 @@
+"""Programs of frameworks in the persistent cache: their graphs extracted, or themselves compiled.
+
+On a chip every new program goes through the cache. Here a program's time is computed when somebody
+asks for it, so the cache is used where the environment wants it: NEURON_EXTRACT_GRAPHS_ONLY stores
+graphs, and a folder that NEURON_COMPILE_CACHE_URL or --cache_dir names gets the programs too.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from trnsim.compiler import Flags
+from trnsim.compiler.compile_cache import (
+    CacheKey,
+    cache_settings,
+    compile_cached,
+    extract_graph,
+    is_extracting,
+)
+from trnsim.compiler.compile_cache.settings import compiler_version, is_cache_named
+from trnsim.compiler.compile_cache.through import Tell, tell_on_stderr
+from trnsim.compiler.flags import VARIABLE, program_flags
+from trnsim.compiler.stand_in import StoredProgram
+from trnsim.device import graph_file
+from trnsim.device.device_core import compiled_cores, target
+from trnsim.device.model_report import ModelReport, Subject, report_model
+from trnsim.errors import NotModelled
+
+__all__ = ["keep_program", "keeps_programs", "stored_program"]
+
+_told_paths: Final[set[str]] = set()
+
+
+def keeps_programs() -> bool:
+    """True if programs are to be kept: graphs are extracted, or the cache has a name."""
+    return is_extracting() or is_cache_named()
+
+
+def keep_program(make: Callable[[], Subject], tell: Tell = tell_on_stderr) -> None:
+    """Store the graph of a new program, or compile it through the cache, as the environment asks.
+
+    Raises:
+        CachedFailure: it failed before, and is not to be tried again.
+        EmulatorError: it does not compile, or the graph cannot be written.
+    """
+    if not keeps_programs():
+        return
+    settings = cache_settings()
+    if str(settings.folder) not in _told_paths:
+        _told_paths.add(str(settings.folder))
+        tell("NEURON_CACHE", f"Compile cache path: {settings.folder}")
+    stated, chip = os.environ.get(VARIABLE, ""), target()
+    flags = Flags.parse(stated)
+    words = program_flags(stated, chip.name, compiled_cores(chip, flags))
+    subject = make()
+    try:
+        graph, key = graph_file.graph_bytes(subject), graph_file.graph_key(subject)
+    except NotModelled as error:
+        tell("NEURON_CACHE", f"{subject.title} is not kept: {error.reason}")
+        return
+    entry_key = CacheKey.of(key, words)
+    if is_extracting():
+        extract_graph(graph, words, settings, key=entry_key, tell=tell)
+        return
+
+    def compiled() -> bytes:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the framework tells refusals itself
+            report = report_model(subject, chip.name, flags)
+        return stored_program(report, words, graph_file.FORMAT, graph).serialized()
+
+    compile_cached(graph, words, compiled, settings, key=entry_key, tell=tell)
+
+
+def stored_program(
+    report: ModelReport, flags: Sequence[str], graph_format: str, graph: bytes
+) -> StoredProgram:
+    """The file in place of a NEFF, of a report on a graph."""
+    program = report.program
+    return StoredProgram(
+        program.target,
+        program.lnc,
+        tuple(flags),
+        compiler_version(),
+        graph_format,
+        graph,
+        report.as_dict(),
+    )
