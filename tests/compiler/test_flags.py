@@ -4,6 +4,7 @@ import pytest
 
 from trnsim.compiler import Flags
 from trnsim.compiler.flag_table import DOWNCASTS, FLAGS
+from trnsim.compiler.flags import flag_settings, program_flags
 from trnsim.errors import BadInput
 
 
@@ -31,6 +32,8 @@ def test_the_defaults_are_those_that_aws_documents():
         ("--optlevel=1", "optlevel", 1),
         ("--enable-experimental-O1", "optlevel", 1),
         ("--model-type='unet-inference'", "model_type", "unet-inference"),
+        ("--model-type=transformer-inference", "model_type", "transformer"),
+        ("--enable-internal-neff-wrapper --optlevel 3", "optlevel", 3),
         ("-lnc 1", "logical_nc_config", 1),
         ("--lnc 2", "logical_nc_config", 2),
         ("--logical-nc-config=2", "logical_nc_config", 2),
@@ -72,7 +75,7 @@ def test_what_has_no_effect_is_said_once_and_changes_nothing():
     found = Flags.parse("--no_cache --no-cache --internal-hlo-options='--a --b' --verbose=35")
     assert found == Flags()
     assert found.said == (
-        "--no-cache has no effect: no binaries are kept; times are, in trnsim's own cache",
+        "--no-cache has no effect on a program: it is of the persistent cache",
         "--internal-hlo-options=--a --b has no effect: it is for a part of AWS's compiler",
         "--verbose=35 has no effect: nothing is logged",
     )
@@ -181,3 +184,24 @@ def test_a_cast_to_tf32_says_that_it_does_nothing():
         "float16",
         "float8_e4m3",
     ]
+
+
+def test_flags_of_a_program_have_one_spelling_and_leave_out_those_of_the_host():
+    text = "-O1 --auto_cast=all --cache_dir=x --target trn1 --verbose=35 -lnc 1 --lnc 2"
+    assert program_flags(text, "trn2", 2) == [
+        "--target=trn2",
+        "--logical-nc-config=2",
+        "--optlevel=1",
+        "--auto-cast=all",
+    ]
+    assert program_flags([], "trn1", 1) == ["--target=trn1", "--logical-nc-config=1"]
+
+
+def test_words_that_are_no_flag_are_operands_where_there_may_be_some():
+    operands = []
+    settings = [
+        (flag.name, value)
+        for flag, value in flag_settings(["a", "-O", "2", "b", "--no-cache"], "x", operands)
+    ]
+    assert settings == [("optlevel", "2"), ("no-cache", "")]
+    assert operands == ["a", "b"]

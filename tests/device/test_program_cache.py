@@ -20,7 +20,7 @@ def subject(title="step", columns=32):
 
 
 @pytest.fixture(autouse=True)
-def environment(tmp_path, monkeypatch):
+def environment(monkeypatch):
     for name in ("NEURON_CC_FLAGS", "NEURON_COMPILE_CACHE_URL", "NEURON_EXTRACT_GRAPHS_ONLY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(program_cache, "_told_paths", set())

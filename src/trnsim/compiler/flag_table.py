@@ -52,7 +52,7 @@ _SWITCH: Final = {"": True}
 """The values of a flag that takes none."""
 _NO_FILE: Final = "has no effect here: neuronx-cc itself writes such a file"
 _NO_BINARY: Final = "has no effect: no binary is made or loaded"
-_CACHE: Final = "is of the persistent cache, and changes no program"
+_CACHE: Final = "has no effect on a program: it is of the persistent cache"
 _INTEGERS: Final = "has no effect yet: a graph holds 64-bit integers in 32 bits"
 
 _ROWS: Final = (
