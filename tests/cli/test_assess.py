@@ -93,7 +93,7 @@ SMALL_LLAMA = ROOT / "tests" / "decide" / "small_llama.json"
 QUICK = ("--on", "g6e.xlarge", "--as-of", "2026-11-21")
 
 
-@pytest.mark.usefixtures("shortest_runs")
+@pytest.mark.slow
 def test_the_template_is_assessed_as_it_is_printed(tmp_path):
     path = tmp_path / "inventory.yaml"
     path.write_text(run("--template"))
@@ -157,7 +157,7 @@ def test_bad_input_is_named(arguments, message):
         run(*arguments)
 
 
-@pytest.mark.usefixtures("shortest_runs")
+@pytest.mark.slow
 def test_yesterdays_inventories_stay_legal():
     output = run(INVENTORY, "--on", "trn1.2xlarge", "--as-of", "2026-11-21")
     assert output.count(" USD a month\n") >= 4

@@ -179,6 +179,7 @@ def test_flags_reach_a_python_file(tmp_path):
     assert "convert" in cast
 
 
+@pytest.mark.slow
 def test_json_is_an_object_for_each_chip_and_nothing_else(program, tmp_path):
     one = json.loads(run(program, "--on", "trn1", "--json", "--report", tmp_path / "out").stdout)
     assert (one["target"], one["subject"], "batch" in one) == ("trn1", "model.pt2", False)

@@ -46,6 +46,7 @@ def test_no_line_is_longer_than_a_hundred_columns():
 
 
 @pytest.mark.usefixtures("shortest_runs")
+@pytest.mark.slow_cases("load0-128 tokens in, 8 out; the most load that is kept")
 @pytest.mark.parametrize(
     ("load", "words"),
     [

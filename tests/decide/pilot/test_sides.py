@@ -37,6 +37,7 @@ def option(text, name):
     return found
 
 
+@pytest.mark.slow_cases("train")
 @pytest.mark.parametrize("kind", PAIRS)
 def test_a_side_is_as_fast_as_the_decision_takes_it_to_be(kind):
     found, places = runs(kind)

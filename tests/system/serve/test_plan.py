@@ -140,7 +140,8 @@ def test_more_instances_serve_a_load_no_slower():
 @pytest.mark.usefixtures("short_runs")
 def test_a_trace_is_its_own_load():
     requests = tuple(Request(0.1 * n, 100, 20) for n in range(30))
-    found = plan(LLAMA, machine("trn1"), ServerOptions(), replace(demand(), trace=requests))
+    options = ServerOptions(tensor=8, max_num_seqs=4)
+    found = plan(LLAMA, machine("trn1"), options, replace(demand(), trace=requests))
     assert found.load == requests
     assert found.deployment.engine.max_model_len == 120
     with pytest.raises(BadInput, match=r"^request 1 has 100 input and 20 output tokens, 120 toget"):
