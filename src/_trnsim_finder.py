@@ -19,7 +19,8 @@ from importlib.machinery import ModuleSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from importlib.metadata import Distribution
     from types import ModuleType
     from typing import Any
 
@@ -38,6 +39,8 @@ OF_PROGRAMS = {"torch_xla"}
 """Aliases for programs: a library asks for them to learn whether it runs on XLA."""
 OF_NEURON = ("libneuronxla", "neuronx", "optimum.neuron", "torch_neuronx", "torch_xla", "trnsim")
 """Libraries that run on XLA's device alone, by the beginnings of their names."""
+DISTRIBUTIONS = {"torch_xla": "2.9.0"}
+"""Versions of aliases for libraries that ask `importlib.metadata` whether a package is there."""
 RUNTIME = "PJRT_DEVICE"
 """With the value NEURON, libraries get the aliases of programs too."""
 
@@ -108,6 +111,22 @@ def _is_of_imports(file: str) -> bool:
     return file.startswith("<frozen importlib") or file == __file__ or "/importlib/" in place
 
 
+def _distribution(name: str) -> Distribution:
+    """What `importlib.metadata` says of an alias: its name and version."""
+    from importlib.metadata import Distribution  # noqa: PLC0415  start-up pays for what stands above
+
+    class AliasDistribution(Distribution):
+        def read_text(self, filename: str) -> str | None:
+            if filename != "METADATA":
+                return None
+            return f"Metadata-Version: 2.1\nName: {name}\nVersion: {DISTRIBUTIONS[name]}\n"
+
+        def locate_file(self, path: Any) -> Any:
+            raise FileNotFoundError(f"{path}: {name} is answered by trnsim and has no files")
+
+    return AliasDistribution()
+
+
 class LastResortFinder:
     """Finds the names of `ALIASES` where no installed package provides them.
 
@@ -135,6 +154,19 @@ class LastResortFinder:
             loader,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
             is_package=True,
         )
+
+    def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
+        """The distribution of an alias, where its import would be answered; else none."""
+        name = str(getattr(context, "name", None)).replace("-", "_").lower()
+        if name not in DISTRIBUTIONS:
+            return ()
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_distributions", None)
+            if find is not None and not isinstance(finder, LastResortFinder) and [*find(context)]:
+                return ()
+        if name not in sys.modules and not _is_for_importer(name):
+            return ()
+        return (_distribution(name),)
 
 
 class FollowedLoader:

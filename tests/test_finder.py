@@ -137,10 +137,17 @@ def test_a_module_that_is_followed_is_otherwise_as_it_was(tmp_path, monkeypatch)
 
 
 PROBES = """
+import importlib.metadata
 import importlib.util
 
 def spec():
     return importlib.util.find_spec("torch_xla") is not None
+
+def version():
+    try:
+        return importlib.metadata.version("torch-xla")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
 
 def imported():
     try:
@@ -207,3 +214,34 @@ def test_without_torch_xla_the_device_is_neuron(library):
         "import torch; print(torch.ones(1, device='neuron').device, hasattr(torch, 'xla'))",
         path=library,
     ) == ["neuron:0", "False"]
+
+
+def test_the_distribution_of_torch_xla_is_there_where_its_module_is(library, monkeypatch):
+    """transformers 4 wants both."""
+    asked = "import client; print(client.version())"
+    assert python(asked, path=library) == ["none"]
+    own = "import importlib.metadata as m; print(m.version('torch_xla'), m.requires('torch_xla'))"
+    assert python(own, path=library) == ["2.9.0", "None"]
+    assert python(
+        "import client, torch_xla; print(client.version() == torch_xla.__version__)", path=library
+    ) == ["True"]
+    monkeypatch.setenv("PJRT_DEVICE", "NEURON")
+    assert python(asked, path=library) == ["2.9.0"]
+
+
+def test_a_real_distribution_of_torch_xla_wins(library, monkeypatch):
+    monkeypatch.setenv("PJRT_DEVICE", "NEURON")
+    (library / "torch_xla-1.0.dist-info").mkdir()
+    (library / "torch_xla-1.0.dist-info" / "METADATA").write_text("Name: torch_xla\nVersion: 1.0\n")
+    assert python(
+        "import client, importlib.metadata as m\n"
+        "print(client.version(), *{each.name for each in m.distributions(name='torch_xla')})",
+        path=library,
+    ) == ["1.0", "torch_xla"]
+
+
+def test_a_list_of_all_distributions_has_no_alias():
+    assert python(
+        "import importlib.metadata as m\n"
+        "print({'torch_xla', 'torch-xla'} & {each.name for each in m.distributions()})"
+    ) == ["set()"]
