@@ -1,5 +1,7 @@
 """`neuronxcc.nki`: the older generation of NKI (0.1), of which only `typing` exists here.
 
+AWS's own kernels below it, which are closed, can be imported and are refused when they are called.
+
 Where the user has chosen NKI 0.2 or 0.3, `language` and `isa` are those of `nki`: kernels of these
 versions may still use the older names.
 """
@@ -16,6 +18,7 @@ from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.language import OLD_NAMESPACE
 from trnsim.nki import typing
 from trnsim.nki.absent import Absence, AbsentImport, AbsentNames
+from trnsim.nki.aliases.neuronxcc import closed_names
 
 __all__ = ["typing"]
 
@@ -28,7 +31,7 @@ def _is_served(name: str) -> bool:
 
 
 def _explain(name: str) -> Absence | None:
-    if name.startswith("__") or _is_served(name):
+    if name.startswith("__") or _is_served(name) or closed_names.is_closed(name):
         return None
     choice = asked_version()
     if name in _SERVED and choice is not None:
@@ -49,7 +52,13 @@ _ABSENT = AbsentNames(__name__, "neuronxcc.nki", _explain)
 
 
 def __getattr__(name: str) -> Any:
-    return import_module(_SERVED[name]) if _is_served(name) else _ABSENT.serve(name)
+    if _is_served(name):
+        return import_module(_SERVED[name])
+    if name in closed_names.CLOSED:
+        return import_module(f"{__name__}.{name}")
+    if name in closed_names.DECORATORS and closed_names.is_for_library():
+        return closed_names.ClosedDecorator(f"neuronxcc.nki.{name}")
+    return _ABSENT.serve(name)
 
 
 class _Served(Loader):
@@ -61,11 +70,11 @@ class _Served(Loader):
         """The module of `nki`, under a name of neuronxcc.
 
         Raises:
-            AbsentImport: if the chosen version has it no more.
+            AbsentImport: if no version is chosen, or the chosen one has it no more.
         """
         del path, target
         package, _, name = fullname.rpartition(".")
-        if package != "neuronxcc.nki" or name not in _SERVED or asked_version() is None:
+        if package != "neuronxcc.nki" or name not in _SERVED or closed_names.is_closed(name):
             return None
         absence = _explain(name)
         if absence is not None:
@@ -83,4 +92,4 @@ class _Served(Loader):
         module.__spec__ = self._own
 
 
-sys.meta_path.append(_Served())
+sys.meta_path += [_Served(), closed_names.ClosedFinder()]
