@@ -7,7 +7,7 @@ program its repository, commit and file; weights and data that are staged (on_di
 arguments and ranks, environment, further files, packages of an own version, and a time limit. Each
 runs in its own process group and folder below build/on-disk, where its outcome is kept: a stopped
 run goes on, `--again` forgets. ON_DISK_PACKAGES names a folder of folders of packages, by the name
-in the table ("transformers-4.52"); make them with `pip install --target`.
+in the table: `pip install --no-deps --target FOLDER/transformers-4.52/site-packages ...` makes one.
 
 Values: `own` is what the program prints of its own comparison. `cpu` has edits of its text with
 which the same program runs on the CPU alone, and `values` what both print.
@@ -77,7 +77,10 @@ def environment(row, work, figures):
     (work / "home").mkdir(exist_ok=True)
     paths = [str(HERE / "on_disk_hook"), *(str(work / path) for path in row.get("path", []))]
     packages = os.environ.get(PACKAGES)
-    paths += [str(Path(packages or "packages") / name) for name in row.get("packages", [])]
+    paths += [
+        str(Path(packages or "packages") / name / "site-packages")
+        for name in row.get("packages", [])
+    ]
     variables["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     if figures:
         figures.mkdir(exist_ok=True)

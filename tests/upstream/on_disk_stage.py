@@ -179,7 +179,7 @@ def hdf5(folder, files, samples, length):
     Path(folder).mkdir(parents=True, exist_ok=True)
     count, tokens, masked = int(samples), int(length), 20
     for number in range(int(files)):
-        with h5py.File(Path(folder) / f"train_{number}_training.hdf5", "w") as file:
+        with h5py.File(Path(folder) / f"shard_training_{number}.hdf5", "w") as file:
             ids = random.integers(5, 200, (count, tokens)).astype(np.int32)
             places = np.sort(random.permuted(
                 np.tile(np.arange(1, tokens), (count, 1)), axis=1)[:, :masked])  # fmt: skip
