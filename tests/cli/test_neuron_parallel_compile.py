@@ -1,5 +1,9 @@
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -164,3 +168,26 @@ def test_an_interrupted_compilation_says_so(monkeypatch):
     done = run("--command", "compile")
     assert done.exit_code == 130
     assert "the compilation was interrupted (Ctrl-C)" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT to a group of processes")
+def test_ctrl_c_ends_the_program_too(tmp_path):
+    sleeping = (
+        "import pathlib, time; pathlib.Path('began').write_text(''); time.sleep(60);"
+        "pathlib.Path('ended').write_text('')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trnsim", PROGRAM, sys.executable, "-c", sleeping],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "began").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    told = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert f"{sys.executable} was interrupted (Ctrl-C), and nothing was compiled" in told
+    assert not (tmp_path / "ended").exists()

@@ -128,7 +128,7 @@ def _collect(words: Sequence[str], settings: CacheSettings) -> None:
     collection.check_command(words)
     folder = _folder(settings)
     check_folder(folder)
-    status = collection.collect(words, folder)
+    status = _run(words, folder)
     if status == 0:
         return
     echo(log_line(_COMPONENT, f"{words[0]} ended with status {status}", "ERROR"), is_error=True)
@@ -138,6 +138,19 @@ def _collect(words: Sequence[str], settings: CacheSettings) -> None:
             f"  fix: {collection.IGNORE_VARIABLE}=1 compiles the graphs that it stored"
         )
         raise typer.Exit(status if status > 0 else 128 - status)
+
+
+def _run(words: Sequence[str], folder: Path) -> int:
+    """Run the program, whose graphs go to a folder; its status.
+
+    Raises:
+        Exit: Ctrl-C ended it.
+    """
+    try:
+        return collection.collect(words, folder)
+    except KeyboardInterrupt:
+        complain(f"{PROGRAM}: {words[0]} was interrupted (Ctrl-C), and nothing was compiled")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _folder(settings: CacheSettings) -> Path:
@@ -215,7 +228,7 @@ def _analyze(words: Sequence[str], folder: Path, verbosity: int) -> None:
     collection.check_command(words)
     check_folder(folder)
     with tempfile.TemporaryDirectory(prefix="trnsim-analyze-") as cache:
-        status = collection.collect(words, Path(cache))
+        status = _run(words, Path(cache))
         stored = [entry for version in sorted(Path(cache).iterdir()) for entry in entries(version)]
         if status != 0 and not collection.ignores_errors():
             complain(f"{PROGRAM}: the program ended with status {status}; nothing was analyzed")

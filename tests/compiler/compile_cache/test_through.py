@@ -200,3 +200,30 @@ def test_a_process_killed_while_it_compiles_leaves_a_cache_that_works(settings):
     assert entry_in(settings).lock_file.is_file()
     assert not entry_in(settings).is_locked
     assert compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log()).content == PROGRAM
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from trnsim.compiler.compile_cache import CacheSettings, compile_cached
+from trnsim.compiler.stand_in import StoredProgram
+def make():
+    print("compiling", flush=True)
+    time.sleep(1)
+    return StoredProgram("trn2", 2, (), "v", "hlo", b"graph", {}).serialized()
+compile_cached(b"graph", ["--target=trn2", "-O1"], make, CacheSettings(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_compile_a_graph_once(settings):
+    command = [sys.executable, "-c", SLOW, str(settings.folder)]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(out for out, _ in outputs) == ["", "compiling\n"]
+    assert "".join(told for _, told in outputs).count("Using a cached neff at") == 1
+    assert entry_in(settings).state is EntryState.DONE
