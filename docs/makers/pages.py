@@ -14,6 +14,7 @@ import how_true
 import instruction_set
 import jax_ops
 import ncc_errors
+import torch_xla_oracle
 import user_files
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ MAKERS: Final[dict[str, Callable[[], str]]] = {
     "jax-ops.md": jax_ops.page,
     "accuracy-collectives.md": accuracy_collectives.page,
     "user-files.md": user_files.page,
+    "torch-xla-oracle.md": torch_xla_oracle.page,
 }
 """Path below docs/generated -> what makes it of the source."""
 

@@ -21,6 +21,12 @@ from trnsim.torch.aten.operator_call import call_of, tensors_in
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.exact import call_exactly
 from trnsim.torch.dispatch.stochastic_rounding import call_with_rounding
+from trnsim.torch.narrowing import (
+    bytes_on_device,
+    narrow_numbers,
+    narrow_results,
+    narrowed_dtypes,
+)
 from trnsim.torch.pytorch import Kernel
 from trnsim.torch.scope_tracker import scope_tracker
 
@@ -34,6 +40,9 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
         if pending_faults:
             strike_fault(core_of(args, kwargs))
+        if narrowed_dtypes:
+            kwargs = {key: narrow_numbers(args, value) for key, value in kwargs.items()}
+            args = narrow_numbers(args, args)
         if mode.kind == "exact":
             result = call_exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:
@@ -42,6 +51,8 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
             result = call_with_rounding(name, kernel, args, kwargs)
         else:
             result = kernel(*args, **kwargs)
+        if narrowed_dtypes:
+            narrow_results(name, args, kwargs, result)
         if call_log.recordings:
             _note(name, args, kwargs, result)
         return result
@@ -72,7 +83,7 @@ def core_of(*values: Any) -> int:
 
 def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
     """Record a copy: a call within the device, else bytes over the host's link."""
-    nbytes = source.numel() * source.element_size()
+    nbytes = bytes_on_device(source.numel() * source.element_size(), source.dtype)
     if call_log.are_collectives_under_way():
         call_log.touch(buffers_of([source, destination]))
     if source.is_cpu:

@@ -12,6 +12,7 @@ The file uses private names of PyTorch: `trnsim.torch.versions` checks its versi
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from functools import cache, wraps
@@ -26,7 +27,7 @@ from trnsim.torch import device_name, pytorch
 from trnsim.torch.api import device as device_module
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
-from trnsim.xla import tensor_meaning
+from trnsim.xla import autocast_lists, precision, tensor_meaning
 from trnsim.xla.absent_names import AbsentImport
 from trnsim.xla.seeds import seeds
 
@@ -74,6 +75,7 @@ def spell() -> None:
     device_name.device_names.add(SPELLING)
     _name_tensors()
     tensor_meaning.serve()
+    precision.serve(os.environ)
     seeds.begin()
     _serve_autocast()
     _serve_generators()
@@ -174,6 +176,7 @@ def _serve_autocast() -> None:
     ):
         setattr(patched, name, _of_device(getattr(torch, name)))
     torch.set_autocast_dtype(DEVICE_TYPE, torch.bfloat16)
+    autocast_lists.serve(_kernels[0])
     autocast: Any = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 

@@ -49,19 +49,24 @@ _WIDEST_OPERATORS: Final = """
 """
 
 
+policies: Final[dict[str, Callable[[list[Tensor]], torch.dtype]]] = {}
+"""The dtype of each operator's operands; operators without one keep theirs."""
+
+
 def register(library: Library, fallbacks: Library) -> None:
     """Register the casting kernels; every other operator passes autocast unchanged."""
     fallbacks.fallback(pytorch.fallthrough, "AutocastPrivateUse1")
-    policies = (
+    lists = (
         (_LOW_PRECISION_OPERATORS, low_precision_dtype),
         (_FLOAT32_OPERATORS, float32_dtype),
         (_WIDEST_OPERATORS, widest_dtype),
     )
-    for names, dtype_for in policies:
+    for names, dtype_for in lists:
         for name in names.split():
             operator = pytorch.overload(f"aten::{name}")
             if operator is not None:
-                library.impl(name, _casting_kernel(operator, dtype_for), "AutocastPrivateUse1")
+                policies[name] = dtype_for
+                library.impl(name, casting_kernel(operator, name), "AutocastPrivateUse1")
 
 
 def low_precision_dtype(tensors: list[Tensor]) -> torch.dtype:
@@ -83,10 +88,14 @@ def widest_dtype(tensors: list[Tensor]) -> torch.dtype:
     return torch.get_autocast_dtype(DEVICE_TYPE)
 
 
-def _casting_kernel(
-    operator: OpOverload[..., Any], dtype_for: Callable[[list[Tensor]], torch.dtype]
-) -> Kernel:
+def casting_kernel(operator: OpOverload[..., Any], name: str) -> Kernel:
+    """The kernel of an operator in autocast, by what `policies` has for its name at each call."""
+
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        dtype_for = policies.get(name)
+        if dtype_for is None:
+            with pytorch.without_dispatch_keys(pytorch.AUTOCAST_KEYS):
+                return operator(*args, **kwargs)
         tensors = [value for value in _flatten((*args, *kwargs.values())) if _is_castable(value)]
         dtype = dtype_for(tensors)
         # Autocast is off inside, so that the parts of a composite operator are not cast again.

@@ -18,6 +18,7 @@ from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.device_errors import OperatorNotModelled, OutOfDeviceMemory
 from trnsim.torch.dispatch.alias import neuron_alias
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
+from trnsim.torch.narrowing import bytes_on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +43,7 @@ def hold(host: Tensor, core: int) -> None:
     storage = host.untyped_storage()
     if memory.holds(storage):
         return
-    nbytes = storage.nbytes()
+    nbytes = bytes_on_device(storage.nbytes(), host.dtype)
     memory.require(nbytes, OutOfDeviceMemory)
     memory.hold(storage, nbytes, host.shape, host.dtype)
 

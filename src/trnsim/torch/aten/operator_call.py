@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from trnsim import arch
@@ -21,6 +22,7 @@ from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract
+from trnsim.torch.narrowing import dtype_on_device
 
 _REMEMBERED = 1 << 14
 NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
@@ -99,6 +101,8 @@ def _as_hashable(value: Any) -> Any:
         return _as_hashable(value.item()) if is_number else spec_of(value)
     if isinstance(value, list | tuple):
         return tuple(_as_hashable(part) for part in value)
+    if isinstance(value, torch.dtype):
+        return dtype_on_device(value)
     # NaN equals no NaN, but tuples that hold the same object are equal: all become math.nan.
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 

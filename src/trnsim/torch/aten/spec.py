@@ -12,6 +12,7 @@ from trnsim.device.call_time import TensorSpec
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
 from trnsim.torch.aten.decomposition import Unlowered
+from trnsim.torch.narrowing import dtype_on_device
 
 STORED: Final = {
     torch.float32: "float32",
@@ -62,11 +63,12 @@ class Spec(TensorSpec):
 
 
 def spec_of(tensor: Tensor) -> Spec:
-    """The spec of a tensor."""
+    """The spec of a tensor, in the dtype that the device has."""
     shape = tuple(tensor.shape)
+    dtype = dtype_on_device(tensor.dtype)
     if tensor.is_contiguous():
-        return Spec(shape, tensor.dtype, tuple(range(len(shape))))
+        return Spec(shape, dtype, tuple(range(len(shape))))
     stride = tensor.stride()
     order = tuple(sorted(range(len(shape)), key=lambda dim: (-stride[dim], dim)))
     repeated = tuple(dim for dim, step in enumerate(stride) if not step and shape[dim] != 1)
-    return Spec(shape, tensor.dtype, order, repeated)
+    return Spec(shape, dtype, order, repeated)

@@ -15,6 +15,7 @@ import torch
 from trnsim.device.fallback_policy import VARIABLE, count_host_fallback, state
 from trnsim.device.program_line import program_line
 from trnsim.torch.device_errors import DtypeRefused, OperatorNotModelled
+from trnsim.torch.narrowing import dtype_on_device
 
 _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
 UNSUPPORTED_DTYPES: Final = frozenset(
@@ -29,6 +30,8 @@ def count_or_refuse_dtype(dtype: torch.dtype) -> None:
     Raises:
         DtypeRefused: under the policy `chip`.
     """
+    if dtype_on_device(dtype) not in UNSUPPORTED_DTYPES:
+        return
     if state.policy == "chip":
         raise DtypeRefused(
             f"a tensor of {dtype} on the neuron device; a NeuronCore has no such format",

@@ -18,6 +18,7 @@ from trnsim.torch.call_recording import note_transfer
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, round_values
+from trnsim.torch.narrowing import bytes_on_device, narrow, narrowed_dtypes
 from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ _as_complex: Final = _cpu_kernel("view_as_complex")
 
 def _require_room(core: int, elements: int, dtype: torch.dtype | None) -> None:
     """Refuse a tensor that does not fit in HBM, before the host allocates it."""
-    require(elements * (dtype or torch.get_default_dtype()).itemsize, core)
+    of = dtype or torch.get_default_dtype()
+    require(bytes_on_device(elements * of.itemsize, of), core)
 
 
 def empty(
@@ -169,6 +171,8 @@ def copy_from(source: Tensor, destination: Tensor, non_blocking: bool = False) -
     if mode.is_stochastic and is_cast and not (source.is_cpu or destination.is_cpu):
         values = round_values(values.contiguous(), destination.dtype, destination.get_device())
     target.copy_(values)
+    if narrowed_dtypes and not destination.is_cpu:
+        narrow(target)
     return destination
 
 

@@ -48,13 +48,13 @@ def call_with_rounding(name: str, kernel: Kernel, args: Any, kwargs: Any) -> Any
         return kernel(*args, **kwargs)
     wide_args, wide_kwargs = tree_map(_widen, (tuple(args), kwargs))
     result = kernel(*args, **kwargs)
-    results = _results(operator, args, kwargs, result)
+    results = results_of(operator, args, kwargs, result)
     if any(tensor.dtype in ROUNDED and tensor.numel() for tensor in results):
         try:
             wide_result = operator(*wide_args, **wide_kwargs)
         except RuntimeError:  # the operator does not take float32
             return result
-        wide_results = _results(operator, wide_args, wide_kwargs, wide_result)
+        wide_results = results_of(operator, wide_args, wide_kwargs, wide_result)
         for tensor, values in zip(results, wide_results, strict=True):
             if tensor.dtype in ROUNDED and values.dtype is torch.float32:
                 rounded_values = round_values(
@@ -83,7 +83,7 @@ def _widen(value: Any) -> Any:
     return torch.float32 if value in ROUNDED else value
 
 
-def _results(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: Any) -> list[Tensor]:
+def results_of(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: Any) -> list[Tensor]:
     """The results of a call, or the tensors that it wrote if it returns nothing."""
     if result is not None:
         return tensors_in(result)

@@ -38,6 +38,7 @@ from trnsim.torch.distributed.transport import (
     refusal_error,
     with_premul_sum,
 )
+from trnsim.torch.narrowing import bytes_on_device
 from trnsim.torch.pytorch import Kernel, Library
 
 if TYPE_CHECKING:
@@ -235,9 +236,16 @@ def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
+def _bytes(tensor: Tensor) -> int:
+    return bytes_on_device(tensor.numel() * tensor.element_size(), tensor.dtype)
+
+
 def _describe(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
     ranks = _ranks(arguments["process_group"])
-    sides = [sum(t.numel() * t.element_size() for t in tensors_in(value)) for value in args]
+    sides = [
+        sum(bytes_on_device(t.numel() * t.element_size(), t.dtype) for t in tensors_in(value))
+        for value in args
+    ]
     if kind in _SHARE_ARGUMENTS:  # only the root has the full tensors, every process a share
         return CollectiveCall(kind, sides[_SHARE_ARGUMENTS[kind]] * len(ranks), ranks)
     if kind in _OTHER_SIDE:  # a single message, which both sides describe alike

@@ -60,6 +60,55 @@ def dtypes_of_operators(device):
         return {name: str(make().dtype) for name, make in operators.items()}
 
 
+def dtypes_of_operators_of_low_precision(device):
+    """The dtype of each operator's result in autocast, of operands in bfloat16."""
+    a = torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.bfloat16).to(device)
+    b = torch.full((2, 2), 0.5, dtype=torch.bfloat16).to(device)
+    image = torch.ones(1, 1, 4, 4, dtype=torch.bfloat16).to(device)
+    labels = torch.tensor([0, 1]).to(device)
+    f = nn.functional
+    operators = {
+        "exp": lambda: a.exp(),
+        "log": lambda: a.log(),
+        "pow": lambda: a**2,
+        "sum": lambda: a.sum(),
+        "prod": lambda: a.prod(),
+        "cumsum": lambda: a.cumsum(0),
+        "norm": lambda: a.norm(),
+        "trace": lambda: a.trace(),
+        "layer_norm": lambda: f.layer_norm(a, (2,)),
+        "group_norm": lambda: f.group_norm(image, 1),
+        "softmax": lambda: torch.softmax(a, 0),
+        "log_softmax": lambda: torch.log_softmax(a, 0),
+        "mse_loss": lambda: f.mse_loss(a, b),
+        "l1_loss": lambda: f.l1_loss(a, b),
+        "smooth_l1_loss": lambda: f.smooth_l1_loss(a, b),
+        "kl_div": lambda: f.kl_div(a, b, reduction="sum"),
+        "nll_loss": lambda: f.nll_loss(a, labels),
+        "cross_entropy": lambda: f.cross_entropy(a, labels),
+        "bce": lambda: f.binary_cross_entropy(b, b),
+        "bce_with_logits": lambda: f.binary_cross_entropy_with_logits(a, b),
+        "cdist": lambda: torch.cdist(a, b),
+        "reflection_pad": lambda: f.pad(image, (1, 1, 1, 1), mode="reflect"),
+        "replication_pad": lambda: f.pad(image, (1, 1, 1, 1), mode="replicate"),
+        "index_copy": lambda: a.index_copy(0, labels, b),
+        "cat": lambda: torch.cat([a, b]),
+        "gelu": lambda: f.gelu(a),
+        "silu": lambda: f.silu(a),
+        "softplus": lambda: f.softplus(a),
+        "sigmoid": lambda: a.sigmoid(),
+        "rsqrt": lambda: a.rsqrt(),
+        "reciprocal": lambda: a.reciprocal(),
+        "logsumexp": lambda: a.logsumexp(0),
+        "mv": lambda: a.float() @ b[0].float(),
+        "prelu": lambda: f.prelu(a.float(), b[0, :1].float()),
+        "addcmul": lambda: torch.addcmul(a, a.float(), b),
+        "interpolate": lambda: f.interpolate(image, scale_factor=2),
+    }
+    with torch.autocast("xla", dtype=torch.bfloat16):
+        return {name: str(make().dtype) for name, make in operators.items()}
+
+
 def the_default_dtype(device):
     """autocast("xla") is bfloat16."""
     a, b = pair(device)
