@@ -1,4 +1,4 @@
-"""docs/generated/torch-xla-oracle.md: programs compared with the real torch_xla, and differences."""
+"""docs/generated/torch-xla-oracle.md: programs beside the real torch_xla, and what differs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _SUBJECTS: Final = {
 _HEAD: Final = """\
 # Programs beside the real torch_xla
 
-Each program runs unmodified with torch_xla 2.9.0 on its CPU (PyTorch 2.9.0, a process for each) and with ours. Compared
-are values (within 1e-5; random ones by shape and repetition), dtypes, printed text, errors by their class, and the
-counters MarkStep, CachedCompile, UncachedCompile and `aten::*` with the samples of CompileTime, ExecuteTime and
-TransferFromDeviceTime. `tests/xla/oracle` has the programs and the real answers; `make test` compares them.
+Each program runs unmodified with torch_xla 2.9.0 on its CPU (PyTorch 2.9.0, a process for each)
+and with ours. Compared are values (within 1e-5; random ones by shape and repetition), dtypes,
+printed text, errors by their class, and the counters MarkStep, CachedCompile, UncachedCompile and
+`aten::*` with the samples of CompileTime, ExecuteTime and TransferFromDeviceTime.
+`tests/xla/oracle` has the programs and the real answers; `make test` compares them.
 
 | programs | subject | number | with a difference |
 |---|---|---:|---:|
