@@ -66,7 +66,7 @@ def _along(
 
 @legal(SelectAndScatter)
 def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: Value) -> Value:
-    """The source at each window's extreme, and zero elsewhere, in the operand's shape."""
+    """The source summed at the extremes of its windows, in the shape of the operand."""
     (wanted,) = b.result_types
     if not operand.shape:
         return source
