@@ -39,6 +39,7 @@ PLAN = ROOT / "docs" / "how-to-plan.md"
 DECIDE = ROOT / "docs" / "how-to-decide.md"
 PILOT = ROOT / "docs" / "how-to-pilot.md"
 CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
+NOTEBOOKS = ROOT / "docs" / "how-to-notebooks.md"
 TORCH_XLA = ROOT / "docs" / "torch-xla.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
@@ -222,9 +223,28 @@ def test_the_program_of_torch_xla_prints_what_the_page_shows():
     assert printed == shown
 
 
+def printed_by_the_notebook_page():
+    """Output and error of the page's program, as a program of a user."""
+    (program,) = blocks("python", NOTEBOOKS.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "cells.py").write_text(program)
+        command = [sys.executable, "cells.py"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    return (run.stdout + run.stderr).replace(str(Path(folder) / "cells.py"), "cells.py")
+
+
+@pytest.mark.slow
+def test_the_page_of_notebooks_shows_what_its_program_prints():
+    (shown,) = blocks("text", NOTEBOOKS.read_text())
+    assert printed_by_the_notebook_page() == shown
+
+
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "100"
     rewrite()
+    (program_output,) = blocks("text", NOTEBOOKS.read_text())
+    text = NOTEBOOKS.read_text().replace(program_output, printed_by_the_notebook_page())
+    NOTEBOOKS.write_text(text)
     rewrite_tutorial(TUTORIAL)
     rewrite_tutorial(MODEL)
     rewrite_tutorial(RANKS)

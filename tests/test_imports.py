@@ -34,7 +34,9 @@ def of_ours(modules):
 
 def test_trnsim_alone_loads_no_room_and_no_package():
     modules = loaded("import trnsim")
-    assert of_ours(modules) == {"trnsim", "trnsim.observers", "trnsim.version"}
+    assert of_ours(modules) == {
+        *("trnsim", "trnsim.observers", "trnsim.user_traceback", "trnsim.version"),
+    }
     assert not modules & (
         LATER | {"numpy", "ml_dtypes", "greenlet", "json", "dataclasses", "typing"}
     )
@@ -83,6 +85,7 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
         "trnsim.errors",
         "trnsim.foreign_text",
         "trnsim.observers",
+        "trnsim.user_traceback",
         "trnsim.version",
     }
 

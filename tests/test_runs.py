@@ -1,6 +1,7 @@
 """Runs: from a kernel to its values, instructions, time and warnings; who is told of them."""
 
 import gc
+import html
 import math
 from unittest.mock import Mock, call
 
@@ -130,6 +131,18 @@ def test_runs_are_collected_in_order(random):
     assert [run.target.name for run in runs] == ["trn2", "trn1"]
     assert runs[1] is first
     assert inner == [second]
+
+
+def test_a_run_is_shown_in_a_line_and_as_its_page(random, tmp_path):
+    run = trnsim.run(scaled, random((128, 64)))
+    line = f"scaled on trn2: {run.summary}"
+    assert (str(run), repr(run)) == (line, f"<Run of {line}>")
+    assert repr(run.summary) == f"<Summary: {run.summary}>"
+    assert str(run.summary).endswith(f"({run.summary.interval_text()}), bound by launch")
+    shown = run._repr_html_()
+    assert shown.startswith(f"<p>{line}</p><iframe srcdoc=")
+    page = run.report(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert html.unescape(shown.partition('srcdoc="')[2].partition('"')[0]) == page
 
 
 def test_a_summary_is_made_once(random):

@@ -14,6 +14,7 @@ the first of these names that a program uses (PEP 562).
 from importlib import import_module
 
 from trnsim.observers import run_observer_factories
+from trnsim.user_traceback import install as show_users_frames
 from trnsim.version import VERSION
 
 TYPE_CHECKING = False  # typing itself is not needed, and checkers know the name
@@ -44,6 +45,7 @@ def _state_observer() -> object:
 
 
 run_observer_factories.append(_state_observer)
+show_users_frames()
 
 
 if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist

@@ -31,6 +31,10 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spe
 _INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed packages, which may lie inside that of the standard library."""
 
+_CELLS: tuple[str, ...] = ("<ipython-input", "ipykernel_")
+"""Marks in names of the files of IPython's cells. Source: IPython, CachingCompiler.get_code_name;
+ipykernel.compiler, get_file_name."""
+
 
 class SourceLine(NamedTuple):
     """A line of the user's own program."""
@@ -39,7 +43,16 @@ class SourceLine(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{shown_file(self.file)}:{self.line}"
+
+
+def shown_file(file: str) -> str:
+    """The name of a file in messages; of a notebook's cell, whose file is temporary, `In[3]`."""
+    if not any(mark in file for mark in _CELLS):
+        return file
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    label = shell.compile.format_code_name(file) if shell is not None else None
+    return file if label is None else str(label[1])
 
 
 def user_line(above: int = 1) -> SourceLine | None:
@@ -54,7 +67,7 @@ def user_line(above: int = 1) -> SourceLine | None:
         file = frame.f_code.co_filename
         is_user = _is_user_file.get(file)
         if is_user is None:
-            is_user = _is_user_file[file] = _is_of_user(file)
+            is_user = _is_user_file[file] = is_users_file(file)
         if is_user:
             place = file, frame.f_lineno
             line = _lines.get(place)
@@ -65,12 +78,13 @@ def user_line(above: int = 1) -> SourceLine | None:
     return None
 
 
-def _is_of_user(file: str) -> bool:
+def is_users_file(file: str) -> bool:
+    """True if code of a file is part of neither trnsim nor Python's own library."""
     if file.startswith(_PACKAGE):
         return file.startswith(_EXAMPLES)
     if file.startswith(_STANDARD):
         return file.removeprefix(_STANDARD).startswith(_INSTALLED)
-    return not file.startswith("<")
+    return not file.startswith("<") or file.startswith(_CELLS)
 
 
 _is_user_file: dict[str, bool] = {}
@@ -105,6 +119,21 @@ class EmulatorError(Exception):
         if self.line is not None:
             parts.append(f"at {self.line}")
         return "\n  ".join(parts)
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows; an error here makes it show its own.
+
+        Source: IPython, InteractiveShell.showtraceback.
+
+        Raises:
+            LookupError: all frames are to stay.
+        """
+        from trnsim.user_traceback import traceback_lines  # noqa: PLC0415  in IPython alone
+
+        lines = traceback_lines(self)
+        if lines is None:
+            raise LookupError("all frames stay")
+        return lines
 
     def __repr__(self) -> str:
         # PyTorch's compiler shows only the repr of an error that it wraps: it must have the line.

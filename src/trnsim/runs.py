@@ -58,7 +58,7 @@ class Launchable(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """The result of one run of a kernel: outputs, timelines and warnings.
 
@@ -115,6 +115,21 @@ class Run:
         from trnsim.profile.analysis.summary import summarize  # noqa: PLC0415  a kernel alone needs none
 
         return summarize(self.timeline)
+
+    def __str__(self) -> str:
+        warned = f", {len(self.warnings)} warnings" if self.warnings else ""
+        return f"{self.title} on {self.target.name}: {self.summary}{warned}"
+
+    def __repr__(self) -> str:
+        return f"<Run of {self}>"
+
+    def _repr_html_(self) -> str:
+        """The run's page inside a page of others, as notebooks show it."""
+        from trnsim.document.html import inline  # noqa: PLC0415  a kernel alone needs none
+        from trnsim.profile.formats.stored import report_of  # noqa: PLC0415  as above
+        from trnsim.profile.report_page.html import html  # noqa: PLC0415  as above
+
+        return inline(str(self), html(report_of([self])))
 
     def report(self, path: str | Path) -> Path:
         """Write the run's HTML report to `path`, which is returned."""

@@ -15,7 +15,7 @@ from trnsim.document.answer import (
     Table,
     columns,
 )
-from trnsim.document.html import html, words_html
+from trnsim.document.html import html, inline, words_html
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -35,6 +35,14 @@ def test_title_and_headings():
     assert '<h1>a &amp; b</h1><span class="soft">f &amp; g</span>' in page
     assert '<section class="panel" id="e"><h2>c &amp; d</h2></section>' in page
     assert "<script" not in page
+
+
+def test_a_page_within_a_page_is_escaped_and_shares_nothing():
+    shown = inline('a <b> "c"', '<html><script>f("x")</script></html>')
+    assert shown.startswith("<p>a &lt;b&gt; &quot;c&quot;</p><iframe ")
+    assert shown.count("<") == 4  # of p and iframe alone
+    assert "f(&quot;x&quot;)" in shown
+    assert 'sandbox="allow-scripts"' in shown
 
 
 def test_words():

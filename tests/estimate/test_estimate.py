@@ -19,6 +19,11 @@ def test_p10_and_p90_are_those_of_a_lognormal():
     assert math.log(found.p90 / 4.0) == pytest.approx(QUANTILES["p90"] * ONE.sigma)
 
 
+def test_it_is_shown_with_its_interval():
+    assert str(Estimate({"a": 0.001}, {})) == "1 ms (1 ms to 1 ms)"
+    assert str(Estimate({"a": 0.001}, {"x": 0.0005})) == "1 ms (527 us to 1.9 ms)"
+
+
 def test_nothing_takes_no_time_and_does_not_err():
     empty = Estimate({}, {})
     assert (empty.time_s, empty.sigma) == (0.0, 0.0)

@@ -32,7 +32,7 @@ from trnsim.document.answer import (
 from trnsim.document.builder import page, panel
 from trnsim.document.drawing import charts
 
-__all__ = ["html", "words_html"]
+__all__ = ["html", "inline", "words_html"]
 
 
 def html(document: Document) -> str:
@@ -44,6 +44,16 @@ def html(document: Document) -> str:
         panels = "".join(map(_section, group))
         body.append(f'<div class="columns">{panels}</div>\n' if is_column else panels)
     return page(document.title, "".join(body))
+
+
+def inline(line: str, content: str) -> str:
+    """A page inside a page of others, with a line above it.
+
+    Its styles and scripts are its own: the frame shares none with the page around it, and its
+    scripts reach nothing there.
+    """
+    frame = f'<iframe srcdoc="{escape(content)}" sandbox="allow-scripts" title="{escape(line)}"'
+    return f'<p>{escape(line)}</p>{frame} style="width:100%;height:640px;border:0"></iframe>'
 
 
 def words_html(words: Words) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trnsim.facts import Interval
+from trnsim.formatting import durations
 
 QUANTILES: Final = {"p10": -1.2815515655446004, "p50": 0.0, "p90": 1.2815515655446004}
 """Quantiles of the standard normal distribution."""
@@ -40,6 +41,9 @@ class Estimate:
     extrapolations: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     is_validated: bool = False
+
+    def __str__(self) -> str:
+        return durations(self.interval)
 
     @property
     def time_s(self) -> float:

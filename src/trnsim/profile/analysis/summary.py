@@ -53,7 +53,7 @@ class EngineUse:
     instructions: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Summary:
     """The cost of a program on one NeuronCore. Times in seconds; shares from 0 to 1.
 
@@ -154,6 +154,13 @@ class Summary:
     def is_corrected(self) -> bool:
         """True if the user's own measurements moved its interval."""
         return self.unseen_error.startswith(YOURS)
+
+    def __str__(self) -> str:
+        time = f"{time_text(self.total_time_s)} ({self.interval_text()})"
+        return f"{time}, bound by {self.bound_by}"
+
+    def __repr__(self) -> str:
+        return f"<Summary: {self}>"
 
     def interval_text(self) -> str:
         """P10 and P90 of the time, in words."""

@@ -1,0 +1,76 @@
+"""Tracebacks of trnsim's errors in plain Python and in IPython: the frames of the user's program.
+
+An error of a kernel is raised ten frames below the kernel's line, which says nothing to its author.
+Frames of trnsim, of Python's own library and of installed packages are left out. All stay with
+TRNSIM_FULL_TRACEBACK=1, in a bug of trnsim itself, and where no frame is the user's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # every program that imports trnsim pays for what stands here
+if TYPE_CHECKING:
+    from traceback import StackSummary
+    from types import TracebackType
+
+__all__ = ["FULL", "install", "traceback_lines", "users_stack"]
+
+FULL = "TRNSIM_FULL_TRACEBACK"
+"""The variable that keeps all frames."""
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def install() -> None:
+    """Let Python print trnsim's own errors with the user's frames, and others as before."""
+    before = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        lines = traceback_lines(error) if "trnsim.errors" in sys.modules else None
+        if lines is None:
+            before(kind, error, traceback)
+        else:
+            sys.stderr.write("\n".join([*lines, ""]))
+
+    if getattr(before, "__module__", "") != __name__:
+        sys.excepthook = hook
+
+
+def traceback_lines(error: BaseException) -> list[str] | None:
+    """The lines of an error of trnsim; None for another error, or where all frames are to stay."""
+    from traceback import TracebackException  # noqa: PLC0415  for an error alone
+
+    from trnsim.errors import EmulatorError, InternalError  # noqa: PLC0415
+
+    if not isinstance(error, EmulatorError) or isinstance(error, InternalError):
+        return None
+    if os.environ.get(FULL, "0") not in ("", "0"):
+        return None
+    shown = TracebackException.from_exception(error)
+    every = len(shown.stack)
+    shown.stack = users_stack(shown.stack)
+    shown.__cause__ = shown.__context__ = None
+    lines = "".join(shown.format()).rstrip("\n").split("\n")
+    if len(shown.stack) < every:
+        lines.append(f"(frames of trnsim and of libraries are left out; {FULL}=1 shows all)")
+    return lines
+
+
+def users_stack(stack: StackSummary) -> StackSummary:
+    """The frames of the user's program; all where there are none. A cell has its number."""
+    from traceback import FrameSummary, StackSummary  # noqa: PLC0415  for an error alone
+
+    from trnsim.errors import is_users_file, shown_file  # noqa: PLC0415
+
+    kept = []
+    for frame in stack:
+        parts = frame.filename.replace("\\", "/").split("/")
+        if is_users_file(frame.filename) and _INSTALLED.isdisjoint(parts):
+            name = shown_file(frame.filename)
+            if name != frame.filename:
+                frame = FrameSummary(name, frame.lineno, frame.name, line=frame.line)  # noqa: PLW2901
+            kept.append(frame)
+    return StackSummary.from_list(kept or stack)
