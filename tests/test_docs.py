@@ -216,11 +216,12 @@ def rewrite():
 
 
 @pytest.mark.slow
-def test_the_program_of_torch_xla_prints_what_the_page_shows():
-    (program,), (shown,) = (blocks(kind, TORCH_XLA.read_text()) for kind in ("python", "text"))
-    command = [sys.executable, "-c", program]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert printed == shown
+def test_the_programs_of_torch_xla_print_what_the_page_shows():
+    page = TORCH_XLA.read_text()
+    for program, shown in zip(blocks("python", page), blocks("text", page), strict=True):
+        command = [sys.executable, "-c", program]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert printed == shown
 
 
 def printed_by_the_notebook_page():

@@ -15,7 +15,6 @@ def test_closures_run_once_in_order_at_the_end_of_the_step():
     assert seen == [1, 2]
     closures.end_step()
     assert seen == [1, 2]
-    assert closures.ended == 2
 
 
 def test_a_closure_that_a_closure_adds_waits_for_the_next_step():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch.optim.optimizer as optimizers
 
@@ -34,6 +34,32 @@ if TYPE_CHECKING:
     import torch
 
 
+class CallWatcher(Protocol):
+    """A reader of every call on the device with its tensors, whose calls are no events then."""
+
+    def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Note a call that has run."""
+
+    def launched(self, call: Any, tensors: Any, results: Any, written: Any) -> None:
+        """Note the run of a user's kernel."""
+
+
+watchers: Final[list[CallWatcher]] = []
+"""The reader of calls; empty unless the program has imported `torch_xla`."""
+
+
+def watched_kernel(name: str, kernel: Kernel) -> Kernel:
+    """`kernel`, whose calls are no events, for the reader of calls."""
+
+    def call_and_tell(*args: Any, **kwargs: Any) -> Any:
+        result = kernel(*args, **kwargs)
+        for watcher in watchers:
+            watcher.called(name, args, kwargs, result)
+        return result
+
+    return call_and_tell
+
+
 def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
     """`kernel`, or its replacement by the current numerics, with its calls recorded."""
 
@@ -55,6 +81,8 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
             narrow_results(name, args, kwargs, result)
         if call_log.recordings:
             _note(name, args, kwargs, result)
+        for watcher in watchers:
+            watcher.called(name, args, kwargs, result)
         return result
 
     return call_and_record
@@ -64,7 +92,7 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
     """Add a call to every recording; the call is built only if a recording takes calls."""
     if call_log.are_collectives_under_way():
         call_log.touch(buffers_of([args, kwargs]))
-    if call_log.listening():
+    if not watchers and call_log.listening():
         call = call_of(name, args, kwargs, result)
         call_log.note(call, core_of(args, kwargs, result), scope_tracker.scope)
 

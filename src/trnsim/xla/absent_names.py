@@ -81,13 +81,6 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
         (_SPMD, _NO_SPMD),
     ),
-    "torch_xla.debug.metrics": dict.fromkeys(
-        (
-            *("metrics_report", "short_metrics_report", "metric_names", "metric_data"),
-            *("executed_fallback_ops", "clear_metrics"),
-        ),
-        (_LATER, "met.counter_value('MarkStep'), the steps that ended"),
-    ),
     "torch_xla.debug.profiler": dict.fromkeys(
         (
             *("start_server", "trace", "trace_detached", "start_trace", "stop_trace"),

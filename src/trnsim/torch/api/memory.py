@@ -6,7 +6,8 @@ last neuron tensor over it is freed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -22,6 +23,10 @@ from trnsim.torch.narrowing import bytes_on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+placement_listeners: Final[list[Callable[[Tensor], None]]] = []
+"""Functions that are called with the host's tensor of each new storage."""
 
 
 def require(nbytes: int, core: int) -> None:
@@ -46,6 +51,8 @@ def hold(host: Tensor, core: int) -> None:
     nbytes = bytes_on_device(storage.nbytes(), host.dtype)
     memory.require(nbytes, OutOfDeviceMemory)
     memory.hold(storage, nbytes, host.shape, host.dtype)
+    for tell in placement_listeners:
+        tell(host)
 
 
 def place(host: Tensor, core: int) -> Tensor:

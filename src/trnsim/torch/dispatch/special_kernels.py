@@ -14,7 +14,7 @@ from trnsim.device.numerics import mode
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
-from trnsim.torch.call_recording import note_transfer
+from trnsim.torch.call_recording import note_transfer, watched_kernel
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, round_values
@@ -39,17 +39,29 @@ _SAME_ON_EVERY_DEVICE: Final = (
     "set_.source_Storage_storage_offset",
 )
 
+# These make no value: what they call does, or nothing.
+_WITHOUT_VALUES: Final = frozenset(
+    {"is_set_to", "set_", "set_.source_Tensor", "set_.source_Storage", "resize_", "record_stream"}
+    | {"set_.source_Storage_storage_offset", "_to_copy", "_copy_from_and_resize"}
+    | {"_has_compatible_shallow_copy_type", "_nested_tensor_from_mask_left_aligned"}
+)
+
 
 def register(library: Library) -> None:
     """Register the kernels of this file."""
     for name in _SAME_ON_EVERY_DEVICE:
-        library.impl(name, _cpu_kernel(name), "PrivateUse1")
+        library.impl(name, _told(name, _cpu_kernel(name)), "PrivateUse1")
     for name, kernel in _KERNELS.items():
-        library.impl(name, kernel, "PrivateUse1")
+        library.impl(name, _told(name, kernel), "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
         # Host aliases carry these bits; resolving them first would copy, and so call this again.
         for name in ("_copy_from", "_copy_from_and_resize"):
             library.impl(name, pytorch.fallthrough, bit)
+
+
+def _told(name: str, kernel: Kernel) -> Kernel:
+    """`kernel`, with its calls told to a reader if it makes a value."""
+    return kernel if name in _WITHOUT_VALUES else watched_kernel(f"aten::{name}", kernel)
 
 
 def _cpu_kernel(name: str) -> Kernel:

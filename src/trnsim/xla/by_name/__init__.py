@@ -17,12 +17,14 @@ import torch
 from trnsim.torch.api import device as device_module
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
+from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.device_spelling import SPELLING, spell
 from trnsim.xla.steps import step_closures
 
 os.environ.setdefault("PJRT_DEVICE", "NEURON")  # NxD asks for it
 ranks.map_launcher(os.environ)
 spell()
+cuts.begin()
 ranks.register()
 
 __version__: Final = "2.9.0"
@@ -37,8 +39,9 @@ def _set_ir_debug(value: bool) -> None:
 def _xla_sync_multi(
     tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True
 ) -> None:
-    """Nothing: the tensors are computed already."""
-    del tensors, devices, wait, sync_xla_data
+    """Compute some tensors, which are data from then on."""
+    del devices, wait, sync_xla_data
+    cuts.sync(tensors, "_xla_sync_multi")
 
 
 class _Bindings(SimpleNamespace):

@@ -33,6 +33,7 @@ from trnsim.xla.collectives import (
     reduce_scatter,
     rendezvous,
 )
+from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.device_spelling import SPELLING
 from trnsim.xla.seeds import seeds
 from trnsim.xla.steps import step_closures
@@ -90,8 +91,8 @@ def wait_device_ops(devices: Sequence[str] = ()) -> None:
 
 
 def unlazy(tensors: Sequence[torch.Tensor]) -> None:
-    """Nothing: the tensors are computed already."""
-    del tensors
+    """Compute some tensors, which are data from then on."""
+    cuts.sync(tensors, "unlazy")
 
 
 def optimization_barrier_(tensors: Sequence[torch.Tensor]) -> None:

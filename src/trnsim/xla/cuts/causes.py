@@ -1,0 +1,331 @@
+"""Causes of recompilations: the first thing that differs from the nearest earlier program.
+
+The nearest program shares most calls, by operator and line, the latest one of equals. Both are read
+in the order in which the program made the calls, so the first difference is the one that brought
+the others about: a shape before the shapes that follow from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from trnsim.torch import pytorch
+from trnsim.xla.cuts.programs import CutProgram, Reference
+from trnsim.xla.cuts.values import (
+    FILLED,
+    SCATTER,
+    SEED,
+    VIEW,
+    Geometry,
+    Node,
+    Number,
+    Operand,
+    Place,
+    Signature,
+)
+
+_COMPARED: Final = 32
+"""Earlier programs that are compared, the latest ones."""
+_SKIPPED: Final = 64
+"""Calls that a program may have more, or less, where others go on as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What changed against the nearest earlier program.
+
+    Attributes:
+        kind: the kind: "shape", "dtype", "index", "view", "constant", "number", "equal numbers",
+            "growth", "seed", "call", "result", "read" or "input".
+        text: the change in words.
+        place: the line of the call that differs; None where it has none.
+    """
+
+    kind: str
+    text: str
+    place: Place | None
+
+
+def cause_of(program: CutProgram, earlier: Sequence[CutProgram]) -> Cause | None:
+    """What changed in a program against the nearest of the earlier ones; None without any."""
+    calls = Counter(_keys(program))
+    best, most = None, -1.0
+    for other in earlier[-_COMPARED:]:
+        shared = (calls & Counter(_keys(other))).total()
+        likeness = shared / max(len(program.nodes), len(other.nodes), 1)
+        if likeness >= most:
+            best, most = other, likeness
+    if best is None:
+        return None
+    return _difference(_Calls(best), _Calls(program))
+
+
+def _keys(program: CutProgram) -> list[tuple[str, Place | None]]:
+    return [(node.signature.name, node.place) for node in program.nodes]
+
+
+class _Calls:
+    """A program's calls in the order in which they were made."""
+
+    def __init__(self, program: CutProgram) -> None:
+        self.program = program
+        order = sorted(range(len(program.nodes)), key=lambda at: program.nodes[at].number)
+        self.nodes = [program.nodes[at] for at in order]
+        self.operands = [program.operands[at] for at in order]
+        self._places = {call: at for at, call in enumerate(order)}
+
+    @cached_property
+    def _inputs(self) -> dict[int, int]:
+        """Numbers of the inputs in the order of their first use."""
+        used = [each.index for row in self.operands for each in row if each.call < 0]
+        return {index: at for at, index in enumerate(dict.fromkeys(used))}
+
+    def references(self, at: int) -> tuple[tuple[int, int], ...]:
+        """The operands of a call, by numbers that do not depend on the results."""
+        return tuple(self._reference(each) for each in self.operands[at])
+
+    def _reference(self, each: Reference) -> tuple[int, int]:
+        if each.call < 0:
+            return -1, self._inputs[each.index]
+        return self._places[each.call], each.index
+
+    def outputs(self) -> list[tuple[int, int]]:
+        """The results, by the same numbers."""
+        return [(self._places[each.call], each.index) for each in self.program.outputs]
+
+    def input_of(self, each: Reference) -> Geometry | Number | None:
+        """The input that an operand is; None for the result of a call."""
+        return self.program.inputs[each.index] if each.call < 0 else None
+
+    def shapes(self, at: int) -> list[Any]:
+        """Shape and dtype of the operands of a call; None for numbers."""
+        made: list[Any] = []
+        for each in self.operands[at]:
+            source = self.input_of(each)
+            if source is None:
+                source = self.program.nodes[each.call].signature.results[each.index]
+            made.append(None if isinstance(source, Number) else (tuple(source[0]), str(source[3])))
+        return made
+
+
+def _difference(old: _Calls, new: _Calls) -> Cause:
+    """The first difference between two programs."""
+    for at in range(min(len(old.nodes), len(new.nodes))):
+        cause = _other_call(old, new, at)
+        if cause is not None:
+            return cause
+    if len(new.nodes) > len(old.nodes):
+        return _longer(old, new, len(old.nodes))
+    if len(old.nodes) > len(new.nodes):
+        gone = old.nodes[len(new.nodes)]
+        return Cause("call", f"{_name(gone)} is not called any more", gone.place)
+    return _other_results(old, new)
+
+
+def _other_call(old: _Calls, new: _Calls, at: int) -> Cause | None:
+    """The difference between two calls at the same place; None where they are equal."""
+    before, node = old.nodes[at], new.nodes[at]
+    if before.signature.name != node.signature.name:
+        return _other_operator(old, new, at)
+    if old.shapes(at) != new.shapes(at):
+        return _other_shape(old, new, at)
+    if before.signature.digest != node.signature.digest:
+        return _other_constant(before, node)
+    return _other_operand(new, at) if old.references(at) != new.references(at) else None
+
+
+def _longer(old: _Calls, new: _Calls, at: int) -> Cause:
+    """Calls after all of those of the earlier program."""
+    node, count = new.nodes[at], len(new.nodes) - at
+    lines = {(each.signature.name, each.place) for each in old.nodes}
+    if all((each.signature.name, each.place) in lines for each in new.nodes[at:]):
+        return _growth(node, count)
+    return Cause("call", f"{_name(node)} is called, and was not", node.place)
+
+
+def _growth(node: Node, count: int) -> Cause:
+    return Cause(
+        "growth",
+        f"{count} calls more than before, from {_name(node)} on: what it reads was not computed "
+        "at a step's end, and is computed again",
+        node.place,
+    )
+
+
+def _other_operator(old: _Calls, new: _Calls, at: int) -> Cause:
+    """Another call, one more, or one less."""
+    before, node = old.nodes[at], new.nodes[at]
+    if SEED in (node.signature.name, before.signature.name):
+        return Cause(
+            "seed",
+            "random numbers were drawn since the last end of a step: the program computes the "
+            "seed, too",
+            node.place,
+        )
+    names_old = [each.signature.name for each in old.nodes[at : at + _SKIPPED]]
+    names_new = [each.signature.name for each in new.nodes[at : at + _SKIPPED]]
+    more = _begins(names_new, names_old)
+    less = _begins(names_old, names_new)
+    if more is not None and (less is None or more <= less):
+        lines = {(each.signature.name, each.place) for each in old.nodes}
+        added = new.nodes[at : at + more]
+        if all((each.signature.name, each.place) in lines for each in added):
+            return _growth(node, len(new.nodes) - len(old.nodes))
+        return Cause("call", f"{_name(node)} is called, and was not", node.place)
+    if less is not None:
+        return Cause("call", f"{_name(before)} is not called any more", before.place)
+    return Cause("call", f"{_name(node)} is called in place of {_name(before)}", node.place)
+
+
+def _begins(longer: list[str], shorter: list[str]) -> int | None:
+    """The number of names that `longer` has before it goes on as `shorter`."""
+    for skip in range(1, len(longer)):
+        rest = longer[skip:]
+        if rest[: len(shorter)] == shorter[: len(rest)]:
+            return skip
+    return None
+
+
+def _other_shape(old: _Calls, new: _Calls, at: int) -> Cause:
+    """An operand of another shape or dtype."""
+    node = new.nodes[at]
+    pairs = zip(old.shapes(at), new.shapes(at), old.operands[at], new.operands[at], strict=False)
+    for was, now, _, reference in pairs:
+        if was == now:
+            continue
+        if was is None or now is None:
+            return _number(node)
+        what = "an input" if reference.call < 0 else "an operand"
+        (old_shape, old_dtype), (shape, dtype) = was, now
+        if old_shape != shape:
+            text = f"{what} of {_name(node)} was {list(old_shape)} and is {list(shape)}"
+            return Cause("shape", text, node.place)
+        text = f"{what} of {_name(node)} was {_plain(old_dtype)} and is {_plain(dtype)}"
+        return Cause("dtype", text, node.place)
+    return _number(node)
+
+
+def _number(node: Node) -> Cause:
+    return Cause(
+        "number",
+        f"a number of {_name(node)} is 0 or 1, which are constants, where another was an input, "
+        "or the reverse",
+        node.place,
+    )
+
+
+def _other_constant(before: Node, node: Node) -> Cause:
+    """An argument, or a result, that differs."""
+    old, new = before.signature, node.signature
+    if new.name in (VIEW, SCATTER):
+        return _other_view(before, node)
+    was_arguments, now_arguments = argument_table(old), argument_table(new)
+    rows = [
+        (name, was_arguments.get(name), now_arguments.get(name))
+        for name in dict.fromkeys((*was_arguments, *now_arguments))
+    ]
+    for name, was, now in rows:
+        if repr(was) == repr(now):
+            continue
+        if isinstance(was, Operand) or isinstance(now, Operand):
+            return _number(node)
+        kind = "dtype" if "dtype" in name else "constant"
+        if name == "size" and new.name == FILLED:
+            kind = "shape"
+        text = f"{name} of {_name(node)} was {_plain(was)} and is {_plain(now)}"
+        return Cause(kind, text, node.place)
+    was_type, now_type = (_result(each) for each in (old.results, new.results))
+    kind = "dtype" if was_type[0] == now_type[0] else "shape"
+    place = 1 if kind == "dtype" else 0
+    text = (
+        f"the result of {_name(node)} was {_plain(was_type[place])} and is "
+        f"{_plain(now_type[place])}"
+    )
+    return Cause(kind, text, node.place)
+
+
+def argument_table(signature: Signature) -> dict[str, Any]:
+    """The arguments of a call by name, with the defaults of those that the program leaves out."""
+    operator = pytorch.overload(signature.operator) if "::" in signature.operator else None
+    schema: Any = getattr(operator, "_schema", None)
+    stated = schema.arguments if schema is not None else ()
+    table = {each.name: each.default_value for each in stated if each.has_default_value()}
+    names = [each.name for each in stated]
+    for number, value in enumerate(signature.arguments):
+        table[names[number] if number < len(names) else f"argument {number}"] = value
+    return table | dict(signature.keywords)
+
+
+def _result(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
+    return ([list(each[0]) for each in results], [str(each[3]) for each in results])
+
+
+def _other_view(before: Node, node: Node) -> Cause:
+    """An index, or a slice, that differs."""
+    (whole, was), (_, now) = (
+        (each.signature.arguments[0], each.signature.arguments[1]) for each in (before, node)
+    )
+    if was[:2] == now[:2]:
+        begins, began = (_coordinates(view[2], whole) for view in (now, was))
+        text = f"an index: a part of {list(whole[0])} begins at {begins}, and began at {began}"
+        return Cause("index", text, node.place)
+    text = f"a view of {list(whole[0])} was {list(was[0])} and is {list(now[0])}"
+    return Cause("view" if 0 in now[1] else "index", text, node.place)
+
+
+def _coordinates(offset: int, whole: Geometry) -> list[int]:
+    """The indices of an element, by the strides of a tensor."""
+    shape, strides, first, _ = whole
+    rest, found = offset - first, dict[int, int]()
+    for dim in sorted(range(len(shape)), key=lambda at: -strides[at]):
+        found[dim], rest = divmod(rest, strides[dim]) if strides[dim] else (0, rest)
+    return [found[dim] for dim in range(len(shape))]
+
+
+def _other_operand(new: _Calls, at: int) -> Cause:
+    """The same call on another value."""
+    node = new.nodes[at]
+    for reference in new.operands[at]:
+        source = new.input_of(reference)
+        if isinstance(source, Number):
+            return Cause(
+                "equal numbers",
+                f"a number of {_name(node)} is {source.value}: equal numbers share an input, and "
+                "others do not",
+                node.place,
+            )
+    return Cause("input", f"{_name(node)} reads other values than before", node.place)
+
+
+def _other_results(old: _Calls, new: _Calls) -> Cause:
+    """The same calls with other results."""
+    was, now = old.outputs(), new.outputs()
+    for number, _ in now:
+        if number not in [each for each, _ in was]:
+            node = new.nodes[number]
+            text = f"the result of {_name(node)} is kept: a tensor of it is alive, and was not"
+            return Cause("result", text, node.place)
+    for number, _ in was:
+        if number not in [each for each, _ in now]:
+            node = old.nodes[number]
+            text = f"the result of {_name(node)} is not kept: no tensor of it is alive"
+            return Cause("result", text, node.place)
+    place = new.nodes[-1].place if new.nodes else None
+    if old.program.is_read != new.program.is_read:
+        way = "goes to the host and stays lazy" if new.program.is_read else "is kept"
+        return Cause("read", f"the result {way}: that is another program", place)
+    if old.program.donated != new.program.donated:
+        return Cause("result", "a result is written over an input, or no longer is", place)
+    return Cause("result", "the results are in another order", place)
+
+
+def _name(node: Node) -> str:
+    return node.signature.name
+
+
+def _plain(value: Any) -> str:
+    return str(value).replace("torch.", "")

@@ -1,0 +1,264 @@
+"""A cut's program as a compiled graph, by the import and the compiler of `torch.compile`.
+
+The recorded calls become a graph of PyTorch's without values. Where an operator has no graph, its
+program has the times of its calls one by one, as on the device without `torch_xla`, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import getitem
+from typing import Any, Final
+
+import torch
+from torch import fx
+
+from trnsim.compiler import Flags
+from trnsim.compiler.patterns.casts import apply_casts
+from trnsim.device.call_time import DeviceCall
+from trnsim.device.compiled_graph import CompiledGraph
+from trnsim.device.device_core import target
+from trnsim.lower import memory_plan
+from trnsim.torch import pytorch
+from trnsim.torch.aten.operator_call import OperatorCall
+from trnsim.torch.aten.spec import spec_of
+from trnsim.torch.compile.fx_import import Imported, import_graph
+from trnsim.torch.compile.refused import refused, settle
+from trnsim.xla.cuts.programs import CutProgram, Reference
+from trnsim.xla.cuts.rules import rule_of
+from trnsim.xla.cuts.values import (
+    COPY,
+    FILLED,
+    SCATTER,
+    SEED,
+    VIEW,
+    Geometry,
+    Node,
+    Number,
+    Operand,
+)
+from trnsim.xla.cuts.views import ViewCall, view_calls
+
+_META: Final = torch.device("meta")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program's calls on the device.
+
+    Attributes:
+        calls: the compiled graph alone, or the calls of its operators.
+        missing: operators without a graph, each with the reason; empty for a compiled graph.
+    """
+
+    calls: tuple[DeviceCall, ...]
+    missing: tuple[str, ...] = ()
+
+
+def compile_program(program: CutProgram, name: str) -> Compiled:
+    """Compile a program.
+
+    Raises:
+        EmulatorError: for a program that neuronx-cc refuses.
+    """
+    module = fx_module(program)
+    if isinstance(module, str):
+        return Compiled(tuple(operator_calls(program)), (module,))
+    imported = import_graph(module)
+    if imported.missing:
+        return Compiled(tuple(operator_calls(program)), imported.missing)
+    flags = Flags.of_environment()
+    settle(refused(imported, target().name, flags))
+    return Compiled((_compiled_graph(imported, name, flags),))
+
+
+def _compiled_graph(imported: Imported, name: str, flags: Flags) -> CompiledGraph:
+    graph = apply_casts(imported.graph, flags)
+    return CompiledGraph(
+        name,
+        imported.inputs,
+        graph,
+        memory_plan(graph, imported.names),
+        imported.operators,
+        imported.missing,
+        "a cut of a torch_xla program",
+        flags,
+    )
+
+
+def fx_module(program: CutProgram) -> fx.GraphModule | str:
+    """A program as a graph of PyTorch's; the reason where one of its calls cannot be part of it."""
+    build = _FxBuilder(program)
+    for node, references in zip(program.nodes, program.operands, strict=True):
+        reason = build.add(node, references)
+        if reason:
+            return reason
+    return build.module()
+
+
+class _FxBuilder:
+    """A graph of PyTorch's in construction."""
+
+    def __init__(self, program: CutProgram) -> None:
+        self.program = program
+        self.graph = fx.Graph()
+        self._results: list[list[fx.Node | None]] = []
+        self._inputs: list[Any] = []
+        for number, each in enumerate(program.inputs):
+            if isinstance(each, Number):
+                self._inputs.append(each.value)
+            else:
+                node = self.graph.placeholder(f"input_{number}")
+                node.meta["val"] = meta_tensor(each)
+                self._inputs.append(node)
+
+    def add(self, node: Node, references: Sequence[Reference]) -> str:
+        """Add a call; the reason where that is impossible."""
+        signature = node.signature
+        operands = [self._value(each) for each in references]
+        if signature.name == SEED:
+            self._results.append([None])
+            return ""
+        if signature.name in (VIEW, SCATTER):
+            return self._add_view(node, operands)
+        overload = pytorch.overload(signature.operator)
+        if overload is None:
+            return f"{signature.operator} is no operator of PyTorch's"
+        args = [_filled(each, operands) for each in signature.arguments]
+        kwargs = {key: _filled(each, operands) for key, each in signature.keywords}
+        if "::" in signature.operator and rule_of(signature.operator).is_random:
+            args.pop()  # the seed
+        if signature.name == FILLED:
+            kwargs["dtype"] = signature.results[0][3]
+        values = [meta_tensor(each) for each in signature.results]
+        made = self._call(node, overload, tuple(args), kwargs, values)
+        self._results.append(made)
+        return ""
+
+    def module(self) -> fx.GraphModule:
+        """The whole graph."""
+        outputs = [self._value(each) for each in self.program.outputs]
+        self.graph.output([each for each in outputs if isinstance(each, fx.Node)])
+        return fx.GraphModule(torch.nn.Module(), self.graph)
+
+    def _value(self, each: Reference) -> Any:
+        return self._inputs[each.index] if each.call < 0 else self._results[each.call][each.index]
+
+    def _call(
+        self, node: Node, overload: Any, args: Any, kwargs: Any, values: list[Any]
+    ) -> list[fx.Node | None]:
+        made = self.graph.call_function(overload, args, kwargs)
+        self._place(made, node)
+        if len(values) == 1 and not node.signature.operator.startswith("aten::_foreach"):
+            made.meta["val"] = values[0]
+            return [made]
+        made.meta["val"] = tuple(values)
+        parts: list[fx.Node | None] = []
+        for number, value in enumerate(values):
+            part = self.graph.call_function(getitem, (made, number))
+            part.meta["val"] = value
+            parts.append(part)
+        return parts
+
+    def _add_view(self, node: Node, operands: list[Any]) -> str:
+        whole, geometry = node.signature.arguments
+        calls = view_calls(whole, geometry)  # type: ignore[arg-type]
+        if calls is None:
+            return f"a view of {list(whole[0])} as {list(geometry[0])} in steps has no graph"  # type: ignore[index]
+        if node.signature.name == SCATTER:
+            return self._add_write(node, operands, calls)
+        made = operands[0]
+        for each in calls:
+            made = self._derive(node, each.operator, (made, *each.arguments))
+        self._results.append([made])
+        return ""
+
+    def _add_write(self, node: Node, operands: list[Any], calls: list[ViewCall]) -> str:
+        """A write to a view: each view on the way to it is written back, from the last one on."""
+        base, value = operands
+        if any(each.operator == "aten::expand" for each in calls):
+            return "a write to a repeated view has no graph"
+        parts = [base]
+        for each in calls:
+            parts.append(self._derive(node, each.operator, (parts[-1], *each.arguments)))
+        for part, each in zip(reversed(parts[:-1]), reversed(calls), strict=True):
+            if each.operator == "aten::slice.Tensor":
+                arguments = (part, value, *each.arguments)
+                value = self._derive(node, "aten::slice_scatter", arguments)
+            elif each.operator == "aten::permute":
+                order: list[int] = each.arguments[0]
+                inverse = sorted(range(len(order)), key=lambda dim: order[dim])
+                value = self._derive(node, each.operator, (value, inverse))
+            else:
+                value = self._derive(node, each.operator, (value, list(part.meta["val"].shape)))
+        self._results.append([value])
+        return ""
+
+    def _derive(self, node: Node, operator: str, args: tuple[Any, ...]) -> fx.Node:
+        """A call whose result PyTorch's shape function determines."""
+        overload: Any = pytorch.overload(operator)
+        if operator == "aten::view":
+            overload = torch.ops.aten.reshape.default
+        made = self.graph.call_function(overload, args)
+        values = [each.meta["val"] if isinstance(each, fx.Node) else each for each in args]
+        made.meta["val"] = overload(*values)
+        self._place(made, node)
+        return made
+
+    @staticmethod
+    def _place(made: fx.Node, node: Node) -> None:
+        if node.place is not None:
+            file, line = node.place
+            made.meta["stack_trace"] = f'  File "{file}", line {line}, in program'
+
+
+def meta_tensor(geometry: Geometry) -> Any:
+    """A tensor of a geometry without values."""
+    shape, strides, _, dtype = geometry
+    return torch.empty_strided(shape, strides, dtype=dtype, device=_META)
+
+
+def _filled(argument: Any, operands: list[Any]) -> Any:
+    """An argument with its operands."""
+    if isinstance(argument, Operand):
+        return operands[argument.number]
+    if isinstance(argument, tuple):
+        return [_filled(each, operands) for each in argument]
+    return argument
+
+
+def operator_calls(program: CutProgram) -> list[OperatorCall]:
+    """A program's operators one by one, each with its shapes."""
+    calls: list[OperatorCall] = []
+    for node, references in zip(program.nodes, program.operands, strict=True):
+        signature = node.signature
+        if signature.name in (VIEW, SCATTER, SEED) or "::" not in signature.operator:
+            continue
+        operands = [_spec(program, each) for each in references]
+        results = tuple(spec_of(meta_tensor(each)) for each in signature.results)
+        if signature.name == FILLED:
+            number = _hashable(signature.arguments[1], operands)
+            calls.append(OperatorCall("aten::fill_.Scalar", (results[0], number), (), results))
+            continue
+        arguments = [_hashable(each, operands) for each in signature.arguments]
+        if signature.name != COPY and rule_of(signature.operator).is_random:
+            arguments.pop()
+        keywords = tuple((key, _hashable(each, operands)) for key, each in signature.keywords)
+        calls.append(OperatorCall(signature.operator, tuple(arguments), keywords, results))
+    return calls
+
+
+def _spec(program: CutProgram, each: Reference) -> Any:
+    source: Any = program.inputs[each.index] if each.call < 0 else None
+    if source is None:
+        source = program.nodes[each.call].signature.results[each.index]
+    return source.value if isinstance(source, Number) else spec_of(meta_tensor(source))
+
+
+def _hashable(argument: Any, operands: list[Any]) -> Any:
+    if isinstance(argument, Operand):
+        return operands[argument.number]
+    if isinstance(argument, tuple):
+        return tuple(_hashable(each, operands) for each in argument)
+    return argument

@@ -1,0 +1,124 @@
+"""The cuts of this process: the recording of its calls, and the ledger of its programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from torch import Tensor
+
+from trnsim.device import call_log
+from trnsim.device.program_line import program_place
+from trnsim.torch import call_recording
+from trnsim.torch.api import memory
+from trnsim.torch.scope_tracker import scope_tracker
+from trnsim.xla.cuts.compiling import compile_program
+from trnsim.xla.cuts.ledger import (
+    COMPILE_TIME,
+    FROM_DEVICE,
+    MARK_STEP,
+    NS_PER_S,
+    TO_DEVICE,
+    CutRecord,
+    Ledger,
+    ProgramRecord,
+)
+from trnsim.xla.cuts.programs import CutProgram, program_of
+from trnsim.xla.cuts.recorder import COPIED, Recorder
+from trnsim.xla.cuts.values import Value
+
+SYNC: Final = "sync"
+
+
+class Cuts:
+    """Cuts of the program's calls, from `begin` on.
+
+    Attributes:
+        ledger: the programs and their counts.
+        recorder: the values that are not computed.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.recorder = Recorder(self._read, self._transfer)
+
+    def begin(self) -> None:
+        """Record the device's calls from now on; a second call does nothing."""
+        if self.recorder not in call_recording.watchers:
+            call_recording.watchers.append(self.recorder)
+            memory.placement_listeners.append(self.recorder.placed)
+
+    def end_step(self, kind: str = SYNC) -> None:
+        """Cut at the end of a step: all live results are computed."""
+        self.ledger.counters[MARK_STEP] += 1
+        cut = self.ledger.cut(kind, program_place())
+        self._run(self.recorder.live_values(), cut, overwritten=self.recorder.origins())
+        self.recorder.settle()
+
+    def sync(self, tensors: Sequence[Tensor], kind: str) -> None:
+        """Compute some tensors, which are data from then on."""
+        cut = self.ledger.cut(kind, program_place())
+        values = [self.recorder.value_of(tensor) for tensor in tensors]
+        self._run(values, cut)
+        for tensor in tensors:
+            self.recorder.keep(tensor)
+
+    def _read(self, kind: str, values: Sequence[Value]) -> None:
+        """A cut at a read of the host."""
+        if kind.startswith("aten::"):
+            self.ledger.counters[kind] += 1
+        is_kept = kind == COPIED
+        self._run(values, self.ledger.cut(kind, program_place()), is_read=not is_kept)
+
+    def _run(
+        self,
+        values: Sequence[Value],
+        cut: CutRecord,
+        *,
+        is_read: bool = False,
+        overwritten: Sequence[Value] = (),
+    ) -> None:
+        """Execute the program of the values that are not computed."""
+        lazy = [value for value in values if value.node is not None]
+        if not lazy:
+            return
+        program = program_of(lazy, is_read=is_read, overwritten=overwritten)
+        record, is_new = self.ledger.record_of(program, cut)
+        if is_new:
+            self._compile(record, program)
+            self.ledger.add(record, program, cut)
+        self.ledger.execute(record, cut, is_new=is_new)
+        if record.compiled is not None and call_log.listening():
+            for call in record.compiled.calls:
+                call_log.note(call, 0, scope_tracker.scope)
+
+    def _compile(self, record: ProgramRecord, program: CutProgram) -> None:
+        """Compile a new program; its error, or an interruption, says which one it was."""
+        began_s = time.perf_counter()
+        try:
+            with call_log.without_recording():
+                record.compiled = compile_program(program, f"program-{record.number}")
+        except BaseException as error:
+            place = f"{record.place[0]}:{record.place[1]}" if record.place else "no line"
+            error.add_note(
+                f"in the compilation of program {record.number} ({record.calls} calls), cut by "
+                f"{record.kind} at {place}"
+            )
+            raise
+        taken_s = time.perf_counter() - began_s
+        self.ledger.sample(COMPILE_TIME, taken_s * NS_PER_S)
+
+    def _transfer(self, way: str, nbytes: int) -> None:
+        del nbytes
+        self.ledger.sample(TO_DEVICE if way == "to" else FROM_DEVICE, 0.0)
+
+    def record(
+        self, name: str, args: Sequence[Any], results: Sequence[Tensor], constants: Any = ()
+    ) -> None:
+        """Record a call that is no operator of PyTorch's."""
+        self.recorder.record(name, args, results, constants)
+
+
+cuts: Final = Cuts()
+"""The cuts of this process."""

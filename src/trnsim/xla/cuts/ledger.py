@@ -1,0 +1,206 @@
+"""The ledger of a process's programs: cuts, executions and compilations, with causes.
+
+A program that no earlier cut had is a compilation. At most `MOST_KEPT_CALLS` calls of programs are
+kept to compare later ones with; the digest of every program is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from trnsim.device.call_time import time_of
+from trnsim.xla.cuts.causes import Cause, cause_of
+from trnsim.xla.cuts.compiling import Compiled
+from trnsim.xla.cuts.programs import CutProgram
+from trnsim.xla.cuts.values import Place
+
+MOST_KEPT_CALLS: Final = 200_000
+"""Calls of programs that are kept; the programs used longest ago are dropped first."""
+
+MOST_SAMPLES: Final = 1024
+"""Samples of a metric that are kept, as in torch_xla."""
+
+CACHED: Final = "CachedCompile"
+UNCACHED: Final = "UncachedCompile"
+MARK_STEP: Final = "MarkStep"
+COMPILE_TIME: Final = "CompileTime"
+NS_PER_S: Final = 1e9
+EXECUTE_TIME: Final = "ExecuteTime"
+FROM_DEVICE: Final = "TransferFromDeviceTime"
+TO_DEVICE: Final = "TransferToDeviceTime"
+GRAPH_SIZE: Final = "TensorsGraphSize"
+
+
+@dataclass(eq=False)
+class ProgramRecord:
+    """A program in the ledger.
+
+    Attributes:
+        number: its number, in the order of compilations.
+        digest: that of the program.
+        calls: number of its calls.
+        place: the line of the cut that first had it.
+        kind: the kind of that cut.
+        cause: what changed against the nearest earlier program; None for the first.
+        compiled: its calls on the device.
+        executions: number of its executions.
+    """
+
+    number: int
+    digest: str
+    calls: int
+    place: Place | None
+    kind: str
+    cause: Cause | None
+    compiled: Compiled | None = None
+    executions: int = 0
+
+    def time(self, target: str) -> tuple[float, tuple[str, ...]]:
+        """Seconds of an execution on a chip, with the reasons why some calls have none."""
+        if self.compiled is None:
+            return 0.0, ("it was not compiled",)
+        times = [time_of(call, target) for call in self.compiled.calls]
+        missing = dict.fromkeys(each.missing_reason for each in times if each.missing_reason)
+        return sum(each.device_time_s for each in times), tuple(missing)
+
+
+@dataclass(eq=False)
+class CutRecord:
+    """The cuts of one kind at one line.
+
+    Attributes:
+        kind: the kind: "sync", "aten::_local_scalar_dense" ...
+        place: the line.
+        cuts: number of cuts, with those that ran nothing.
+        executions: executions by the program's number.
+        compilations: number of programs that were new here.
+    """
+
+    kind: str
+    place: Place | None
+    cuts: int = 0
+    executions: Counter[int] = field(default_factory=Counter[int])
+    compilations: int = 0
+
+
+@dataclass
+class Samples:
+    """The samples of a metric.
+
+    Attributes:
+        count: number of all samples.
+        total: their sum.
+        recent: the latest, each with the time at which it came.
+    """
+
+    count: int = 0
+    total: float = 0.0
+    recent: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    def add(self, value: float) -> None:
+        """Add a sample."""
+        self.count += 1
+        self.total += value
+        self.recent.append((time.time(), value))
+        del self.recent[:-MOST_SAMPLES]
+
+
+class Ledger:
+    """The programs, the cuts, and torch_xla's counters and metrics.
+
+    Attributes:
+        programs: every program by its digest.
+        cuts: the cuts by kind and line, in the order of their first.
+        counters: torch_xla's counters.
+        metrics: torch_xla's metrics, without that of executions.
+        executed: executions by program since the metrics were cleared.
+    """
+
+    def __init__(self) -> None:
+        self.programs: dict[str, ProgramRecord] = {}
+        self.cuts: dict[tuple[str, Place | None], CutRecord] = {}
+        self.counters: Counter[str] = Counter()
+        self.metrics: dict[str, Samples] = {}
+        self.executed: Counter[ProgramRecord] = Counter()
+        self._latest: deque[tuple[float, ProgramRecord]] = deque(maxlen=MOST_SAMPLES)
+        self._kept: OrderedDict[str, CutProgram] = OrderedDict()
+        self._kept_calls = 0
+
+    def cut(self, kind: str, place: Place | None) -> CutRecord:
+        """Note a cut, whether it runs anything or not."""
+        record = self.cuts.setdefault((kind, place), CutRecord(kind, place))
+        record.cuts += 1
+        return record
+
+    def record_of(self, program: CutProgram, cut: CutRecord) -> tuple[ProgramRecord, bool]:
+        """The record of a program; True where it is new, and must be compiled and added."""
+        record = self.programs.get(program.digest)
+        is_new = record is None
+        if record is None:
+            earlier = list(self._kept.values())
+            record = ProgramRecord(
+                len(self.programs),
+                program.digest,
+                len(program.nodes),
+                cut.place,
+                cut.kind,
+                cause_of(program, earlier),
+            )
+        return record, is_new
+
+    def add(self, record: ProgramRecord, program: CutProgram, cut: CutRecord) -> None:
+        """Add a program that was compiled."""
+        self.programs[record.digest] = record
+        self.counters[UNCACHED] += 1
+        cut.compilations += 1
+        self._kept[program.digest] = program
+        self._kept_calls += len(program.nodes)
+        while self._kept_calls > MOST_KEPT_CALLS and len(self._kept) > 1:
+            _, dropped = self._kept.popitem(last=False)
+            self._kept_calls -= len(dropped.nodes)
+
+    def execute(self, record: ProgramRecord, cut: CutRecord, *, is_new: bool) -> None:
+        """Note the execution of a program."""
+        if not is_new:
+            self.counters[CACHED] += 1
+            if record.digest in self._kept:
+                self._kept.move_to_end(record.digest)
+        record.executions += 1
+        cut.executions[record.number] += 1
+        self.executed[record] += 1
+        self._latest.append((time.time(), record))
+        self.sample(GRAPH_SIZE, record.calls)
+
+    def forget(self) -> None:
+        """Forget all programs, so that the next one has no cause."""
+        self.programs.clear()
+        self._kept.clear()
+        self._kept_calls = 0
+
+    def metric_names(self) -> list[str]:
+        """The names of the metrics that have samples."""
+        return [*self.metrics, *([EXECUTE_TIME] if self.executed else [])]
+
+    def metric(self, name: str, target: str) -> Samples | None:
+        """The samples of a metric; the time of executions is that on a chip."""
+        if name != EXECUTE_TIME or not self.executed:
+            return self.metrics.get(name)
+        times_ns = {record: record.time(target)[0] * NS_PER_S for record in self.executed}
+        return Samples(
+            self.executed.total(),
+            sum(count * times_ns[record] for record, count in self.executed.items()),
+            [(at, times_ns[record]) for at, record in self._latest],
+        )
+
+    def clear_metrics(self) -> None:
+        """Forget the samples of the metrics."""
+        self.metrics.clear()
+        self.executed.clear()
+        self._latest.clear()
+
+    def sample(self, metric: str, value: float) -> None:
+        """Add a sample of a metric."""
+        self.metrics.setdefault(metric, Samples()).add(value)

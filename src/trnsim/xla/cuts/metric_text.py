@@ -1,0 +1,72 @@
+"""The report of counters and metrics, in torch_xla's form.
+
+Times are in nanoseconds, as its `metric_data` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trnsim.xla.cuts.ledger import Ledger, Samples
+
+_PERCENTILES: Final = (1, 5, 10, 20, 50, 80, 90, 95, 99)
+_TIMES: Final = ("Time",)
+_US, _MS, _S, _MIN, _H = 1e3, 1e6, 60.0, 60.0, 60.0
+
+
+def report(
+    ledger: Ledger,
+    target: str,
+    counters: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+) -> str:
+    """The metrics and counters of these names, with times on a chip; all without names."""
+    lines: list[str] = []
+    for name in ledger.metric_names() if metrics is None else metrics:
+        samples = ledger.metric(name, target)
+        if samples is not None:
+            lines += _metric_lines(name, samples)
+    for name in ledger.counters if counters is None else counters:
+        if name in ledger.counters:
+            lines += [f"Counter: {name}", f"  Value: {ledger.counters[name]}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _metric_lines(name: str, samples: Samples) -> list[str]:
+    is_time = name.endswith(_TIMES)
+    words = time_text if is_time else _number_text
+    lines = [
+        f"Metric: {name}",
+        f"  TotalSamples: {samples.count}",
+        f"  Accumulator: {words(samples.total)}",
+    ]
+    span_s = samples.recent[-1][0] - samples.recent[0][0] if samples.recent else 0.0
+    if span_s > 0:
+        total = sum(value for _, value in samples.recent)
+        lines.append(f"  ValueRate: {words(total / span_s)} / second")
+        lines.append(f"  Rate: {len(samples.recent) / span_s:.6g} / second")
+    values = sorted(value for _, value in samples.recent)
+    if values:
+        shares = [
+            f"{share}%={words(values[min(share * len(values) // 100, len(values) - 1)])}"
+            for share in _PERCENTILES
+        ]
+        lines.append(f"  Percentiles: {'; '.join(shares)}")
+    return lines
+
+
+def time_text(time_ns: float) -> str:
+    """Nanoseconds as torch_xla writes them: "122ms634.339us"."""
+    us = time_ns / _US
+    ms, us = divmod(us, 1e3)
+    seconds, ms = divmod(ms, 1e3)
+    minutes, seconds = divmod(seconds, _S)
+    parts = [(minutes, "m", 2), (seconds, "s", 2), (ms, "ms", 3)]
+    first = next((at for at, (value, _, _) in enumerate(parts) if value), len(parts))
+    text = "".join(f"{int(value):0{width}d}{unit}" for value, unit, width in parts[first:])
+    return f"{text}{us:07.3f}us"
+
+
+def _number_text(value: float) -> str:
+    return f"{value:.2f}"

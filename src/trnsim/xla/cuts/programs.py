@@ -1,0 +1,135 @@
+"""The program of a cut: the calls that its results need, in an order that equal programs share.
+
+Two programs are equal if their calls, constants, shapes, dtypes, results and the sharing of their
+inputs are, as torch_xla's hash has it. The digest is the same in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from trnsim.xla.cuts.values import Geometry, Node, Number, Value
+
+_DIGEST_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An operand in a program: a result of a call, or an input.
+
+    Attributes:
+        call: the number of the call; -1 for an input.
+        index: which of its results, or of the inputs.
+    """
+
+    call: int
+    index: int
+
+
+@dataclass(eq=False)
+class CutProgram:
+    """A program.
+
+    Attributes:
+        nodes: its calls, each after those that it reads.
+        operands: for each call the references of its operands.
+        inputs: the geometry of each input, or the number that it is.
+        outputs: the results.
+        is_read: True if the results go to the host alone, and stay lazy: torch_xla compiles such
+            a program apart from one whose results are kept.
+        donated: inputs whose memory results overwrite.
+        digest: the same for equal programs.
+    """
+
+    nodes: list[Node]
+    operands: list[tuple[Reference, ...]]
+    inputs: list[Geometry | Number]
+    outputs: list[Reference]
+    is_read: bool = False
+    donated: tuple[int, ...] = ()
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = blake2b(digest_size=_DIGEST_BYTES)
+        for node, references in zip(self.nodes, self.operands, strict=True):
+            made.update(node.signature.digest)
+            made.update(repr([(each.call, each.index) for each in references]).encode())
+        shapes = [
+            ((), str(each.dtype)) if isinstance(each, Number) else (tuple(each[0]), str(each[3]))
+            for each in self.inputs
+        ]
+        results = [(each.call, each.index) for each in self.outputs]
+        made.update(repr((shapes, results, self.is_read, self.donated)).encode())
+        self.digest = made.hexdigest()
+
+
+def program_of(
+    values: Sequence[Value], *, is_read: bool = False, overwritten: Sequence[Value] = ()
+) -> CutProgram:
+    """The program whose results are `values`; `is_read` if they stay lazy.
+
+    `overwritten` is data in memory that holds results afterwards.
+    """
+    program = _Builder()
+    outputs = list(dict.fromkeys(program.reference(value) for value in values))
+    places = [program.place_of(value) for value in overwritten]
+    donated = tuple(sorted(place for place in places if place is not None))
+    return CutProgram(program.nodes, program.operands, program.inputs, outputs, is_read, donated)
+
+
+class _Builder:
+    """The calls of a program so far, with the numbers of calls and inputs."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.operands: list[tuple[Reference, ...]] = []
+        self.inputs: list[Geometry | Number] = []
+        self._calls: dict[int, int] = {}
+        self._inputs: dict[object, int] = {}
+
+    def reference(self, value: Value | Number) -> Reference:
+        """The reference of a value, after the calls that it needs."""
+        if isinstance(value, Number) or value.node is None:
+            return self._input(value)
+        self._visit(value.node)
+        return Reference(self._calls[id(value.node)], value.index)
+
+    def place_of(self, value: Value) -> int | None:
+        """The number of an input; None where the program does not read it."""
+        return self._inputs.get(id(value))
+
+    def _input(self, value: Value | Number) -> Reference:
+        key: object = value if isinstance(value, Number) else id(value.source or value)
+        place = self._inputs.get(key)
+        if place is None:
+            place = self._inputs[key] = len(self.inputs)
+            self.inputs.append(value if isinstance(value, Number) else value.geometry)
+        return Reference(-1, place)
+
+    def _visit(self, node: Node) -> None:
+        """Add a call after its operands; a chain of calls may be longer than Python's stack."""
+        waiting = [(node, 0)]
+        while waiting:
+            current, place = waiting.pop()
+            if id(current) in self._calls:
+                continue
+            for at in range(place, len(current.operands)):
+                operand = current.operands[at]
+                if isinstance(operand, Value) and operand.node is not None:
+                    if id(operand.node) not in self._calls:
+                        waiting += [(current, at + 1), (operand.node, 0)]
+                        break
+                else:
+                    self._input(operand)
+            else:
+                self._calls[id(current)] = len(self.nodes)
+                self.nodes.append(current)
+                self.operands.append(tuple([self._seen(each) for each in current.operands]))
+
+    def _seen(self, value: Value | Number) -> Reference:
+        if isinstance(value, Number) or value.node is None:
+            return self._input(value)
+        return Reference(self._calls[id(value.node)], value.index)

@@ -1,0 +1,476 @@
+"""The recording of the device's calls: which value each storage holds, and which call made it.
+
+A storage is known by its address. A result in new memory is a value, a write is a new value of the
+same memory, and a view is a value of its own while a tensor of it lives, as in torch_xla. Values
+that no tensor and no later call reads are freed with their calls.
+
+A program that never ends a step would grow without bound. After `MOST_CALLS` calls without a cut
+of all values, they are taken for computed, with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.device.program_line import program_place
+from trnsim.torch import pytorch
+from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.xla.cuts.rules import MASK_COUNTER, Rule, is_special, rule_of
+from trnsim.xla.cuts.values import (
+    COPY,
+    FILLED,
+    SCATTER,
+    SEED,
+    VIEW,
+    Geometry,
+    Node,
+    Number,
+    Operand,
+    Place,
+    Signature,
+    Storage,
+    Value,
+    as_data,
+)
+
+COPIED: Final = "copy to the host"
+"""The kind of a cut at a copy to the host, whose tensor is data afterwards."""
+MOST_CALLS: Final = 250_000
+"""Calls since the last end of a step, after which a recording begins anew."""
+
+_base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
+_address, _offset = _base.data_ptr, _base.storage_offset
+_SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
+
+
+class UncutWarning(UserWarning):
+    """A program that calls many operators and ends no step."""
+
+
+class Recorder:
+    """The values of the device's memory, and the calls that they are results of.
+
+    Attributes:
+        storages: the storages, by their address.
+        pending: those with values that are not computed, the latest written last.
+        seed: the seed of the next call that draws random numbers.
+        on_read: called with a kind of cut and the values that the host reads; the last argument is
+            True if they are computed from then on.
+        on_transfer: called with "to" or "from" the device, and a number of bytes.
+    """
+
+    def __init__(
+        self,
+        on_read: Callable[[str, Sequence[Value]], None],
+        on_transfer: Callable[[str, int], None],
+    ) -> None:
+        self.storages: dict[int, Storage] = {}
+        self.pending: dict[int, Storage] = {}
+        self.seed = Value(_SEED_GEOMETRY)
+        self.on_read = on_read
+        self.on_transfer = on_transfer
+        self._signatures: dict[Any, Signature] = {}
+        self._numbers = count()
+        self._since = 0
+        self._starts: list[int] = []
+        self._lines: list[Place] = []
+        self._special: dict[str, Callable[..., None]] = {
+            **dict.fromkeys(_VIEWS, self._view),
+            **dict.fromkeys(("aten::empty.memory_format", "aten::empty_strided"), self._empty),
+            "aten::_efficientzerotensor": self._empty,
+            **dict.fromkeys(("aten::zero_", "aten::fill_.Scalar"), self._fill),
+            "aten::clone": self._clone,
+            "aten::unfold": self._unfold,
+            "aten::_copy_from": self._copy,
+            "aten::_local_scalar_dense": self._scalar,
+        }
+
+    def placed(self, host: Tensor) -> None:
+        """Note new memory of the device: its values are data until a call writes them."""
+        storage = host.untyped_storage()
+        address = storage.data_ptr()
+        if not address:
+            return
+        made = Storage(Value((host.shape, host.stride(), 0, host.dtype)))
+        self.pending.pop(address, None)
+        self.storages[address] = made
+        made.owner = weakref.ref(storage, lambda _, at=address: self._free(at, made))
+
+    def _free(self, address: int, storage: Storage) -> None:
+        if self.storages.get(address) is storage:
+            del self.storages[address]
+            self.pending.pop(address, None)
+
+    def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Record a call of an operator, which has run."""
+        special = self._special.get(name)
+        if special is not None:
+            special(name, args, kwargs, result)
+            return
+        rule = rule_of(name)
+        if rule.host_name or any(not _is_one(rule, scale, args, kwargs) for scale in rule.scaled):
+            self._read_on_host(rule, args, kwargs, result)
+        else:
+            if rule.is_masked:
+                args = self._count_masks(args)
+            self._record(rule, args, kwargs, result)
+
+    def _count_masks(self, args: Any) -> Any:
+        """The arguments of an index, after the cuts at masks, which the host counts."""
+        counted: list[Any] = []
+        for index in args[1]:
+            if index is not None and index.dtype in (torch.bool, torch.uint8):
+                if index.get_device() >= 0:
+                    self.on_read(MASK_COUNTER, [self.value_of(index)])
+                    self.on_transfer("from", index.nbytes)
+                counted.append(Value(_place(index)[1]))
+            else:
+                counted.append(index)
+        return (args[0], counted, *args[2:])
+
+    def live_values(self) -> list[Value]:
+        """The values that are not computed and that tensors hold, in the order of their calls."""
+        values: list[Value] = []
+        for storage in self.pending.values():
+            views = storage.views.items()
+            values += [view for at, view in views if view.node is not None and storage.is_held(at)]
+            if storage.value.node is not None:
+                values.append(storage.value)
+        return sorted(values, key=lambda value: (value.node.number, value.index))  # type: ignore[union-attr]
+
+    def origins(self) -> list[Value]:
+        """Data in memory that was written since, which a program may overwrite."""
+        return [each.origin for each in self.pending.values() if each.origin is not None]
+
+    def settle(self) -> None:
+        """Take all values for computed, and begin a new seed."""
+        for storage in self.pending.values():
+            storage.settle()
+        self.pending.clear()
+        self.seed = Value(_SEED_GEOMETRY)
+        self._since = 0
+        del self._starts[:-1], self._lines[:-1]
+
+    def keep(self, tensor: Tensor) -> None:
+        """Take the value of one tensor for computed; calls that read it before still compute it."""
+        address, geometry = _place(tensor)
+        storage = self.storages.get(address)
+        if storage is None:
+            return
+        if storage.value.geometry == geometry:
+            storage.value = as_data(storage.value)
+        elif geometry in storage.views:
+            storage.views[geometry] = as_data(storage.views[geometry])
+        if not storage.has_work:
+            self.pending.pop(address, None)
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """The value of a tensor of the device."""
+        address, geometry = _place(tensor)
+        if not address:
+            return Value(geometry)
+        storage = self.storages.get(address)
+        if storage is None:
+            storage = self.storages[address] = Storage(Value(geometry))
+        if storage.value.geometry == geometry:
+            return storage.value
+        view = storage.views.get(geometry)
+        if view is None or (view.node is None and not storage.is_held(geometry)):
+            signature = self._signature(VIEW, VIEW, (storage.value.geometry, geometry), (geometry,))
+            view = Value(geometry, self._node(signature, (storage.value,)))
+            storage.views[geometry] = view
+            self.pending.setdefault(address, storage)
+        return view
+
+    def record(
+        self, name: str, args: Sequence[Any], results: Sequence[Tensor], constants: Any = ()
+    ) -> None:
+        """Record a call that is no operator of PyTorch's, such as a collective of `xla_model`."""
+        operands = tuple(self.value_of(tensor) for tensor in args)
+        places = tuple(Operand(number) for number in range(len(operands)))
+        geometries = tuple(_place(tensor)[1] for tensor in results)
+        signature = self._signature(name, name, (*places, constants), geometries)
+        node = self._node(signature, operands)
+        for index, tensor in enumerate(results):
+            self._write(tensor, Value(geometries[index], node, index))
+
+    def _record(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
+        """Record an operator that is part of a program."""
+        operands: list[Value | Number] = []
+        dtype = _dtype(args, result)
+        arguments = tuple(
+            self._argument(value, dtype if name in rule.inputs else None, operands)
+            for name, value in zip(rule.arguments, args, strict=False)
+            if name not in rule.ignored
+        )
+        keywords = tuple(
+            (key, self._argument(value, dtype if key in rule.inputs else None, operands))
+            for key, value in sorted(kwargs.items())
+            if key not in rule.ignored
+        )
+        new = _new_results(rule, result)
+        written = _written(rule, args, kwargs)
+        tensors = [tensor for tensor in (*new, *written) if tensor.get_device() >= 0]
+        geometries = tuple([_place(tensor)[1] for tensor in tensors])
+        if rule.is_random:
+            arguments = (*arguments, Operand(len(operands)))
+            operands.append(self.seed)
+        signature = self._signature(rule.name, rule.plain, arguments, geometries, keywords)
+        node = self._node(signature, tuple(operands))
+        for index, tensor in enumerate(tensors):
+            self._write(tensor, Value(geometries[index], node, index))
+        if rule.is_random:
+            self._advance_seed()
+
+    def _argument(self, value: Any, dtype: Any, operands: list[Value | Number]) -> Any:
+        """An argument of a signature; its values and numbers become operands.
+
+        `dtype` is that in which a number is read; None where numbers are constants.
+        """
+        operand: Any
+        if isinstance(value, Value):
+            operand = value
+        elif isinstance(value, Tensor):
+            operand = self._tensor(value, dtype)
+            if not isinstance(operand, Value | Number):
+                return operand
+        elif isinstance(value, list | tuple):
+            return tuple([self._argument(part, dtype, operands) for part in value])
+        elif dtype is not None and isinstance(value, int | float | complex):
+            if is_special(value):
+                return value
+            operand = Number(value, dtype)
+        else:
+            return value
+        operands.append(operand)
+        return Operand(len(operands) - 1)
+
+    def _tensor(self, tensor: Tensor, dtype: Any) -> Any:
+        """The value of a tensor; of a number on the host the number, which may be a constant."""
+        if tensor.get_device() >= 0:
+            return self.value_of(tensor)
+        if tensor.dim():
+            self.on_transfer("to", tensor.nbytes)
+            return Value(_place(tensor)[1])
+        number = tensor.item()
+        return number if is_special(number) else Number(number, dtype or tensor.dtype)
+
+    def _node(self, signature: Signature, operands: tuple[Value | Number, ...]) -> Node:
+        self._since += 1
+        if self._since > MOST_CALLS:
+            warnings.warn(
+                f"{MOST_CALLS} operators were called and no step has ended: their programs are "
+                "not counted; torch_xla.sync() ends a step",
+                UncutWarning,
+                stacklevel=2,
+            )
+            self.settle()
+        return Node(signature, operands, self._place(), next(self._numbers))
+
+    def _place(self) -> Place | None:
+        """The line of the program that makes this call; in a backward pass the forward call's."""
+        place = program_place()
+        if place is not None:
+            if not self._lines or self._lines[-1] != place:
+                self._starts.append(pytorch.next_sequence_number() - 1)
+                self._lines.append(place)
+            return place
+        sequence = pytorch.backward_sequence_number()
+        if sequence is None:
+            return None
+        at = bisect_right(self._starts, sequence) - 1
+        return self._lines[at] if at >= 0 else None
+
+    def _signature(
+        self,
+        operator: str,
+        name: str,
+        arguments: tuple[Any, ...],
+        results: tuple[Geometry, ...],
+        keywords: tuple[Any, ...] = (),
+    ) -> Signature:
+        key = (name, arguments, keywords, results)
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = Signature(operator, name, arguments, keywords, results)
+            if len(self._signatures) >= MOST_CALLS:
+                self._signatures.clear()
+            self._signatures[key] = signature
+        return signature
+
+    def _write(self, tensor: Tensor, value: Value) -> None:
+        """Note a new value of a tensor: of the whole memory, or of a part of it."""
+        address, geometry = _place(tensor)
+        if not address:
+            return
+        storage = self.storages.get(address)
+        if storage is None:
+            storage = self.storages[address] = Storage(Value(geometry))
+        whole = storage.value.geometry
+        if storage.origin is None and storage.value.node is None:
+            storage.origin = storage.value
+        if whole == geometry or tensor.numel() * geometry[3].itemsize >= _spanned_bytes(whole):
+            storage.value, storage.views = value, {}
+            if value.node is None:
+                storage.origin = None
+        else:
+            signature = self._signature(SCATTER, SCATTER, (whole, geometry), (whole,))
+            node = self._node(signature, (storage.value, value))
+            storage.value, storage.views = Value(whole, node), {geometry: value}
+        self.pending.pop(address, None)
+        if value.node is not None or storage.has_work:
+            self.pending[address] = storage
+
+    def _advance_seed(self) -> None:
+        signature = self._signature(SEED, SEED, (), (_SEED_GEOMETRY,))
+        self.seed = Value(_SEED_GEOMETRY, self._node(signature, (self.seed,)))
+
+    def _view(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Note a tensor that is a view; it is a result of its own while it lives."""
+        del name, args, kwargs
+        address, geometry = _place(result)
+        storage = self.storages.get(address)
+        if storage is not None:
+            computed = storage.views.get(geometry)
+            if computed is not None and computed.node is None:
+                del storage.views[geometry]  # a tensor of its own
+        value = self.value_of(result)
+        if address and self.storages[address].value is not value:
+            self.storages[address].hold(geometry, result)
+
+    def _unfold(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        """A view that the host computes."""
+        del name, kwargs
+        self.on_read("aten::unfold_copy", [self.value_of(args[0])])
+        self.on_transfer("from", args[0].nbytes)
+        address, geometry = _place(result)
+        storage = self.storages.get(address)
+        if storage is not None and storage.value.geometry != geometry:
+            storage.views[geometry] = Value(geometry)
+            storage.hold(geometry, result)
+
+    def _clone(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        """A copy; a contiguous one of another layout is no call, as torch_xla has no layouts."""
+        source, whole = args[0], kwargs.get("memory_format")
+        if whole is torch.contiguous_format and not source.is_contiguous():
+            value = self.value_of(source)
+            origin = value.source or value
+            geometry = _place(result)[1]
+            self._write(result, Value(geometry, value.node, value.index, origin))
+        else:
+            self._record(rule_of(name), (source,), {}, result)
+
+    def _empty(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        del name, args, kwargs
+        self._fill_with(result, 0)
+
+    def _fill(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        del name, kwargs
+        self._fill_with(result, args[1] if len(args) > 1 else 0)
+
+    def _fill_with(self, tensor: Tensor, number: Any) -> None:
+        geometry = _place(tensor)[1]
+        operands: list[Value | Number] = []
+        constant = self._argument(number, geometry[3], operands)
+        arguments = (tuple(geometry[0]), constant)
+        signature = self._signature("aten::full", FILLED, arguments, (geometry,))
+        self._write(tensor, Value(geometry, self._node(signature, tuple(operands))))
+
+    def _copy(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        """A copy within the device is a call, one from the host data, one to it a cut."""
+        del name, kwargs, result
+        source, destination = args[0], args[1]
+        if source.is_cpu:
+            if not source.dim() and is_special(source.item()):
+                self._fill_with(destination, source.item())
+            else:
+                self.on_transfer("to", source.nbytes)
+                self._write(destination, Value(_place(destination)[1]))
+        elif destination.is_cpu:
+            self.on_read(COPIED, [self.value_of(source)])
+            self.keep(source)
+            self.on_transfer("from", destination.nbytes)
+        else:
+            geometry = _place(destination)[1]
+            signature = self._signature("aten::_copy_from", COPY, (Operand(0),), (geometry,))
+            node = self._node(signature, (self.value_of(source),))
+            self._write(destination, Value(geometry, node))
+
+    def _scalar(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """A number that the host reads: its tensor stays lazy, as in torch_xla."""
+        del kwargs, result
+        self.on_read(name, [self.value_of(args[0])])
+        self.on_transfer("from", args[0].nbytes)
+
+    def _read_on_host(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
+        """An operator that the host computes reads its operands, and its results are data."""
+        operands = tensors_in([*args, *kwargs.values()])
+        values = [self.value_of(tensor) for tensor in operands if tensor.get_device() >= 0]
+        self.on_read(rule.host_name or rule.name, values)
+        if values:
+            self.on_transfer("from", sum(tensor.nbytes for tensor in operands))
+        for tensor in (*_new_results(rule, result), *_written(rule, args, kwargs)):
+            if tensor.get_device() >= 0:
+                self.on_transfer("to", tensor.nbytes)
+                self._write(tensor, Value(_place(tensor)[1]))
+
+
+_VIEWS: Final = (
+    *("aten::as_strided", "aten::view", "aten::_reshape_alias"),
+    *("aten::view_as_real", "aten::view_as_complex"),
+)
+
+
+def _place(tensor: Tensor) -> tuple[int, Geometry]:
+    """The address of a tensor's storage, and its geometry; no address without elements."""
+    dtype, offset = tensor.dtype, _offset(tensor)
+    address = _address(tensor)
+    geometry = (tensor.shape, tensor.stride(), offset, dtype)
+    return (address - offset * dtype.itemsize if address else 0), geometry
+
+
+def _dtype(args: Any, result: Any) -> Any:
+    """The dtype in which a call reads numbers: that of its first tensor."""
+    tensors = tensors_in([*args, result])
+    return tensors[0].dtype if tensors else torch.get_default_dtype()
+
+
+def _spanned_bytes(geometry: Geometry) -> int:
+    shape, strides, _, dtype = geometry
+    if 0 in shape:
+        return 0
+    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return (last + 1) * int(dtype.itemsize)
+
+
+def _is_one(rule: Rule, name: str, args: Any, kwargs: Any) -> bool:
+    place = rule.arguments.index(name)
+    return (args[place] if place < len(args) else kwargs.get(name, 1)) == 1
+
+
+def _new_results(rule: Rule, result: Any) -> list[Tensor]:
+    """The results in new memory."""
+    if not rule.returned:
+        return []
+    if len(rule.returned) == 1:
+        return tensors_in(result) if rule.returned[0] else []
+    parts = zip(rule.returned, result, strict=True)
+    return [tensor for is_new, part in parts if is_new for tensor in tensors_in(part)]
+
+
+def _written(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
+    """The tensors that a call writes to."""
+    written: list[Tensor] = []
+    for place, name in rule.written:
+        written += tensors_in(args[place] if place < len(args) else kwargs.get(name))
+    if rule.statistics and args[rule.statistics[-1]]:
+        written += tensors_in([args[place] for place in rule.statistics[:-1]])
+    return written

@@ -1,0 +1,183 @@
+"""Values of recorded operators: results of a call, views of them, and data that is there already.
+
+A value is a node's result or data. A call keeps its operands, never a tensor, so that a recording
+needs memory for its calls alone.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+Geometry: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int, Any]
+"""Shape, strides, first element and dtype of a tensor in its storage."""
+Place: TypeAlias = tuple[str, int]
+"""File and line of a call in the program."""
+
+VIEW: Final = "view"
+"""The name of a view of a value: its constants are the geometries of both."""
+SCATTER: Final = "write to a view"
+"""The name of a value whose part is another value: the constants are those of the view."""
+SEED: Final = "next seed"
+"""The name of the seed after a call that draws random numbers."""
+COPY: Final = "copy"
+"""The name of a copy, with or without a change of dtype."""
+FILLED: Final = "full"
+"""The name of memory filled with a number: torch_xla fills with 0 what programs leave empty."""
+
+_DIGEST_BYTES: Final = 8
+
+
+@dataclass(eq=False, slots=True)
+class Signature:
+    """An operator with its constants; operands and numbers that are inputs are placeholders.
+
+    Attributes:
+        operator: the operator's full name ("aten::add.Tensor"), for its graph.
+        name: its plain name, by which programs are compared.
+        arguments: its arguments, with `Operand` for values.
+        keywords: its arguments by name.
+        results: geometries of the results.
+        digest: bytes that equal signatures share, in every process.
+    """
+
+    operator: str
+    name: str
+    arguments: tuple[Hashable, ...]
+    keywords: tuple[tuple[str, Hashable], ...]
+    results: tuple[Geometry, ...]
+    digest: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        shapes = [(shape, str(dtype)) for shape, _, _, dtype in self.results]
+        text = repr((self.name, self.arguments, self.keywords, shapes))
+        self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A place for the operand of a number in an argument.
+
+    Attributes:
+        number: which of the node's operands.
+    """
+
+    number: int
+
+    def __repr__(self) -> str:
+        return f"%{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of the host that is an input of the program; equal ones share an input.
+
+    Attributes:
+        value: the number.
+        dtype: the dtype in which its operator reads it.
+    """
+
+    value: complex
+    dtype: Any
+
+
+class Value:
+    """A result of a recorded call, or data.
+
+    Attributes:
+        node: the call; None for data.
+        index: which of its results.
+        geometry: shape, strides and dtype.
+        source: the value itself, or the one that it is in another layout.
+    """
+
+    __slots__ = ("geometry", "index", "node", "source")
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        node: Node | None = None,
+        index: int = 0,
+        source: Value | None = None,
+    ) -> None:
+        self.geometry = geometry
+        self.node = node
+        self.index = index
+        self.source: Value | None = source
+
+
+class Node:
+    """A recorded call.
+
+    Attributes:
+        signature: its operator and constants.
+        operands: the values and numbers that it reads.
+        place: its file and line in the program; None where the stack has none.
+        number: its number among all calls.
+    """
+
+    __slots__ = ("number", "operands", "place", "signature")
+
+    def __init__(
+        self,
+        signature: Signature,
+        operands: tuple[Value | Number, ...],
+        place: Place | None,
+        number: int,
+    ) -> None:
+        self.signature = signature
+        self.operands = operands
+        self.place = place
+        self.number = number
+
+
+class Storage:
+    """The memory of a tensor and of its views.
+
+    Attributes:
+        value: what the memory holds.
+        origin: the data that it held before it was written, which the program may overwrite.
+        views: values of views, by their geometry; none from before the memory was written.
+        holders: weak references to tensors of views, by their geometry.
+        owner: a weak reference to the memory's owner.
+    """
+
+    __slots__ = ("holders", "origin", "owner", "value", "views")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.origin: Value | None = None
+        self.views: dict[Geometry, Value] = {}
+        self.holders: dict[Geometry, list[weakref.ref[Any]]] = {}
+        self.owner: weakref.ref[Any] | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """True if the value, or a view, is not computed."""
+        return self.value.node is not None or any(
+            view.node is not None for view in self.views.values()
+        )
+
+    def is_held(self, geometry: Geometry) -> bool:
+        """True if a tensor of this view is alive."""
+        return any(holder() is not None for holder in self.holders.get(geometry, ()))
+
+    def hold(self, geometry: Geometry, tensor: Any) -> None:
+        """Note a tensor of a view."""
+        alive = [holder for holder in self.holders.get(geometry, ()) if holder() is not None]
+        self.holders[geometry] = [*alive, weakref.ref(tensor)]
+
+    def settle(self) -> None:
+        """Take its values for computed."""
+        self.holders = {at: held for at, held in self.holders.items() if self.is_held(at)}
+        self.views = {at: as_data(view) for at, view in self.views.items() if at in self.holders}
+        self.value = as_data(self.value)
+        self.origin = None
+
+
+def as_data(value: Value) -> Value:
+    """A value as data."""
+    return value if value.node is None else Value(value.geometry)
