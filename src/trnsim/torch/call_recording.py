@@ -40,9 +40,6 @@ class CallWatcher(Protocol):
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call that has run."""
 
-    def launched(self, call: Any, tensors: Any, results: Any, written: Any) -> None:
-        """Note the run of a user's kernel."""
-
 
 watchers: Final[list[CallWatcher]] = []
 """The reader of calls; empty unless the program has imported `torch_xla`."""

@@ -13,7 +13,7 @@ from trnsim.nki.absent import Absence, AbsentAttribute, AbsentImport, AbsentName
 
 __all__ = ["AbsentAttribute", "AbsentImport", "absent"]
 
-_LATER: Final = "cuts and compilations are not counted: operators run at once"
+_LATER: Final = "operators run at once, and programs are compiled beside them"
 _SPMD: Final = "sharding by annotations is not modelled for PyTorch"
 _TPU: Final = "it is of TPUs and GPUs"
 _PLAIN: Final = "it is of plain Python, and no program of AWS's uses it"
@@ -31,7 +31,6 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "tf_saved_model_integration": ("there is no TensorFlow here", "torch.export.save"),
     },
     "torch_xla._XLAC": {
-        "_get_xla_tensors_text": (_LATER, _NO_GRAPH),
         "_get_xla_tensors_hlo": (_LATER, _NO_GRAPH),
         "_get_xla_tensors_dot": (_LATER, _NO_GRAPH),
         "_get_xla_tensors_debug_info": (_LATER, _NO_GRAPH),

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from trnsim.torch.device_name import is_neuron
+from trnsim.xla.cuts.cutting import cuts
 
 __all__ = ["ToXlaTensorArena", "on_device", "on_host"]
+
+_FETCHED: Final = "copy to the host of several tensors"
 
 
 class ToXlaTensorArena:
@@ -97,9 +100,13 @@ def _parts(value: Any) -> Iterator[Any]:
 
 def on_host(data: Any) -> Any:
     """`data` with a copy on the host of each tensor of the device."""
+
+    def copied(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        with cuts.fetched(tensors, _FETCHED):
+            return [tensor.detach().cpu() for tensor in tensors]
+
     return ToXlaTensorArena(
-        lambda tensors: [tensor.detach().cpu() for tensor in tensors],
-        lambda value: isinstance(value, torch.Tensor) and is_neuron(value.device),
+        copied, lambda value: isinstance(value, torch.Tensor) and is_neuron(value.device)
     ).transform(data)
 
 

@@ -28,6 +28,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.api import device as device_module
 from trnsim.torch.api import rng
 from trnsim.torch.api.core_index import Device, core_index
+from trnsim.xla.cuts.cutting import cuts
 
 __all__ = ["SeedRefused", "seeds"]
 
@@ -82,6 +83,7 @@ class Seeds:
         core = core_index(device)
         self._numbers[core] = seed, seed
         rng.seed_core(core, seed)
+        cuts.recorder.reseed()
 
     def end_step(self) -> None:
         """Move the seeds of all cores at the end of a step."""
@@ -108,6 +110,7 @@ class Seeds:
             )
         seed, running = _STATE.unpack(state.cpu().numpy().tobytes())
         self._numbers[core_index(device)] = seed, running
+        cuts.recorder.reseed()
 
     def _of(self, core: int) -> tuple[int, int]:
         return self._numbers.get(core, (_START, _START))

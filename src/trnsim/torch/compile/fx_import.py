@@ -69,11 +69,12 @@ class Imported:
 
 
 def import_graph(
-    module: fx.GraphModule, replica_groups: Mapping[str, ReplicaGroups] | None = None
+    module: fx.GraphModule | fx.Graph, replica_groups: Mapping[str, ReplicaGroups] | None = None
 ) -> Imported:
     """Import an FX graph; `replica_groups` maps the group names of its collectives to ranks."""
     builder = _Import(replica_groups)
-    for node in module.graph.nodes:
+    nodes = module.nodes if isinstance(module, fx.Graph) else module.graph.nodes
+    for node in nodes:
         builder.add(node)
     graph = builder.b.graph
     # A transposed result is returned as a view of the computed tensor.

@@ -18,6 +18,7 @@ from trnsim.torch.api import device as device_module
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.cuts.cutting import cuts
+from trnsim.xla.cuts.ir_text import ir_text
 from trnsim.xla.device_spelling import SPELLING, spell
 from trnsim.xla.steps import step_closures
 
@@ -44,6 +45,11 @@ def _xla_sync_multi(
     cuts.sync(tensors, "_xla_sync_multi")
 
 
+def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
+    """The program that tensors need, as text."""
+    return ir_text(cuts.program_of(tensors))
+
+
 class _Bindings(SimpleNamespace):
     """The names of torch_xla's module in C++ that programs call."""
 
@@ -51,7 +57,11 @@ class _Bindings(SimpleNamespace):
         return absent("torch_xla._XLAC", "torch_xla._XLAC")(name)
 
 
-_XLAC: Final = _Bindings(_set_ir_debug=_set_ir_debug, _xla_sync_multi=_xla_sync_multi)
+_XLAC: Final = _Bindings(
+    _set_ir_debug=_set_ir_debug,
+    _xla_sync_multi=_xla_sync_multi,
+    _get_xla_tensors_text=_get_xla_tensors_text,
+)
 
 
 def device(index: int | None = None) -> torch.device:

@@ -62,10 +62,10 @@ def compile_program(program: CutProgram, name: str) -> Compiled:
     Raises:
         EmulatorError: for a program that neuronx-cc refuses.
     """
-    module = fx_module(program)
-    if isinstance(module, str):
-        return Compiled(tuple(operator_calls(program)), (module,))
-    imported = import_graph(module)
+    graph = fx_graph(program)
+    if isinstance(graph, str):
+        return Compiled(tuple(operator_calls(program)), (graph,))
+    imported = import_graph(graph)
     if imported.missing:
         return Compiled(tuple(operator_calls(program)), imported.missing)
     flags = Flags.of_environment()
@@ -87,14 +87,14 @@ def _compiled_graph(imported: Imported, name: str, flags: Flags) -> CompiledGrap
     )
 
 
-def fx_module(program: CutProgram) -> fx.GraphModule | str:
+def fx_graph(program: CutProgram) -> fx.Graph | str:
     """A program as a graph of PyTorch's; the reason where one of its calls cannot be part of it."""
     build = _FxBuilder(program)
     for node, references in zip(program.nodes, program.operands, strict=True):
         reason = build.add(node, references)
         if reason:
             return reason
-    return build.module()
+    return build.finished()
 
 
 class _FxBuilder:
@@ -136,11 +136,11 @@ class _FxBuilder:
         self._results.append(made)
         return ""
 
-    def module(self) -> fx.GraphModule:
+    def finished(self) -> fx.Graph:
         """The whole graph."""
         outputs = [self._value(each) for each in self.program.outputs]
         self.graph.output([each for each in outputs if isinstance(each, fx.Node)])
-        return fx.GraphModule(torch.nn.Module(), self.graph)
+        return self.graph
 
     def _value(self, each: Reference) -> Any:
         return self._inputs[each.index] if each.call < 0 else self._results[each.call][each.index]
@@ -163,9 +163,9 @@ class _FxBuilder:
 
     def _add_view(self, node: Node, operands: list[Any]) -> str:
         whole, geometry = node.signature.arguments
-        calls = view_calls(whole, geometry)  # type: ignore[arg-type]
+        calls = view_calls(whole, geometry)
         if calls is None:
-            return f"a view of {list(whole[0])} as {list(geometry[0])} in steps has no graph"  # type: ignore[index]
+            return f"a view of {list(whole[0])} as {list(geometry[0])} in steps has no graph"
         if node.signature.name == SCATTER:
             return self._add_write(node, operands, calls)
         made = operands[0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from torch import Tensor
@@ -42,6 +43,7 @@ class Cuts:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.recorder = Recorder(self._read, self._transfer)
+        self._is_fetching = False
 
     def begin(self) -> None:
         """Record the device's calls from now on; a second call does nothing."""
@@ -64,8 +66,31 @@ class Cuts:
         for tensor in tensors:
             self.recorder.keep(tensor)
 
+    def program_of(self, tensors: Sequence[Tensor]) -> CutProgram:
+        """The program that tensors need, without a cut."""
+        values = [self.recorder.value_of(tensor) for tensor in tensors]
+        return program_of([value for value in values if value.node is not None])
+
+    @contextmanager
+    def fetched(self, tensors: Sequence[Tensor], kind: str) -> Generator[None]:
+        """A context in which copies of some tensors to the host are no cuts: one program has all.
+
+        The tensors stay lazy, as at a read.
+        """
+        values = [self.recorder.value_of(tensor) for tensor in tensors]
+        if values:
+            self._run(values, self.ledger.cut(kind, program_place()), is_read=True)
+            self._transfer("from", sum(tensor.nbytes for tensor in tensors))
+        self._is_fetching = True
+        try:
+            yield
+        finally:
+            self._is_fetching = False
+
     def _read(self, kind: str, values: Sequence[Value]) -> None:
         """A cut at a read of the host."""
+        if self._is_fetching:
+            return
         if kind.startswith("aten::"):
             self.ledger.counters[kind] += 1
         is_kept = kind == COPIED
@@ -111,6 +136,8 @@ class Cuts:
 
     def _transfer(self, way: str, nbytes: int) -> None:
         del nbytes
+        if self._is_fetching:
+            return
         self.ledger.sample(TO_DEVICE if way == "to" else FROM_DEVICE, 0.0)
 
     def record(

@@ -102,12 +102,14 @@ class Recorder:
         made = Storage(Value((host.shape, host.stride(), 0, host.dtype)))
         self.pending.pop(address, None)
         self.storages[address] = made
-        made.owner = weakref.ref(storage, lambda _, at=address: self._free(at, made))
 
-    def _free(self, address: int, storage: Storage) -> None:
-        if self.storages.get(address) is storage:
-            del self.storages[address]
-            self.pending.pop(address, None)
+        def free(owner: object) -> None:
+            del owner
+            if self.storages.get(address) is made:
+                del self.storages[address]
+                self.pending.pop(address, None)
+
+        made.owner = weakref.ref(storage, free)
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""
@@ -116,7 +118,11 @@ class Recorder:
             special(name, args, kwargs, result)
             return
         rule = rule_of(name)
-        if rule.host_name or any(not _is_one(rule, scale, args, kwargs) for scale in rule.scaled):
+        if (
+            rule.host_name
+            or _has_generator(rule, args, kwargs)
+            or any(not _is_one(rule, scale, args, kwargs) for scale in rule.scaled)
+        ):
             self._read_on_host(rule, args, kwargs, result)
         else:
             if rule.is_masked:
@@ -150,12 +156,16 @@ class Recorder:
         """Data in memory that was written since, which a program may overwrite."""
         return [each.origin for each in self.pending.values() if each.origin is not None]
 
+    def reseed(self) -> None:
+        """Take a new seed for data."""
+        self.seed = Value(_SEED_GEOMETRY)
+
     def settle(self) -> None:
         """Take all values for computed, and begin a new seed."""
         for storage in self.pending.values():
             storage.settle()
         self.pending.clear()
-        self.seed = Value(_SEED_GEOMETRY)
+        self.reseed()
         self._since = 0
         del self._starts[:-1], self._lines[:-1]
 
@@ -347,8 +357,10 @@ class Recorder:
             self.storages[address].hold(geometry, result)
 
     def _unfold(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
-        """A view that the host computes."""
-        del name, kwargs
+        """A view that the host computes; that of new memory is a part of `repeat`."""
+        if _is_new(self.value_of(args[0])):
+            self._view(name, args, kwargs, result)
+            return
         self.on_read("aten::unfold_copy", [self.value_of(args[0])])
         self.on_transfer("from", args[0].nbytes)
         address, geometry = _place(result)
@@ -451,9 +463,27 @@ def _spanned_bytes(geometry: Geometry) -> int:
     return (last + 1) * int(dtype.itemsize)
 
 
+def _is_new(value: Value) -> bool:
+    """True for new memory, or a view of it."""
+    while value.node is not None and value.node.signature.name == VIEW:
+        source = value.node.operands[0]
+        if not isinstance(source, Value):
+            return False
+        value = source
+    return value.node is not None and value.node.signature.name == FILLED
+
+
+def _has_generator(rule: Rule, args: Any, kwargs: Any) -> bool:
+    """True if a call draws from a generator of the host, which makes it the host's."""
+    if not rule.is_random or "generator" not in rule.arguments:
+        return False
+    place = rule.arguments.index("generator")
+    return (args[place] if place < len(args) else kwargs.get("generator")) is not None
+
+
 def _is_one(rule: Rule, name: str, args: Any, kwargs: Any) -> bool:
     place = rule.arguments.index(name)
-    return (args[place] if place < len(args) else kwargs.get(name, 1)) == 1
+    return bool((args[place] if place < len(args) else kwargs.get(name, 1)) == 1)
 
 
 def _new_results(rule: Rule, result: Any) -> list[Tensor]:

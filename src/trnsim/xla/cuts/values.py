@@ -7,7 +7,6 @@ needs memory for its calls alone.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -46,8 +45,8 @@ class Signature:
 
     operator: str
     name: str
-    arguments: tuple[Hashable, ...]
-    keywords: tuple[tuple[str, Hashable], ...]
+    arguments: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...]
     results: tuple[Geometry, ...]
     digest: bytes = field(init=False)
 
