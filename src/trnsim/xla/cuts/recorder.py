@@ -23,6 +23,16 @@ from torch import Tensor
 from trnsim.device.program_line import program_place
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.xla.cuts.call_parts import (
+    dtype,
+    has_generator,
+    is_new,
+    is_one,
+    new_results,
+    place_of,
+    spanned_bytes,
+    written,
+)
 from trnsim.xla.cuts.rules import MASK_COUNTER, Rule, is_special, rule_of
 from trnsim.xla.cuts.values import (
     COPY,
@@ -46,8 +56,10 @@ COPIED: Final = "copy to the host"
 MOST_CALLS: Final = 250_000
 """Calls since the last end of a step, after which a recording begins anew."""
 
-_base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
-_address, _offset = _base.data_ptr, _base.storage_offset
+_VIEWS: Final = (
+    *("aten::as_strided", "aten::view", "aten::_reshape_alias"),
+    *("aten::view_as_real", "aten::view_as_complex"),
+)
 _SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
 
 
@@ -120,8 +132,8 @@ class Recorder:
         rule = rule_of(name)
         if (
             rule.host_name
-            or _has_generator(rule, args, kwargs)
-            or any(not _is_one(rule, scale, args, kwargs) for scale in rule.scaled)
+            or has_generator(rule, args, kwargs)
+            or any(not is_one(rule, scale, args, kwargs) for scale in rule.scaled)
         ):
             self._read_on_host(rule, args, kwargs, result)
         else:
@@ -137,7 +149,7 @@ class Recorder:
                 if index.get_device() >= 0:
                     self.on_read(MASK_COUNTER, [self.value_of(index)])
                     self.on_transfer("from", index.nbytes)
-                counted.append(Value(_place(index)[1]))
+                counted.append(Value(place_of(index)[1]))
             else:
                 counted.append(index)
         return (args[0], counted, *args[2:])
@@ -171,7 +183,7 @@ class Recorder:
 
     def keep(self, tensor: Tensor) -> None:
         """Take the value of one tensor for computed; calls that read it before still compute it."""
-        address, geometry = _place(tensor)
+        address, geometry = place_of(tensor)
         storage = self.storages.get(address)
         if storage is None:
             return
@@ -184,7 +196,7 @@ class Recorder:
 
     def value_of(self, tensor: Tensor) -> Value:
         """The value of a tensor of the device."""
-        address, geometry = _place(tensor)
+        address, geometry = place_of(tensor)
         if not address:
             return Value(geometry)
         storage = self.storages.get(address)
@@ -206,7 +218,7 @@ class Recorder:
         """Record a call that is no operator of PyTorch's, such as a collective of `xla_model`."""
         operands = tuple(self.value_of(tensor) for tensor in args)
         places = tuple(Operand(number) for number in range(len(operands)))
-        geometries = tuple(_place(tensor)[1] for tensor in results)
+        geometries = tuple(place_of(tensor)[1] for tensor in results)
         signature = self._signature(name, name, (*places, constants), geometries)
         node = self._node(signature, operands)
         for index, tensor in enumerate(results):
@@ -215,7 +227,7 @@ class Recorder:
     def _record(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
         """Record an operator that is part of a program."""
         operands: list[Value | Number] = []
-        dtype = _dtype(args, result)
+        dtype = dtype(args, result)
         arguments = tuple(
             self._argument(value, dtype if name in rule.inputs else None, operands)
             for name, value in zip(rule.arguments, args, strict=False)
@@ -226,10 +238,10 @@ class Recorder:
             for key, value in sorted(kwargs.items())
             if key not in rule.ignored
         )
-        new = _new_results(rule, result)
-        written = _written(rule, args, kwargs)
+        new = new_results(rule, result)
+        written = written(rule, args, kwargs)
         tensors = [tensor for tensor in (*new, *written) if tensor.get_device() >= 0]
-        geometries = tuple([_place(tensor)[1] for tensor in tensors])
+        geometries = tuple([place_of(tensor)[1] for tensor in tensors])
         if rule.is_random:
             arguments = (*arguments, Operand(len(operands)))
             operands.append(self.seed)
@@ -269,7 +281,7 @@ class Recorder:
             return self.value_of(tensor)
         if tensor.dim():
             self.on_transfer("to", tensor.nbytes)
-            return Value(_place(tensor)[1])
+            return Value(place_of(tensor)[1])
         number = tensor.item()
         return number if is_special(number) else Number(number, dtype or tensor.dtype)
 
@@ -285,7 +297,7 @@ class Recorder:
             self.settle()
         return Node(signature, operands, self._place(), next(self._numbers))
 
-    def _place(self) -> Place | None:
+    def place_of(self) -> Place | None:
         """The line of the program that makes this call; in a backward pass the forward call's."""
         place = program_place()
         if place is not None:
@@ -318,7 +330,7 @@ class Recorder:
 
     def _write(self, tensor: Tensor, value: Value) -> None:
         """Note a new value of a tensor: of the whole memory, or of a part of it."""
-        address, geometry = _place(tensor)
+        address, geometry = place_of(tensor)
         if not address:
             return
         storage = self.storages.get(address)
@@ -327,7 +339,7 @@ class Recorder:
         whole = storage.value.geometry
         if storage.origin is None and storage.value.node is None:
             storage.origin = storage.value
-        if whole == geometry or tensor.numel() * geometry[3].itemsize >= _spanned_bytes(whole):
+        if whole == geometry or tensor.numel() * geometry[3].itemsize >= spanned_bytes(whole):
             storage.value, storage.views = value, {}
             if value.node is None:
                 storage.origin = None
@@ -346,7 +358,7 @@ class Recorder:
     def _view(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a tensor that is a view; it is a result of its own while it lives."""
         del name, args, kwargs
-        address, geometry = _place(result)
+        address, geometry = place_of(result)
         storage = self.storages.get(address)
         if storage is not None:
             computed = storage.views.get(geometry)
@@ -358,12 +370,12 @@ class Recorder:
 
     def _unfold(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
         """A view that the host computes; that of new memory is a part of `repeat`."""
-        if _is_new(self.value_of(args[0])):
+        if is_new(self.value_of(args[0])):
             self._view(name, args, kwargs, result)
             return
         self.on_read("aten::unfold_copy", [self.value_of(args[0])])
         self.on_transfer("from", args[0].nbytes)
-        address, geometry = _place(result)
+        address, geometry = place_of(result)
         storage = self.storages.get(address)
         if storage is not None and storage.value.geometry != geometry:
             storage.views[geometry] = Value(geometry)
@@ -375,7 +387,7 @@ class Recorder:
         if whole is torch.contiguous_format and not source.is_contiguous():
             value = self.value_of(source)
             origin = value.source or value
-            geometry = _place(result)[1]
+            geometry = place_of(result)[1]
             self._write(result, Value(geometry, value.node, value.index, origin))
         else:
             self._record(rule_of(name), (source,), {}, result)
@@ -389,7 +401,7 @@ class Recorder:
         self._fill_with(result, args[1] if len(args) > 1 else 0)
 
     def _fill_with(self, tensor: Tensor, number: Any) -> None:
-        geometry = _place(tensor)[1]
+        geometry = place_of(tensor)[1]
         operands: list[Value | Number] = []
         constant = self._argument(number, geometry[3], operands)
         arguments = (tuple(geometry[0]), constant)
@@ -405,13 +417,13 @@ class Recorder:
                 self._fill_with(destination, source.item())
             else:
                 self.on_transfer("to", source.nbytes)
-                self._write(destination, Value(_place(destination)[1]))
+                self._write(destination, Value(place_of(destination)[1]))
         elif destination.is_cpu:
             self.on_read(COPIED, [self.value_of(source)])
             self.keep(source)
             self.on_transfer("from", destination.nbytes)
         else:
-            geometry = _place(destination)[1]
+            geometry = place_of(destination)[1]
             signature = self._signature("aten::_copy_from", COPY, (Operand(0),), (geometry,))
             node = self._node(signature, (self.value_of(source),))
             self._write(destination, Value(geometry, node))
@@ -429,78 +441,7 @@ class Recorder:
         self.on_read(rule.host_name or rule.name, values)
         if values:
             self.on_transfer("from", sum(tensor.nbytes for tensor in operands))
-        for tensor in (*_new_results(rule, result), *_written(rule, args, kwargs)):
+        for tensor in (*new_results(rule, result), *written(rule, args, kwargs)):
             if tensor.get_device() >= 0:
                 self.on_transfer("to", tensor.nbytes)
-                self._write(tensor, Value(_place(tensor)[1]))
-
-
-_VIEWS: Final = (
-    *("aten::as_strided", "aten::view", "aten::_reshape_alias"),
-    *("aten::view_as_real", "aten::view_as_complex"),
-)
-
-
-def _place(tensor: Tensor) -> tuple[int, Geometry]:
-    """The address of a tensor's storage, and its geometry; no address without elements."""
-    dtype, offset = tensor.dtype, _offset(tensor)
-    address = _address(tensor)
-    geometry = (tensor.shape, tensor.stride(), offset, dtype)
-    return (address - offset * dtype.itemsize if address else 0), geometry
-
-
-def _dtype(args: Any, result: Any) -> Any:
-    """The dtype in which a call reads numbers: that of its first tensor."""
-    tensors = tensors_in([*args, result])
-    return tensors[0].dtype if tensors else torch.get_default_dtype()
-
-
-def _spanned_bytes(geometry: Geometry) -> int:
-    shape, strides, _, dtype = geometry
-    if 0 in shape:
-        return 0
-    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    return (last + 1) * int(dtype.itemsize)
-
-
-def _is_new(value: Value) -> bool:
-    """True for new memory, or a view of it."""
-    while value.node is not None and value.node.signature.name == VIEW:
-        source = value.node.operands[0]
-        if not isinstance(source, Value):
-            return False
-        value = source
-    return value.node is not None and value.node.signature.name == FILLED
-
-
-def _has_generator(rule: Rule, args: Any, kwargs: Any) -> bool:
-    """True if a call draws from a generator of the host, which makes it the host's."""
-    if not rule.is_random or "generator" not in rule.arguments:
-        return False
-    place = rule.arguments.index("generator")
-    return (args[place] if place < len(args) else kwargs.get("generator")) is not None
-
-
-def _is_one(rule: Rule, name: str, args: Any, kwargs: Any) -> bool:
-    place = rule.arguments.index(name)
-    return bool((args[place] if place < len(args) else kwargs.get(name, 1)) == 1)
-
-
-def _new_results(rule: Rule, result: Any) -> list[Tensor]:
-    """The results in new memory."""
-    if not rule.returned:
-        return []
-    if len(rule.returned) == 1:
-        return tensors_in(result) if rule.returned[0] else []
-    parts = zip(rule.returned, result, strict=True)
-    return [tensor for is_new, part in parts if is_new for tensor in tensors_in(part)]
-
-
-def _written(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
-    """The tensors that a call writes to."""
-    written: list[Tensor] = []
-    for place, name in rule.written:
-        written += tensors_in(args[place] if place < len(args) else kwargs.get(name))
-    if rule.statistics and args[rule.statistics[-1]]:
-        written += tensors_in([args[place] for place in rule.statistics[:-1]])
-    return written
+                self._write(tensor, Value(place_of(tensor)[1]))

@@ -1,0 +1,80 @@
+"""Parts of a call as a recording needs them: where tensors lie, what is new, and what is written."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.xla.cuts.rules import Rule
+from trnsim.xla.cuts.values import FILLED, VIEW, Geometry, Value
+
+_base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
+_address, _offset = _base.data_ptr, _base.storage_offset
+
+
+def place_of(tensor: Tensor) -> tuple[int, Geometry]:
+    """The address of a tensor's storage, and its geometry; no address without elements."""
+    dtype, offset = tensor.dtype, _offset(tensor)
+    address = _address(tensor)
+    geometry = (tensor.shape, tensor.stride(), offset, dtype)
+    return (address - offset * dtype.itemsize if address else 0), geometry
+
+
+def dtype(args: Any, result: Any) -> Any:
+    """The dtype in which a call reads numbers: that of its first tensor."""
+    tensors = tensors_in([*args, result])
+    return tensors[0].dtype if tensors else torch.get_default_dtype()
+
+
+def spanned_bytes(geometry: Geometry) -> int:
+    shape, strides, _, dtype = geometry
+    if 0 in shape:
+        return 0
+    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return (last + 1) * int(dtype.itemsize)
+
+
+def is_new(value: Value) -> bool:
+    """True for new memory, or a view of it."""
+    while value.node is not None and value.node.signature.name == VIEW:
+        source = value.node.operands[0]
+        if not isinstance(source, Value):
+            return False
+        value = source
+    return value.node is not None and value.node.signature.name == FILLED
+
+
+def has_generator(rule: Rule, args: Any, kwargs: Any) -> bool:
+    """True if a call draws from a generator of the host, which makes it the host's."""
+    if not rule.is_random or "generator" not in rule.arguments:
+        return False
+    place = rule.arguments.index("generator")
+    return (args[place] if place < len(args) else kwargs.get("generator")) is not None
+
+
+def is_one(rule: Rule, name: str, args: Any, kwargs: Any) -> bool:
+    place = rule.arguments.index(name)
+    return bool((args[place] if place < len(args) else kwargs.get(name, 1)) == 1)
+
+
+def new_results(rule: Rule, result: Any) -> list[Tensor]:
+    """The results in new memory."""
+    if not rule.returned:
+        return []
+    if len(rule.returned) == 1:
+        return tensors_in(result) if rule.returned[0] else []
+    parts = zip(rule.returned, result, strict=True)
+    return [tensor for is_new, part in parts if is_new for tensor in tensors_in(part)]
+
+
+def written(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
+    """The tensors that a call writes to."""
+    written: list[Tensor] = []
+    for place, name in rule.written:
+        written += tensors_in(args[place] if place < len(args) else kwargs.get(name))
+    if rule.statistics and args[rule.statistics[-1]]:
+        written += tensors_in([args[place] for place in rule.statistics[:-1]])
+    return written
