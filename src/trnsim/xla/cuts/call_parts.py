@@ -1,4 +1,4 @@
-"""Parts of a call as a recording needs them: where tensors lie, what is new, and what is written."""
+"""Parts of a call as a recording needs them: where tensors lie, what is new or written."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def place_of(tensor: Tensor) -> tuple[int, Geometry]:
     return (address - offset * dtype.itemsize if address else 0), geometry
 
 
-def dtype(args: Any, result: Any) -> Any:
+def number_dtype(args: Any, result: Any) -> Any:
     """The dtype in which a call reads numbers: that of its first tensor."""
     tensors = tensors_in([*args, result])
     return tensors[0].dtype if tensors else torch.get_default_dtype()
 
 
 def spanned_bytes(geometry: Geometry) -> int:
+    """Bytes from the first to the last element of a tensor."""
     shape, strides, _, dtype = geometry
     if 0 in shape:
         return 0
@@ -56,6 +57,7 @@ def has_generator(rule: Rule, args: Any, kwargs: Any) -> bool:
 
 
 def is_one(rule: Rule, name: str, args: Any, kwargs: Any) -> bool:
+    """True if an argument of a call is 1, as it is by default."""
     place = rule.arguments.index(name)
     return bool((args[place] if place < len(args) else kwargs.get(name, 1)) == 1)
 
@@ -70,7 +72,7 @@ def new_results(rule: Rule, result: Any) -> list[Tensor]:
     return [tensor for is_new, part in parts if is_new for tensor in tensors_in(part)]
 
 
-def written(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
+def written_tensors(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
     """The tensors that a call writes to."""
     written: list[Tensor] = []
     for place, name in rule.written:

@@ -24,14 +24,14 @@ from trnsim.device.program_line import program_place
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.xla.cuts.call_parts import (
-    dtype,
     has_generator,
     is_new,
     is_one,
     new_results,
+    number_dtype,
     place_of,
     spanned_bytes,
-    written,
+    written_tensors,
 )
 from trnsim.xla.cuts.rules import MASK_COUNTER, Rule, is_special, rule_of
 from trnsim.xla.cuts.values import (
@@ -227,7 +227,7 @@ class Recorder:
     def _record(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
         """Record an operator that is part of a program."""
         operands: list[Value | Number] = []
-        dtype = dtype(args, result)
+        dtype = number_dtype(args, result)
         arguments = tuple(
             self._argument(value, dtype if name in rule.inputs else None, operands)
             for name, value in zip(rule.arguments, args, strict=False)
@@ -239,7 +239,7 @@ class Recorder:
             if key not in rule.ignored
         )
         new = new_results(rule, result)
-        written = written(rule, args, kwargs)
+        written = written_tensors(rule, args, kwargs)
         tensors = [tensor for tensor in (*new, *written) if tensor.get_device() >= 0]
         geometries = tuple([place_of(tensor)[1] for tensor in tensors])
         if rule.is_random:
@@ -441,7 +441,7 @@ class Recorder:
         self.on_read(rule.host_name or rule.name, values)
         if values:
             self.on_transfer("from", sum(tensor.nbytes for tensor in operands))
-        for tensor in (*new_results(rule, result), *written(rule, args, kwargs)):
+        for tensor in (*new_results(rule, result), *written_tensors(rule, args, kwargs)):
             if tensor.get_device() >= 0:
                 self.on_transfer("to", tensor.nbytes)
                 self._write(tensor, Value(place_of(tensor)[1]))
