@@ -28,19 +28,19 @@ def test_names_that_are_given_together_are_one_axis_and_a_fixture_is_another():
 @pytest.mark.parametrize(
     ("markers", "slow"),
     [
-        ([pytest.mark.slow_cases("a", "b")], "ab"),
-        ([pytest.mark.slow_cases("a"), pytest.mark.slow_cases("b")], "ab"),
-        ([pytest.mark.slow_but("a", "b")], "cd"),
-        ([pytest.mark.slow_but("a"), pytest.mark.slow_but("b")], "cd"),
-        ([pytest.mark.slow_but_every(2)], "bd"),
-        ([pytest.mark.slow_but_every(2), pytest.mark.slow_but("d")], "b"),
-        ([pytest.mark.slow_but_every(2), pytest.mark.slow_cases("a")], "abd"),
-        ([pytest.mark.slow_but_every(9)], "bcd"),
+        ([pytest.mark.slow_cases("p", "q")], "pq"),
+        ([pytest.mark.slow_cases("p"), pytest.mark.slow_cases("q")], "pq"),
+        ([pytest.mark.slow_but("p", "q")], "rs"),
+        ([pytest.mark.slow_but("p"), pytest.mark.slow_but("q")], "rs"),
+        ([pytest.mark.slow_but_every(2)], "qs"),
+        ([pytest.mark.slow_but_every(2), pytest.mark.slow_but("s")], "q"),
+        ([pytest.mark.slow_but_every(2), pytest.mark.slow_cases("p")], "pqs"),
+        ([pytest.mark.slow_but_every(9)], "qrs"),
         ([pytest.mark.slow_but_every(1)], ""),
     ],
 )
 def test_of_one_axis(markers, slow):
-    cases = {name: case(AXIS("x", []), *markers, x=at, name=name) for at, name in enumerate("abcd")}
+    cases = {name: case(AXIS("x", []), *markers, x=at, name=name) for at, name in enumerate("pqrs")}
     assert [name for name, item in cases.items() if is_slow(item)] == list(slow)
 
 
