@@ -297,7 +297,7 @@ class Recorder:
             self.settle()
         return Node(signature, operands, self._place(), next(self._numbers))
 
-    def place_of(self) -> Place | None:
+    def _place(self) -> Place | None:
         """The line of the program that makes this call; in a backward pass the forward call's."""
         place = program_place()
         if place is not None:
