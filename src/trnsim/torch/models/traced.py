@@ -90,11 +90,13 @@ def trace_module(
     *,
     is_trained: bool = False,
     values_read: AbstractContextManager[Any] | None = None,
+    is_decomposed: bool = True,
 ) -> TracedModule:
     """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
     `args` are tensors in lists and dictionaries, of any device. With `values_read`, a mode that
-    answers reads of values, operators are computed while they are traced.
+    answers reads of values, operators are computed while they are traced. Without `is_decomposed` the
+    graph has the operators that the module calls.
     """
     flat = _Flat(module, args)
 
@@ -103,12 +105,14 @@ def trace_module(
             return (flat.step if is_trained else flat.results)(trained, buffers, arguments)
 
     # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.
-    pure = call if is_trained else torch.func.functionalize(call, remove="mutations")
-    table = pytorch.decompositions(is_lowered)
+    is_pure = is_trained or not is_decomposed
+    pure = call if is_pure else torch.func.functionalize(call, remove="mutations")
+    table = pytorch.decompositions(is_lowered) if is_decomposed else None
     tracer: Any = make_fx(
         pure,
         decomposition_table=table,
         tracing_mode="fake" if values_read is None else "real",
+        pre_dispatch=not is_decomposed,
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
     with pytorch.while_traced(), torch.set_grad_enabled(is_trained):

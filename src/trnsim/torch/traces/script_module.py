@@ -72,19 +72,27 @@ class NeuronProgram(nn.Module):
         self.instance = torch.ops.neuron.load(self.program, self.is_lazy, self.is_async)
 
 
-def script_module(title: str, parts: Mapping[str, tuple[bytes, list[Tensor]]], forward: str) -> Any:
+def script_module(
+    title: str,
+    parts: Mapping[str, tuple[bytes, list[Tensor]]],
+    forward: str,
+    functions: Mapping[str, Any] | None = None,
+) -> Any:
     """A module that computes by programs.
 
     Args:
         title: the name of its class.
         parts: the stored program and weights of each part, by its name.
         forward: the text of its method `forward`, which calls the parts.
+        functions: TorchScript functions that it calls, by name.
     """
     owner: Any = type(title, (nn.Module,), {})
     module = owner()
     for name, (content, weights) in parts.items():
         program = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         setattr(module, name, NeuronProgram(program, weights))
+    for name, function in (functions or {}).items():
+        setattr(module, name, function)
     with warnings.catch_warnings():
         # PyTorch has deprecated TorchScript, in which traced modules are defined.
         warnings.simplefilter("ignore", DeprecationWarning)

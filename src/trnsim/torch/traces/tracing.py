@@ -66,7 +66,7 @@ class TracedFunction:
     result_forms: list[StoredTensor]
 
 
-class _FunctionModule(nn.Module):
+class FunctionModule(nn.Module):
     """A function as a module; the module that a method belongs to is its part."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -96,12 +96,12 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
             source=_SOURCE,
             line=program_line(),
         )
-    args, names = _arguments(func, example_inputs)
+    args, names = example_arguments(func, example_inputs)
     tensors: list[Tensor] = []
     numbers = count()
     arguments = [nesting_of(argument, numbers, tensors) for argument in args]
     _require_tensors(arguments, names)
-    module = func if isinstance(func, nn.Module) else _FunctionModule(func)
+    module = module_of(func)
     title = type(func).__name__ if isinstance(func, nn.Module) else _title(func)
     recorder = _Results()
     hook = module.register_forward_hook(recorder)
@@ -146,6 +146,11 @@ def _require_tensors(arguments: Sequence[Nesting], names: Sequence[str]) -> None
             )
 
 
+def module_of(func: Any) -> nn.Module:
+    """A function as a module; a module itself."""
+    return func if isinstance(func, nn.Module) else FunctionModule(func)
+
+
 class _Results:
     """A hook that records how a module's results are nested, and returns their tensors.
 
@@ -168,7 +173,7 @@ def _title(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], list[str]]:
+def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], list[str]]:
     """The arguments of a call, and the names of their parameters."""
     call = func.forward if isinstance(func, nn.Module) else func
     if isinstance(example_inputs, Mapping):

@@ -30,7 +30,7 @@ from trnsim.torch.traces.fx_program import Calls
 from trnsim.torch.traces.instances import loading
 from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
-from trnsim.torch.traces.structure import forward_text
+from trnsim.torch.traces.structure import Nesting, forward_text
 from trnsim.torch.traces.tracing import TracedFunction, trace_function
 from trnsim.xla.neuronx.workdir import write_workdir
 
@@ -53,19 +53,18 @@ class CompiledTrace:
     program: StoredProgram
     report: ModelReport
 
+    def returned(self) -> Nesting:
+        """The nesting of the results, without the states."""
+        states = {output for _, output in self.program.aliases}
+        kept = [place for place in range(len(self.program.outputs)) if place not in states]
+        positions = {place: position for position, place in enumerate(kept)}
+        return self.function.results.renumbered(positions)
+
     def script_module(self) -> Any:
         """The ScriptModule that runs the program."""
         function = self.function
-        states = {output for _, output in self.program.aliases}
-        count = len(self.program.outputs)
-        returned = [place for place in range(count) if place not in states]
-        positions = {place: position for position, place in enumerate(returned)}
-        text = forward_text(
-            function.parameters,
-            function.arguments,
-            function.results.renumbered(positions),
-            [f"r = self.{PART}(a)"],
-        )
+        call = [f"r = self.{PART}(a)"]
+        text = forward_text(function.parameters, function.arguments, self.returned(), call)
         parts = {PART: (self.program.to_bytes(), list(function.weights.values()))}
         return script_module(function.title, parts, text)
 

@@ -1,0 +1,184 @@
+"""`torch_neuronx.analyze`: which operators of a function the chip's compiler takes.
+
+Each operator that the function calls is traced alone, with the shapes that it gets: what has no
+lowering fails at "Lowering to HLO", what neuronx-cc refuses at "neuronx-cc".
+
+Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Analyze API for Inference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx, nn
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from trnsim.compiler.flags import Flags
+from trnsim.device.device_core import target
+from trnsim.errors import EmulatorError
+from trnsim.files import write
+from trnsim.formatting import compact_json
+from trnsim.torch.compile.fx_import import import_graph
+from trnsim.torch.compile.origins import line_of
+from trnsim.torch.compile.refused import refused
+from trnsim.torch.models.traced import trace_module
+from trnsim.torch.traces.tracing import example_arguments, module_of
+from trnsim.version import VERSION
+from trnsim.xla.neuronx.by_name import __version__
+
+LOWERING: Final = "Lowering to HLO"
+COMPILER: Final = "neuronx-cc"
+_Failure = tuple[str, str]
+"""Where an operator fails, and why."""
+
+
+def analyze(
+    func: Any,
+    example_inputs: Any,
+    compiler_workdir: str | Path | None = None,
+    *,
+    additional_ignored_ops: Collection[str] = (),
+    max_workers: int = 4,
+    is_hf_transformers: bool = False,
+    cleanup: bool = False,
+) -> dict[str, Any]:
+    """The operators of `func` with their numbers, and those that the chip's compiler refuses.
+
+    Args:
+        func: a module or a function.
+        example_inputs: as for `torch_neuronx.trace`.
+        compiler_workdir: a folder for the answer, `report.json`.
+        additional_ignored_ops: operators that are left out ("aten::linear").
+        max_workers: nothing: one process answers in seconds.
+        is_hf_transformers: nothing: there are no workers to block.
+        cleanup: nothing: no other file is written.
+    """
+    del max_workers, is_hf_transformers, cleanup
+    arguments, _ = example_arguments(func, example_inputs)
+    supported, unsupported = Counter[str](), list[dict[str, str]]()
+    known: dict[Hashable, _Failure | None] = {}
+    for node in _calls(module_of(func), arguments):
+        kind = str(node.target.name()).partition(".")[0]
+        if kind in additional_ignored_ops:
+            continue
+        key = _key(node)
+        if key not in known:
+            known[key] = _failure(node)
+        failure = known[key]
+        if failure is None:
+            supported[kind] += 1
+        else:
+            unsupported.append(_row(node, kind, failure))
+    count = sum(supported.values())
+    share = count / (count + len(unsupported)) if count or unsupported else 1.0
+    report = {
+        "torch_neuronx_version": __version__,
+        "neuronx_cc_version": f"trnsim {VERSION}",
+        "support_percentage": f"{share:.2%}",
+        "supported_operators": dict(supported.most_common()),
+        "unsupported_operators": unsupported,
+    }
+    if compiler_workdir is not None:
+        write(Path(compiler_workdir) / "report.json", compact_json(report) + "\n", parents=True)
+    return report
+
+
+def _row(node: fx.Node, kind: str, failure: _Failure) -> dict[str, str]:
+    """An operator that fails, as AWS's report has it; `reason` is ours."""
+    place, reason = failure
+    line = line_of(node)
+    return {
+        "kind": kind,
+        "failureAt": place,
+        "call": str(line) if line is not None else "",
+        "opGraph": str(node.format_node()),
+        "reason": reason,
+    }
+
+
+def _calls(module: nn.Module, arguments: tuple[Any, ...]) -> list[Any]:
+    """The calls of PyTorch's operators in a module, before any is decomposed."""
+    leaves = _Leaves(module)
+    graph = trace_module(leaves, arguments, is_decomposed=False).module.graph
+    return [node for node in graph.nodes if isinstance(node.target, OpOverload)]
+
+
+class _Leaves(nn.Module):
+    """A module that returns the tensors of its results in a list."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any) -> list[Tensor]:
+        """The tensors of the results."""
+        results = pytree.tree_leaves(self.module(*args))
+        return [leaf for leaf in results if isinstance(leaf, Tensor)]
+
+
+def _form(value: Any) -> Hashable:
+    """What decides whether an operator is supported: shapes and dtypes of tensors, and constants."""
+    if isinstance(value, fx.Node):
+        made = value.meta.get("val")
+        tensors = pytree.tree_leaves(made)
+        return tuple(
+            (tuple(one.shape), one.dtype) if isinstance(one, Tensor) else one for one in tensors
+        )
+    if isinstance(value, list | tuple):
+        return tuple(map(_form, value))
+    return value if isinstance(value, Hashable) else str(value)
+
+
+def _key(node: fx.Node) -> Hashable:
+    options = tuple((name, _form(value)) for name, value in node.kwargs.items())
+    return node.target, _form(node.args), options
+
+
+def _failure(node: fx.Node) -> _Failure | None:
+    """Where an operator fails alone, and why; None if the chip computes it."""
+    operands = list(node.all_input_nodes)
+    tensors = [operand.meta.get("val") for operand in operands]
+    try:
+        traced = trace_module(_Alone(node, operands), tuple(map(_without_values, tensors)))
+        imported = import_graph(traced.module)
+    except EmulatorError as error:
+        return COMPILER, error.reason
+    except Exception as error:  # noqa: BLE001  PyTorch refuses in many ways
+        return LOWERING, (str(error).splitlines() or [type(error).__name__])[0]
+    if imported.missing:
+        return LOWERING, imported.missing[0]
+    refusals = refused(imported, target().name, Flags())
+    return (COMPILER, str(refusals[0])) if refusals else None
+
+
+def _without_values(value: Any) -> Any:
+    """Tensors on the meta device like those of a trace."""
+
+    def like(tensor: Tensor) -> Tensor:
+        return torch.empty_strided(
+            tuple(tensor.shape), tuple(tensor.stride()), dtype=tensor.dtype, device="meta"
+        )
+
+    return pytree.tree_map_only(Tensor, like, value)
+
+
+class _Alone(nn.Module):
+    """One call of an operator."""
+
+    def __init__(self, node: fx.Node, operands: list[fx.Node]) -> None:
+        super().__init__()
+        self._target: Callable[..., Any] = node.target  # type: ignore[assignment]
+        self._args, self._kwargs, self._operands = node.args, node.kwargs, operands
+
+    def forward(self, *values: Any) -> Any:
+        """The results of the call."""
+        by_node = dict(zip(self._operands, values, strict=True))
+        args: Any = fx.map_arg(self._args, by_node.__getitem__)
+        options: Any = fx.map_arg(self._kwargs, by_node.__getitem__)
+        results = pytree.tree_leaves(self._target(*args, **options))
+        return [leaf for leaf in results if isinstance(leaf, Tensor)]

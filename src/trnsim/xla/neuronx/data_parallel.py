@@ -1,0 +1,158 @@
+"""`torch_neuronx.DataParallel`: a traced module on several cores, each with a part of the batch.
+
+Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX DataParallel API.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from trnsim.device.device_core import core_of, visible_cores
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.traces.batches import BatchRefused
+from trnsim.torch.traces.placement import CoresRefused, placement_of
+from trnsim.xla.neuronx.modules import dynamic_batch, loaded_parts
+
+_SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX DataParallel API"
+_CORE: Final = re.compile(r"nc:(?P<index>\d+)")
+
+
+class DataParallel(nn.Module):
+    """A traced module, replicated on cores.
+
+    Attributes:
+        device_ids: indices of the cores.
+        dim: the dimension along which inputs are split.
+        num_workers: threads that run the parts, two for each core.
+        split_size: the size of a part; None for equal parts, one for each core.
+        dynamic_batching: True if a part may have another batch size than was traced.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        device_ids: Sequence[int | str] | None = None,
+        dim: int = 0,
+        set_dynamic_batching: bool = True,
+    ) -> None:
+        """Replicas of `model` on the cores `device_ids`, all of the process by default.
+
+        Raises:
+            BadInput: for a module that was not traced, or cores that are none.
+        """
+        super().__init__()
+        loaded_parts(model, "DataParallel")
+        self.device_ids = _cores(device_ids)
+        self.dim = dim
+        self.num_workers = 2 * len(self.device_ids)
+        self.split_size: int | None = None
+        self.dynamic_batching = set_dynamic_batching and dim == 0
+        # In a list, as PyTorch would take them for parts with weights of this module.
+        self._replicas = [[_replica(model, core)] for core in self.device_ids]
+        if self.dynamic_batching:
+            try:
+                for (replica,) in self._replicas:
+                    dynamic_batch(replica)
+            except BadInput as error:
+                self.dynamic_batching = False
+                warnings.warn(f"DataParallel without dynamic batching: {error}", stacklevel=2)
+
+    def disable_dynamic_batching(self) -> None:
+        """Take only parts of the size that was traced from now on."""
+        self.dynamic_batching = False
+        for (replica,) in self._replicas:
+            for part, _ in loaded_parts(replica, "DataParallel"):
+                part.is_batched = False
+
+    def forward(self, *inputs: Any) -> Any:
+        """The results for a batch, in order.
+
+        Raises:
+            BatchRefused: for inputs whose sizes along the dimension differ.
+        """
+        parts = self._split(inputs)
+        with ThreadPoolExecutor(max(1, self.num_workers)) as pool:
+            # Each core runs its parts in order.
+            results = list(
+                pool.map(
+                    lambda item: self._replicas[item[0] % len(self._replicas)][0](*item[1]),
+                    enumerate(parts),
+                )
+            )
+        return _joined(results, self.dim)
+
+    def _split(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """The inputs of each part."""
+        leaves, form = pytree.tree_flatten(inputs)
+        sizes = {tensor.shape[self.dim] for tensor in leaves if tensor.dim() > self.dim}
+        if len(sizes) != 1 or any(tensor.dim() <= self.dim for tensor in leaves) or 0 in sizes:
+            raise BatchRefused(
+                f"inputs of sizes {', '.join(map(str, sorted(sizes))) or 'none'} along dimension "
+                f"{self.dim}; legal: one size, from 1 on",
+                fix="give all inputs the same size along it",
+                source=_SOURCE,
+                line=program_line(),
+            )
+        size = self.split_size or max(1, sizes.pop() // len(self.device_ids))
+        chunks = [torch.split(tensor, size, self.dim) for tensor in leaves]
+        return [pytree.tree_unflatten(list(part), form) for part in zip(*chunks, strict=True)]
+
+
+def _cores(device_ids: Sequence[int | str] | None) -> list[int]:
+    if device_ids is None:
+        return list(range(len(visible_cores())))
+    cores = [_core(device) for device in device_ids]
+    if not cores:
+        raise CoresRefused(
+            "device_ids without a core; legal: indices, or 'nc:0'",
+            fix="device_ids=[0, 1], or leave it out for all",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    return cores
+
+
+def _core(device: int | str) -> int:
+    match = _CORE.fullmatch(device) if isinstance(device, str) else None
+    if isinstance(device, int) or match is not None:
+        return core_of(int(match["index"]) if match else int(device))
+    raise CoresRefused(
+        f"device_ids has {device!r}; legal: an index, or 'nc:0'",
+        fix="device_ids=[0, 1]",
+        source=_SOURCE,
+        line=program_line(),
+    )
+
+
+def _replica(model: Any, core: int) -> Any:
+    """A copy of a traced module on a core."""
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        # PyTorch has deprecated TorchScript, in which traced modules are saved.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(model, stream)
+        stream.seek(0)
+        replica: Any = torch.jit.load(stream)
+    for _, instance in loaded_parts(replica, "DataParallel"):
+        instance.place(placement_of(core))
+    return replica
+
+
+def _joined(results: list[Any], dim: int) -> Any:
+    """Results of parts, joined along a dimension."""
+    flat = [pytree.tree_flatten(result) for result in results]
+    joined: list[Any] = []
+    for leaves in zip(*(leaves for leaves, _ in flat), strict=True):
+        is_tensor = isinstance(leaves[0], Tensor) and leaves[0].dim() > dim
+        joined.append(torch.cat(leaves, dim) if is_tensor else leaves[0])
+    return pytree.tree_unflatten(joined, flat[0][1])
