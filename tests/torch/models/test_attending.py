@@ -74,3 +74,11 @@ def test_heads_of_a_group_share_their_keys(heads, queries):
     torch.testing.assert_close(found.reshape(expected.shape), expected)
     # Of one query a head, the queries of a group are the rows of one matrix, and no key is copied.
     assert node.values[1].shape[1] == (6 if is_causal else heads)
+
+
+def test_a_head_that_all_queries_share_is_broadcast_as_pytorch_does():
+    query, key = torch.randn(2, 4, 3, 8), torch.randn(2, 1, 3, 8)
+    graph, found = graph_and_values(F.scaled_dot_product_attention, query, key, key)
+    (node,) = attentions(graph)
+    assert [value.shape for value in node.values] == [(2, 4, 3, 8)] * 3
+    torch.testing.assert_close(found, F.scaled_dot_product_attention(query, key, key))

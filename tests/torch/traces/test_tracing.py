@@ -55,6 +55,13 @@ def test_arguments_may_be_nested_or_have_names():
     assert list(trace_function(lambda *xs: xs[0] + xs[1], (ONE, ONE)).inputs) == ["xs_0", "xs_1"]
 
 
+def test_an_argument_that_has_only_a_name_is_called_by_it():
+    traced = trace_function(Counting(), {"x": ONE, "more": ONE})
+    assert list(traced.inputs) == ["x", "more"]
+    assert list(traced.weights) == ["first.weight", "first.bias", "calls"]
+    assert [node.op for node in traced.values] == ["placeholder"] * 5
+
+
 def test_results_keep_their_nesting():
     traced = trace_function(lambda x: {"a": x + 1, "b": x}, ONE)
     assert traced.results.expression() == '{"a": r[0], "b": r[1]}'
@@ -69,7 +76,6 @@ def test_results_keep_their_nesting():
         (lambda: ONE, (), "without a tensor"),
         (lambda x, n: x + n, (ONE, 2), "the example input n has 2"),
         (lambda x, n: x + n[0], (ONE, (None,)), "the example input n has None"),
-        (Counting(), {"x": ONE, "more": ONE}, "names more"),
         (lambda x: [x, object()], ONE, "an object"),
     ],
 )

@@ -107,6 +107,12 @@ def host_function(
     return run_on_host
 
 
+def on_cpu(module: fx.GraphModule) -> Callable[..., Any]:
+    """The graph as a function of tensors of the host."""
+    forward: Callable[..., Any] = _host_module(module).forward
+    return forward
+
+
 def _unsupported_dtypes(module: fx.GraphModule) -> list[torch.dtype]:
     """Dtypes of the graph's own tensors that the chip lacks: `count_or_refuse_dtype`."""
     values = (node.meta.get("val") for node in _operators(module))

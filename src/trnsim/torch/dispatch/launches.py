@@ -9,7 +9,8 @@ Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kern
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import torch
@@ -34,9 +35,32 @@ from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
 from trnsim.torch.scope_tracker import scope_tracker
 
-_NAMESPACE: Final = "trnsim_nki"
+NAMESPACE: Final = "trnsim_nki"
+"""The library of operators that are calls of kernels."""
 _operators_by_call: Final[dict[KernelCall, Callable[..., Any]]] = {}
 _calls_by_operator: Final[dict[str, KernelCall]] = {}
+
+
+class _HostTraces:
+    """Whether functions are traced on tensors of the host, for the chip.
+
+    Attributes:
+        are_on: True while one is.
+    """
+
+    are_on = False
+
+    @contextmanager
+    def on(self) -> Generator[None]:
+        """Context in which kernels on tensors of the host are operators of a trace."""
+        before, self.are_on = self.are_on, True
+        try:
+            yield
+        finally:
+            self.are_on = before
+
+
+host_traces: Final = _HostTraces()
 
 
 class NoGradient(NotModelled, RuntimeError):
@@ -56,7 +80,8 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """
     tensors = _tensors((args, kwargs))
     if all(tensor.device.type not in device_names for tensor in tensors):
-        return NotImplemented
+        is_traced = host_traces.are_on and bool(tensors)
+        return _as_operator(kernel.of_degree(), args, kwargs) if is_traced else NotImplemented
     if torch.compiler.is_dynamo_compiling():
         return call_in_graph(kernel.number, args, kwargs)
     kernel = kernel.of_degree()
@@ -188,7 +213,7 @@ def _new_operator(call: KernelCall) -> Callable[..., Any]:
     """A new operator for a kernel and shapes; its schema declares written arguments and results."""
     outline = call.outline(target().name)
     likes = _tensors(results_of(outline))
-    name = f"{_NAMESPACE}::{call.operation}_{len(_operators_by_call)}"
+    name = f"{NAMESPACE}::{call.operation}_{len(_operators_by_call)}"
     names = [f"t{position}" for position in range(len(call.specs))]
     parameters = [
         f"Tensor(a{i}!) {n}" if i in outline.written else f"Tensor {n}" for i, n in enumerate(names)

@@ -98,6 +98,8 @@ def _pytorch_attention(
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
+    batch = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in (query, key, value)))
+    query, key, value = (t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         least = torch.finfo(query.dtype).min
         attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)

@@ -6,8 +6,8 @@ graph on the chip has static shapes only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,29 @@ class _Flat:
         return [loss, *(grad for grad in grads if grad is not None)]
 
 
+@contextmanager
+def _without_gradients() -> Generator[None]:
+    """Context in which a function with a gradient of its own is its forward part.
+
+    PyTorch's functionalization refuses those that are written in the older form.
+    """
+    function: Any = torch.autograd.Function
+    before = function.__dict__["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            return before.__get__(None, cls)(*args, **kwargs)
+        if cls.setup_context is not function.setup_context:
+            return cls.forward(*args, **kwargs)
+        return cls.forward(torch.autograd.function.FunctionCtx(), *args, **kwargs)
+
+    function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        function.apply = before
+
+
 def _names_of_tensors(module: nn.Module, named: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
     """The name of the tensor at each place of a module, tied ones by the same name.
 
@@ -95,8 +118,8 @@ def trace_module(
     """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
     `args` are tensors in lists and dictionaries, of any device. With `values_read`, a mode that
-    answers reads of values, operators are computed while they are traced. Without `is_decomposed` the
-    graph has the operators that the module calls.
+    answers reads of values, operators are computed while they are traced. Without
+    `is_decomposed` the graph has the operators that the module calls.
     """
     flat = _Flat(module, args)
 
@@ -115,7 +138,8 @@ def trace_module(
         pre_dispatch=not is_decomposed,
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
-    with pytorch.while_traced(), torch.set_grad_enabled(is_trained):
+    functions = nullcontext() if is_trained else _without_gradients()
+    with pytorch.while_traced(), torch.set_grad_enabled(is_trained), functions:
         graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     constants = [node.name for node in graph.graph.nodes if node.op == "get_attr"]

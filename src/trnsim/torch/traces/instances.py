@@ -26,13 +26,14 @@ from trnsim.lower import memory_plan
 from trnsim.torch.api.memory import place
 from trnsim.torch.compile.compiler import graph_runner
 from trnsim.torch.compile.fx_import import import_graph
+from trnsim.torch.compile.host_run import on_cpu
 from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.traces.batches import in_batches
 from trnsim.torch.traces.casts import cast_module
 from trnsim.torch.traces.fx_program import graph_module
 from trnsim.torch.traces.placement import Placement, turns
-from trnsim.torch.traces.stored import StoredProgram
+from trnsim.torch.traces.stored import HOST, StoredProgram
 
 _NUMBER_BITS: Final = 62
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference, Fixed Input Shapes"
@@ -72,6 +73,8 @@ class Instance:
     def load(self, *, is_async: bool) -> None:
         """Choose the program's core, and build it in the background if `is_async`."""
         self._require_chip()
+        if self.program.target == HOST:
+            return
         self.placement  # noqa: B018  decides it
         if is_async:
             self._loading = threading.Thread(target=lambda: self._function, daemon=True)
@@ -118,6 +121,10 @@ class Instance:
     def _run_traced(self, weights: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
         self._require_chip()
         self._check_inputs(inputs)
+        if self.program.target == HOST:
+            self._check_weights(weights)
+            with torch.no_grad():
+                return list(self._host_function(*weights, *inputs))
         core = self.placement.next_core()
         with torch.no_grad(), self._lock:
             on_core = self._weights_on(core, weights)
@@ -132,23 +139,31 @@ class Instance:
         """The weights on a core, which they are moved to once."""
         on_core = self._weights.get(core)
         if on_core is None:
-            expected = list(self.program.weights.items())
-            if len(weights) != len(expected):
-                raise BadInput(
-                    f"{self.program.where} has {len(expected)} weights; the module has "
-                    f"{len(weights)}",
-                    fix="do not trust the file; or trace the model again",
-                )
-            for (name, form), tensor in zip(expected, weights, strict=True):
-                if not form.matches(tensor) or list(tensor.stride()) != form.stride:
-                    raise BadInput(
-                        f"the weight {name} of {self.program.where} is {_text(tensor)}; legal: "
-                        f"{form} of strides {form.stride}",
-                        fix="replace_weights with weights of the traced model's shapes and dtypes",
-                    )
+            self._check_weights(weights)
             on_core = [place(tensor.detach(), core) for tensor in weights]
             self._weights[core] = on_core
         return on_core
+
+    def _check_weights(self, weights: Sequence[Tensor]) -> None:
+        """Refuse weights of another number or form than the program's."""
+        expected = list(self.program.weights.items())
+        if len(weights) != len(expected):
+            raise BadInput(
+                f"{self.program.where} has {len(expected)} weights; the module has {len(weights)}",
+                fix="do not trust the file; or trace the model again",
+            )
+        for (name, form), tensor in zip(expected, weights, strict=True):
+            if not form.matches(tensor) or list(tensor.stride()) != form.stride:
+                raise BadInput(
+                    f"the weight {name} of {self.program.where} is {_text(tensor)}; legal: "
+                    f"{form} of strides {form.stride}",
+                    fix="replace_weights with weights of the traced model's shapes and dtypes",
+                )
+
+    @cached_property
+    def _host_function(self) -> Callable[..., Any]:
+        """The program as a function of tensors of the host."""
+        return on_cpu(graph_module(self.program, "cpu"))
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
@@ -194,6 +209,8 @@ class Instance:
 
     def _require_chip(self) -> None:
         """Refuse a program of another chip, or another number of cores, than this process has."""
+        if self.program.target == HOST:
+            return
         has = target().name, device_core().physical_cores
         if (self.program.target, self.program.cores) != has:
             raise BadInput(

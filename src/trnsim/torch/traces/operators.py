@@ -7,11 +7,14 @@ is loaded: a frozen or copied module finds its own again.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any, Final
 
 from torch import Tensor
 
+from trnsim.device.program_line import program_line
+from trnsim.errors import NotModelled
 from trnsim.torch import pytorch
 
 _SCHEMAS: Final = (
@@ -20,8 +23,10 @@ _SCHEMAS: Final = (
         "forward(Tensor program, Tensor[] weights, Tensor[] inputs, bool is_batched, int instance) "
         "-> Tensor[]"
     ),
-    "check_savable(Tensor program) -> ()",
+    "savable(Tensor program) -> Tensor",
 )
+_KERNEL_CALL: Final = re.compile(rb'"operator":"trnsim_nki\.(?P<name>\w+?)_\d+\.')
+"""A call of an operator of `trnsim.torch.dispatch.launches` in a stored program."""
 _libraries: Final[list[Any]] = []
 # A library removes its operators when it is freed, so this one lives as long as the process.
 
@@ -35,7 +40,7 @@ def register() -> None:
         library.define(schema)
     library.impl("load", _load, "CompositeExplicitAutograd")
     library.impl("forward", _forward, "CompositeExplicitAutograd")
-    library.impl("check_savable", _check_savable, "CompositeExplicitAutograd")
+    library.impl("savable", _savable, "CompositeExplicitAutograd")
     _libraries.append(library)
 
 
@@ -59,6 +64,18 @@ def _forward(
     return outputs
 
 
-def _check_savable(program: Tensor) -> None:
-    """Nothing: a stored program is data."""
-    del program
+def _savable(program: Tensor) -> Tensor:
+    """The program, unless it calls kernels, whose code is Python's.
+
+    Raises:
+        NotModelled: for such a program.
+    """
+    kernel = _KERNEL_CALL.search(bytes(program.numpy()))
+    if kernel is not None:
+        raise NotModelled(
+            f"a traced module that calls the NKI kernel {kernel['name'].decode()} is not saved: a "
+            "file holds data, and a kernel is code",
+            fix="save the model's weights, and trace it where it runs: that takes seconds",
+            line=program_line(),
+        )
+    return program.clone()  # an operator's result is no alias of its operand

@@ -51,9 +51,8 @@ class NeuronProgram(nn.Module):
 
     @torch.jit.export
     def __getstate__(self) -> tuple[Tensor, list[Tensor], bool, bool, bool, bool]:
-        torch.ops.neuron.check_savable(self.program)
         return (
-            self.program,
+            torch.ops.neuron.savable(self.program),
             self.weights,
             self.is_lazy,
             self.is_async,

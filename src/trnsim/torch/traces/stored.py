@@ -20,6 +20,8 @@ from trnsim.version import VERSION
 
 FORMAT_VERSION: Final = 1
 """The version of the form that this file writes, and the only one that it reads."""
+HOST: Final = "host"
+"""In place of a chip: the program's operators run on the host."""
 _MAGIC: Final = b"trnsim traced program\n"
 _AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
 """How a NEFF begins: with the header of a gzip archive, or its name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 
@@ -20,12 +20,15 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.torch.compile.refused import refused_as_dynamic
 from trnsim.torch.device_name import is_neuron
+from trnsim.torch.dispatch.launches import host_traces
 from trnsim.torch.models.attending import FusedAttention
 from trnsim.torch.models.traced import TracedModule, trace_module
 from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence
 from trnsim.torch.traces.stored import StoredTensor
 from trnsim.torch.traces.structure import Nesting, nesting_of, parameter_names
 
+_PREFIX: Final = "function."
+"""The path of the function of a `NamedCall`, and a point."""
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference"
 
 
@@ -76,9 +79,9 @@ class FunctionModule(nn.Module):
         if isinstance(owner, nn.Module):
             self.owner = owner
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The function's results."""
-        return self.function(*args)
+        return self.function(*args, **kwargs)
 
 
 def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
@@ -101,18 +104,22 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
     numbers = count()
     arguments = [nesting_of(argument, numbers, tensors) for argument in args]
     _require_tensors(arguments, names)
-    module = module_of(func)
+    is_by_name = isinstance(example_inputs, Mapping)
+    module = NamedCall(func, names) if is_by_name else module_of(func)
     title = type(func).__name__ if isinstance(func, nn.Module) else _title(func)
     recorder = _Results()
     hook = module.register_forward_hook(recorder)
     try:
         traced = _traced(module, args, title)
+        if is_by_name:
+            traced = _without_prefix(traced)
     finally:
         hook.remove()
     for dynamic in refused_as_dynamic(traced.module):
         raise dynamic.error()
-    kept = _kept_tensors(module, traced)
-    values = [*kept, *_input_nodes(module, traced)]
+    owner = module.function if isinstance(module, NamedCall) else module
+    kept = _kept_tensors(owner, traced)
+    values = [*kept, *_input_nodes(owner, traced)]
     (output,) = (node for node in traced.module.graph.nodes if node.op == "output")
     returned: Any = output.args[0]
     parameters = parameter_names(names)
@@ -144,6 +151,19 @@ def _require_tensors(arguments: Sequence[Nesting], names: Sequence[str]) -> None
                 source=_SOURCE,
                 line=program_line(),
             )
+
+
+class NamedCall(nn.Module):
+    """A module or function that is called with arguments by their names."""
+
+    def __init__(self, function: Any, names: Sequence[str]) -> None:
+        super().__init__()
+        self.function = module_of(function)
+        self._names = names
+
+    def forward(self, *args: Any) -> Any:
+        """The function's results."""
+        return self.function(**dict(zip(self._names, args, strict=True)))
 
 
 def module_of(func: Any) -> nn.Module:
@@ -179,12 +199,7 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
     if isinstance(example_inputs, Mapping):
         bound = inspect.signature(call).bind(**example_inputs)
         if bound.kwargs:
-            raise BadInput(
-                f"example_inputs names {', '.join(bound.kwargs)}, which {_title(func)} takes by "
-                "name alone",
-                fix="wrap the model in a module whose forward takes them by position",
-                line=program_line(),
-            )
+            return tuple(example_inputs.values()), list(example_inputs)
         return bound.args, list(bound.arguments)
     args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
     try:
@@ -228,7 +243,7 @@ def _named_inputs(
 def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModule:
     """The graph of a module; where it branches on values, those of the example are taken."""
     try:
-        with FusedAttention():
+        with FusedAttention(), host_traces.on():
             traced = trace_module(module, args)
     except EmulatorError:
         raise
@@ -236,12 +251,22 @@ def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModul
         if not names_data_dependence(error):
             raise
         branches = FrozenBranches(title)
-        with FusedAttention():
+        with FusedAttention(), host_traces.on():
             traced = trace_module(module, args, values_read=branches)
         for branch in branches.texts:
             warnings.warn(branch, FrozenBranch, stacklevel=4)
     _drop_writes(traced.module)
     return traced
+
+
+def _without_prefix(traced: TracedModule) -> TracedModule:
+    """A traced `NamedCall`, with names of weights in its function."""
+    names = {node: name.removeprefix(_PREFIX) for node, name in traced.names.items()}
+    return replace(
+        traced,
+        names=names,
+        weights=frozenset(name.removeprefix(_PREFIX) for name in traced.weights),
+    )
 
 
 def _drop_writes(module: fx.GraphModule) -> None:

@@ -11,30 +11,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from trnsim.compiler.compile_cache.settings import compiler_version
 from trnsim.compiler.flags import Flags
 from trnsim.device.device_core import target
+from trnsim.document.values import compact_json
 from trnsim.errors import EmulatorError
 from trnsim.files import write
-from trnsim.formatting import compact_json
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.origins import line_of
 from trnsim.torch.compile.refused import refused
 from trnsim.torch.models.traced import trace_module
 from trnsim.torch.traces.tracing import example_arguments, module_of
-from trnsim.version import VERSION
 from trnsim.xla.neuronx.by_name import __version__
 
 LOWERING: Final = "Lowering to HLO"
 COMPILER: Final = "neuronx-cc"
-_Failure = tuple[str, str]
-"""Where an operator fails, and why."""
+_OF_THE_CHIP: Final = "which a NeuronCore does not have"
+"""In the reason of an operator that HLO has, for a dtype that no chip has."""
+
+
+class Failure(NamedTuple):
+    """Where an operator fails, and why."""
+
+    place: str
+    reason: str
 
 
 def analyze(
@@ -61,14 +68,14 @@ def analyze(
     del max_workers, is_hf_transformers, cleanup
     arguments, _ = example_arguments(func, example_inputs)
     supported, unsupported = Counter[str](), list[dict[str, str]]()
-    known: dict[Hashable, _Failure | None] = {}
+    known: dict[Hashable, Failure | None] = {}
     for node in _calls(module_of(func), arguments):
         kind = str(node.target.name()).partition(".")[0]
         if kind in additional_ignored_ops:
             continue
-        key = _key(node)
+        key = call_key(node)
         if key not in known:
-            known[key] = _failure(node)
+            known[key] = failure_of(node)
         failure = known[key]
         if failure is None:
             supported[kind] += 1
@@ -78,7 +85,7 @@ def analyze(
     share = count / (count + len(unsupported)) if count or unsupported else 1.0
     report = {
         "torch_neuronx_version": __version__,
-        "neuronx_cc_version": f"trnsim {VERSION}",
+        "neuronx_cc_version": compiler_version(),
         "support_percentage": f"{share:.2%}",
         "supported_operators": dict(supported.most_common()),
         "unsupported_operators": unsupported,
@@ -88,16 +95,15 @@ def analyze(
     return report
 
 
-def _row(node: fx.Node, kind: str, failure: _Failure) -> dict[str, str]:
+def _row(node: fx.Node, kind: str, failure: Failure) -> dict[str, str]:
     """An operator that fails, as AWS's report has it; `reason` is ours."""
-    place, reason = failure
     line = line_of(node)
     return {
         "kind": kind,
-        "failureAt": place,
+        "failureAt": failure.place,
         "call": str(line) if line is not None else "",
         "opGraph": str(node.format_node()),
-        "reason": reason,
+        "reason": failure.reason,
     }
 
 
@@ -122,7 +128,7 @@ class _Leaves(nn.Module):
 
 
 def _form(value: Any) -> Hashable:
-    """What decides whether an operator is supported: shapes and dtypes of tensors, and constants."""
+    """Shapes and dtypes of tensors, and constants."""
     if isinstance(value, fx.Node):
         made = value.meta.get("val")
         tensors = pytree.tree_leaves(made)
@@ -134,12 +140,13 @@ def _form(value: Any) -> Hashable:
     return value if isinstance(value, Hashable) else str(value)
 
 
-def _key(node: fx.Node) -> Hashable:
+def call_key(node: fx.Node) -> Hashable:
+    """What decides whether a call is supported: its operator, shapes, dtypes and constants."""
     options = tuple((name, _form(value)) for name, value in node.kwargs.items())
     return node.target, _form(node.args), options
 
 
-def _failure(node: fx.Node) -> _Failure | None:
+def failure_of(node: fx.Node) -> Failure | None:
     """Where an operator fails alone, and why; None if the chip computes it."""
     operands = list(node.all_input_nodes)
     tensors = [operand.meta.get("val") for operand in operands]
@@ -147,13 +154,14 @@ def _failure(node: fx.Node) -> _Failure | None:
         traced = trace_module(_Alone(node, operands), tuple(map(_without_values, tensors)))
         imported = import_graph(traced.module)
     except EmulatorError as error:
-        return COMPILER, error.reason
+        return Failure(COMPILER, error.reason)
     except Exception as error:  # noqa: BLE001  PyTorch refuses in many ways
-        return LOWERING, (str(error).splitlines() or [type(error).__name__])[0]
+        return Failure(LOWERING, (str(error).splitlines() or [type(error).__name__])[0])
     if imported.missing:
-        return LOWERING, imported.missing[0]
+        place = COMPILER if _OF_THE_CHIP in imported.missing[0] else LOWERING
+        return Failure(place, imported.missing[0])
     refusals = refused(imported, target().name, Flags())
-    return (COMPILER, str(refusals[0])) if refusals else None
+    return Failure(COMPILER, str(refusals[0])) if refusals else None
 
 
 def _without_values(value: Any) -> Any:

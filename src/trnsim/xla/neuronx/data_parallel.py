@@ -5,7 +5,7 @@ Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX DataParal
 
 from __future__ import annotations
 
-import io
+import copy
 import re
 import warnings
 from collections.abc import Sequence
@@ -20,7 +20,9 @@ from trnsim.device.device_core import core_of, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.traces.batches import BatchRefused
+from trnsim.torch.traces.instances import instance_of, load
 from trnsim.torch.traces.placement import CoresRefused, placement_of
+from trnsim.torch.traces.script_module import programs_in
 from trnsim.xla.neuronx.modules import dynamic_batch, loaded_parts
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX DataParallel API"
@@ -136,15 +138,10 @@ def _core(device: int | str) -> int:
 
 def _replica(model: Any, core: int) -> Any:
     """A copy of a traced module on a core."""
-    stream = io.BytesIO()
-    with warnings.catch_warnings():
-        # PyTorch has deprecated TorchScript, in which traced modules are saved.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        torch.jit.save(model, stream)
-        stream.seek(0)
-        replica: Any = torch.jit.load(stream)
-    for _, instance in loaded_parts(replica, "DataParallel"):
-        instance.place(placement_of(core))
+    replica: Any = copy.deepcopy(model)
+    for part in programs_in(replica):
+        part.instance = load(part.program, is_lazy=True)
+        instance_of(part.instance, part.program).place(placement_of(core))
     return replica
 
 

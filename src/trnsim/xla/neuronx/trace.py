@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from torch import Tensor
+from torch import Tensor, fx
 
 from trnsim.arch import target as target_named
 from trnsim.compiler import Flags
 from trnsim.device.device_core import target as device_target
 from trnsim.device.program_line import program_line
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, SourceLine
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.models.model_graph import ModelGraph
@@ -110,7 +111,9 @@ def trace(
             line=program_line(),
         )
     if partitioner_config is not None:
-        return _partitioned(func, example_inputs, partitioner_config, compiler_args)
+        options = {"compiler_args": compiler_args, "compiler_workdir": compiler_workdir}
+        partitions = import_module("trnsim.xla.neuronx.partitions")  # it imports this module
+        return partitions.partitioned_trace(func, example_inputs, partitioner_config, options)
     compiled = compile_function(
         func,
         example_inputs,
@@ -145,28 +148,64 @@ def compile_function(
     chip = _chip(flags, is_for_host=is_for_host)
     function = trace_function(func, example_inputs)
     state_places = _states(function, aliases)
-    imported = import_graph(function.module)
-    graph = ModelGraph.of(imported, function.traced.weights, function.traced.names)
-    subject = Subject(function.title, graph)
-    report = report_model(subject, chip, flags)
+    program, report = compile_module(
+        function.title,
+        function.line,
+        function.module,
+        function.values,
+        function.traced.names,
+        function.weights,
+        {name: StoredTensor.of(tensor) for name, tensor in function.inputs.items()},
+        flags,
+        chip,
+    )
+    stored = replace(program, aliases=state_places, are_weights_apart=are_weights_apart)
+    return CompiledTrace(function, stored, report)
+
+
+def compile_module(
+    title: str,
+    line: SourceLine | None,
+    module: fx.GraphModule,
+    values: list[fx.Node],
+    names: Mapping[str, str],
+    weights: Mapping[str, Tensor],
+    inputs: dict[str, StoredTensor],
+    flags: Flags,
+    chip: str = "",
+) -> tuple[StoredProgram, ModelReport]:
+    """The program of a graph, and the report of `trnsim compile` on it.
+
+    Args:
+        title: the name of what was traced.
+        line: the line that traced it.
+        module: the graph.
+        values: its weights, then its inputs.
+        names: names of the graph's inputs by those of their nodes.
+        weights: tensors that do not change from call to call, by name.
+        inputs: the form of each input, by name.
+        flags: the compiler's flags.
+        chip: the chip; that of the device if it is empty.
+    """
+    constants = {node.name for node in values[: len(weights)] if node.op == "get_attr"}
+    graph = ModelGraph.of(import_graph(module), {*weights, *constants}, names)
+    report = report_model(Subject(title, graph), chip or device_target().name, flags)
     _tell(report)
-    calls = Calls(function.module, function.values)
+    calls = Calls(module, values)
     program = StoredProgram(
-        title=function.title,
-        traced_at=str(function.line or ""),
-        target=chip,
+        title=title,
+        traced_at=str(line or ""),
+        target=report.program.target,
         cores=report.program.lnc,
         flags=_flag_words(flags),
-        weights={name: StoredTensor.of(tensor) for name, tensor in function.weights.items()},
-        inputs={name: StoredTensor.of(tensor) for name, tensor in function.inputs.items()},
+        weights={name: StoredTensor.of(tensor) for name, tensor in weights.items()},
+        inputs=inputs,
         calls=calls.calls,
         outputs=calls.outputs,
-        aliases=state_places,
         places=calls.places,
-        are_weights_apart=are_weights_apart,
         estimate=json.loads(json.dumps(report.as_dict())),
     )
-    return CompiledTrace(function, program, report)
+    return program, report
 
 
 def _refuse_positional(more: tuple[Any, ...]) -> None:
@@ -253,7 +292,3 @@ def _flag_words(flags: Flags) -> list[str]:
     if flags.fp8_e4m3fn_as_e4m3:
         words.append("--experimental-unsafe-fp8e4m3fn-as-fp8e4m3")
     return words
-
-
-def _partitioned(func: Any, example_inputs: Any, config: Any, compiler_args: Any) -> Any:
-    raise NotImplementedError

@@ -7,7 +7,10 @@ It registers the device "neuron", as newer programs expect of it, and has all na
 from __future__ import annotations
 
 import pkgutil
+from types import SimpleNamespace
 from typing import Any, Final
+
+import torch
 
 import trnsim.torch
 from trnsim.xla.neuronx.lazy_names import serve
@@ -24,19 +27,31 @@ SUBMODULES: Final = trnsim.torch.SUBMODULES | {
 }
 """Submodules of the device for `import torch_neuronx.nki`; the finder of last resort reads this."""
 
-_MODULES: Final = "trnsim.xla.neuronx.modules"
 _TABLE: Final = {
     "trace": "trnsim.xla.neuronx.trace",
+    "analyze": "trnsim.xla.neuronx.analysis",
+    "DataParallel": "trnsim.xla.neuronx.data_parallel",
+    "PartitionerConfig": "trnsim.xla.neuronx.partitions",
+    "BucketModelConfig": "trnsim.xla.neuronx.buckets",
+    "bucket_model_trace": "trnsim.xla.neuronx.buckets",
+    "nki_jit": "trnsim.xla.neuronx.kernels",
+    "xla_hlo_call": "trnsim.xla.neuronx.hlo_calls",
     **dict.fromkeys(
         (
             *("replace_weights", "move_trace_to_device", "set_neuron_cores", "set_multicore"),
             *("neuron_cores_context", "multicore_context", "lazy_load", "async_load"),
             "dynamic_batch",
         ),
-        _MODULES,
+        "trnsim.xla.neuronx.modules",
     ),
 }
 """Names of the tracing API, each with the module that has it."""
+_ABSENT: Final = {
+    "Stream": ("streams are PyTorch's", "torch.Stream(device='neuron')"),
+    "stream": ("streams are PyTorch's", "the context of a torch.Stream"),
+    "synchronize": ("a device synchronizes by PyTorch's name", "torch.neuron.synchronize()"),
+    "profiling": ("the profiler is PyTorch's", "torch.profiler"),
+}
 
 
 def _of_device(name: str) -> Any:
@@ -44,4 +59,22 @@ def _of_device(name: str) -> Any:
     return getattr(trnsim.torch, name)
 
 
-__getattr__ = serve("torch_neuronx", __name__, _TABLE, otherwise=_of_device)
+_get_class: Final = serve(
+    "torch.classes.neuron",
+    __name__,
+    dict.fromkeys(
+        ("LayoutTransformation", "Runtime", "SPMDModel"), "trnsim.xla.neuronx.runtime_classes"
+    ),
+)
+
+
+class _Classes(SimpleNamespace):
+    """`torch.classes.neuron`: AWS's classes in C++, as classes of Python."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _get_class(name)
+
+
+_torch_classes: Any = torch.classes
+_torch_classes.neuron = _Classes()
+__getattr__ = serve("torch_neuronx", __name__, _TABLE, _ABSENT, otherwise=_of_device)

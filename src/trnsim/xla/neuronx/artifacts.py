@@ -1,0 +1,143 @@
+"""`torch_neuronx.xla_impl.trace`: tracing in the steps that neuronx-distributed takes.
+
+Its binary is a stored program, its flattener the text of the module's `forward`; so both go between
+processes. Steps that exchange protobufs of HLO are refused by name.
+
+Source: neuronx-distributed trace/trace.py and trace/model_builder.py, which take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, NoReturn
+
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import NotModelled
+from trnsim.files import read_bytes
+from trnsim.torch.traces.script_module import script_module
+from trnsim.torch.traces.stored import StoredProgram
+from trnsim.torch.traces.structure import forward_text
+from trnsim.xla.neuronx.trace import PART, compile_function
+from trnsim.xla.neuronx.workdir import PROGRAM, write_workdir
+
+_SOURCE: Final = "neuronx-distributed trace/model_builder.py"
+
+
+class Flattener(NamedTuple):
+    """How a module's arguments become a list of tensors, and its results of one.
+
+    Attributes:
+        title: the name of the module's class.
+        forward: the text of its method.
+    """
+
+    title: str
+    forward: str
+
+
+class HloArtifacts(SimpleNamespace):
+    """A traced graph and what belongs to it, by name."""
+
+
+@dataclass
+class NeffArtifacts:
+    """A compiled program.
+
+    Attributes:
+        neff_filename: its file.
+    """
+
+    neff_filename: str
+
+
+def _trace(
+    func: Any,
+    example_inputs: Any,
+    states: Any = None,
+    input_output_aliases: Mapping[Tensor, int] | None = None,
+    compiler_workdir: Any = None,
+    compiler_args: Any = None,
+    inline_weights_to_neff: bool = True,
+    **options: Any,
+) -> tuple[str, bytes, Flattener, None, dict[str, Tensor]]:
+    """A program's file, its description, the flattener, None, and the weights by name."""
+    del states, options
+    compiled = compile_function(
+        func,
+        example_inputs,
+        input_output_aliases or {},
+        compiler_args or "",
+        are_weights_apart=not inline_weights_to_neff,
+    )
+    folder = Path(compiler_workdir or "compiler_workdir")
+    write_workdir(folder, compiled.report, compiled.program)
+    function = compiled.function
+    text = forward_text(
+        function.parameters, function.arguments, compiled.returned(), [f"r = self.{PART}(a)"]
+    )
+    flattener = Flattener(function.title, text)
+    return str(folder / PROGRAM), b"", flattener, None, function.weights
+
+
+def create_neuron_model(
+    neff_filename: str,
+    metaneff: bytes,
+    flattener: Flattener,
+    packer: Any,
+    example_inputs: Any,
+    input_output_aliases: Any,
+    weights: Mapping[str, Tensor],
+    *_: Any,
+    **__: Any,
+) -> Any:
+    """The ScriptModule of a program's file and its weights.
+
+    Raises:
+        BadInput: for a file that `torch_neuronx.trace` did not write.
+    """
+    del metaneff, packer, example_inputs, input_output_aliases
+    content = read_bytes(neff_filename)
+    program = StoredProgram.from_bytes(content)
+    kept = [weights[name] for name in program.weights]
+    return script_module(flattener.title, {PART: (content, kept)}, flattener.forward)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise NotModelled(
+        f"torch_neuronx.xla_impl.trace.{name} exchanges protobufs of HLO, which are not made here",
+        fix="torch_neuronx.trace(model, example_inputs), which traces and compiles",
+        source=_SOURCE,
+        line=program_line(),
+    )
+
+
+def generate_hlo(*_: Any, **__: Any) -> NoReturn:
+    """Nothing.
+
+    Raises:
+        NotModelled: always.
+    """
+    _refuse("generate_hlo")
+
+
+def generate_neff(*_: Any, **__: Any) -> NoReturn:
+    """Nothing.
+
+    Raises:
+        NotModelled: always.
+    """
+    _refuse("generate_neff")
+
+
+def get_torch_dtype(*_: Any, **__: Any) -> NoReturn:
+    """Nothing.
+
+    Raises:
+        NotModelled: always.
+    """
+    _refuse("get_torch_dtype")

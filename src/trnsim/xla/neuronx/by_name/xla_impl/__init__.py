@@ -1,0 +1,3 @@
+"""`torch_neuronx.xla_impl`."""
+
+from __future__ import annotations

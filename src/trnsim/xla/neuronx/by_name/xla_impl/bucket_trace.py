@@ -1,0 +1,14 @@
+"""`torch_neuronx.xla_impl.bucket_trace`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.xla.neuronx.lazy_names import serve
+
+_TABLE: Final = dict.fromkeys(
+    ("BucketModelConfig", "bucket_model_trace", "create_bucket_model"),
+    "trnsim.xla.neuronx.buckets",
+)
+
+__getattr__ = serve("torch_neuronx.xla_impl.bucket_trace", __name__, _TABLE)

@@ -1,0 +1,181 @@
+"""`torch_neuronx.testing`: comparisons of results with those of the host.
+
+AWS's package documents no tolerances: `assert_close` has PyTorch's, and the tolerances of
+`custom_allclose` are relative to the largest number, as its users say.
+
+Source: neuronx-distributed-inference utils/accuracy.py, check_accuracy_embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from trnsim.errors import BadInput
+
+DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE: Final = 0.001
+"""How far two tokens' expected scores may be apart where another one is chosen.
+
+Source: neuronx-distributed examples/inference/runner.py, divergence_difference_tol.
+"""
+DEFAULT_TOLERANCE_MAP: Final[dict[str | int | None, tuple[float, float]]] = {
+    "5": (1e-5, 0.01),
+    "50": (1e-5, 0.02),
+    "1000": (1e-5, 0.03),
+    "all": (1e-5, 0.05),
+}
+"""Absolute and relative tolerance of the k largest scores.
+
+Source: neuronx-distributed-inference experimental/core/accuracy/logit_validation.py.
+"""
+_RELATIVE: Final = {torch.bfloat16: 0.05, torch.float16: 0.05}
+_RELATIVE_OF_OTHERS: Final = 0.01
+_ABSOLUTE: Final = 1e-5
+
+
+@dataclass(frozen=True)
+class AllCloseSummary:
+    """What two tensors differ by.
+
+    Attributes:
+        allclose: True if they agree.
+        max_abs_error: the largest difference.
+        max_rel_error: the same, relative to the largest expected number.
+        rtol: the relative tolerance.
+        atol: the absolute tolerance.
+    """
+
+    allclose: bool
+    max_abs_error: float
+    max_rel_error: float
+    rtol: float
+    atol: float
+
+    def __bool__(self) -> bool:
+        return self.allclose
+
+
+def assert_close(actual: Any, expected: Any, **options: Any) -> None:
+    """`torch.testing.assert_close` of tensors on whatever device, with gradients or without.
+
+    Raises:
+        AssertionError: where they differ.
+    """
+    torch.testing.assert_close(_on_host(actual), _on_host(expected), **options)
+
+
+def _on_host(value: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), value)
+
+
+def custom_allclose(
+    expected: Tensor, actual: Tensor, atol: float = _ABSOLUTE, rtol: float = _RELATIVE_OF_OTHERS
+) -> tuple[bool, float]:
+    """Whether all differences are within ``atol + rtol * max(abs(expected))``, and the largest.
+
+    The largest is relative to the largest expected number.
+    """
+    summary = _summary(expected, actual, atol, rtol)
+    return summary.allclose, summary.max_rel_error
+
+
+def neuron_allclose(
+    actual: Tensor, expected: Tensor, rtol: float | None = None, atol: float = _ABSOLUTE
+) -> AllCloseSummary:
+    """A summary of differences, with tolerances by the dtype where none is named."""
+    relative = _RELATIVE.get(expected.dtype, _RELATIVE_OF_OTHERS) if rtol is None else rtol
+    return _summary(expected, actual, atol, relative)
+
+
+def _summary(expected: Tensor, actual: Tensor, atol: float, rtol: float) -> AllCloseSummary:
+    if expected.shape != actual.shape:
+        raise BadInput(
+            f"tensors of shapes {list(expected.shape)} and {list(actual.shape)}; legal: the same",
+            fix="compare tensors of one shape",
+        )
+    if not expected.numel():
+        return AllCloseSummary(True, 0.0, 0.0, rtol, atol)
+    wanted, given = (tensor.detach().cpu().double() for tensor in (expected, actual))
+    largest = wanted.abs().max().item()
+    error = (wanted - given).abs().max().item()
+    relative = error / largest if largest else error
+    is_close = bool(error <= atol + rtol * largest)  # False for NaN
+    return AllCloseSummary(is_close, error, relative, rtol, atol)
+
+
+def logit_validation(
+    input_ids: Any,
+    generate_fn: Callable[[Any], Tensor],
+    expected_logits: Tensor,
+    tol_map: Mapping[Any, tuple[float, float]] | None = None,
+    divergence_difference_tol: float = DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE,
+    **options: Any,
+) -> tuple[bool, list[dict[str, Any]], str]:
+    """Whether generated scores agree with expected ones, the result of each part, and a text.
+
+    Where another token is chosen than expected, whose expected score is as high, generation goes on
+    from the expected token. Else the scores would be of another text.
+
+    Args:
+        input_ids: the prompt's tokens, [B, S].
+        generate_fn: scores of the tokens that follow a prompt, [T, B, V].
+        expected_logits: the expected scores, [T, B, V].
+        tol_map: tolerances of the k largest scores, as in `DEFAULT_TOLERANCE_MAP`; None is all.
+        divergence_difference_tol: how far the expected scores of the two tokens may be apart.
+        **options: `pad_token_id` and `padding_side`, of prompts of other lengths than the first.
+    """
+    del options
+    tokens = torch.as_tensor(input_ids)
+    chosen = expected_logits.argmax(dim=2)
+    results: list[dict[str, Any]] = []
+    start, count = 0, expected_logits.shape[0]
+    while start < count:
+        prompt = torch.cat([tokens, chosen[:start].T.to(tokens.dtype)], dim=1)
+        actual = generate_fn(prompt)[: count - start]
+        if not actual.shape[0]:
+            return False, results, f"generate_fn gave no scores from token {start} on"
+        until = _first_difference(actual, chosen[start : start + actual.shape[0]])
+        end = start + until
+        result, passed = _part(
+            actual[:until], expected_logits[start:end], tol_map or DEFAULT_TOLERANCE_MAP
+        )
+        apart = _apart(expected_logits, actual, start, until)
+        results.append({"first": start, "last": end - 1, "divergence": apart, **result})
+        if not passed or apart > divergence_difference_tol:
+            return False, results, f"scores differ from token {start} on: {results[-1]}"
+        start = end
+    return True, results, f"scores of {count} tokens agree"
+
+
+def _first_difference(actual: Tensor, chosen: Tensor) -> int:
+    """The number of tokens until another one is chosen, that one included."""
+    same = (actual.argmax(dim=2) == chosen).all(dim=1).tolist()
+    return same.index(False) + 1 if False in same else len(same)
+
+
+def _apart(expected: Tensor, actual: Tensor, start: int, until: int) -> float:
+    """How far the expected scores of the expected and the chosen token are apart, at the last."""
+    scores = expected[start + until - 1].double()
+    chosen = actual[until - 1].argmax(dim=1, keepdim=True)
+    return (scores.max(dim=1).values - scores.gather(1, chosen).squeeze(1)).max().item()
+
+
+def _part(
+    actual: Tensor, expected: Tensor, tolerances: Mapping[Any, tuple[float, float]]
+) -> tuple[dict[str, Any], bool]:
+    """The largest differences of the k largest scores by k, and whether all are tolerated."""
+    errors: dict[str, Any] = {}
+    passed = True
+    for count, (atol, rtol) in tolerances.items():
+        is_all = count in (None, "all")
+        size = expected.shape[2] if is_all else min(int(count), expected.shape[2])
+        wanted, places = expected.topk(size, dim=2)
+        summary = _summary(wanted, actual.gather(2, places), atol, rtol)
+        errors["all" if is_all else f"top {count}"] = summary.max_rel_error
+        passed = passed and summary.allclose
+    return {"errors": errors}, passed

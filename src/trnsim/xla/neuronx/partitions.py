@@ -1,0 +1,301 @@
+"""`partitioner_config` of `torch_neuronx.trace`: operators that the chip lacks run on the host.
+
+The graph is cut into levels of operators of one kind, those of the chip and those of the host in
+turn; each level is a program, and a traced module runs them in order.
+
+Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing API, Graph
+Partitioner.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from torch import Tensor, fx, nn
+
+from trnsim.compiler import Flags
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.traces.fx_program import Calls
+from trnsim.torch.traces.script_module import script_module
+from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
+from trnsim.torch.traces.structure import forward_text
+from trnsim.torch.traces.tracing import TracedFunction, trace_function
+from trnsim.xla.neuronx.analysis import Failure, call_key, failure_of
+from trnsim.xla.neuronx.trace import compile_module
+from trnsim.xla.neuronx.workdir import write_workdir
+
+_SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Graph Partitioner"
+_logger: Final = logging.getLogger("Neuron")
+
+
+class PartitionRefused(BadInput, ValueError):
+    """A partition that a configuration does not permit."""
+
+
+@dataclass(kw_only=True)
+class PartitionerConfig:
+    """What may run on the host.
+
+    Attributes:
+        trace_kwargs: `compiler_args` and `compiler_workdir` of the chip's programs.
+        model_support_percentage_threshold: least share of operators that the chip computes.
+        min_subgraph_size: least number of operators of a program; -1 for any.
+        max_subgraph_count: most programs; -1 for any.
+        ops_to_partition: operators for the host ("aten::sort"), whether the chip has them or not.
+        analyze_parameters: arguments of `torch_neuronx.analyze`.
+    """
+
+    trace_kwargs: Mapping[str, Any] | None = None
+    model_support_percentage_threshold: float = 0.5
+    min_subgraph_size: int = -1
+    max_subgraph_count: int = -1
+    ops_to_partition: Collection[str] | None = None
+    analyze_parameters: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        share = self.model_support_percentage_threshold
+        if not 0 <= share <= 1:
+            self._refuse("model_support_percentage_threshold", share, "a number from 0 to 1")
+        for name in ("min_subgraph_size", "max_subgraph_count"):
+            value = getattr(self, name)
+            if value != -1 and value < 1:
+                self._refuse(name, value, "-1, or from 1 on")
+
+    def _refuse(self, name: str, value: object, legal: str) -> None:
+        raise PartitionRefused(
+            f"PartitionerConfig({name}={value!r}); legal: {legal}",
+            fix="leave it out",
+            source=_SOURCE,
+            line=program_line(),
+        )
+
+
+@dataclass
+class _Level:
+    """Operators that run together.
+
+    Attributes:
+        is_on_host: True if the host runs them.
+        nodes: the operators, in order.
+    """
+
+    is_on_host: bool
+    nodes: list[fx.Node] = field(default_factory=list[fx.Node])
+
+
+def partitioned_trace(
+    func: Any, example_inputs: Any, config: PartitionerConfig, options: Mapping[str, Any]
+) -> Any:
+    """The ScriptModule of `func`, of programs of the chip and of the host.
+
+    Raises:
+        PartitionRefused: where `config` does not permit the partition.
+    """
+    chosen = {**options, **(config.trace_kwargs or {})}
+    function = trace_function(func, example_inputs)
+    failures = _failures(function.module, config)
+    _check_share(function, failures, config)
+    levels = _levels(function.module, failures)
+    _check_levels(levels, config)
+    flags = Flags.parse(chosen.get("compiler_args") or "", "compiler_args", Flags.of_environment())
+    return _Assembly(function, levels).module(flags, chosen.get("compiler_workdir"))
+
+
+def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:
+    """The operators for the host, each with the reason."""
+    named = set(config.ops_to_partition or ())
+    ignored = set((config.analyze_parameters or {}).get("additional_ignored_ops", ()))
+    found: dict[fx.Node, Failure] = {}
+    answers: dict[Hashable, Failure | None] = {}
+    for node in module.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        kind = str(node.target.name()).partition(".")[0]
+        if kind in named:
+            found[node] = Failure("", "ops_to_partition names it")
+        elif kind not in ignored:
+            key = call_key(node)
+            if key not in answers:
+                answers[key] = failure_of(node)
+            failure = answers[key]
+            if failure is not None:
+                found[node] = failure
+    for node, failure in found.items():
+        _logger.info("%s runs on the host: %s", node.target, failure.reason)
+    return found
+
+
+def _check_share(
+    function: TracedFunction, failures: Mapping[fx.Node, Failure], config: PartitionerConfig
+) -> None:
+    calls = [node for node in function.module.graph.nodes if node.op == "call_function"]
+    share = 1 - len(failures) / max(len(calls), 1)
+    least = config.model_support_percentage_threshold
+    if share < least:
+        reasons = list(dict.fromkeys(failure.reason for failure in failures.values()))[:3]
+        raise PartitionRefused(
+            f"the chip computes {share:.0%} of the {len(calls)} operators of {function.title}; "
+            f"model_support_percentage_threshold={least:g} asks for {least:.0%}: "
+            f"{'; '.join(reasons)}",
+            fix="replace these operators, or lower the threshold",
+            source=_SOURCE,
+            line=program_line(),
+        )
+
+
+def _levels(module: fx.GraphModule, failures: Mapping[fx.Node, Failure]) -> list[_Level]:
+    """The operators by levels: each reads results of its own level and of earlier ones alone."""
+    numbers: dict[fx.Node, int] = {}
+    levels: dict[int, _Level] = {}
+    for node in module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        operands = [numbers[operand] for operand in node.all_input_nodes if operand in numbers]
+        is_part = not hasattr(node.target, "_schema")  # of several results, taken where they are
+        is_on_host = bool(max(operands) % 2) if is_part else node in failures
+        number = max(operands, default=0)
+        number += number % 2 != is_on_host
+        numbers[node] = number
+        levels.setdefault(number, _Level(is_on_host)).nodes.append(node)
+    return [levels[number] for number in sorted(levels)]
+
+
+def _check_levels(levels: Sequence[_Level], config: PartitionerConfig) -> None:
+    least, most = config.min_subgraph_size, config.max_subgraph_count
+    if most != -1 and len(levels) > most:
+        raise PartitionRefused(
+            f"the model is cut into {len(levels)} subgraphs; max_subgraph_count={most}",
+            fix="allow more, or replace operators that the chip lacks",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    small = min((len(level.nodes) for level in levels), default=0)
+    if least != -1 and small < least:
+        raise PartitionRefused(
+            f"a subgraph has {small} operators; min_subgraph_size={least}",
+            fix="allow fewer, or name more operators in ops_to_partition",
+            source=_SOURCE,
+            line=program_line(),
+        )
+
+
+class _Assembly:
+    """A traced function whose levels become programs."""
+
+    def __init__(self, function: TracedFunction, levels: Sequence[_Level]) -> None:
+        self._function = function
+        self._levels = levels
+        weights = list(function.weights)
+        self._weights = dict(zip(function.values, weights, strict=False))
+        self._places = {
+            node: f"a[{place}]" for place, node in enumerate(function.values[len(weights) :])
+        }
+        """The expression of each value that a program gave, and of each input."""
+
+    def module(self, flags: Flags, workdir: Any) -> Any:
+        """The module of all programs."""
+        parts: dict[str, tuple[bytes, list[Tensor]]] = {}
+        body: list[str] = []
+        for number, level in enumerate(self._levels):
+            name = f"{'cpu' if level.is_on_host else 'neuron'}_{number}"
+            program, read = self._program(level, name, flags, workdir)
+            weights = [self._function.weights[weight] for weight in program.weights]
+            parts[name] = program.to_bytes(), weights
+            arguments = ", ".join(self._places[node] for node in read)
+            body.append(f"r{number} = self.{name}(torch.jit.annotate(List[Tensor], [{arguments}]))")
+            for place, node in enumerate(self._given(level)):
+                self._places[node] = f"r{number}[{place}]"
+        returned = ", ".join(self._expression(node) for node in _outputs(self._function.module))
+        body.append(f"r = torch.jit.annotate(List[Tensor], [{returned}])")
+        function = self._function
+        text = forward_text(function.parameters, function.arguments, function.results, body)
+        return script_module(function.title, parts, text)
+
+    def _expression(self, node: fx.Node) -> str:
+        if node not in self._places:
+            raise PartitionRefused(
+                f"{self._function.title} returns a weight, which no program gives",
+                fix="return a copy: weight.clone()",
+                line=program_line(),
+            )
+        return self._places[node]
+
+    def _given(self, level: _Level) -> list[fx.Node]:
+        """The values of a level that others, or the caller, read."""
+        inside = set(level.nodes)
+        outputs = set(_outputs(self._function.module))
+        return [
+            node
+            for node in level.nodes
+            if (node in outputs or any(user not in inside for user in node.users))
+            and isinstance(node.meta.get("val"), Tensor)
+        ]
+
+    def _program(
+        self, level: _Level, name: str, flags: Flags, workdir: Any
+    ) -> tuple[StoredProgram, list[fx.Node]]:
+        """The program of a level, and the values that it reads of others."""
+        function = self._function
+        outside = dict.fromkeys(
+            operand
+            for node in level.nodes
+            for operand in node.all_input_nodes
+            if operand not in level.nodes
+        )
+        kept = [node for node in outside if node in self._weights]
+        read = [node for node in outside if node not in self._weights]
+        module, values = _part(level.nodes, [*kept, *read], self._given(level))
+        names = {
+            value.name: self._weights.get(node, node.name)
+            for value, node in zip(values, [*kept, *read], strict=True)
+        }
+        weights = {self._weights[node]: function.weights[self._weights[node]] for node in kept}
+        title = f"{function.title}.{name}"
+        forms = {node.name: StoredTensor.of(node.meta["val"]) for node in read}
+        if level.is_on_host:
+            calls = Calls(module, values)
+            return StoredProgram(
+                title=title,
+                traced_at=str(function.line or ""),
+                target=HOST,
+                cores=1,
+                flags=[],
+                weights={key: StoredTensor.of(value) for key, value in weights.items()},
+                inputs=forms,
+                calls=calls.calls,
+                outputs=calls.outputs,
+                places=calls.places,
+            ), read
+        program, report = compile_module(
+            title, function.line, module, values, names, weights, forms, flags
+        )
+        if workdir is not None:
+            write_workdir(Path(workdir) / name, report, program)
+        return program, read
+
+
+def _outputs(module: fx.GraphModule) -> list[fx.Node]:
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    returned: Any = output.args[0]
+    return list(returned)
+
+
+def _part(
+    nodes: Sequence[fx.Node], outside: Sequence[fx.Node], given: Sequence[fx.Node]
+) -> tuple[fx.GraphModule, list[fx.Node]]:
+    """A graph of some nodes of another, and its inputs in the order of `outside`."""
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in outside:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    values = list(copies.values())
+    for node in nodes:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output([copies[node] for node in given])
+    return fx.GraphModule(nn.Module(), graph), values
