@@ -96,6 +96,20 @@ COVERED = {
         )
         for refused in ("fsdp", "spmd")
     },
+    **{
+        f"xla/neuronx/by_name/{part}.py": ("xla/neuronx/test_names.py", "its names")
+        for part in (
+            *("contexts", "experimental/profiler", "testing/validation", "utils/utils"),
+            *("proto/metaneff_pb2", "pyhlo/hlo_pb2", "pyhlo/xla_data_pb2"),
+            *(
+                f"xla_impl/{name}"
+                for name in (
+                    *("base", "bucket_trace", "custom_call_targets", "custom_op", "data_parallel"),
+                    *("ops", "structure", "torchscript", "trace"),
+                )
+            ),
+        )
+    },
     "xla/by_name/distributed/xla_backend.py": ("xla/test_ranks.py", "it registers the group"),
     "xla/by_name/experimental/pjrt_backend.py": ("xla/test_ranks.py", "likewise"),
     "xla/by_name/experimental/pjrt.py": ("xla/by_name/test_runtime.py", "the runtime's names"),
