@@ -165,3 +165,25 @@ def test_groups_that_leave_out_a_rank_are_named():
         with pytest.raises(ValueError, match=r"(?s)of 1 ranks; legal: each rank in one"):
             collectives.subgroup(groups)
     assert xm.all_reduce("sum", row(1.0), groups=[[0]]).tolist() == [1.0]
+
+
+@pytest.mark.slow
+def test_a_program_has_its_collectives_as_calls(tmp_path):
+    def body():
+        import torch_xla
+        import torch_xla.core.xla_model as xm
+
+        value = torch.ones(4, 4).to("xla")
+        shard = xm.reduce_scatter(xm.REDUCE_SUM, value @ value, 0.5, 0, 2, groups=[[0, 1]])
+        gathered = xm.all_gather(shard)
+        summed = [gathered * 2.5]
+        xm.all_reduce(xm.REDUCE_SUM, summed)
+        moved = xm.collective_permute(summed[0], [[0, 1], [1, 0]])
+        result = xm.all_to_all(moved, 0, 0, 2)
+        text = torch_xla._XLAC._get_xla_tensors_text([result])
+        names = ("mm", "reduce_scatter", "all_gather", "all_reduce", "collective_permute")
+        places = [text.index(name) for name in (*names, "all_to_all")]
+        torch_xla.sync()
+        return places == sorted(places), torch_xla._XLAC._get_xla_tensors_text([result])
+
+    assert on_ranks(2, body, tmp_path) == [(True, "IR {\n}\n")] * 2

@@ -18,8 +18,10 @@ from torch import Tensor
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
+from trnsim.torch.device_name import is_neuron
 from trnsim.xla import ranks
 from trnsim.xla.arenas import on_host
+from trnsim.xla.cuts.cutting import cuts
 
 Groups = Sequence[Sequence[int]] | None
 """The ranks of each group; None for one of all ranks."""
@@ -103,9 +105,17 @@ def all_reduce(
     return inputs
 
 
+def _note(kind: str, source: Tensor, result: Tensor, how: object, groups: Groups) -> None:
+    """Record an exchange, as a call of the program of the next cut."""
+    if is_neuron(result.device):
+        members = tuple(tuple(group) for group in groups or ())
+        cuts.record(f"xla::{kind}", [source], [result], (how, members))
+
+
 def _reduced(tensor: Tensor, operation: Any, scale: float, groups: Groups) -> Tensor:
     dense = tensor if tensor.is_contiguous() else tensor.contiguous()
     dist.all_reduce(dense, operation, subgroup(groups))
+    _note("all_reduce", dense, dense, str(operation), groups)
     if dense is not tensor:
         tensor.copy_(dense)
     return tensor if scale == 1 else tensor.mul_(scale)
@@ -131,6 +141,7 @@ def all_gather(
     dense = value.detach().movedim(dim, 0).contiguous()
     gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
     dist.all_gather_single(gathered, dense, subgroup(groups))
+    _note("all_gather", dense, gathered, 0, groups)
     return _put(output, gathered.movedim(0, dim).contiguous())
 
 
@@ -170,6 +181,7 @@ def reduce_scatter(
         return _put(output, input.detach() * scale)
     shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
     dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
+    _note("reduce_scatter", dense, shard, reduce_type, groups)
     if scale != 1:
         shard.mul_(scale)
     return _put(output, shard.movedim(0, scatter_dim).contiguous())
@@ -205,6 +217,7 @@ def all_to_all(
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
     received = torch.empty_like(parts)
     dist.all_to_all_single(received, parts, group=subgroup(groups))
+    _note("all_to_all", parts, received, 0, groups)
     return torch.cat(received.unbind(0), concat_dimension)
 
 
@@ -234,6 +247,9 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
             waits.append(dist.irecv(result, source, ranks.group()))
     for work in waits:
         work.wait()
+    if is_neuron(result.device):
+        places = tuple(tuple(pair) for pair in pairs)
+        cuts.record("xla::collective_permute", [dense], [result], places)
     return result
 
 

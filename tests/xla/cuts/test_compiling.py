@@ -48,3 +48,43 @@ def test_a_program_without_a_graph_has_the_times_of_its_operators_and_says_why()
     assert (call.name, call.results[0].shape) == ("aten::add.Tensor", (2, 3))
     assert record.time("trn2")[0] > 0
     assert y.shape == (2, 3)
+
+
+def test_a_graph_surrounds_its_collectives():
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    x = torch.ones(8, 8).to(torch_xla.device())
+    product, shard = x @ x, torch.ones(4, 8, device="xla")
+    cuts.record("xla::reduce_scatter", [product], [shard], ("sum", ()))
+    del product
+    total = (shard * 2.5).sum()
+    text = torch_xla._XLAC._get_xla_tensors_text([total])
+    assert (
+        "%3 = (f32[4,8]{1,0}, f32[]) xla::reduce_scatter(%2), xla_shape=(f32[4,8]{1,0}, f32[])\n"
+        in text
+    )
+    torch_xla.sync()
+    (record,) = cuts.ledger.programs.values()
+    assert record.compiled.missing == ()
+    operators = record.compiled.calls[0].operators
+    assert [each.partition(".")[0] for each in operators] == ["aten::mm", "aten::mul", "aten::sum"]
+    cuts.record("xla::all_reduce", [total], [total], ("sum", ()))
+    torch_xla.sync()  # a program of a collective alone
+    assert sum(each.executions for each in cuts.ledger.programs.values()) == 2
+
+
+def test_operators_one_by_one_have_no_collectives():
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.compiling import operator_calls
+    from trnsim.xla.cuts.cutting import cuts
+
+    x = torch.ones(8, device=torch_xla.device())
+    cuts.record("xla::all_reduce", [x], [x], ("sum", ()))
+    assert [call.name for call in operator_calls(cuts.program_of([x * 2.5]))] == [
+        *("aten::fill_.Scalar", "aten::mul.Tensor")
+    ]

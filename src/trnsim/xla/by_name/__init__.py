@@ -32,9 +32,17 @@ __version__: Final = "2.9.0"
 """The release whose names these are: programs compare it."""
 
 
+_ir_debug: Final = [False]
+
+
 def _set_ir_debug(value: bool) -> None:
-    """Nothing: a report has the lines of a program without it."""
-    del value
+    """Keep the setting: a report has the lines of a program without it."""
+    _ir_debug[:] = [bool(value)]
+
+
+def _get_ir_debug() -> bool:
+    """The setting."""
+    return _ir_debug[0]
 
 
 def _xla_sync_multi(
@@ -59,6 +67,7 @@ class _Bindings(SimpleNamespace):
 
 _XLAC: Final = _Bindings(
     _set_ir_debug=_set_ir_debug,
+    _get_ir_debug=_get_ir_debug,
     _xla_sync_multi=_xla_sync_multi,
     _get_xla_tensors_text=_get_xla_tensors_text,
 )

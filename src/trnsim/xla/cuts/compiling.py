@@ -29,6 +29,7 @@ from trnsim.xla.cuts.programs import CutProgram, Reference
 from trnsim.xla.cuts.rules import rule_of
 from trnsim.xla.cuts.values import (
     COPY,
+    EXCHANGE,
     FILLED,
     SCATTER,
     SEED,
@@ -105,6 +106,7 @@ class _FxBuilder:
         self.graph = fx.Graph()
         self._results: list[list[fx.Node | None]] = []
         self._inputs: list[Any] = []
+        self._sent: list[Any] = []
         for number, each in enumerate(program.inputs):
             if isinstance(each, Number):
                 self._inputs.append(each.value)
@@ -122,6 +124,8 @@ class _FxBuilder:
             return ""
         if signature.name in (VIEW, SCATTER):
             return self._add_view(node, operands)
+        if signature.operator.startswith(EXCHANGE):
+            return self._add_exchange(node, operands)
         overload = pytorch.overload(signature.operator)
         if overload is None:
             return f"{signature.operator} is no operator of PyTorch's"
@@ -138,9 +142,21 @@ class _FxBuilder:
 
     def finished(self) -> fx.Graph:
         """The whole graph."""
-        outputs = [self._value(each) for each in self.program.outputs]
+        outputs = [*(self._value(each) for each in self.program.outputs), *self._sent]
         self.graph.output([each for each in outputs if isinstance(each, fx.Node)])
         return self.graph
+
+    def _add_exchange(self, node: Node, operands: list[Any]) -> str:
+        """A collective: the graph gives its operands and takes its results, whose time is apart."""
+        self._sent += operands
+        received: list[fx.Node | None] = []
+        with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
+            for geometry in node.signature.results:
+                made = self.graph.placeholder(f"received_{len(self._results)}_{len(received)}")
+                made.meta["val"] = meta_tensor(geometry)
+                received.append(made)
+        self._results.append(received)
+        return ""
 
     def _value(self, each: Reference) -> Any:
         return self._inputs[each.index] if each.call < 0 else self._results[each.call][each.index]
@@ -234,6 +250,8 @@ def operator_calls(program: CutProgram) -> list[OperatorCall]:
     for node, references in zip(program.nodes, program.operands, strict=True):
         signature = node.signature
         if signature.name in (VIEW, SCATTER, SEED) or "::" not in signature.operator:
+            continue
+        if signature.operator.startswith(EXCHANGE):
             continue
         operands = [_spec(program, each) for each in references]
         results = tuple(spec_of(meta_tensor(each)) for each in signature.results)

@@ -13,7 +13,10 @@ from typing import Any, Final
 import torch
 
 from trnsim.xla.cuts.programs import CutProgram, Reference
-from trnsim.xla.cuts.values import Number
+from trnsim.xla.cuts.values import EXCHANGE, Number
+
+_ORDER: Final = "f32[]"
+"""The last result of a collective, which orders it among others."""
 
 _DTYPES: Final = {
     torch.float64: "f64",
@@ -42,10 +45,13 @@ def ir_text(program: CutProgram) -> str:
     for call, (node, references) in enumerate(zip(program.nodes, program.operands, strict=True)):
         operands = ", ".join(_operand(each, first) for each in references)
         results = [_shape(shape, dtype) for shape, _, _, dtype in node.signature.results]
+        name = node.signature.name.replace(" ", "_")
+        if name.startswith(EXCHANGE):
+            results.append(_ORDER)
         shape = results[0] if len(results) == 1 else f"({', '.join(results)})"
         root = f", ROOT={roots[call]}" if call in roots else ""
-        name = node.signature.name.replace(" ", "_")
-        lines.append(_line(first + call, shape, f"aten::{name}({operands})") + root)
+        called = name if "::" in name else f"aten::{name}"
+        lines.append(_line(first + call, shape, f"{called}({operands})") + root)
     return "IR {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
 
 

@@ -24,6 +24,8 @@ SEED: Final = "next seed"
 """The name of the seed after a call that draws random numbers."""
 COPY: Final = "copy"
 """The name of a copy, with or without a change of dtype."""
+EXCHANGE: Final = "xla::"
+"""The beginning of the names of collectives."""
 FILLED: Final = "full"
 """The name of memory filled with a number: torch_xla fills with 0 what programs leave empty."""
 
