@@ -40,6 +40,7 @@ DECIDE = ROOT / "docs" / "how-to-decide.md"
 PILOT = ROOT / "docs" / "how-to-pilot.md"
 CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
 NOTEBOOKS = ROOT / "docs" / "how-to-notebooks.md"
+MCP = ROOT / "docs" / "how-to-mcp.md"
 TORCH_XLA = ROOT / "docs" / "torch-xla.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
@@ -222,6 +223,13 @@ def test_the_programs_of_torch_xla_print_what_the_page_shows():
         command = [sys.executable, "-c", program]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert printed == shown
+
+
+@pytest.mark.slow
+def test_the_program_of_the_tools_page_prints_what_it_shows():
+    (program,), (shown,) = (blocks(kind, MCP.read_text()) for kind in ("python", "text"))
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == shown
 
 
 def printed_by_the_notebook_page():

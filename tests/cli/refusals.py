@@ -132,6 +132,7 @@ BASES = {
     "demo": "",
     "run": "kernel.py",
     "check": "kernel.py",
+    "mcp": "",
     "launch": "--on trn2.48xlarge",
     "profile view": "report.json",
     "profile summary": "report.json",
@@ -183,7 +184,7 @@ BASES = {
 }
 """A legal command line of each command, to which a wrong option is added."""
 ENDLESS = (
-    *("shell", "neuron-top", "neuron-monitor-prometheus", "neuron-monitor-otlp", "launch"),
+    *("shell", "neuron-top", "neuron-monitor-prometheus", "neuron-monitor-otlp", "launch", "mcp"),
     *("neuron-monitor-k8s-info", "k8s device-plugin", "k8s node-problems", "slurm launch"),
 )
 """Commands that run on if a wrong option is not refused; only its name is mistyped."""

@@ -28,6 +28,7 @@ WITHOUT_ANSWER = {
     "neuron-monitor-prometheus": "AWS's command: a server",
     "neuron-monitor-k8s-info": "AWS's command: a client",
     "neuron-monitor-otlp": "AWS's command: a client",
+    "mcp": "a server",
     "k8s device-plugin": "a server",
     "k8s node-problems": "a client",
     "k8s scheduler-extension": "a server",

@@ -1,0 +1,150 @@
+"""A command in a process of its own, within bounds of folder, time, memory and text."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from trnsim.errors import BadInput
+
+__all__ = ["Answer", "Bounds", "answer"]
+
+_MIB: Final = 2**20
+_SHOWN_CHARS: Final = 8_000
+"""The last characters of what a command tells that an answer has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The bounds of a call.
+
+    Attributes:
+        folder: the folder below which all files lie; relative paths start there.
+        time_s: seconds after which the command is ended.
+        memory_bytes: most bytes of data of each process, where the system keeps such a limit
+            (Linux).
+        answer_bytes: most bytes of the answer's JSON.
+    """
+
+    folder: Path = field(default_factory=Path.cwd)
+    time_s: float = 120.0
+    memory_bytes: int = 8 * 2**30
+    answer_bytes: int = _MIB
+
+    def __post_init__(self) -> None:
+        if not self.folder.is_dir():
+            raise BadInput(f"{self.folder} is no folder", fix="name one that exists")
+        for name in ("time_s", "memory_bytes", "answer_bytes"):
+            if not getattr(self, name) > 0:
+                raise BadInput(f"{name} is {getattr(self, name)}; legal: above 0")
+
+    def path(self, file: str | Path) -> str:
+        """A path of a file below the folder, whether it exists or not; links are followed.
+
+        Raises:
+            BadInput: it leads out of the folder.
+        """
+        root = self.folder.resolve()
+        if "\0" in str(file):
+            raise BadInput(f"{file!r} has a NUL character, which no path has")
+        try:
+            whole = (root / file).resolve()
+        except (OSError, RuntimeError) as error:  # a loop of links
+            raise BadInput(f"{file}: {error}", fix=f"name a file below {root}") from error
+        if not whole.is_relative_to(root):
+            raise BadInput(
+                f"{file} leads to {whole}, outside of {root}", fix=f"name a file below {root}"
+            )
+        # A name that begins with a dash would be read as an option.
+        return str(whole.relative_to(root) if not str(file).startswith("-") else whole)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a command.
+
+    Attributes:
+        values: its JSON, as `--json` prints it.
+        status: its exit status: 0, or 1 where a check fails or the user's program ended so.
+        messages: what the command and the user's program told on stderr, the end of it.
+    """
+
+    values: Any
+    status: int
+    messages: str
+
+
+def answer(words: Sequence[str], bounds: Bounds) -> Answer:
+    """The answer of `trnsim WORDS --json`.
+
+    Raises:
+        BadInput: the command refuses its words, gives no answer, or leaves its bounds.
+    """
+    command = [sys.executable, "-m", "trnsim.api.child", str(bounds.memory_bytes), *words]
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as told:
+        status = _ended(command, bounds, printed, told)
+        messages = _tail(told)
+        size = printed.seek(0, os.SEEK_END)
+        printed.seek(0)
+        if status is None:
+            raise BadInput(
+                f"trnsim {words[0]} took longer than {bounds.time_s:g} s and was ended",
+                fix="make the work smaller, or raise time_s",
+            )
+        if size > bounds.answer_bytes:
+            raise BadInput(
+                f"the answer of trnsim {words[0]} has {size:,} bytes; at most "
+                f"{bounds.answer_bytes:,}",
+                fix="ask for less, or raise answer_bytes",
+            )
+        try:
+            return Answer(json.loads(printed.read()), status, messages)
+        except ValueError as error:
+            reason = messages or f"trnsim {words[0]} ended with status {status} and no answer"
+            if "MemoryError" in messages:
+                reason += f"\nmemory_bytes is {bounds.memory_bytes:,}"
+            raise BadInput(reason.removeprefix("trnsim: error: ")) from error
+
+
+def _ended(
+    command: Sequence[str], bounds: Bounds, printed: IO[bytes], told: IO[bytes]
+) -> int | None:
+    """The exit status of a command; None if its time was over."""
+    is_posix = os.name == "posix"
+    process = subprocess.Popen(  # noqa: S603  this Python, with checked words
+        command,
+        cwd=bounds.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=printed,
+        stderr=told,
+        start_new_session=is_posix,
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+    )
+    try:
+        return process.wait(bounds.time_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        # What the command left behind ends with it, also where the caller is interrupted.
+        if is_posix:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+
+
+def _tail(told: IO[bytes]) -> str:
+    """The end of what was told."""
+    size = told.seek(0, os.SEEK_END)
+    told.seek(max(size - 4 * _SHOWN_CHARS, 0))
+    return told.read().decode("utf-8", "replace")[-_SHOWN_CHARS:].strip()

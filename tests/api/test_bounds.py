@@ -1,0 +1,109 @@
+import json
+import sys
+import time
+
+import pytest
+
+from trnsim.api.bounds import Bounds, answer
+from trnsim.errors import BadInput
+
+LOOP = "print('began', flush=True)\nwhile True:\n    pass\n"
+
+
+@pytest.fixture
+def bounds(tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "out.py").write_text("x = 1\n")
+    (tmp_path / "in" / "k.py").write_text("x = 1\n")
+    return Bounds(folder=tmp_path / "in", time_s=60)
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [("k.py", "k.py"), ("deep/../k.py", "k.py"), ("new/a.py", "new/a.py"), (".", ".")],
+)
+def test_a_path_below_the_folder_is_relative_to_it(bounds, file, shown):
+    assert bounds.path(file) == shown
+    assert bounds.path(bounds.folder / file) == shown
+
+
+@pytest.mark.parametrize("file", ["..", "../out.py", "/", "deep/../../out.py", "/etc/passwd"])
+def test_a_path_out_of_the_folder_is_refused(bounds, file):
+    with pytest.raises(BadInput, match=r"leads to .*, outside of .*/in"):
+        bounds.path(file)
+
+
+def test_a_link_is_followed(bounds):
+    (bounds.folder / "inner").symlink_to("k.py")
+    (bounds.folder / "outer").symlink_to("../out.py")
+    (bounds.folder / "up").symlink_to("..")
+    (bounds.folder / "nowhere").symlink_to("missing")
+    (bounds.folder / "loop").symlink_to("loop")
+    assert bounds.path("inner") == "k.py"
+    assert bounds.path("nowhere") == "missing"
+    for name in ("outer", "up/out.py"):
+        with pytest.raises(BadInput, match="outside of"):
+            bounds.path(name)
+    with pytest.raises(BadInput, match="loop"):
+        bounds.path("loop")
+
+
+def test_a_name_that_looks_like_an_option_is_a_whole_path(bounds):
+    assert bounds.path("--json") == str(bounds.folder / "--json")
+    with pytest.raises(BadInput, match="NUL"):
+        bounds.path("a\0b")
+
+
+@pytest.mark.parametrize("name", ["time_s", "memory_bytes", "answer_bytes"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_bounds_are_above_zero(tmp_path, name, value):
+    with pytest.raises(BadInput, match=f"{name} is {value}; legal: above 0"):
+        Bounds(folder=tmp_path, **{name: value})
+
+
+def test_a_folder_exists(tmp_path):
+    with pytest.raises(BadInput, match="is no folder"):
+        Bounds(folder=tmp_path / "no")
+
+
+def test_an_answer_is_the_json_of_the_command(bounds):
+    found = answer(["explain", "trn2", "--json"], bounds)
+    assert found.status == 0
+    assert found.values["schema"] == "chips/1"
+
+
+def test_a_refusal_has_the_words_of_the_command(bounds):
+    with pytest.raises(BadInput, match="nonsense is no instruction") as refused:
+        answer(["explain", "nonsense", "--json"], bounds)
+    assert not refused.value.reason.startswith("trnsim")
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_too_long_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"has [\d,]+ bytes; at most 1,000"):
+        answer(["chips", "--json"], Bounds(folder=tmp_path, answer_bytes=1000))
+
+
+@pytest.mark.slow
+def test_a_program_that_never_ends_is_ended_with_what_it_started(tmp_path):
+    child = "import time\nwhile True:\n    open('alive', 'w').write(str(time.time()))\n"
+    (tmp_path / "k.py").write_text(child)
+    start = "import subprocess, sys\nsubprocess.Popen([sys.executable, 'k.py'])\n"
+    (tmp_path / "loop.py").write_text(start + LOOP)
+    start_s = time.monotonic()
+    with pytest.raises(BadInput, match=r"trnsim run took longer than 10 s and was ended"):
+        answer(["run", "--json", "loop.py"], Bounds(folder=tmp_path, time_s=10))
+    assert time.monotonic() - start_s < 30
+    last = (tmp_path / "alive").read_text()
+    time.sleep(0.5)
+    assert (tmp_path / "alive").read_text() == last
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep no limit of data")
+def test_a_program_that_takes_too_much_memory_is_named(tmp_path):
+    (tmp_path / "big.py").write_text("held = bytearray(3 << 30)\n")
+    found = answer(["run", "--json", "big.py"], Bounds(folder=tmp_path, memory_bytes=1 << 30))
+    assert found.status == 1
+    assert "MemoryError" in found.messages
+    assert json.dumps(found.values)
