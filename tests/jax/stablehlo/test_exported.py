@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.errors import BadInput, NotModelled
-from trnsim.jax.stablehlo.exported import bytecode_in, of_export, read_module
+from trnsim.jax.stablehlo.exported import bytecode_in, of_bytes, read_module
 
 PARAMS = {"w": np.ones((4, 8), np.float32), "b": np.ones(8, np.float32)}
 BYTECODE = ".mlirbc"
@@ -21,6 +21,10 @@ BYTECODE = ".mlirbc"
 def model(params, x):
     with jax.named_scope("linear"):
         return jnp.tanh(x @ params["w"] + params["b"]) * jnp.arange(8.0)
+
+
+def of_export(path, weights=()):
+    return of_bytes(path.read_bytes(), str(path), path.name, weights)
 
 
 @pytest.fixture(scope="module")

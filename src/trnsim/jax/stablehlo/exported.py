@@ -92,22 +92,12 @@ def _argument_numbers(imported: Imported, name: str) -> set[int]:
     }
 
 
-def of_export(path: Path, weights: Sequence[str] = ()) -> Subject:
-    """The program of JAX in a file.
-
-    Raises:
-        BadInput: for a file that is no program of StableHLO.
-        NotModelled: for an operation that a graph does not have, with the program's line.
-    """
-    return Subject(path.name, ProgramGraph.of(graph_of(read_module(path)), weights))
-
-
 def of_bytes(content: bytes, path: str, title: str, weights: Sequence[str] = ()) -> Subject:
-    """The program of JAX in the bytes of a file.
+    """The program of JAX in the bytes of a file, which errors call `path`.
 
     Raises:
-        BadInput: as `of_export`.
-        NotModelled: likewise.
+        BadInput: for bytes that are no program of StableHLO.
+        NotModelled: for an operation that a graph does not have, with the program's line.
     """
     return Subject(title, ProgramGraph.of(graph_of(module_in(content, path)), weights))
 
