@@ -84,6 +84,21 @@ def test_programs_are_compiled_once_with_the_answer_of_the_compiler(cache):
     assert log[-1] == ("NEURON_CC_WRAPPER", "Using a cached neff")
 
 
+def test_a_program_without_a_lowering_of_an_operator_is_extracted_and_not_compiled(
+    environment, cache
+):
+    model = GraphFile(subject().model_graph.graph, missing=("aten::fft: complex numbers",))
+    log = []
+    keep_program(lambda: Subject("step", model), lambda *words: log.append(words))
+    assert (
+        log[-1][1] == "step is not kept: 1 operators have no lowering: aten::fft: complex numbers"
+    )
+    assert cache() == []
+    environment.setenv("NEURON_EXTRACT_GRAPHS_ONLY", "1")
+    keep_program(lambda: Subject("step", model), Log())
+    assert len(cache()) == 1
+
+
 def test_a_failure_is_remembered(cache, environment):
     def refuse(*_, **__):
         raise NotModelled("no such operation")

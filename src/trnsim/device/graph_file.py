@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
 from trnsim.device.model_report import FrameworkGraph, Subject
@@ -40,6 +40,23 @@ _FIX: Final = "collect the graphs again with this version (neuron_parallel_compi
 _LINE_MOST: Final = 1 << 31
 
 
+class ImportedGraph(Protocol):
+    """What an importer knows of a graph, with the meaning of `GraphFile`'s attributes."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def names(self) -> dict[int, str]: ...
+    @property
+    def operators(self) -> tuple[str, ...]: ...
+    @property
+    def missing(self) -> tuple[str, ...]: ...
+    @property
+    def calls(self) -> tuple[FrameworkCall, ...]: ...
+    @property
+    def origins(self) -> dict[int, FrameworkCall]: ...
+
+
 @dataclass(frozen=True)
 class GraphFile:
     """A stored graph, as `trnsim.device.model_report.FrameworkGraph` has it.
@@ -61,6 +78,19 @@ class GraphFile:
     missing: tuple[str, ...] = ()
     calls: tuple[FrameworkCall, ...] = ()
     origins: dict[int, FrameworkCall] = field(default_factory=dict[int, FrameworkCall], repr=False)
+
+    @classmethod
+    def of(cls, imported: ImportedGraph, weights: frozenset[int] = frozenset()) -> GraphFile:
+        """A graph that a framework's importer made, with those of its inputs that are weights."""
+        return cls(
+            imported.graph,
+            weights,
+            imported.names,
+            imported.operators,
+            imported.missing,
+            imported.calls,
+            imported.origins,
+        )
 
 
 def graph_bytes(subject: Subject) -> bytes:

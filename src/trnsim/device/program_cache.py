@@ -29,7 +29,7 @@ from trnsim.device.device_core import compiled_cores, target
 from trnsim.device.model_report import ModelReport, Subject, report_model
 from trnsim.errors import NotModelled
 
-__all__ = ["keep_program", "keeps_programs", "stored_program"]
+__all__ = ["keep_program", "keeps_programs", "leave_program", "stored_program"]
 
 _told_paths: Final[set[str]] = set()
 
@@ -56,10 +56,16 @@ def keep_program(make: Callable[[], Subject], tell: Tell = tell_on_stderr) -> No
     flags = Flags.parse(stated)
     words = program_flags(stated, chip.name, compiled_cores(chip, flags))
     subject = make()
+    missing = subject.model_graph.missing
+    if missing and not is_extracting():
+        leave_program(
+            subject.title, f"{len(missing)} operators have no lowering: {missing[0]}", tell
+        )
+        return
     try:
         graph, key = graph_file.graph_bytes(subject), graph_file.graph_key(subject)
     except NotModelled as error:
-        tell("NEURON_CACHE", f"{subject.title} is not kept: {error.reason}")
+        leave_program(subject.title, error.reason, tell)
         return
     entry_key = CacheKey.of(key, words)
     if is_extracting():
@@ -73,6 +79,12 @@ def keep_program(make: Callable[[], Subject], tell: Tell = tell_on_stderr) -> No
         return stored_program(report, words, graph_file.FORMAT, graph).serialized()
 
     compile_cached(graph, words, compiled, settings, key=entry_key, tell=tell)
+
+
+def leave_program(title: str, reason: str, tell: Tell = tell_on_stderr) -> None:
+    """Say why a program is not kept, where programs are."""
+    if keeps_programs():
+        tell("NEURON_CACHE", f"{title} is not kept: {reason}")
 
 
 def stored_program(

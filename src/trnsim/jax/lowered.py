@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.compiler import Flags, program
-from trnsim.compiler.compile_cache.through import tell_on_stderr
 from trnsim.device.call_log import Scope, StepPhase, listening, note, note_collective
 from trnsim.device.call_time import CallTime, DeviceCall, TensorSpec
 from trnsim.device.collective_log import CollectiveCall
@@ -28,7 +27,7 @@ from trnsim.device.hbm_use import load
 from trnsim.device.lockstep import compute_in_lockstep
 from trnsim.device.model_report import Subject
 from trnsim.device.numerics import mode
-from trnsim.device.program_cache import keep_program
+from trnsim.device.program_cache import keep_program, leave_program
 from trnsim.errors import (
     EmulatorError,
     IllegalInstruction,
@@ -159,7 +158,7 @@ class Lowered:
         """
         imported = self._graph_or_error(self.devices - 1)
         if isinstance(imported, EmulatorError):
-            tell_on_stderr("NEURON_CACHE", f"{self.name} is not kept: {imported.reason}")
+            leave_program(self.name, imported.reason)
             return
         from trnsim.jax.stablehlo.exported import ProgramGraph  # noqa: PLC0415  loaded late, as above
 

@@ -79,3 +79,14 @@ def test_an_instruction_is_written_as_hlo_does():
     graph = Graph()
     value = graph.reduce("add", graph.input((2, 3), "bfloat16"), [1])
     assert instruction_text(graph.maker(value)) == "bf16[2]{0} reduce(bf16[2,3]{1,0})"
+    added = graph.elementwise("add", value, 10.0)
+    assert instruction_text(graph.maker(added)) == "bf16[2]{0} add(bf16[2]{0}, 10)"
+
+
+def test_a_call_of_a_refused_type_fails_in_the_compiler_even_without_a_lowering(tmp_path):
+    call = FrameworkCall("aten::mul.Tensor", "mul", {"self": C64}, (C64,), None, "complex numbers")
+    model = GraphFile(Graph(), frozenset(), {}, (), (), (call,))
+    entry = CacheEntry(tmp_path / "MODULE_1+01234567")
+    entry.store_graph(graph_bytes(Subject("m", model)), ["--target=trn2"])
+    refused = analysis_of([entry]).as_dict(2)["unsupported_operators"]["aten"]
+    assert refused == [{"kind": "aten::mul", "failureAt": "neuronx-cc", "call": ""}]

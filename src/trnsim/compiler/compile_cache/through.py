@@ -54,7 +54,8 @@ def log_line(component: str, text: str, level: str = "INFO") -> str:
 
 def tell_on_stderr(component: str, text: str) -> None:
     """Log a line on stderr."""
-    print(terminal_text(log_line(component, text)), file=sys.stderr)  # noqa: T201  a log
+    # In one write, so that lines of several ranks stay whole.
+    sys.stderr.write(f"{terminal_text(log_line(component, text))}\n")
 
 
 def entry_of(key: CacheKey, settings: CacheSettings) -> CacheEntry | None:

@@ -20,13 +20,14 @@ from trnsim.compiler.ncc.calls import CompileTarget, FrameworkCall
 from trnsim.compiler.ncc.node_checks import nodes_refused
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput, EmulatorError, SourceLine
-from trnsim.graph import Graph, Node
+from trnsim.graph import Graph, Node, Value
 from trnsim.graph.types import TensorType
 from trnsim.jax.programs import subject_of
 from trnsim.version import VERSION
 
 XLA, ATEN = 1, 2
 """Levels of --analyze-verbosity: with instructions of XLA, or operators of PyTorch alone."""
+_NOT_LOWERED: Final = "NCC_EVRF001"
 _COMPILER: Final = "neuronx-cc"
 _LOWERING: Final = "Lowering to HLO"
 _TARGET: Final = "--target="
@@ -75,8 +76,9 @@ class Analysis:
 
     def _add_call(self, call: FrameworkCall, target: CompileTarget, *, is_refused: bool) -> None:
         kind = _aten_name(call.operator)
-        if call.reason or is_refused or any(call_refused(call, target)):
-            place = _LOWERING if call.reason else _COMPILER
+        codes = {code for code, _ in call_refused(call, target)}
+        if codes or call.reason or is_refused:
+            place = _LOWERING if call.reason and codes <= {_NOT_LOWERED} else _COMPILER
             row = {"kind": kind, "failureAt": place, "call": _place(call.line)}
             if row not in self.refused:
                 self.refused.append(row)
@@ -140,7 +142,10 @@ def analysis_of(entries: Sequence[CacheEntry]) -> Analysis:
 
 def instruction_text(node: Node) -> str:
     """A node as HLO writes it: ``f32[4]{0} add(f32[4]{0}, f32[4]{0})``."""
-    operands = ", ".join(_type_text(type_) for type_ in node.operand_types)
+    operands = ", ".join(
+        _type_text(operand.type) if isinstance(operand, Value) else f"{operand:g}"
+        for operand in node.operands
+    )
     return f"{_type_text(node.result.type)} {node.name.replace('_', '-')}({operands})"
 
 

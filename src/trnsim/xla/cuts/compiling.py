@@ -19,6 +19,9 @@ from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.device.call_time import DeviceCall
 from trnsim.device.compiled_graph import CompiledGraph
 from trnsim.device.device_core import target
+from trnsim.device.graph_file import GraphFile
+from trnsim.device.model_report import Subject
+from trnsim.device.program_cache import keep_program, leave_program
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import OperatorCall
@@ -65,12 +68,15 @@ def compile_program(program: CutProgram, name: str) -> Compiled:
     """
     graph = fx_graph(program)
     if isinstance(graph, str):
+        leave_program(name, graph)
         return Compiled(tuple(operator_calls(program)), (graph,))
     imported = import_graph(graph)
     if imported.missing:
+        keep_program(lambda: Subject(name, GraphFile.of(imported)))
         return Compiled(tuple(operator_calls(program)), imported.missing)
     flags = Flags.of_environment()
     settle(refused(imported, target().name, flags))
+    keep_program(lambda: Subject(name, GraphFile.of(imported)))
     return Compiled((_compiled_graph(imported, name, flags),))
 
 
