@@ -32,6 +32,8 @@ SCALARS = ROOT / "docs" / "scalars.md"
 ORDER = ROOT / "docs" / "how-to-order-instructions.md"
 MIGRATE = ROOT / "docs" / "how-to-migrate.md"
 COMMANDS = ROOT / "docs" / "commands.md"
+GATE = ROOT / "docs" / "how-to-gate.md"
+TUNE = ROOT / "docs" / "how-to-tune.md"
 PRICES = ROOT / "docs" / "prices.md"
 ECS = ROOT / "docs" / "how-to-ecs-and-batch.md"
 FLEET = ROOT / "docs" / "how-to-share-a-fleet.md"
@@ -125,7 +127,8 @@ def outputs(text, folder):
     """What each command of the tutorial prints, run in order in `folder`."""
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     (folder / "bench").mkdir(exist_ok=True)
-    shutil.copy(ROOT / "bench" / "schedules.py", folder / "bench")
+    for program in ("schedules.py", "tuning.py"):
+        shutil.copy(ROOT / "bench" / program, folder / "bench")
     found = []
     with (
         chdir(folder),
@@ -165,6 +168,7 @@ def outputs(text, folder):
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
         *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1), (POD_JOBS, 5)],
+        *[(GATE, 4), (TUNE, 3)],
     ],
 )
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
@@ -260,6 +264,8 @@ if __name__ == "__main__":
     rewrite_tutorial(GRIDS)
     rewrite_tutorial(VERSIONS)
     rewrite_tutorial(MIGRATE)
+    rewrite_tutorial(GATE)
+    rewrite_tutorial(TUNE)
     rewrite_tutorial(SCALARS)
     rewrite_tutorial(ORDER)
     rewrite_tutorial(PRICES)

@@ -133,6 +133,7 @@ BASES = {
     "run": "kernel.py",
     "check": "kernel.py",
     "mcp": "",
+    "tune": "kernel.py",
     "launch": "--on trn2.48xlarge",
     "profile view": "report.json",
     "profile summary": "report.json",
@@ -222,6 +223,10 @@ check kernel.py --kernel copi
 check kernel.py --baseline plan.json
 check kernel.py --baseline plan.json --against HEAD
 check illegal-partitions.py
+tune
+tune absent.py
+tune kernel.py
+tune kernel.py --kernel copi
 launch --on trn2.48xlarge
 launch --on trn2.48xlarge -- no-such
 launch --on trn2.48xlarge --fault rank=3 -- python none.py

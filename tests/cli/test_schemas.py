@@ -27,7 +27,7 @@ LLAMA, BERT = str(EXAMPLES / "llama-3.1-8b.json"), str(EXAMPLES / "bert-large.js
 PROTEINS = str(ROOT / "tests" / "decide" / "companies" / "proteins" / "inventory.csv")
 SMALL, SORT, LARGE = "a smaller model", "sort.mlir", "inventory.csv"
 MEASURED, SINGLE = "measured.csv", "single.csv"
-CHECKED, BASELINES = "checked.py", "baselines.toml"
+CHECKED, BASELINES, TUNED = "checked.py", "baselines.toml", "tuned.py"
 """Names of files that the tests write."""
 OLD_KERNEL = "old_kernel.py"
 OLD_SOURCE = """import nki
@@ -80,6 +80,39 @@ small_inputs = large_inputs = (np.ones((4, 8), np.float32),)
 def small_reference(x):
     return x[0]
 """
+TUNED_SOURCE = (
+    CHECKED_SOURCE.split("@nki.jit", maxsplit=1)[0]
+    + "".join(
+        f"""
+@nki.jit
+def {name}(x, partitions={own}):
+    return copied(x, partitions)
+
+
+{name}_inputs = (np.ones((4, 8), np.float32),)
+{name}_parameters = {{"partitions": [4, {own}]}}
+"""
+        for name, own in (("narrow", 4), ("wide", 129))
+    ).replace("[4, 4]", "[4, 129]")
+    + """
+@nki.jit
+def wrong(x, times=2):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.zeros(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    for _ in range(times):
+        nisa.dma_copy(tile, x)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+wrong_inputs = narrow_inputs
+wrong_parameters = {"times": [2, 1, 0]}
+
+
+def wrong_reference(x):
+    return x
+"""
+)
 SORTED = """func.func @main(%x: tensor<4x30xf32>) -> tensor<4x30xf32> {
   %y = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -163,6 +196,7 @@ ANSWERS = {
         ["prices", "compare", "trn2u.48xlarge", "trn2.48xlarge"],
     ],
     "prices-show/1": [["prices", "show"]],
+    "tune/1": [["tune", TUNED, "--kernel", name] for name in ("narrow", "wide", "wrong")],
     "why/1": [
         ["why", f"plan infer {BERT} --on inf2.xlarge,trn1",
          f"plan infer {BERT} --on inf2.xlarge,trn2 --batch 8"],
@@ -180,6 +214,7 @@ def write_files():
     Path(OLD_KERNEL).write_text(OLD_SOURCE)
     Path(LARGE).write_text(TOO_LARGE)
     Path(CHECKED).write_text(CHECKED_SOURCE)
+    Path(TUNED).write_text(TUNED_SOURCE)
     write_baselines()
     Path("large.json").write_text(Path(LLAMA).read_text())
 

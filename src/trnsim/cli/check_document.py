@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trnsim.arch import Target
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns, records
+from trnsim.errors import SourceLine
 from trnsim.gate.baselines import Key
 from trnsim.gate.checking import (
     CheckLimits,
@@ -111,8 +112,14 @@ def _words(finding: Finding) -> str:
     if finding.source:
         parts.append(f"source: {finding.source}")
     if finding.line is not None:
-        parts.append(f"at {finding.line}")
+        parts.append(f"at {_file(finding.line)}:{finding.line.line}")
     return "; ".join(parts)
+
+
+def _file(line: SourceLine) -> str:
+    """The file of a line, relative to the working folder if it lies below."""
+    path, here = Path(line.file), Path.cwd()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
 def _notes(checked: CheckedFiles) -> list[Block]:
@@ -166,7 +173,7 @@ def _finding_values(finding: Finding) -> dict[str, Any]:
         "text": finding.text,
         "fix": finding.fix,
         "source": finding.source,
-        "file": None if finding.line is None else finding.line.file,
+        "file": None if finding.line is None else _file(finding.line),
         "line": None if finding.line is None else finding.line.line,
     }
 

@@ -116,7 +116,7 @@ def difference(before: KernelTime, after: KernelTime, timeline: Timeline | None)
     changed = _constant_changes(before, after)
     is_same_source = before.source == after.source
     is_same_model = before.model == after.model and not changed
-    total = _shift(before.time_us, before.draws_us, after.time_us, after.draws_us)
+    total = shift_between(before.time_us, before.draws_us, after.time_us, after.draws_us)
     none = TimeShift(0.0, _NONE, total.least_us)
     if is_same_model or timeline is None:
         kernel, upgrade = total, none
@@ -125,8 +125,8 @@ def difference(before: KernelTime, after: KernelTime, timeline: Timeline | None)
     else:
         former = with_constants(timeline.program.core, before.constants)
         between_us, between_draws_us = time_on_us(timeline, former), draws_us(timeline, former)
-        kernel = _shift(before.time_us, before.draws_us, between_us, between_draws_us)
-        upgrade = _shift(between_us, between_draws_us, after.time_us, after.draws_us)
+        kernel = shift_between(before.time_us, before.draws_us, between_us, between_draws_us)
+        upgrade = shift_between(between_us, between_draws_us, after.time_us, after.draws_us)
     lines = line_changes(before.lines, after.lines)
     if timeline is not None and kernel.is_slower:
         lines = costly_lines(timeline, lines, total.least_us, is_split=not is_same_model)
@@ -142,7 +142,7 @@ def difference(before: KernelTime, after: KernelTime, timeline: Timeline | None)
     )
 
 
-def _shift(
+def shift_between(
     before_us: float, before: Sequence[float], after_us: float, after: Sequence[float]
 ) -> TimeShift:
     """The shift of a time; draws beyond the number of the shorter side are left out."""

@@ -35,8 +35,8 @@ CHUNK: Final = 16
 """Points that a process evaluates at a time."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
-_MOST_POINTS_IN_PROCESS: Final = 2 * CHUNK
-"""Number of points up to which no process is started."""
+_MOST_CHUNKS_IN_PROCESS: Final = 2
+"""Number of chunks up to which no process is started."""
 _MOST_TRIES: Final = 3
 _HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
 
@@ -49,6 +49,7 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     processes: int = 0,
     deadline_s: float | None = None,
     tell: Callable[[int], None] | None = None,
+    chunk: int = CHUNK,
 ) -> list[Any]:
     """``[function(point) for point in points]``; None for points that a deadline left out.
 
@@ -59,22 +60,26 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
         processes: number of processes; by default the number of cores.
         deadline_s: seconds after which no further chunk is begun.
         tell: called with the number of points that are done.
+        chunk: number of points that a process evaluates at a time, and that are cached together.
 
     Raises:
         BadInput: `ray` is given and Ray is not installed, or no cluster is there.
     """
     until_s = float("inf") if deadline_s is None else time.monotonic() + deadline_s
-    chunks = [(at, list(points[at : at + CHUNK])) for at in range(0, len(points), CHUNK)]
+    chunks = [(at, list(points[at : at + chunk])) for at in range(0, len(points), chunk)]
+    most_in_process = _MOST_CHUNKS_IN_PROCESS * chunk
     results_at: dict[int, list[Any]] = {}
     left: list[Chunk] = []
-    for chunk in chunks:
-        stored = disk.read(_cache_key(function, chunk[1]))
+    for at, part in chunks:
+        stored = disk.read(_cache_key(function, part))
         if stored is None:
-            left.append(chunk)
+            left.append((at, part))
         else:
-            results_at[chunk[0]] = stored["results"]
+            results_at[at] = stored["results"]
     done = sum(len(results) for results in results_at.values())
-    for (at, part), results in _chunk_results(function, left, ray, processes, until_s):
+    for (at, part), results in _chunk_results(
+        function, left, ray, processes, until_s, most_in_process
+    ):
         results_at[at] = json.loads(json.dumps(results))
         disk.write(_cache_key(function, part), {"results": results_at[at]})
         done += len(part)
@@ -84,12 +89,17 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
 
 
 def _chunk_results(
-    function: Function, left: list[Chunk], ray: str, processes: int, until_s: float
+    function: Function,
+    left: list[Chunk],
+    ray: str,
+    processes: int,
+    until_s: float,
+    most_in_process: int,
 ) -> Iterator[tuple[Chunk, list[Any]]]:
     count = processes or os.cpu_count() or 1
     if ray:
         yield from _on_ray(function, left, ray, until_s)
-    elif count == 1 or sum(len(points) for _, points in left) <= _MOST_POINTS_IN_PROCESS:
+    elif count == 1 or sum(len(points) for _, points in left) <= most_in_process:
         for chunk in left:
             if time.monotonic() >= until_s:
                 return

@@ -1,0 +1,137 @@
+"""``trnsim tune``: the fastest setting of a kernel's parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from trnsim.arch import Target
+from trnsim.cli import script
+from trnsim.cli.error_text import INTERRUPTED
+from trnsim.cli.on import chips as chips_of
+from trnsim.cli.on import on_option
+from trnsim.cli.options import command, parser
+from trnsim.cli.progress import progress
+from trnsim.cli.quantity_options import whole
+from trnsim.cli.report_files import PrintedAnswer, answering
+from trnsim.cli.tune_document import TunedKernel, tune_document
+from trnsim.errors import BadInput
+from trnsim.gate.checking import CheckLimits, KernelCheck, checked_case
+from trnsim.gate.kernel_file import KernelCase, cases, module_of
+from trnsim.tune.space import SettingSpace, space_of
+from trnsim.tune.tuning import Effort, Trial, Tuning, tune
+
+app = parser()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """Options of ``trnsim tune``."""
+
+    kernel_file: Annotated[
+        Path, typer.Argument(help="A Python file with kernels.", metavar="FILE.py")
+    ]
+    on: Annotated[list[str] | None, on_option("trn2")] = None
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
+    ] = None
+    runs: Annotated[
+        int | None,
+        whole("Most settings that are tried; without, a fifth of all, and 8 at least.", least=1),
+    ] = None
+    ray: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")
+    ] = ""
+
+
+@app.command(name="tune")
+@answering
+@command(TuneOptions)
+def tune_kernel(options: TuneOptions) -> PrintedAnswer:
+    """Find the fastest setting of a kernel's parameters on the timing model.
+
+    The kernel NAME takes its parameters as keywords with defaults. The file has their values in
+    NAME_parameters, a dict of keywords to lists such as {"tile": [128, 256, 512]}, and on what the
+    kernel runs in NAME_inputs(), as `trnsim check` reads it. A parameter named schedule that is no
+    keyword has lists of edges for NAME.with_schedule.
+
+    Settings are timed without values; the best is then checked against NAME_reference(...). Each
+    difference has P10 to P90 under the same draws of the model's constants: where it holds zero,
+    two settings cannot be told apart. Ctrl-C prints the best so far; called again, the search goes
+    on where it was, as times lie in trnsim's cache.
+
+    Example: trnsim tune examples/tune/softmax.py --on trn2
+    """
+    script.checked(options.kernel_file)
+    module = module_of(options.kernel_file)
+    spaces = [space_of(case) for case in _tunable(options, module)]
+    with progress() as tell:
+        effort = Effort(options.runs, options.ray, tell=tell)
+        tuned = [_tuned(space, chip, effort) for space in spaces for chip in chips_of(options.on)]
+    is_interrupted = any(each.tuning.is_interrupted for each in tuned)
+    return PrintedAnswer(tune_document(tuned), status=INTERRUPTED if is_interrupted else 0)
+
+
+def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
+    """The kernels of the file that declare parameters; the named one in any case.
+
+    Raises:
+        BadInput: there is none.
+    """
+    found = cases(options.kernel_file, module, options.kernel)
+    if options.kernel is not None:
+        return found
+    tunable = [case for case in found if case.parameters]
+    if not tunable:
+        raise BadInput(
+            f"{options.kernel_file} declares no kernel with inputs and parameters; it has inputs "
+            f"for: {', '.join(case.name for case in found) or 'none'}",
+            fix="beside a kernel NAME define NAME_inputs() and "
+            "NAME_parameters = {'tile': [128, 256, 512]}",
+        )
+    return tunable
+
+
+def _tuned(space: SettingSpace, chip: Target, effort: Effort) -> TunedKernel:
+    """A kernel tuned on a chip, with the first of its best settings whose values are right."""
+    tuning = tune(space, chip, effort)
+    wrong: list[tuple[Trial, str]] = []
+    for best in tuning.timed:
+        check = None if tuning.is_interrupted else _checked(tuning, best)
+        failure = "" if check is None else _failure(check)
+        if not failure:
+            return TunedKernel(tuning, best, check, wrong)
+        wrong.append((best, failure))
+    raise BadInput(
+        f"{space.case.file}: no setting of {space.case.name} that is timed has right values; "
+        f"{space.text(wrong[0][0].setting)}: {wrong[0][1]}",
+        fix=f"trnsim check {space.case.file} --kernel {space.case.name}",
+    )
+
+
+def _checked(tuning: Tuning, best: Trial) -> KernelCheck | None:
+    """The best setting checked with values; None without a reference."""
+    case = tuning.space.case
+    if case.reference is None:
+        return None
+    kernel, keywords = tuning.space.kernel_for(best.setting)
+    reference, own = case.reference, case.arguments
+
+    def expected(*_args: object, **_keywords: object) -> object:
+        """The reference, which takes no parameters."""
+        return reference(*own.positional, **own.keywords)
+
+    tuned_case = KernelCase(
+        case.file, case.name, kernel, own.with_keywords(keywords), expected, case.tolerance
+    )
+    return checked_case(tuned_case, case.file.as_posix(), tuning.chip, CheckLimits())
+
+
+def _failure(check: KernelCheck) -> str:
+    """The first failure of a check; "" if it passes."""
+    return next((finding.text for finding in check.findings if finding.is_failure), "")

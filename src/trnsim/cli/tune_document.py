@@ -1,0 +1,203 @@
+"""The answer of `trnsim tune`: the best setting beside the kernel's own, and what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trnsim.document.answer import Block, Document, Note, Section, Table, columns, labelled, records
+from trnsim.gate.checking import KernelCheck, signed_us
+from trnsim.gate.difference import TimeShift
+from trnsim.profile.units import percent_text, time_text
+from trnsim.tune.tuning import Trial, Tuning
+
+_US: Final = 1e-6
+_SHOWN: Final = 5
+"""Trials that the text shows."""
+_COLUMNS: Final = columns("setting | time | to the best | P10 to P90", numbers_from=1)
+_ROW_NAMES: Final = ("kernel", "chip", "setting", "time_s", "error", "beyond_s")
+
+
+@dataclass(frozen=True)
+class TunedKernel:
+    """A kernel and the best of its settings.
+
+    Attributes:
+        tuning: the search.
+        best: the best trial whose values are right.
+        check: the check of its values; None without a reference.
+        wrong: faster trials whose values are wrong, with the reason.
+    """
+
+    tuning: Tuning
+    best: Trial
+    check: KernelCheck | None
+    wrong: Sequence[tuple[Trial, str]] = ()
+
+
+def tune_document(tuned: Sequence[TunedKernel]) -> Document:
+    """Tuned kernels as a document."""
+    sections = [section for each in tuned for section in _sections(each)]
+    rows = records([row for each in tuned for row in _records(each)], _ROW_NAMES)
+    values = {"kernels": [_values(each) for each in tuned]}
+    return Document("Tuned kernels", values, sections, rows=rows, schema="tune/1")
+
+
+def _sections(tuned: TunedKernel) -> list[Section]:
+    tuning, best = tuned.tuning, tuned.best
+    space = tuning.space
+    head = f"{space.case.name} on {tuning.chip.name}: {_verdict(tuned)}"
+    rows = [
+        ("best", f"{space.text(best.setting)}: {time_text(best.time_us * _US)}"),
+        ("as it is", f"{space.text(space.default)}: {_own_words(tuned)}"),
+        ("tried", _tried_words(tuning)),
+        ("busiest", f"{best.busiest}, {percent_text(best.busy_share)} of the device time"),
+        ("values", _check_words(tuned)),
+    ]
+    blocks: list[Block] = [Note(head, kind="strong"), labelled(rows, indent=2)]
+    sections = [Section("", blocks), Section("", [_table(tuned)])]
+    notes = [Note(text) for text in _notes(tuned)]
+    return [*sections, Section("", notes)] if notes else sections
+
+
+def _verdict(tuned: TunedKernel) -> str:
+    """Whether the best setting is faster than the kernel's own, in words."""
+    tuning, best = tuned.tuning, tuned.best
+    own = tuning.own
+    if best.setting == own.setting:
+        return "no setting that was tried is faster than its own"
+    if not own.is_timed:
+        return "its own setting is not legal; another one is"
+    shift = tuning.shift(best, own)
+    if not shift.counts:
+        return "no setting that was tried can be told apart from its own as faster"
+    factor = own.time_us / best.time_us
+    return f"{factor:.2f} times as fast, {_shift_words(shift)}"
+
+
+def _shift_words(shift: TimeShift) -> str:
+    low, high = shift.interval_us.p10, shift.interval_us.p90
+    return f"{signed_us(shift.change_us)} (P10 to P90 {signed_us(low)} to {signed_us(high)})"
+
+
+def _own_words(tuned: TunedKernel) -> str:
+    own = tuned.tuning.own
+    if own.error:
+        return f"not legal: {own.error}"
+    return time_text(own.time_us * _US)
+
+
+def _tried_words(tuning: Tuning) -> str:
+    rows = tuning.trials.values()
+    refused = sum(bool(row.error) for row in rows)
+    beyond = sum(bool(row.beyond_us) for row in rows)
+    text = f"{len(tuning.trials)} of {len(tuning.space)} settings"
+    if refused:
+        text += f", {refused} not legal"
+    if beyond:
+        text += f", {beyond} left early as their bound exceeds the best time"
+    return text
+
+
+def _check_words(tuned: TunedKernel) -> str:
+    if tuned.check is None:
+        case = tuned.tuning.space.case
+        return f"not compared: the file has no {case.name}_reference"
+    errors = [error.error for error in tuned.check.values]
+    return f"those of the reference, off by {max(errors, default=0.0):.2g} of its largest value"
+
+
+def _table(tuned: TunedKernel) -> Table:
+    """The fastest settings beside the best."""
+    tuning, best = tuned.tuning, tuned.best
+    rows: list[list[str]] = []
+    for row in tuning.timed[:_SHOWN]:
+        words = [tuning.space.text(row.setting), time_text(row.time_us * _US)]
+        if row is best:
+            rows.append([*words, "best", ""])
+            continue
+        shift = tuning.shift(row, best)
+        low, high = shift.interval_us.p10, shift.interval_us.p90
+        told = signed_us(shift.change_us) if shift.counts else "cannot be told apart"
+        rows.append([*words, told, f"{signed_us(low)} to {signed_us(high)}"])
+    return Table(_COLUMNS, rows)
+
+
+def _notes(tuned: TunedKernel) -> list[str]:
+    tuning = tuned.tuning
+    texts: list[str] = []
+    ties = tuning.ties(tuned.best)
+    if len(ties) > 1:
+        texts.append(f"{len(ties)} settings cannot be told apart from the best")
+    for row, why in tuned.wrong:
+        texts.append(f"faster, and its values are wrong: {tuning.space.text(row.setting)}: {why}")
+    if tuning.is_interrupted:
+        texts.append("interrupted: called again, the search goes on where it was")
+    return texts
+
+
+def _values(tuned: TunedKernel) -> dict[str, Any]:
+    tuning, best = tuned.tuning, tuned.best
+    space, own = tuning.space, tuning.own
+    return {
+        "file": space.case.file.as_posix(),
+        "kernel": space.case.name,
+        "chip": tuning.chip.name,
+        "parameters": [
+            {
+                "name": row.name,
+                "values": [row.text(index) for index in range(len(row.values))],
+                "default": row.text(row.default),
+            }
+            for row in space.parameters
+        ],
+        "settings": len(space),
+        "best": _trial_values(tuning, best),
+        "own": _trial_values(tuning, own),
+        "gain": None if not own.is_timed else _shift_values(tuning.shift(best, own)),
+        "ties": [space.text(row.setting) for row in tuning.ties(best)],
+        "wrong": [{"setting": space.text(row.setting), "why": why} for row, why in tuned.wrong],
+        "error": None
+        if tuned.check is None
+        else max((error.error for error in tuned.check.values), default=0.0),
+        "interrupted": tuning.is_interrupted,
+        "trials": [_trial_values(tuning, row) for row in tuning.trials.values()],
+    }
+
+
+def _trial_values(tuning: Tuning, row: Trial) -> dict[str, Any]:
+    values = tuning.space.parameters
+    return {
+        "setting": {
+            parameter.name: parameter.text(index)
+            for parameter, index in zip(values, row.setting, strict=True)
+        },
+        "time_s": row.time_us * _US if row.is_timed else None,
+        "error": row.error,
+        "beyond_s": row.beyond_us * _US,
+    }
+
+
+def _shift_values(shift: TimeShift) -> dict[str, Any]:
+    return {
+        "change_s": shift.change_us * _US,
+        "p10_s": shift.interval_us.p10 * _US,
+        "p90_s": shift.interval_us.p90 * _US,
+        "counts": shift.counts,
+    }
+
+
+def _records(tuned: TunedKernel) -> list[dict[str, Any]]:
+    tuning = tuned.tuning
+    return [
+        {
+            "kernel": tuning.space.case.name,
+            "chip": tuning.chip.name,
+            "setting": tuning.space.text(row.setting),
+            "time_s": row.time_us * _US if row.is_timed else None,
+            "error": row.error,
+            "beyond_s": row.beyond_us * _US,
+        }
+        for row in tuning.trials.values()
+    ]

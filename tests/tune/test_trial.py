@@ -1,0 +1,47 @@
+import pytest
+from tuned_kernels import X, parted, parted_case
+
+from trnsim import arch
+from trnsim.gate.kernel_time import DRAWS
+from trnsim.runner import run
+from trnsim.tune.space import space_of
+from trnsim.tune.trial import trial, tried
+
+TRN2 = arch.target("trn2")
+PARTS = space_of(parted_case({"parts": (1, 2, 3, 4)}))
+
+
+def test_a_trial_has_the_time_of_a_run():
+    result = tried(PARTS, (1,), TRN2)
+    expected = run(parted, X, parts=2)
+    assert result["time_us"] == pytest.approx(expected.total_time_s * 1e6, abs=1e-3)
+    assert len(result["draws_us"]) == DRAWS
+    assert result["busiest"] == "DMA"
+    assert 0 < result["busy_share"] <= 1
+
+
+def test_a_setting_that_the_kernel_refuses_is_not_legal():
+    assert tried(PARTS, (2,), TRN2)["kind"] == "AssertionError"
+    assert "3 parts" in tried(PARTS, (2,), TRN2)["error"]
+    wide = space_of(parted_case({"parts": (1, 2)}, arguments=(X.repeat(2, axis=0),)))
+    assert tried(wide, (0,), TRN2)["kind"] == "IllegalInstruction"
+
+
+def test_a_trial_ends_where_its_bound_exceeds_the_limit():
+    space = space_of(parted_case({"extra": (0, 300)}))
+    whole = tried(space, (1,), TRN2)["time_us"]
+    ended = tried(space, (1,), TRN2, limit_us=200.0)
+    assert 200 < ended["beyond_us"] <= whole
+    assert "time_us" not in ended
+    assert tried(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
+
+
+def test_a_trial_by_names_is_that_of_the_file(tmp_path):
+    file = tmp_path / "trial_of_a_test.py"
+    file.write_text(
+        "from tuned_kernels import X, parted\n"
+        "parted_inputs = (X,)\nparted_parameters = {'parts': [1, 2]}\n"
+    )
+    point = [[2], None]
+    found = trial(point, file=str(file), kernel="parted", chip="trn2", identity="a")
+    assert found["time_us"] == tried(PARTS, (1,), TRN2)["time_us"]
