@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
@@ -76,6 +76,15 @@ def user_line(above: int = 1) -> SourceLine | None:
             return line
         frame = frame.f_back
     return None
+
+
+def is_of_user(code: CodeType) -> bool:
+    """True for code of the user's program (`is_users_file`), whose files are asked once."""
+    file = code.co_filename
+    is_user = _is_user_file.get(file)
+    if is_user is None:
+        is_user = _is_user_file[file] = is_users_file(file)
+    return is_user
 
 
 def is_users_file(file: str) -> bool:

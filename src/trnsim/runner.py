@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, overload
 
 from trnsim import arch
 from trnsim.behaviours.chosen import pinned
@@ -90,7 +90,7 @@ def run(
             without logical cores.
         EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
     """
-    if not isinstance(kernel, Launchable):
+    if not _is_launchable(kernel):
         raise BadInput(
             f"run was given {kernel!r}; legal: a kernel",
             fix="decorate the function with @nki.jit",
@@ -108,6 +108,16 @@ def run(
         world_options = {name: kwargs.pop(name) for name in _WORLD_KEYWORDS if name in kwargs}
         arguments = {**kwargs, **(kernel_kwargs or {})}
         return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
+
+
+def _is_launchable(kernel: object) -> TypeGuard[Launchable]:
+    """True for a kernel; to ask the protocol each time takes longer than some kernels."""
+    kind = type(kernel)
+    if kind not in _LAUNCHABLE_TYPES:
+        if not isinstance(kernel, Launchable):
+            return False
+        _LAUNCHABLE_TYPES.add(kind)
+    return True
 
 
 def observed_run(
@@ -129,6 +139,9 @@ def observed_run(
         OBSERVERS.all_over()
     return result
 
+
+_LAUNCHABLE_TYPES: Final[set[type]] = set()
+"""Types of kernels that ran."""
 
 _WORLD_KEYWORDS: Final = ("inputs", "lnc", "instance")
 """Keywords of `run` if it has `ranks`; otherwise of the kernel."""

@@ -1,12 +1,10 @@
 """Issue: check, execute, record; what a context refuses, and what it leaves to numpy."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from trnsim.dtypes import BFLOAT16, FLOAT32, UINT32
-from trnsim.errors import BadInput, IllegalInstruction, UninitializedRead
+from trnsim.errors import IllegalInstruction, UninitializedRead
 from trnsim.isa import (
     Activation,
     DmaCopy,
@@ -23,7 +21,6 @@ from trnsim.isa import (
     TensorTensor,
 )
 from trnsim.memory import AccessPattern, Memory, Tile
-from trnsim.program import CoreContext, current_core, has_current_core, issuing_to
 
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
@@ -225,37 +222,6 @@ def test_infinities_and_nan_are_values_and_no_warnings(bench):
     work.issue(TensorCopy(work.empty((1, 4), BFLOAT16), tile))
     dst = work.empty((4, 4), memory=PSUM)
     assert np.isnan(work.issue(NcMatmul(dst, tile, tile)).load()).any()
-
-
-def test_instructions_outside_a_kernel_have_no_core():
-    assert not has_current_core()
-    with pytest.raises(BadInput, match="outside a kernel"):
-        current_core()
-
-
-def test_a_context_is_current_within_its_block_and_contexts_nest(core_v2, core_v3):
-    outer, inner = CoreContext(core_v2), CoreContext(core_v3)
-    with issuing_to(outer) as entered:
-        assert entered is current_core() is outer
-        with issuing_to(inner):
-            assert current_core() is inner
-        assert current_core() is outer
-    assert not has_current_core()
-
-
-def test_an_exception_leaves_the_context(core_v3):
-    with pytest.raises(KeyError), issuing_to(CoreContext(core_v3)):
-        raise KeyError
-    assert not has_current_core()
-
-
-def test_each_thread_has_its_own_context(core_v3):
-    found = []
-    with issuing_to(CoreContext(core_v3)):
-        thread = threading.Thread(target=lambda: found.append(has_current_core()))
-        thread.start()
-        thread.join()
-    assert found == [False]
 
 
 def test_the_record_names_the_line_that_issued(bench):

@@ -54,11 +54,12 @@ class LoopWatcher:
 
     Attributes:
         dependences: a message for each pair of lines that depend on each other.
+        running: the loops that run.
     """
 
     def __init__(self) -> None:
         self.dependences: list[str] = []
-        self._loops: list[_Loop] = []
+        self.running: list[_Loop] = []
         self._count = 0
         self._key = self, 0
         self._reported: set[tuple[SourceLine | None, SourceLine | None]] = set()
@@ -67,11 +68,11 @@ class LoopWatcher:
     def loop(self) -> Generator[_Loop]:
         """A running loop, as a context."""
         running = _Loop(self._count, self._count)
-        self._loops.append(running)
+        self.running.append(running)
         try:
             yield running
         finally:
-            self._loops.remove(running)
+            self.running.remove(running)
 
     def iterate(self, loop: _Loop) -> None:
         """Start the next iteration of `loop`."""
@@ -79,7 +80,7 @@ class LoopWatcher:
 
     def accessed(self, reads: list[Tile], writes: list[Tile], line: SourceLine | None) -> None:
         """Record the accesses of an instruction at `line`, and check its reads."""
-        if not self._loops:
+        if not self.running:
             return
         # The addresses in an index tensor are not followed.
         for tile in reads:
@@ -125,12 +126,12 @@ class LoopWatcher:
     def _may_be_carried(self, writes: list[_LoopWrite]) -> bool:
         """True if any of the writes, oldest first, may be from an earlier iteration of a loop."""
         first, last = writes[0].number, writes[-1].number
-        if first >= self._loops[-1].iteration_first:  # outer iterations began earlier
+        if first >= self.running[-1].iteration_first:  # outer iterations began earlier
             return False
-        return any(loop.first <= last and first < loop.iteration_first for loop in self._loops)
+        return any(loop.first <= last and first < loop.iteration_first for loop in self.running)
 
     def _is_carried(self, write: _LoopWrite) -> bool:
-        return any(loop.first <= write.number < loop.iteration_first for loop in self._loops)
+        return any(loop.first <= write.number < loop.iteration_first for loop in self.running)
 
     def _report(self, tile: Tile, line: SourceLine | None, write: _LoopWrite) -> None:
         if (line, write.line) in self._reported:

@@ -167,6 +167,11 @@ class Storage:
         return self._accumulating is not None
 
     @property
+    def is_simple(self) -> bool:
+        """True if a write need only be noted in `written`: no address, accumulation or copy."""
+        return self._accumulating is None and self.changed is None and not self.is_placed
+
+    @property
     def is_set_by_others(self) -> bool:
         """True if another instruction may have overwritten any byte that a matmul wrote."""
         return self._set_by_others is not None and not self._set_by_others.is_empty

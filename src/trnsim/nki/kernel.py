@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import count
+from operator import is_not
+from types import FunctionType
 from typing import Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -87,6 +89,8 @@ class Kernel:
         self._configs = configs_of(self.options)
         self._function = function
         self._grids: dict[int, Kernel] = {}
+        self._parts: tuple[object, ...] | None = None
+        self._kept_signature = inspect.Signature()
         self.records = Records()
         functools.update_wrapper(self, function)
         Kernel.numbered[self.number] = self
@@ -262,7 +266,7 @@ class Kernel:
         Raises:
             BadInput: if they do not fit the signature.
         """
-        signature = inspect.signature(self._function)
+        signature = self._signature()
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -273,12 +277,22 @@ class Kernel:
             ) from error
         return dict(bound.arguments)
 
+    def _signature(self) -> inspect.Signature:
+        """The function's signature; kept for a plain function while its code and defaults are."""
+        function = self._function
+        if type(function) is not FunctionType or vars(function) or function.__kwdefaults__:
+            return inspect.signature(function)
+        parts = function.__code__, function.__defaults__
+        if self._parts is None or any(map(is_not, parts, self._parts)):
+            self._parts, self._kept_signature = parts, inspect.signature(function)
+        return self._kept_signature
+
     def _call(self, arguments: dict[str, Any], absent: list[set[str]]) -> Any:
         """Call the function with arguments by parameter name, on one of the cores.
 
         `absent` receives the names of the schedule that no instruction of this core has.
         """
-        bound = inspect.signature(self._function).bind_partial()
+        bound = self._signature().bind_partial()
         bound.arguments.update(arguments)
         core = current_core()
         first = core.issued()

@@ -6,8 +6,9 @@ avoids that for callers who promise that only the values of the inputs change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
@@ -136,6 +137,7 @@ class Replay:
         run, recording = record(*call)
         self.run = replace(run, outputs=None)
         self._recordings = [recording]
+        self._context = CoreContext(run.program.core)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
         """A run of the recorded instructions on arguments as for the kernel.
@@ -148,7 +150,7 @@ class Replay:
         self._check(_leaves_of(arguments))
         recording: Recording | None = self._recordings[-1]
         while recording is not None:
-            boundary = Boundary(CoreContext(self.run.program.core))
+            boundary = Boundary(self._context)
             for name, value in arguments.items():
                 boundary.enter(name, value)
             try:
@@ -248,9 +250,14 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _walk(f"{path}.{key}", item)
     elif hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
         kind = type(value).__module__.partition(".")[0]
-        yield path, Likeness(kind, str(value.dtype), tuple(value.shape))
+        yield path, Likeness(kind, _dtype_name(value.dtype), tuple(value.shape))
     else:
         yield path, value
+
+
+@cache
+def _dtype_name(dtype: Hashable) -> str:
+    return str(dtype)
 
 
 def _is_same(recorded: object, current: object) -> bool:

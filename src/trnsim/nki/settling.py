@@ -30,7 +30,9 @@ _READING_ENGINES: Final = (Engine.vector, Engine.scalar)
 
 def leave_in_psum(home: NkiTensor, product: NkiTensor) -> None:
     """Let `product`, of the same layout, substitute for the SBUF tile `home` until it is copied."""
-    left = current_core().left_in_psum
+    core = current_core()
+    core.may_be_in_psum = True
+    left = core.left_in_psum
     while len(left) >= MOST_LEFT:
         _copy_to_sbuf(next(iter(left)))
     left[home.storage] = product

@@ -1,12 +1,8 @@
 """Programs: issuing instructions, executing them as they are issued, and recording them."""
 
 from trnsim.program.capture import Capture
-from trnsim.program.context import (
-    CoreContext,
-    current_core,
-    has_current_core,
-    issuing_to,
-)
+from trnsim.program.context import CoreContext
+from trnsim.program.current import current_core, has_current_core, issuing_to
 from trnsim.program.executable import Executable
 from trnsim.program.joint import JointCall
 from trnsim.program.liveness import Peak, capacity_errors, fitted, peak

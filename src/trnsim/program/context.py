@@ -1,23 +1,21 @@
 """Core contexts: each issues, checks, executes and records the instructions of one core.
 
 An instruction executes when it is issued, so kernels can print values and be stepped through in a
-debugger. The current context is a context variable, so that each thread has its own.
+debugger.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from trnsim.arch import NeuronCore
-from trnsim.errors import BadInput, InternalError, SourceLine, UninitializedRead, user_line
+from trnsim.errors import InternalError, SourceLine, UninitializedRead, user_line
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.fields import canonical
 from trnsim.isa.language.machine import CoreLink, Machine, RankLink
@@ -34,7 +32,13 @@ from trnsim.program.written import note_written, partly_written, refuse_unreadab
 
 
 class LoopObserver(Protocol):
-    """Observer of loops whose iterations should not depend on each other."""
+    """Observer of loops whose iterations should not depend on each other.
+
+    Attributes:
+        running: the loops that run; without any, `accessed` does nothing.
+    """
+
+    running: list[Any]
 
     def loop(self) -> AbstractContextManager[Any]:
         """A running loop, as a context; its value is passed to `iterate`."""
@@ -83,6 +87,7 @@ class CoreContext:
         tell: called at intervals with the number of instructions so far, or None.
         left_in_psum: SBUF tensors without values yet, and the PSUM tiles that substitute for them
             (`nki.settling`).
+        may_be_in_psum: False as long as there were none.
         last: the index of the instruction that was issued last.
         ordering: the order that the kernel asks for beside that of its data.
         nesting: the device loops that run around the next instruction.
@@ -111,6 +116,7 @@ class CoreContext:
         self.tell: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
         self.left_in_psum: WeakKeyDictionary[Storage, Tile] = WeakKeyDictionary()
+        self.may_be_in_psum = False
         self.ordering = Ordering()
         self.nesting = Nesting()
         self.labels: dict[str, list[tuple[int, Turns]]] = {}
@@ -190,7 +196,7 @@ class CoreContext:
         if ordered is not None and engine in ordered:
             after += (~ordered[engine],)
         if info.has_index:
-            self._issue_indexed(instruction, after)
+            self._issue_indexed(instruction, info, after)
         else:
             reads, writes = info.accesses(instruction)
             self._run(instruction, info, reads, writes, after)
@@ -199,6 +205,45 @@ class CoreContext:
         if info.writes_registers:
             for register in instruction.registers_written():
                 register.origins = ((self._first_serial, self.last),)
+
+    @property
+    def is_comparing(self) -> bool:
+        """True if `issue_next` may be asked: instructions are compared with a record."""
+        return self._follower is not None
+
+    def issue_next(self, instruction: Instruction) -> bool:
+        """Execute `instruction`, if it is the record's next and a plain one; else do nothing.
+
+        As `issue`, without what the record answers; for a function that the kernel has called.
+        """
+        follower, loops = self._follower, self.loops
+        if follower is None or self._ordered is not None or (loops is not None and loops.running):
+            return False
+        plain = follower.next_plain(instruction, sys._getframe(2)) if self.has_values else None  # noqa: SLF001  as `user_line`
+        if plain is None or self.tell is not None:
+            return False
+        info, operands = plain.info, instruction.__dict__
+        for name in plain.reads:
+            storage = operands[name].storage
+            if not storage.written.is_full or storage.is_placed:
+                self._execute(instruction, info, *info.accesses(instruction))
+                break
+        else:
+            info.run(instruction, self._machine)
+            for name in plain.writes:
+                tile = operands[name]
+                storage = tile.storage
+                if not storage.is_simple:
+                    note_written((tile,), [], by_matmul=plain.by_matmul)
+                elif not storage.written.is_full:
+                    tile.mark_written()
+        self.last = follower.position
+        follower.position += 1
+        peer, together = self.peer, self._together
+        if together is not None and peer is not None:
+            together.agreed(peer.rank, self.last, info, (), (), plain.line)
+            peer.hand_over()
+        return True
 
     @contextmanager
     def outside_loops(self) -> Generator[None]:
@@ -242,12 +287,14 @@ class CoreContext:
         if self.capture is not None:
             refuse(reason)
 
-    def _issue_indexed(self, instruction: Instruction, after: tuple[int, ...]) -> None:
+    def _issue_indexed(
+        self, instruction: Instruction, info: SignatureInfo, after: tuple[int, ...]
+    ) -> None:
         """Issue an instruction with an indexed operand, whose address is computed here."""
         reads, writes = instruction.accesses()
         indices = [source for tile in (*reads, *writes) for source in tile.index_tiles()]
         if not self.has_values:
-            self._run(instruction, self._check(instruction), reads + indices, writes, after)
+            self._run(instruction, info, reads + indices, writes, after)
             return
         for tile in indices:
             tile.require_within()
@@ -259,7 +306,10 @@ class CoreContext:
             self.capture.guard(self.issued(), [t for t in sources if isinstance(t, Tile)])
         if resolved is None:
             # An instruction skipped by an index out of bounds is issued too, and reads its index.
-            self._record(self._check(instruction), indices, [], [], after)
+            self._record(info, indices, [], [], after)
+            return
+        if resolved is instruction:
+            self._run(instruction, info, reads + indices, writes, after)
             return
         reads, writes = resolved.accesses()
         self._run(resolved, self._check(resolved), reads + indices, writes, after)
@@ -312,7 +362,7 @@ class CoreContext:
         doubtful = [t for t in reads if not t.storage.written.is_full or t.storage.is_placed]
         partly = partly_written(instruction, doubtful, self.unwritten_shared) if doubtful else []
         if self.capture is None:
-            instruction.execute(self._machine)
+            info.run(instruction, self._machine)
         else:
             self.capture.execute(len(self.program), instruction, reads, self._machine)
         written = writes if info.writes_all else instruction.fully_written_tiles()
@@ -328,7 +378,7 @@ class CoreContext:
     ) -> None:
         """Record an executed instruction, or advance in the record that already contains it."""
         line = user_line(above=len(("_record", "_run", "issue", "its caller")))
-        if self.loops is not None:
+        if self.loops is not None and self.loops.running:
             self.loops.accessed(reads, writes, line)
         follower, peer = self._follower, self.peer
         index = self.last = self.issued()
@@ -411,10 +461,7 @@ class CoreContext:
         return ordered if before is None else [*ordered, before]
 
     def _shared(self, reads: list[Tile], writes: list[Tile]) -> tuple[list[Tile], list[Tile]]:
-        """The tiles in memory that cores share.
-
-        Without values the bytes that an index selects are unknown, and not checked for races.
-        """
+        """The tiles in memory that cores share; without values, those at known addresses."""
         shared_reads, changed = (
             [t for t in tiles if t.storage.is_shared and (self.has_values or t.index is None)]
             for tiles in (reads, writes)
@@ -449,42 +496,3 @@ class CoreContext:
 
 
 _TOLD_EVERY = 1024
-
-
-_current: ContextVar[CoreContext | None] = ContextVar("trnsim_core", default=None)
-
-
-def current_core() -> CoreContext:
-    """The context in which the running kernel issues.
-
-    Raises:
-        BadInput: outside a kernel.
-    """
-    context = _current.get()
-    if context is None:
-        raise BadInput(
-            "functions of nki.language and nki.isa work only while a kernel runs on a NeuronCore: "
-            "this is outside a kernel",
-            fix="call it in a function that is decorated with @nki.jit, and call that with arrays",
-            source="nki.jit",
-        )
-    return context
-
-
-def has_current_core() -> bool:
-    """True if a kernel is running."""
-    return _current.get() is not None
-
-
-@contextmanager
-def issuing_to(context: CoreContext) -> Generator[CoreContext]:
-    """Make `context` the current one.
-
-    Infinities and NaN are legal values on a NeuronCore, so numpy's warnings are off inside.
-    """
-    token = _current.set(context)
-    try:
-        with np.errstate(all="ignore"):
-            yield context
-    finally:
-        _current.reset(token)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -213,7 +214,8 @@ def _step(
 ) -> Step:
     """A function that executes an instruction and records the bytes of inputs that it wrote."""
     instruction = capture.instructions[number]
-    step: Step = instruction.execute
+    plan = instruction.plan()
+    step: Step = instruction.execute if plan is None else partial(plan, instruction)
     if number in capture.guards:
         step = guarding(instruction, capture.guards[number])
     if any(tile.storage.serial in careful for tile, _, _ in _touched(instruction)):

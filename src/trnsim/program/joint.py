@@ -190,6 +190,8 @@ class JointCall:
         written = set[int]().union(*(record.written_common for record in whole))
         indexed = set[int]().union(*(record.indexed_common for record in whole))
         first.is_watched = not written.isdisjoint(indexed)
+        for record in whole:
+            record.seal()
         first.outcome = outcome
         self._records.keep(self._key, first)
 

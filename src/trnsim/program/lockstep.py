@@ -61,6 +61,7 @@ class Lockstep:
                     self._all_wait(alive, waiting_before)
         finally:
             self._unwind()
+            self._turns, self._hub = [], None  # they refer to the cores, which refer to them
         return results
 
     def _unwind(self) -> None:

@@ -13,13 +13,16 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
 
 from trnsim.dtypes import Dtype
 from trnsim.errors import SourceLine
+from trnsim.isa import Instruction
 from trnsim.memory import AccessPattern, Memory, Storage, Tile, TileLayout
 from trnsim.memory.storage import next_serial
+from trnsim.program.plain import PlainStep, plain_step
 from trnsim.program.program import Program
 from trnsim.program.signatures import SignatureInfo
 
@@ -77,6 +80,7 @@ class KernelRecord:
         descriptions: by storage, the properties that a program or an error message shows.
         inputs: number of storages that are inputs.
         outcome: results derived from the program: its timeline and warnings.
+        plain: by step, what `plain_step` makes of it; empty while the record grows.
         others: the records of the other cores of the launch (`program.joint`).
         is_watched: whether values decide which accesses of its cores race.
         common: by storage that cores share, its number among those that all cores use.
@@ -91,11 +95,21 @@ class KernelRecord:
     storages: list[Storage] = field(default_factory=list["Storage"])
     descriptions: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
     outcome: Any = None
+    plain: Sequence[PlainStep | None] = ()
     others: list[KernelRecord] = field(default_factory=list["KernelRecord"])
     is_watched: bool = False
     common: dict[int, int] = field(default_factory=dict[int, int])
     written_common: set[int] = field(default_factory=set[int])
     indexed_common: set[int] = field(default_factory=set[int])
+
+    def seal(self) -> None:
+        """Prepare a complete record for comparisons."""
+        self.plain = [
+            None
+            if step.after or any(touch.number in self.common for touch in step.touches)
+            else plain_step(step.info, step.line, [(t.number, t.layout) for t in step.touches])
+            for step in self.steps
+        ]
 
 
 class Recorder:
@@ -225,6 +239,34 @@ class Follower:
                 return False
         self.position = position + 1
         return True
+
+    def next_plain(self, instruction: Instruction, frame: FrameType) -> PlainStep | None:
+        """The record's next step, if it is plain and `instruction` agrees.
+
+        `frame` is that which called the function of the front end that issues it.
+        """
+        plains, position = self.record.plain, self.position
+        if position >= len(plains) or not self._are_inputs_alike:
+            return None
+        plain = plains[position]
+        if (
+            plain is None
+            or not (plain.origin.is_same(frame) or plain.origin.is_line(frame))
+            or not plain.has_fields_of(instruction)
+        ):
+            return None
+        storages, known_number = plain.storages_of(instruction), self._numbers.get
+        if storages is None:
+            return None
+        for storage, tile in zip(storages, plain.tiles, strict=True):
+            number, recorded_number = tile.number, known_number(storage.serial)
+            if not storage.written.is_full and (tile.is_source or tile.shape is not None):
+                return None  # an operand by indices that is not written has more to be checked
+            if recorded_number != number and (
+                recorded_number is not None or not self._may_stand_in(storage, number)
+            ):
+                return None
+        return plain
 
     def would_agree(
         self,
@@ -395,6 +437,7 @@ class Call:
     def conclude(self, outcome: object) -> None:
         """Store a new record, if any, with the `outcome` derived from its program."""
         if self._made is not None:
+            self._made.seal()
             self._made.outcome = outcome
             self._records.keep(self._key, self._made)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
+from operator import is_
 from typing import Any
 
 from trnsim.isa import Instruction
 from trnsim.isa.language.declaration import State
+from trnsim.isa.language.machine import Plan
 from trnsim.isa.language.overlap import is_streaming, keeps_order
-from trnsim.memory import Tile
+from trnsim.memory import Tile, VectorIndex
 from trnsim.program.program import Checked
 
 
@@ -22,6 +24,7 @@ class SignatureInfo:
         number: its number among the program's distinct signatures.
         checked: the program's entry for these instructions.
         has_index: true if an operand's address is computed when the instruction runs.
+        gathered: names of the operands that a vector of indices addresses.
         writes_all: true if every element of every written operand is written.
         canonical: field -> value in the declared type, for fields passed as another legal type.
         read: names of the operands that are read, if each is a single tile; else None.
@@ -31,12 +34,15 @@ class SignatureInfo:
         states: the state of their engine that they use.
         streams: true if they read and write element by element (`isa.language.overlap`).
         keeps_order: true if each element is written to its own position.
+        run: executes these instructions.
+        is_planned: true if that is a plan, which with an index writes all that it may write.
     """
 
     signature: tuple[object, ...]
     number: int
     checked: Checked
     has_index: bool
+    gathered: tuple[str, ...]
     writes_all: bool
     canonical: dict[str, Any]
     read: tuple[str, ...] | None
@@ -46,6 +52,8 @@ class SignatureInfo:
     states: tuple[State, ...]
     streams: bool
     keeps_order: bool
+    run: Plan
+    is_planned: bool
 
     def accesses(self, instruction: Instruction) -> tuple[list[Tile], list[Tile]]:
         """The tiles that `instruction`, which has this signature, reads and writes."""
@@ -69,12 +77,14 @@ def signature_info(
     is_plain = kind.accesses is Instruction.accesses and len(plan) == len(kind.access_plan)
     tiles = [step for step in plan if isinstance(operands[step[0]], Tile)]
     has_index = any(tile.index is not None for tile in chain(*instruction.accesses()))
+    own_way = instruction.plan()
     return SignatureInfo(
         signature,
         number,
         checked,
         has_index=has_index,
-        writes_all=kind.fully_written_tiles is Instruction.fully_written_tiles,
+        gathered=tuple(n for n, *_ in tiles if isinstance(operands[n].index, VectorIndex)),
+        writes_all=_writes_all(instruction, has_index=has_index),
         canonical=values,
         read=tuple(name for name, looks, _ in tiles if looks) if is_plain else None,
         written=tuple(name for name, _, changes in tiles if changes),
@@ -83,4 +93,17 @@ def signature_info(
         states=instruction.private_state(),
         streams=is_streaming(instruction),
         keeps_order=keeps_order(instruction),
+        run=own_way or kind.execute,
+        is_planned=own_way is not None,
     )
+
+
+def _writes_all(instruction: Instruction, *, has_index: bool) -> bool:
+    """True if all instructions of a signature write every element of their written operands."""
+    kind = type(instruction)
+    if kind.fully_written_tiles is Instruction.fully_written_tiles:
+        return True
+    if has_index or not kind.has_fixed_writes:
+        return False
+    written, declared = list(instruction.fully_written_tiles()), instruction.accesses()[1]
+    return len(written) == len(declared) and all(map(is_, written, declared))

@@ -10,7 +10,8 @@ from trnsim.arch import NeuronCore
 from trnsim.errors import SourceLine
 from trnsim.isa.language.machine import RankLink
 from trnsim.memory import HbmBytes, SharedTensors, Storage, Tile
-from trnsim.program.context import CoreContext, LoopObserver, Peer, issuing_to
+from trnsim.program.context import CoreContext, LoopObserver, Peer
+from trnsim.program.current import issuing_to
 from trnsim.program.joint import JointCall
 from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 from trnsim.program.ranks import Member, Wait

@@ -22,7 +22,7 @@ from trnsim.isa import (
 from trnsim.isa.language.fields import canonical, wrong_field
 from trnsim.isa.reference.example import examples
 from trnsim.memory import Memory
-from trnsim.program.context import issuing_to
+from trnsim.program import issuing_to
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from trnsim.dtypes import INT64, Array, round_to, to_float32
 from trnsim.errors import NotModelled, UndefinedBehavior
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
-from trnsim.isa.language.definedness import Movement, as_it_is
+from trnsim.isa.language.definedness import Movement, as_it_is, copying, is_plain_copy
 from trnsim.isa.language.instruction import HBM, PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
@@ -38,6 +38,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
     dge_mode: DgeMode = DgeMode.unknown
     engine: Engine = Engine.unknown
 
+    has_fixed_writes = True
     takes_int64 = True
 
     def chosen_engine(self, core: NeuronCore) -> Engine:
@@ -81,6 +82,14 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             dtype = self.dst.dtype
             bits = bits.view(dtype.dtype) if is_raw else round_to(to_float32(bits), dtype)
         self.dst.put(bits, rows)
+
+    def plan(self) -> Plan | None:
+        """A copy between tiles of one dtype and shape, or one that gathers rows."""
+        is_gather = isinstance(self.src.index, VectorIndex) and self.dst.index is None
+        is_alike = self.src.dtype == self.dst.dtype and self.src.shape == self.dst.shape
+        if is_gather and is_alike and self.oob_mode is OobMode.error:
+            return _gather
+        return copying if is_plain_copy(self.dst, self.src) else None
 
     def movement(self) -> Movement:
         """Element by element."""
@@ -165,6 +174,21 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
                 "leave engine out",
                 _ENGINE_SOURCE,
             )
+
+
+def _gather(copy: DmaCopy, machine: Machine) -> None:
+    """``dst = src`` for rows of src by a vector of indices, without an array between."""
+    src, dst = copy.src, copy.dst
+    index = src.index
+    if not isinstance(index, VectorIndex) or src.storage.data is dst.storage.data:
+        copy.execute(machine)
+        return
+    rows = index.rows(src.shape[0])
+    # As an unsigned number a negative index is the largest.
+    if np.maximum.reduce(rows.view(np.uint64)) >= index.limit:
+        copy.execute(machine)  # which refuses it
+        return
+    src.array.take(rows, axis=0, out=dst.array, mode="clip")
 
 
 def check_hardware_dge(instruction: Instruction, core: NeuronCore) -> None:

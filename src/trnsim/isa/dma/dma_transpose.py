@@ -49,6 +49,8 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         AWS's page omits dge_mode none; nki-dge.rst and public kernels have it.
     """
 
+    has_fixed_writes = True
+
     dst: Tile = writes("", SBUF)
     src: Tile = reads("", SBUF, HBM)
     axes: tuple[int, ...] | None = None

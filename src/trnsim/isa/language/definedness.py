@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -95,3 +95,19 @@ def as_it_is(array: Array) -> Array:
 def transposed_rows(array: Array) -> Array:
     """The transpose of an array whose free axes are flattened."""
     return array.reshape(len(array), -1).T
+
+
+def is_plain_copy(dst: Tile, src: Tile) -> bool:
+    """True for tiles of one dtype and shape at fixed addresses: `copying` copies between them."""
+    return (
+        dst.index is None
+        and src.index is None
+        and dst.dtype == src.dtype
+        and dst.shape == src.shape
+    )
+
+
+def copying(instruction: Any, machine: object) -> None:
+    """``dst = src`` as one copy."""
+    del machine
+    instruction.dst.array[...] = instruction.src.array

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from math import prod
-from typing import ClassVar, Final, NoReturn, Self, dataclass_transform
+from typing import Any, ClassVar, Final, NoReturn, Self, dataclass_transform
 
 from trnsim.arch import NeuronCore
 from trnsim.dtypes import INT64, Array
@@ -37,7 +37,7 @@ from trnsim.isa.language.declaration import (
 from trnsim.isa.language.definedness import Dependence, Movement, written_results
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.meeting import Meeting
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.language.strides import is_far_apart
@@ -50,10 +50,8 @@ PSUM: Final = Memory.PSUM
 HBM: Final = Memory.HBM
 ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
 """Engines whose tiles may start only at certain partitions; DMA engines start anywhere."""
-
 FREE_DIMENSIONS: Final = 4
 """Most dimensions of a pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
-
 _SHARED_PORTS: Final = {
     SBUF: (Engine.vector, Engine.gpsimd),
     PSUM: (Engine.vector, Engine.scalar),
@@ -130,8 +128,8 @@ class Instruction:
     state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
     # Operands of which it uses the written flags: they affect its effect, or the written elements.
     written_flags_used: ClassVar[tuple[str, ...]] = ()
-    # The operand that may be a scattered `.indirect()` view, and a gathered one; () where `check`
-    # has rules of its own.
+    has_fixed_writes: ClassVar[bool] = False  # without an index, the signature tells what it writes
+    # The operands that may be a scattered `.indirect()` view and a gathered one; () for own rules.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
     operands: ClassVar[dict[str, Operand]]
     access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
@@ -165,19 +163,13 @@ class Instruction:
         cls.opcode = opcode or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         cls.source = source or f"nki.isa.{cls.opcode}"
         cls.is_in_nki_isa = is_in_nki_isa
-        cls.operands = {
-            f.name: f.metadata["operand"] for f in fields(cls) if "operand" in f.metadata
-        }
+        cls.operands = _of_fields(cls, "operand")
         cls.access_plan = tuple(
             (name, operand.access in LOOKS, operand.access in CHANGES)
             for name, operand in cls.operands.items()
         )
-        cls.named = tuple(
-            name for name, operand in cls.operands.items() if operand.access == "name"
-        )
-        cls.registers = {
-            f.name: f.metadata["register"] for f in fields(cls) if "register" in f.metadata
-        }
+        cls.named = tuple(n for n, operand in cls.operands.items() if operand.access == "name")
+        cls.registers = _of_fields(cls, "register")
         meets = cls.meeting is not Instruction.meeting
         cls.runs_without_values = meets or "write" in cls.registers.values()
         if engines:
@@ -191,6 +183,10 @@ class Instruction:
     def execute(self, machine: Machine) -> None:  # noqa: ARG002
         """Compute the values: read operands, write results."""
         raise InternalError(f"{self.opcode} declares no values")
+
+    def plan(self) -> Plan | None:
+        """A faster `execute` for all instructions with this signature; None if there is none."""
+        return None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
         """The price, before shared ports; every instruction must declare one."""
@@ -256,8 +252,7 @@ class Instruction:
     def registers_read(self) -> list[Register]:
         """The registers that it reads, as operands or as indices of its tiles."""
         held = [getattr(self, name) for name, access in self.registers.items() if access == "read"]
-        shifts = [tile.index for _, tile in self.tiles() if isinstance(tile.index, ScalarIndex)]
-        held += [index.source for index in shifts]
+        held += [t.index.source for _, t in self.tiles() if isinstance(t.index, ScalarIndex)]
         return [value for value in held if not isinstance(value, Tile | int)]
 
     def registers_written(self) -> list[Register]:
@@ -484,6 +479,11 @@ _ATOMS: Final = frozenset(
 )
 """Types whose values can stand in a signature as they are: equal to no value of another type."""
 _NUMBERS: Final = frozenset({int, float})
+
+
+def _of_fields(cls: type[Instruction], key: str) -> dict[str, Any]:
+    """What fields of an instruction declare under `key`, by name."""
+    return {f.name: f.metadata[key] for f in fields(cls) if key in f.metadata}
 
 
 def _signature_part(value: object) -> object:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.arch import NeuronCore
-from trnsim.dtypes import Array, Float32Array
+from trnsim.dtypes import FLOAT32, Array, Float32Array
 from trnsim.facts import Rate
 from trnsim.isa.language.instruction import PSUM, Cost
 from trnsim.isa.language.modes import Engine
@@ -142,3 +142,9 @@ def same_shape(first: Array, second: Array) -> tuple[Array, Array]:
     if first.shape == second.shape:
         return first, second
     return first.reshape(first.shape[0], -1), second.reshape(second.shape[0], -1)
+
+
+def is_float32(*tiles: Tile) -> bool:
+    """True for plain float32 tiles of one shape: a result may be computed into its own tile."""
+    shape = tiles[0].shape
+    return all(t.dtype is FLOAT32 and t.index is None and t.shape == shape for t in tiles)

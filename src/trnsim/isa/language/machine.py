@@ -10,8 +10,9 @@ Source: nki.isa.activation, nki.isa.tensor_scalar_reduce: Accumulator behavior.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import Protocol
+from collections.abc import Callable, Container, Sequence
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -126,8 +127,6 @@ class Machine:
 
     Attributes:
         core: the core's hardware description.
-        accumulators: the accumulator registers of the Scalar and the Vector Engine.
-        random: the pseudo-random generators of the Vector and the GpSimd Engine.
         link: the other cores of the launch, or None on one core.
         ranks: the cores of other ranks, or None where there is no world of ranks.
     """
@@ -138,11 +137,18 @@ class Machine:
         self.core = core
         self.link = link
         self.ranks = ranks
-        lanes = int(core.partitions)
-        self.accumulators = {
-            engine: Accumulator(engine, lanes) for engine in (Engine.scalar, Engine.vector)
-        }
-        self.random = {engine: RandomState(engine, lanes) for engine in GENERATORS}
+
+    @cached_property
+    def accumulators(self) -> dict[Engine, Accumulator]:
+        """By engine, its accumulator registers; made at their first use."""
+        lanes = int(self.core.partitions)
+        return {engine: Accumulator(engine, lanes) for engine in (Engine.scalar, Engine.vector)}
+
+    @cached_property
+    def random(self) -> dict[Engine, RandomState]:
+        """By engine, its pseudo-random generators; made at their first use."""
+        lanes = int(self.core.partitions)
+        return {engine: RandomState(engine, lanes) for engine in GENERATORS}
 
     def partner(self, opcode: str) -> CoreLink:
         """The link to the other cores.
@@ -173,6 +179,9 @@ class Machine:
             )
         return self.ranks
 
+
+Plan: TypeAlias = Callable[[Any, Machine], None]
+"""A function that executes an instruction, as its `execute` does."""
 
 IDENTITIES = {
     "add": 0.0,

@@ -70,6 +70,8 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
     state = (StateUse(State.accumulation, "update"),)
     indirect = ()  # array_indirection has the Tensor Engine's rules
 
+    has_fixed_writes = True
+
     dst: Tile = writes("M N", PSUM)
     stationary: Tile = reads("K M", SBUF, dtypes=_INPUTS)
     moving: Tile = reads("K N", SBUF, dtypes=_INPUTS)

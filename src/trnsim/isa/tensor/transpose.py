@@ -33,6 +33,8 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     elements of dst that lie two bytes apart get a zero upper byte.
     """
 
+    has_fixed_writes = True
+
     dst: Tile = writes("F P", SBUF, PSUM)
     data: Tile = reads("P F", SBUF, PSUM)
     engine: Engine = Engine.unknown

@@ -9,10 +9,10 @@ from trnsim.behaviours.instructions import MEMSET_CASTS, MEMSET_PACKED
 from trnsim.dtypes import round_to
 from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
-from trnsim.isa.language.definedness import Movement, as_it_is
+from trnsim.isa.language.definedness import Movement, as_it_is, copying, is_plain_copy
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import copy_speedup, lane_cost
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import SnakeIndex, Tile
 
@@ -62,6 +62,10 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
             self.dst.put(self.src.bits())
         else:
             self.dst.store(self.src.load())
+
+    def plan(self) -> Plan | None:
+        """A copy between tiles of one dtype and shape."""
+        return copying if is_plain_copy(self.dst, self.src) else None
 
     def movement(self) -> Movement:
         """Element by element, in order."""

@@ -11,11 +11,12 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import (
     bits_along_free_axis,
     copy_speedup,
+    is_float32,
     lane_cost,
     same_shape,
     tensor_tensor_speedup,
 )
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import Machine, Plan
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import (
     BINARY,
@@ -28,6 +29,7 @@ from trnsim.isa.language.operands import (
     check_not_both_in_psum,
     check_operand,
     is_bypass,
+    is_number,
     operator_of,
 )
 from trnsim.isa.language.operator_tables import ALU, AluOperator
@@ -126,6 +128,18 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         out = self.dst.output(first) if is_plain else None
         self.dst.store(apply(operator, first, second, out=out))
 
+    def plan(self) -> Plan | None:
+        """One function of numpy on float32 tiles of one shape."""
+        function = ALU[self.op].apply
+        if not isinstance(function, np.ufunc) or not is_float32(self.dst, self.data1, self.data2):
+            return None
+
+        def run(instruction: TensorTensor, machine: Machine) -> None:
+            del machine
+            function(instruction.data1.array, instruction.data2.array, out=instruction.dst.array)
+
+        return run
+
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F cycles with one input in PSUM, else 2F; halved for 16-bit floats alone (v3 on).
 
@@ -221,6 +235,35 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
                 if operator is not BYPASS:
                     result = apply_along(operator, result, operand, reverse=reverse, out=out)
         self.dst.store(result)
+
+    def plan(self) -> Plan | None:
+        """One function of numpy, or two, on float32 tiles of one shape and numbers."""
+        sides = (
+            (ALU[self.op0 or BYPASS.name], "operand0", self.reverse0),
+            (ALU[self.op1 or BYPASS.name], "operand1", self.reverse1),
+        )
+        steps = [side for side in sides if side[0] is not BYPASS]
+        is_plain = all(
+            isinstance(operator.apply, np.ufunc)
+            and operator.arity == BINARY
+            and not operator.is_bitvec
+            and is_number(getattr(self, name))
+            for operator, name, _ in steps
+        )
+        if not (steps and is_plain and is_float32(self.dst, self.data)):
+            return None
+        (first, name, is_reversed), *others = steps
+
+        def run(instruction: TensorScalar, machine: Machine) -> None:
+            del machine
+            operands = instruction.__dict__
+            out, data, number = instruction.dst.array, instruction.data.array, operands[name]
+            first.apply(*((number, data) if is_reversed else (data, number)), out=out)
+            for operator, other, is_swapped in others:
+                number = operands[other]
+                operator.apply(*((number, out) if is_swapped else (out, number)), out=out)
+
+        return run
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F) for one or two operators; the performance modes of copies apply.

@@ -215,11 +215,8 @@ def _signature(instruction: type[Instruction]) -> inspect.Signature:
     return inspect.Signature([*parameters, name])
 
 
-def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
-    """The function that issues `instruction` to the current core."""
-    signature = _signature(instruction)
-    keys = list(signature.parameters)
-    lenient = _LENIENT.get(instruction)
+def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], None]:
+    """The function that converts operands to the form of `instruction`."""
     enumerations = {
         field.name: type(field.default)
         for field in fields(instruction)
@@ -227,12 +224,31 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
     }
 
     def convert_operands(operands: dict[str, Any]) -> None:
-        """Convert operands to the instruction's form; most need no conversion."""
+        """Convert the operands; most need no conversion."""
         for key, value in operands.items():
             kind = value.__class__
-            if kind is not NkiTensor and (kind not in _AS_GIVEN or key in enumerations):
-                operands[key] = _operand(instruction, enumerations.get(key), key, value)
+            if kind is NkiTensor:
+                continue
+            enumeration = enumerations.get(key)
+            if enumeration is None:
+                if kind in _AS_GIVEN:
+                    continue
+                if isinstance(value, Operator):
+                    operands[key] = value.name
+                    continue
+            elif kind is enumeration:
+                continue
+            operands[key] = _operand(instruction, enumeration, key, value)
 
+    return convert_operands
+
+
+def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
+    """The function that issues `instruction` to the current core."""
+    signature = _signature(instruction)
+    keys = list(signature.parameters)
+    lenient = _LENIENT.get(instruction)
+    convert_operands = _conversion(instruction)
     makes_register = instruction.result is not Instruction.result
     handle = NkiInstruction  # the module serves the name in some versions alone
 
@@ -247,7 +263,12 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
         except TypeError:
             raise _illegal_operands(instruction, signature, len(args), sorted(kwargs)) from None
         core = current_core()
-        core.issue(settle(instance if lenient is None else lenient(instance)))
+        if lenient is not None:
+            instance = lenient(instance)
+        if core.may_be_in_psum:
+            instance = settle(instance)
+        if not (core.is_comparing and core.issue_next(instance)):
+            core.issue(instance)
         return instance.result() if makes_register else handle(core, name)
 
     function = _of_its_version(instruction.opcode, issue)

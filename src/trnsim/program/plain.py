@@ -1,0 +1,188 @@
+"""Plain steps: instructions of a record that are compared field by field.
+
+Most instructions have numbers, and tiles at fixed addresses or by a vector of indices. Such a one
+equals that of the record if its numbers do, and its tiles have the same layouts in the same
+storages: then its signature does too, which need not be computed, and what was checked of it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Final, NamedTuple
+
+from trnsim.errors import SourceLine, is_of_user, user_line
+from trnsim.isa import DgeMode, Engine, Instruction, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.memory import Storage, Tile, TileLayout, VectorIndex
+from trnsim.program.signatures import SignatureInfo
+
+
+class Origin:
+    """The place in the user's program that issued a step: a line, and the bytecode that was there.
+
+    A line number is decoded from a table; the place in the bytecode is at hand.
+
+    Attributes:
+        line: the line.
+    """
+
+    __slots__ = ("_place", "line")
+
+    def __init__(self, line: SourceLine | None) -> None:
+        self.line = line
+        self._place: tuple[CodeType, CodeType | None, int] | None = None
+
+    def is_same(self, frame: FrameType) -> bool:
+        """True if `frame`, or the one that called it, is known to be at this line."""
+        place = self._place
+        if place is None or frame.f_code is not place[0]:
+            return False
+        if place[1] is None:
+            return frame.f_lasti == place[2]
+        caller = frame.f_back
+        return caller is not None and caller.f_code is place[1] and caller.f_lasti == place[2]
+
+    def is_line(self, frame: FrameType) -> bool:
+        """True if the user's line at `frame` is this one; then `is_same` knows it."""
+        if user_line(above=len(("is_line", "next_plain", "issue_next", "its caller"))) != self.line:
+            return False
+        caller = frame.f_back
+        if is_of_user(frame.f_code):
+            self._place = frame.f_code, None, frame.f_lasti
+        elif caller is not None and is_of_user(caller.f_code):
+            self._place = frame.f_code, caller.f_code, caller.f_lasti
+        return True
+
+
+class PlainTile(NamedTuple):
+    """A tile of a plain step.
+
+    Attributes:
+        field: the field that has it, or whose tile it indexes.
+        number: the number of its storage.
+        layout: its layout.
+        shape: its shape if a vector of indices addresses it; else None.
+        is_source: true for a vector of indices.
+    """
+
+    field: str
+    number: int
+    layout: TileLayout
+    shape: tuple[int, ...] | None = None
+    is_source: bool = False
+
+
+class PlainStep(NamedTuple):
+    """A step whose instruction is compared by its fields: no register, meeting or name.
+
+    Attributes:
+        info: the properties of its signature.
+        origin: the place that issued it.
+        kind: its class.
+        constants: (field, value) of each field that is no tile.
+        tiles: its tiles, in the order of a step's `touches`.
+        reads: the fields that it reads.
+        writes: the fields that it writes.
+        by_matmul: true if the Tensor Engine writes them.
+    """
+
+    info: SignatureInfo
+    origin: Origin
+    kind: type[Instruction]
+    constants: tuple[tuple[str, object], ...]
+    tiles: tuple[PlainTile, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    by_matmul: bool
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The user's line that issued it."""
+        return self.origin.line
+
+    def has_fields_of(self, instruction: Instruction) -> bool:
+        """True if an instruction has this class, and the same values in fields without tiles."""
+        if instruction.__class__ is not self.kind:
+            return False
+        operands = instruction.__dict__
+        for name, constant in self.constants:
+            value = operands[name]
+            if value is not constant and (
+                value.__class__ is not constant.__class__ or value != constant
+            ):
+                return False
+        return True
+
+    def storages_of(self, instruction: Instruction) -> list[Storage] | None:
+        """The storages of its tiles, if they have these layouts; else None."""
+        operands = instruction.__dict__
+        storages: list[Storage] = []
+        for field, _, layout, shape, is_source in self.tiles:
+            tile = operands[field]
+            if not isinstance(tile, Tile):
+                return None
+            index = tile.index
+            if index is not None and index.__class__ is not VectorIndex:
+                return None
+            is_indexed = is_source or shape is not None
+            if is_indexed is (index is None) or (shape is not None and tile.shape != shape):
+                return None
+            if is_source:
+                (tile,) = tile.index_tiles()
+            if tile.layout is not layout and tile.layout != layout:
+                return None
+            storages.append(tile.storage)
+        return storages
+
+
+_CONSTANTS: Final = frozenset(
+    {type(None), bool, int, float, str, Engine, DgeMode, OobMode, MatmulPerfMode, ReduceCmd}
+)
+"""Types of fields that are compared by type and value."""
+
+
+def plain_step(
+    info: SignatureInfo, line: SourceLine | None, touches: Sequence[tuple[int, TileLayout]]
+) -> PlainStep | None:
+    """A step as a plain one, or None.
+
+    Args:
+        info: the properties of its signature.
+        line: the line that issued it.
+        touches: the storage and the layout of the tiles that it reads, then of those it writes.
+    """
+    instruction, reads = info.checked.instruction, info.read
+    kind = type(instruction)
+    names = (*(reads or ()), *info.written)
+    operands = vars(instruction)
+    indexed = info.gathered
+    others = {name: value for name, value in operands.items() if name not in names}
+    if (
+        reads is None
+        or "read" in kind.registers.values()
+        or info.writes_registers
+        or info.canonical
+        or (info.has_index and not (indexed and info.is_planned))
+        or not (info.writes_all or indexed)
+        or kind.named
+        or kind.meeting is not Instruction.meeting
+        or any(type(value) not in _CONSTANTS or value != value for value in others.values())  # noqa: PLR0124  NaN
+    ):
+        return None
+    fields = [(name, False) for name in reads] + [(name, True) for name in indexed]
+    fields += [(name, False) for name in info.written]
+    if len(fields) != len(touches):  # an index gave it its address
+        return None
+    tiles = tuple(
+        PlainTile(
+            name,
+            number,
+            layout,
+            operands[name].shape if name in indexed and not is_source else None,
+            is_source,
+        )
+        for (name, is_source), (number, layout) in zip(fields, touches, strict=True)
+    )
+    by_matmul = info.checked.engine is Engine.tensor
+    constants = tuple(others.items())
+    return PlainStep(info, Origin(line), kind, constants, tiles, reads, info.written, by_matmul)
