@@ -16,6 +16,7 @@ from trnsim import arch
 from trnsim.device.call_log import Recording
 from trnsim.device.collective_log import collectives_blocks
 from trnsim.device.last_step import last_step
+from trnsim.device.report_parts import report_parts
 from trnsim.device.step_document import brief_rows, step_document
 from trnsim.device.step_time import StepTime, step_time
 from trnsim.document.answer import Block, Document
@@ -36,7 +37,7 @@ class StepReport:
     Attributes:
         steps: the step on each chip, the requested one first.
         name: the step among the program's calls, in words; "" for all of them.
-        exchanged: a table of the program's collectives.
+        exchanged: a table of the program's collectives, and what a framework adds.
         reason: the reason for the first chip.
     """
 
@@ -58,7 +59,7 @@ class StepReport:
 
     def brief(self) -> list[tuple[str, str]]:
         """Rows of a label and text on the time of the step and its parts."""
-        return brief_rows(self.steps)
+        return [*brief_rows(self.steps), *(row for part in report_parts for row in part().rows())]
 
     def write(self, folder: Path) -> Path:
         """Write `step.txt`, `step.html`, `step.json` and a timeline; the path of the page.
@@ -83,8 +84,9 @@ def step_report(recording: Recording, target: str, reason: str = "as asked") -> 
     step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = tuple(step_time(step.events, name) for name in names)
-    exchanged = tuple(collectives_blocks(recording.collectives, target))
-    return StepReport(steps, step.text, exchanged, reason)
+    exchanged = list(collectives_blocks(recording.collectives, target))
+    exchanged += [block for part in report_parts for block in part().blocks(target)]
+    return StepReport(steps, step.text, tuple(exchanged), reason)
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from torch import Tensor
 
 from trnsim.device import call_log
 from trnsim.device.program_line import program_place
+from trnsim.device.report_parts import ReportPart, report_parts
 from trnsim.torch import call_recording
 from trnsim.torch.api import memory
 from trnsim.torch.scope_tracker import scope_tracker
-from trnsim.xla.cuts.compiling import compile_program
 from trnsim.xla.cuts.ledger import (
     COMPILE_TIME,
     FROM_DEVICE,
@@ -28,6 +28,9 @@ from trnsim.xla.cuts.ledger import (
 from trnsim.xla.cuts.programs import CutProgram, program_of
 from trnsim.xla.cuts.recorder import COPIED, Recorder
 from trnsim.xla.cuts.values import Value
+
+if TYPE_CHECKING:
+    from trnsim.xla.cuts.compiling import Compiled
 
 SYNC: Final = "sync"
 
@@ -50,6 +53,13 @@ class Cuts:
         if self.recorder not in call_recording.watchers:
             call_recording.watchers.append(self.recorder)
             memory.placement_listeners.append(self.recorder.placed)
+            report_parts.append(self._report)
+
+    def _report(self) -> ReportPart:
+        """The part of a step's report on these cuts."""
+        from trnsim.xla.cuts.report import CutReport  # noqa: PLC0415  few programs are reported
+
+        return CutReport(self.ledger)
 
     def end_step(self, kind: str = SYNC) -> None:
         """Cut at the end of a step: all live results are computed."""
@@ -145,6 +155,13 @@ class Cuts:
     ) -> None:
         """Record a call that is no operator of PyTorch's."""
         self.recorder.record(name, args, results, constants)
+
+
+def compile_program(program: CutProgram, name: str) -> Compiled:
+    """Compile a program; the compiler is loaded at the first one."""
+    from trnsim.xla.cuts import compiling  # noqa: PLC0415  takes 50 ms
+
+    return compiling.compile_program(program, name)
 
 
 cuts: Final = Cuts()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.device.call_time import time_of
-from trnsim.xla.cuts.causes import Cause, cause_of
-from trnsim.xla.cuts.compiling import Compiled
 from trnsim.xla.cuts.programs import CutProgram
 from trnsim.xla.cuts.values import Place
+
+if TYPE_CHECKING:
+    from trnsim.xla.cuts.causes import Cause
+    from trnsim.xla.cuts.compiling import Compiled
 
 MOST_KEPT_CALLS: Final = 200_000
 """Calls of programs that are kept; the programs used longest ago are dropped first."""
@@ -140,6 +142,8 @@ class Ledger:
         record = self.programs.get(program.digest)
         is_new = record is None
         if record is None:
+            from trnsim.xla.cuts.causes import cause_of  # noqa: PLC0415  as the compiler
+
             earlier = list(self._kept.values())
             record = ProgramRecord(
                 len(self.programs),

@@ -1,0 +1,27 @@
+"""Parts that a framework adds to the report of a program's last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from trnsim.document.answer import Block
+
+__all__ = ["ReportPart", "report_parts"]
+
+
+class ReportPart(Protocol):
+    """A part of a step's report."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Rows of a label and text for the summary."""
+        ...
+
+    def blocks(self, target: str) -> Sequence[Block]:
+        """Blocks of the document."""
+        ...
+
+
+report_parts: Final[list[Callable[[], ReportPart]]] = []
+"""Functions that make the parts: a report's modules are loaded when one is written."""

@@ -1,0 +1,95 @@
+"""The cuts of a program in the report of its step: by line, and what each recompilation is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from trnsim.document.answer import Block, Column, Note, Table
+from trnsim.profile.units import time_text
+from trnsim.xla.cuts.ledger import CutRecord, Ledger, ProgramRecord
+from trnsim.xla.cuts.values import Place
+
+_MOST_ROWS: Final = 32
+_NO_LINE: Final = "(no line)"
+_CUT_COLUMNS: Final = (
+    Column("cut at"),
+    Column("kind"),
+    *(
+        Column(name, is_number=True, is_right=True)
+        for name in ("cuts", "executions", "compilations", "chip time")
+    ),
+)
+_CAUSE_COLUMNS: Final = (Column("recompiled at"), Column("for"), Column("at"))
+
+
+class CutReport:
+    """The part of a step's report on the cuts of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Rows of a label and text for a summary; none without a cut."""
+        programs = [*self.ledger.programs.values()]
+        if not programs:
+            return []
+        executions = sum(record.executions for record in programs)
+        rows = [("cuts", f"{executions} executions of {len(programs)} compiled programs")]
+        causes = [record for record in programs if record.cause is not None]
+        if causes:
+            more = f"; {len(causes) - 1} more" if len(causes) > 1 else ""
+            rows.append(("compiled again", f"{_cause_text(causes[-1])}{more}"))
+        return rows
+
+    def blocks(self, target: str) -> Sequence[Block]:
+        """Tables of the cuts and of the recompilations; nothing without a cut."""
+        programs = [*self.ledger.programs.values()]
+        if not programs:
+            return ()
+        times_s = {record.number: record.time(target)[0] for record in programs}
+        cuts = [cut for cut in self.ledger.cuts.values() if cut.executions]
+        rows = [_cut_row(cut, times_s) for cut in cuts]
+        blocks: list[Block] = [Table(_CUT_COLUMNS, rows[:_MOST_ROWS])]
+        causes = [record for record in programs if record.cause is not None]
+        if causes:
+            blocks.append(Note("What changed against the nearest earlier program:"))
+            blocks.append(Table(_CAUSE_COLUMNS, [_cause_row(each) for each in causes[:_MOST_ROWS]]))
+        left_out = max(len(rows), len(causes)) - _MOST_ROWS
+        if left_out > 0:
+            blocks.append(Note(f"{left_out} more are not shown"))
+        blocks += [
+            Note(f"program {record.number} has the times of its operators one by one: {why}")
+            for record in programs
+            if record.compiled is not None
+            for why in record.compiled.missing[:1]
+        ]
+        return blocks
+
+
+def _cut_row(cut: CutRecord, times_s: dict[int, float]) -> tuple[str, ...]:
+    total_s = sum(count * times_s[number] for number, count in cut.executions.items())
+    return (
+        _line_text(cut.place),
+        cut.kind,
+        str(cut.cuts),
+        str(cut.executions.total()),
+        str(cut.compilations),
+        time_text(total_s),
+    )
+
+
+def _cause_row(record: ProgramRecord) -> tuple[str, ...]:
+    cause = record.cause
+    text, place = ("", None) if cause is None else (cause.text, cause.place)
+    return _line_text(record.place), text, _line_text(place)
+
+
+def _cause_text(record: ProgramRecord) -> str:
+    _, text, line = _cause_row(record)
+    return f"{text} ({line})"
+
+
+def _line_text(place: Place | None) -> str:
+    return _NO_LINE if place is None else f"{Path(place[0]).name}:{place[1]}"
