@@ -37,6 +37,11 @@ def test_contents_are_told_from_their_bytes(module):
     assert subject_of(module, "m", "title").title == "title"
 
 
+def test_a_traced_program_is_named():
+    with pytest.raises(BadInput, match=r"graph\.neff is a program that torch_neuronx.trace stored"):
+        program_in(b"trnsim traced program\nversion 1\n", "graph.neff")
+
+
 def test_a_family_of_instances_names_its_chip():
     assert [chip_of(name) for name in ("trn1n", "trn1", "inf2")] == ["trn1", "trn1", "inf2"]
 

@@ -24,6 +24,8 @@ from trnsim.device.program_cache import stored_program
 from trnsim.errors import BadInput
 
 HLO, STABLEHLO = "hlo", "stablehlo"
+_TRACED: Final = b"trnsim traced program"
+"""The beginning of a traced program of PyTorch's, which `trnsim.torch.traces.stored` reads."""
 _TARGET_CHIPS: Final = {"trn1n": "trn1"}
 """Families of instances whose chip has another name."""
 
@@ -45,6 +47,11 @@ def program_in(content: bytes, path: str) -> tuple[bytes, str]:
         return stored.graph, stored.graph_format
     if graph_file.is_graph_file(content):
         return content, graph_file.FORMAT
+    if content.startswith(_TRACED):
+        raise BadInput(
+            f"{path} is a program that torch_neuronx.trace stored, which runs in its module",
+            fix="torch.jit.load the module; the report lies beside the program in its workdir",
+        )
     hlo: Any = _of_jax("hlo", path)
     return content, HLO if hlo.kind_of_hlo(content) else STABLEHLO
 

@@ -40,6 +40,8 @@ def test_another_version_is_named_with_the_one_that_is_read(scaled):
 
 def test_a_neff_and_other_bytes_are_named():
     refused(b"\x1f\x8b" + bytes(30), "a NEFF of AWS's compiler")
+    header = b"".join(number.to_bytes(8, "little") for number in (2, 1024, 9, 2, 0))
+    refused(header.ljust(2000, b"\0"), "a NEFF of AWS's compiler")
     refused(b"", "no program that trnsim traced")
     refused(pickle.dumps({}), "no program that trnsim traced")
 

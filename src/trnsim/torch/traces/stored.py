@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from trnsim.compiler.stand_in import is_neff
 from trnsim.errors import BadInput
 from trnsim.torch.traces.encoding import DTYPES, INT_MAX, Malformed, index_of
 from trnsim.version import VERSION
@@ -167,7 +168,7 @@ def _body(content: bytes) -> bytes:
     if not content.startswith(_MAGIC):
         kind = (
             "a NEFF of AWS's compiler, which only a Neuron device runs"
-            if content.startswith(_AWS_MAGIC)
+            if is_neff(content) or content.startswith(_AWS_MAGIC)
             else "no program that trnsim traced"
         )
         raise BadInput(f"the module's program is {kind}: it begins {content[:16]!r}", fix=_FIX)
