@@ -31,6 +31,7 @@ bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as rati
 
 docs: .venv/.test ## write the pages that the source makes, and put what is printed today into README and docs
 	$(BIN)/python docs/makers/pages.py
+	$(BIN)/python docs/makers/stubs.py
 	$(BIN)/python tests/test_docs.py
 
 SEED ?= 0

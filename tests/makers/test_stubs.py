@@ -1,0 +1,74 @@
+"""Stubs of the packages that trnsim answers: made of the source, and read by a checker of types."""
+
+import ast
+import subprocess
+import sys
+
+import nki.isa
+import nki.language
+import pytest
+import stubs
+
+PROGRAM = """\
+import nki
+import nki.collectives
+import nki.isa as nisa
+import nki.language as nl
+import nki.typing as nt
+import torch_neuron
+import torch_neuronx.xla_impl.ops
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.parallel_loader as pl
+
+
+@nki.jit
+def scaled(x: nt.tensor, rows: int = 128) -> object:
+    tile = nl.ndarray((rows, 64), dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x, engine=nisa.dma_engine.dma)
+    nisa.activation(tile, nl.exp, tile)
+    return tile
+
+
+xm.mark_step()
+pl.MpDeviceLoader([], "xla")
+"""
+WRONG = "nisa.dma_copi(dst=1)\nnisa.dma_copy(src=1)\nnl.flaot32\nreveal_type(nl.float32)\n"
+
+
+def test_they_are_those_that_the_source_makes():
+    written = {
+        file.relative_to(stubs.SOURCE).as_posix(): file.read_text(encoding="utf-8")
+        for folder in stubs.SOURCE.glob("*-stubs")
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+    assert written == stubs.stubs(), "python docs/makers/stubs.py"
+
+
+@pytest.mark.parametrize("module", [nki.isa, nki.language])
+def test_every_function_is_declared_with_its_parameters(module):
+    name = module.__name__.rpartition(".")[2]
+    tree = ast.parse((stubs.SOURCE / "nki-stubs" / f"{name}.pyi").read_text(encoding="utf-8"))
+    declared = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert "activation" in declared or "exp" in declared
+    for function, node in declared.items():
+        assert callable(getattr(module, function))
+        assert ast.get_docstring(node), function
+    if name == "isa":
+        arguments = declared["nc_matmul"].args.args
+        assert [one.arg for one in arguments[:3]] == ["dst", "stationary", "moving"]
+
+
+@pytest.mark.slow
+def test_a_program_of_a_user_has_no_unresolved_import_and_a_mistake_is_found(tmp_path):
+    path = tmp_path / "k.py"
+    path.write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
+    right = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert right.stdout == "", right.stdout
+    path.write_text(PROGRAM + WRONG)
+    wrong = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert 'no attribute "dma_copi"; maybe "dma_copy"?' in wrong.stdout
+    assert 'Missing positional argument "dst"' in wrong.stdout
+    assert '"flaot32"' in wrong.stdout
+    assert '"trnsim.dtypes.formats.Dtype"' in wrong.stdout
