@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trnsim.errors import EmulatorError
-from trnsim.graph import TensorType
-from trnsim.lower import Cost
+
+if TYPE_CHECKING:  # a kernel alone needs neither
+    from trnsim.graph import TensorType
+    from trnsim.lower import Cost
 
 
 class TensorSpec:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.arch import CORES_VARIABLE, Target, configured_cores, makes_pairs
 from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
-from trnsim.compiler import Flags
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.instance import cores as settings
@@ -23,6 +22,9 @@ from trnsim.instance import model
 from trnsim.nki.environment import chosen_target
 from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.units import bytes_text
+
+if TYPE_CHECKING:  # a kernel alone needs no compiler
+    from trnsim.compiler import Flags
 
 _LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 
