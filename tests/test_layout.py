@@ -99,8 +99,9 @@ COVERED = {
     **{
         f"xla/neuronx/by_name/{part}.py": ("xla/neuronx/test_names.py", "its names")
         for part in (
-            *("contexts", "experimental/profiler", "testing/validation", "utils/utils"),
+            *("contexts", "testing/validation", "utils/utils"),
             *("proto/metaneff_pb2", "pyhlo/hlo_pb2", "pyhlo/xla_data_pb2"),
+            "experimental/profiler/v2_x/custom_op_name",
             *(
                 f"xla_impl/{name}"
                 for name in (

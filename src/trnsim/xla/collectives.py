@@ -44,7 +44,7 @@ _made: Final[dict[tuple[tuple[int, ...], ...], list[Any]]] = {}
 
 
 def subgroup(groups: Groups) -> Any:
-    """The process group of this rank among `groups`, made by all ranks at their first use.
+    """The process group of this rank among `groups`, made by its ranks at their first use.
 
     Raises:
         CollectiveMisused: for groups that overlap, leave out this rank, or name others.
@@ -63,8 +63,9 @@ def subgroup(groups: Groups) -> Any:
         )
     made = _made.setdefault(key, [])
     if not made or made[0] is not whole:  # a group ends with the default group
-        made[:] = [whole, *(dist.new_group(list(group)) for group in key)]
-    return next(made[1 + at] for at, group in enumerate(key) if own in group)
+        own_group = next(list(group) for group in key if own in group)
+        made[:] = [whole, dist.new_group(own_group, use_local_synchronization=True)]
+    return made[1]
 
 
 def _is_alone() -> bool:

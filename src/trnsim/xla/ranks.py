@@ -20,10 +20,11 @@ from trnsim.errors import BadInput
 from trnsim.instance.cores import VISIBLE, parse_cores
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.distributed import process_group
+from trnsim.xla import process_groups
+from trnsim.xla.process_groups import BACKEND
 
 _distributed: Any = dist  # the stub leaves some names out
 
-BACKEND: Final = "xla"
 PROCESSES: Final = "NEURONCORE_NUM_DEVICES"
 """The number of processes that `xmp.spawn` starts."""
 _ROOT_PORT: Final = 62182
@@ -146,6 +147,7 @@ def register() -> None:
 
     module.init_process_group = init_process_group
     setattr(dist, "init_process_group", init_process_group)  # noqa: B010  a stub says Final
+    process_groups.serve()
 
 
 def _is_by_variables(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:

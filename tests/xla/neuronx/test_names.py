@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch_neuronx
 
+from trnsim.errors import NotModelled
 from trnsim.torch.traces.instances import loading
 
 THERE = {
@@ -24,6 +25,7 @@ THERE = {
     ),
     ".utils": ("get_platform_target",),
     ".experimental.profiler": ("profile",),
+    ".experimental.profiler.v2_x.custom_op_name": ("hlo_debug",),
     ".experimental": ("set_neuron_cores", "neuron_cores_context", "multicore_context"),
     ".xla_impl.ops": ("nki_jit", "RmsNorm", "xla_hlo_call", "TopK", "Argmax", "Softmax"),
     ".xla_impl.base": ("xla_call", "xla_hlo_call"),
@@ -40,7 +42,6 @@ REFUSED = {
     "": ("Stream", "stream", "synchronize", "profiling"),
     ".xla_impl.custom_op": ("load",),
     ".xla_impl.trace": ("setup_compiler_dirs", "get_compile_command", "save_compile_command"),
-    ".experimental.profiler": ("v2_x",),
 }
 
 
@@ -66,3 +67,20 @@ def test_nothing_is_loaded_within_the_context():
     with torch_neuronx.contexts.disable_nrt_load():
         assert loading.is_off
     assert not loading.is_off
+
+
+def test_operations_are_named_without_the_context_for_it():
+    """NxD's ModelBuilder imports it where it is loaded."""
+    from torch_neuronx.experimental.profiler.v2_x.custom_op_name import hlo_debug
+
+    with hlo_debug(add_var_names=True, monitor_modules_list=["a"]):
+        pass
+
+
+@pytest.mark.parametrize("name", ["hlo_entry_computation", "get_hlo_root_instruction"])
+def test_what_reads_protobufs_of_hlo_is_imported_and_refused_where_it_is_called(name):
+    module = importlib.import_module("torch_neuronx.xla_impl.trace")
+    with pytest.raises(NotModelled, match=rf"xla_impl\.trace\.{name}: programs here are no"):
+        getattr(module, name)(None)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        module.nothing  # noqa: B018

@@ -7,6 +7,5 @@ from typing import Final
 from trnsim.xla.neuronx.lazy_names import serve
 
 _TABLE: Final = {"profile": "trnsim.xla.neuronx.profiler"}
-_ABSENT: Final = {"v2_x": ("it names operations of HLO", "the report's modules and lines")}
 
-__getattr__ = serve("torch_neuronx.experimental.profiler", __name__, _TABLE, _ABSENT)
+__getattr__ = serve("torch_neuronx.experimental.profiler", __name__, _TABLE)
