@@ -94,11 +94,7 @@ def test_what_it_cannot_do_is_refused_by_name():
     import torch_xla
     from torch_xla.distributed import ZeroRedundancyOptimizer
 
-    from trnsim.errors import NotModelled
-
     parameters = [torch.nn.Parameter(torch.ones(2, device="xla"))]
-    with pytest.raises(NotModelled, match=r"(?s)use_grad_acc_hook=True.*fix: leave it out"):
-        ZeroRedundancyOptimizer(parameters, torch.optim.SGD, use_grad_acc_hook=True, lr=1.0)
     with pytest.raises(ValueError, match=r"rank 0 is in none of the sharding_groups \[\[1\]\]"):
         ZeroRedundancyOptimizer(parameters, torch.optim.SGD, sharding_groups=[[1]], lr=1.0)
     lazy = ZeroRedundancyOptimizer(parameters, torch.optim.SGD, lazy_init=True, lr=1.0)
@@ -108,3 +104,52 @@ def test_what_it_cannot_do_is_refused_by_name():
     lazy.init_zero()
     lazy.step()
     assert lazy.inited
+
+
+def test_gradients_are_added_up_in_the_optimizers_dtype():
+    """In bfloat16, 256 + 1 is 256."""
+    import torch_xla
+    from torch_xla.distributed import ZeroRedundancyOptimizer
+
+    weight = torch.nn.Parameter(torch.zeros(3, device="xla", dtype=torch.bfloat16))
+    frozen = torch.nn.Parameter(torch.zeros(3, device="xla"), requires_grad=False)
+    options = {"lr": 1.0, "grad_clipping": False, "use_grad_acc_hook": True}
+    optimizer = ZeroRedundancyOptimizer([weight, frozen], torch.optim.SGD, **options)
+    for factor in (256.0, 1.0, 3.0):
+        (weight * factor).sum().backward()
+        assert weight.grad is None
+    assert weight.main_grad.dtype is torch.float32
+    assert weight.main_grad.tolist() == [260.0] * 3
+    optimizer.step()
+    assert weight.tolist() == [-260.0] * 3
+    optimizer.zero_grad()
+    assert weight.main_grad.tolist() == [0.0] * 3
+    (weight * 2.0).sum().backward()
+    optimizer.init_zero()  # shares anew; a gradient still counts once
+    (weight * 2.0).sum().backward()
+    assert weight.main_grad.tolist() == [4.0] * 3
+
+
+def test_a_subclass_clips_by_its_own_norm():
+    """As NxD's, whose norm is over the ranks of tensor parallelism too."""
+    import torch_xla
+    from torch_xla.distributed import ZeroRedundancyOptimizer
+
+    class Halved(ZeroRedundancyOptimizer):
+        @property
+        def grad_norm(self):
+            return self._grad_norm
+
+        def _clip_grad_norm(self, max_norm, norm_type=2.0):  # noqa: ARG002  as called
+            self._grad_norm = torch.tensor(7.0)
+            for group in self.base_optimizer.param_groups:
+                for share in group["params"]:
+                    share.grad.mul_(max_norm / 2)
+
+    weight = torch.nn.Parameter(torch.zeros(2, device="xla"))
+    optimizer = Halved([weight], torch.optim.SGD, lr=1.0, max_norm=3.0)
+    weight.sum().backward()
+    optimizer.step()
+    assert weight.tolist() == [-1.5, -1.5]
+    assert optimizer.grad_norm == 7.0
+    assert optimizer.sharding_groups == optimizer._sharding_groups == [[0]]

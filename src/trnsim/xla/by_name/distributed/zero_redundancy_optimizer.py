@@ -18,7 +18,6 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from trnsim.device.program_line import program_line
-from trnsim.errors import NotModelled
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.collectives import CollectiveMisused, Groups, all_gather, all_reduce, reduce_scatter
@@ -44,13 +43,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         lazy_init: whether the program calls `init_zero` itself.
         bucket_cap_mb_all_gather: no effect, a collective for each parameter.
         bucket_cap_mb_reduce_scatter: likewise.
-        use_grad_acc_hook: refused if true.
+        use_grad_acc_hook: whether gradients are added up in `optimizer_dtype`, as they come.
         save_master_weights: whether `state_dict` has the shares too.
         higher_cc_precision: whether gradients are exchanged in `optimizer_dtype`.
         defaults: arguments of the optimizer.
 
     Raises:
-        NotModelled: for hooks that accumulate gradients.
         CollectiveMisused: for groups without this rank.
     """
 
@@ -73,24 +71,20 @@ class ZeroRedundancyOptimizer(Optimizer):
         **defaults: Any,
     ) -> None:
         del pin_layout, bucket_cap_mb_all_gather, bucket_cap_mb_reduce_scatter
-        if use_grad_acc_hook:
-            raise NotModelled(
-                "ZeroRedundancyOptimizer(use_grad_acc_hook=True): hooks that accumulate gradients",
-                fix="leave it out, and let optimizer_dtype and higher_cc_precision be float32",
-                line=program_line(),
-            )
         super().__init__(params, defaults)
         self.optimizer_class = optimizer_class
         self.optimizer_dtype = optimizer_dtype or torch.float32
         self.grad_clipping = grad_clipping
         self.max_norm = 1.0 if max_norm is None else max_norm
-        self.sharding_groups: Sequence[Sequence[int]] = sharding_groups or [
+        self._sharding_groups: Sequence[Sequence[int]] = sharding_groups or [
             list(range(ranks.world_size()))
         ]
         self.grad_norm_groups = grad_norm_groups
         self.save_master_weights = save_master_weights
         self.higher_cc_precision = higher_cc_precision
-        self.grad_norm: Tensor | None = None
+        self.use_grad_acc_hook = use_grad_acc_hook
+        self._hooks: list[Any] = []
+        self._grad_norm: Tensor | None = None
         self.base_optimizer: Optimizer | None = None
         if not lazy_init:
             self.init_zero()
@@ -100,10 +94,20 @@ class ZeroRedundancyOptimizer(Optimizer):
         """True once the parameters are sharded."""
         return self.base_optimizer is not None
 
+    @property
+    def sharding_groups(self) -> Sequence[Sequence[int]]:
+        """The ranks that share."""
+        return self._sharding_groups
+
+    @property
+    def grad_norm(self) -> Tensor | None:
+        """The norm of all gradients at the last step that clipped them."""
+        return self._grad_norm
+
     def init_zero(self) -> None:
         """Shard the parameters, and make the optimizer of the shares."""
         rank = ranks.ordinal()
-        group = next((group for group in self.sharding_groups if rank in group), None)
+        group = next((group for group in self._sharding_groups if rank in group), None)
         if group is None:
             raise CollectiveMisused(
                 f"rank {rank} is in none of the sharding_groups {self.sharding_groups}",
@@ -111,12 +115,45 @@ class ZeroRedundancyOptimizer(Optimizer):
                 line=program_line(),
             )
         self.local_world_size, self.local_rank = len(group), list(group).index(rank)
+        self.base_optimizer = self.optimizer_class(self._shard_parameters(), **self.defaults)
+        self._copy_settings(self.base_optimizer.param_groups, self.param_groups)
+
+    def _shard_parameters(self) -> list[dict[str, Any]]:
+        """The groups of parameters with this rank's shares; subclasses of NxD extend it."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
         shared = [
             group | {"params": [self._share(parameter) for parameter in group["params"]]}
             for group in self.param_groups
         ]
-        self.base_optimizer = self.optimizer_class(shared, **self.defaults)
-        self._copy_settings(self.base_optimizer.param_groups, self.param_groups)
+        if self.use_grad_acc_hook:
+            for parameter in (each for group in self.param_groups for each in group["params"]):
+                if parameter.requires_grad:
+                    hook = parameter.register_post_accumulate_grad_hook(self._add_up)
+                    self._hooks.append(hook)
+        return shared
+
+    def _add_up(self, parameter: Any) -> None:
+        """Add a gradient to `main_grad`, in the optimizer's dtype, and free it."""
+        gradient = parameter.grad.detach().to(self.optimizer_dtype)
+        if getattr(parameter, "main_grad", None) is None:
+            parameter.main_grad = torch.zeros_like(gradient)
+        parameter.main_grad.add_(gradient)
+        parameter.grad = None
+
+    def _gradient(self, parameter: Any) -> Tensor | None:
+        """A parameter's gradient of this step, or None."""
+        added_up = getattr(parameter, "main_grad", None) if self.use_grad_acc_hook else None
+        return parameter.grad if added_up is None else added_up
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, those that were added up too."""
+        super().zero_grad(set_to_none)
+        if self.use_grad_acc_hook:
+            for parameter in (each for group in self.param_groups for each in group["params"]):
+                if getattr(parameter, "main_grad", None) is not None:
+                    parameter.main_grad.zero_()
 
     def _share(self, parameter: Tensor) -> nn.Parameter:
         """This rank's share of a parameter."""
@@ -164,11 +201,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._copy_settings(base.param_groups, self.param_groups)
         self._scatter_gradients()
         if self.grad_clipping:
-            self._clip_gradients()
+            self._clip_grad_norm(max_norm=self.max_norm)
         base.step(**kwargs)
         base.zero_grad(set_to_none=True)
         for parameter, share in self._pairs():
-            if parameter.grad is not None:
+            if self._gradient(parameter) is not None:
                 whole = all_gather(share.detach().to(parameter.dtype), groups=self.sharding_groups)
                 rows = 1 if parameter.dim() == 0 else parameter.shape[0]
                 parameter.copy_(whole[:rows].reshape(parameter.shape))
@@ -179,16 +216,21 @@ class ZeroRedundancyOptimizer(Optimizer):
         """The mean gradient of each share."""
         count = self.local_world_size
         for parameter, share in self._pairs():
-            if parameter.grad is not None:
-                whole = self._padded(parameter.grad)
+            gradient = self._gradient(parameter)
+            if gradient is not None:
+                whole = self._padded(gradient)
                 sent = whole.to(self.optimizer_dtype) if self.higher_cc_precision else whole
                 scattered = reduce_scatter(
                     "sum", sent, 1.0 / count, 0, count, groups=self.sharding_groups
                 )
                 share.grad = scattered.to(self.optimizer_dtype)
 
-    def _clip_gradients(self) -> None:
-        """Scale the shares' gradients so that the norm of all is at most `max_norm`."""
+    def _clip_grad_norm(self, max_norm: float, norm_type: float = 2.0) -> None:
+        """Scale the shares' gradients so that the norm of all is at most `max_norm`.
+
+        NxD's subclass replaces it: its norm is over the ranks of tensor parallelism too.
+        """
+        del norm_type
         gradients = [share.grad for _, share in self._pairs() if share.grad is not None]
         if not gradients:
             return
@@ -196,8 +238,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         for groups in (self.sharding_groups, self.grad_norm_groups):
             if groups is not None:
                 all_reduce("sum", [total], groups=groups)
-        self.grad_norm = total.sqrt()
-        factor = (self.max_norm / (self.grad_norm + _NORM_EPSILON)).clamp(max=1.0)
+        self._grad_norm = total.sqrt()
+        factor = (max_norm / (self._grad_norm + _NORM_EPSILON)).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(factor)
 
