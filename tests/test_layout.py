@@ -90,13 +90,6 @@ COVERED = {
     "torch/aten/decomposition.py": ("torch/aten/test_operator_call.py", "what it refuses, and why"),
     "torch/pytorch.py": ("torch/test_backend.py", "PyTorch's own types under our names"),
     **{
-        f"xla/by_name/distributed/{refused}.py": (
-            "xla/test_absent_names.py",
-            "its names are refused",
-        )
-        for refused in ("fsdp", "spmd")
-    },
-    **{
         f"xla/neuronx/by_name/{part}.py": ("xla/neuronx/test_names.py", "its names")
         for part in (
             *("contexts", "testing/validation", "utils/utils"),
@@ -111,6 +104,15 @@ COVERED = {
             ),
         )
     },
+    "xla/by_name/distributed/spmd.py": ("xla/test_absent_names.py", "its names are refused"),
+    "xla/sharding.py": (
+        "xla/by_name/distributed/fsdp/test_xla_fully_sharded_data_parallel.py",
+        "the shares of a wrapper",
+    ),
+    "xla/by_name/distributed/fsdp/consolidate_sharded_ckpts.py": (
+        "xla/by_name/distributed/fsdp/test_state_dict_utils.py",
+        "it calls what is tested there",
+    ),
     "xla/by_name/distributed/xla_backend.py": ("xla/test_ranks.py", "it registers the group"),
     "xla/by_name/experimental/pjrt_backend.py": ("xla/test_ranks.py", "likewise"),
     "xla/by_name/experimental/pjrt.py": ("xla/by_name/test_runtime.py", "the runtime's names"),

@@ -27,8 +27,8 @@ def test_every_absent_name_is_absent_and_says_what_is_there_instead():
 def test_a_from_import_of_an_absent_name_is_an_import_error_that_says_why():
     with pytest.raises(ImportError, match="not modelled for PyTorch\n  fix: ranks: torchrun"):
         from torch_xla.distributed.spmd import Mesh
-    with pytest.raises(ImportError, match=r"(?s)own sharding is not here.*fully_shard"):
-        from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel
+    with pytest.raises(ImportError, match=r"(?s)flattened vector.*flatten_parameters=True"):
+        from torch_xla.distributed.fsdp import xla_flatten_params_wrapper
     with pytest.raises(ImportError, match="get_stablehlo: programs are not written"):
         from torch_xla.core.xla_model import get_stablehlo
 
@@ -60,6 +60,8 @@ USED = {
     "torch_xla.distributed.xla_multiprocessing": "spawn",
     "torch_xla.distributed": "ZeroRedundancyOptimizer",
     "torch_xla.distributed.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
+    "torch_xla.distributed.fsdp": "XlaFullyShardedDataParallel checkpoint_module",
+    "torch_xla.distributed.fsdp.wrap": "transformer_auto_wrap_policy size_based_auto_wrap_policy",
     "torch_xla.utils.checkpoint": "checkpoint",
     "torch_xla.utils.serialization": "load save TensorReference",
     "torch_xla.amp.syncfree": "SGD Adam AdamW",

@@ -21,8 +21,8 @@ _SOURCE: Final = "torch_xla 2.9.0, {}"
 
 _NO_SPMD: Final = "ranks: torchrun, and torch.distributed or xm's collectives; or JAX, which shards"
 _NO_GRAPH: Final = "trnsim compile, which writes the graph of a model, its time and its memory"
-_FSDP: Final = ("torch_xla's own sharding is not here", "torch.distributed.fsdp.fully_shard")
-_SHARDS: Final = (_FSDP[0], "torch.distributed.checkpoint")
+
+_PATCHED: Final = ("it is a part of torch_xla's own graphs", "torch.nn.Linear")
 
 _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "torch_xla": {
@@ -61,14 +61,14 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "data_parallel": ("it went with torch_xla 2.0", "torchrun and xm.optimizer_step"),
     },
     "torch_xla.distributed.fsdp": {
-        "XlaFullyShardedDataParallel": _FSDP,
-        "checkpoint_module": (_FSDP[0], "torch_xla.utils.checkpoint.checkpoint"),
-        "consolidate_sharded_ckpts": _SHARDS,
-        "consolidate_sharded_model_checkpoints": _SHARDS,
-        "consolidate_sharded_state_dicts": _SHARDS,
-        "state_dict_utils": _SHARDS,
-        "utils": _FSDP,
-        "wrap": _FSDP,
+        "xla_flatten_params_wrapper": (
+            "a flattened vector is a part of the wrapper",
+            "XlaFullyShardedDataParallel(module, flatten_parameters=True)",
+        ),
+    },
+    "torch_xla.distributed.fsdp.utils": {
+        "XLAPatchedLinear": _PATCHED,
+        "apply_xla_patch_to_nn_linear": _PATCHED,
     },
     "torch_xla.distributed.spmd": dict.fromkeys(
         (

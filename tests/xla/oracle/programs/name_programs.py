@@ -252,6 +252,7 @@ def counters_after_a_cut(device):
     """Counters after a cut, and after clear_all."""
     a = torch.ones(2).to(device) * 3
     torch_xla.sync()
+    xm.wait_device_ops()
     before = [met.counter_value("MarkStep"), met.counter_value("UncachedCompile")]
     met.clear_all()
     return [before, met.counter_value("MarkStep"), met.metric_names(), a]
@@ -261,6 +262,7 @@ def counters_cleared(device):
     """clear_counters leaves metrics, clear_metrics counters."""
     a = torch.ones(2).to(device) * 3
     torch_xla.sync()
+    xm.wait_device_ops()
     met.clear_counters()
     first = [met.counter_value("MarkStep"), met.metric_data("ExecuteTime") is None]
     b = a + 1
@@ -273,6 +275,7 @@ def the_report_of_metrics(device):
     """The lines of metrics_report."""
     a = torch.ones(2).to(device) * 3
     torch_xla.sync()
+    xm.wait_device_ops()
     text = met.metrics_report()
     wanted = (
         "Metric: CompileTime",
@@ -292,6 +295,7 @@ def the_short_report_of_metrics(device):
     """short_metrics_report of chosen names."""
     a = torch.ones(2).to(device) * 3
     torch_xla.sync()
+    xm.wait_device_ops()
     text = met.short_metrics_report(counter_names=["MarkStep"], metric_names=["nothing"])
     return [text, a]
 
@@ -308,6 +312,7 @@ def optimization_barrier(device):
     a = torch.ones(2).to(device) * 3
     xm.optimization_barrier_([a])
     torch_xla.sync()
+    xm.wait_device_ops()
     return a
 
 

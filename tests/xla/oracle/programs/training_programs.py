@@ -377,3 +377,50 @@ def zero_redundancy_alone(device):
         optimizer.step()
         torch_xla.sync()
     return [*model.parameters()]
+
+
+def sharded(place, **options):
+    """Norms, sizes of shares, and the whole weights of a model trained with FSDP."""
+    from torch_xla.distributed import fsdp
+
+    model = fsdp.XlaFullyShardedDataParallel(model_on(place), **options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    norms = []
+    for batch in batches(3):
+        optimizer.zero_grad()
+        model(batch.to(place)).square().mean().backward()
+        norms.append(model.clip_grad_norm_(0.5))
+        optimizer.step()
+        torch_xla.sync()
+    state = {name: value.cpu() for name, value in model.state_dict().items()}
+    whole = fsdp.consolidate_sharded_state_dicts([state], model.get_shard_metadata())
+    sizes = [list(parameter.shape) for parameter in model.parameters()]
+    return [norms, sizes, dict(whole)]
+
+
+def fully_sharded_alone(device):
+    """XlaFullyShardedDataParallel in a world of one rank."""
+    return sharded(device)
+
+
+def fully_sharded_by_rows(device):
+    """shard_param_on_dim_0: a share is of rows."""
+    return sharded(device, shard_param_on_dim_0=True)
+
+
+def fully_sharded_layers(device):
+    """auto_wrap_policy wraps the layers on their own."""
+    from functools import partial
+
+    from torch_xla.distributed.fsdp.wrap import transformer_auto_wrap_policy
+
+    policy = partial(transformer_auto_wrap_policy, transformer_layer_cls={nn.Linear})
+    return sharded(device, auto_wrap_policy=policy)
+
+
+def names_of_shares(device):
+    """The names of the parameters that shares are of."""
+    from torch_xla.distributed.fsdp import XlaFullyShardedDataParallel
+
+    model = XlaFullyShardedDataParallel(model_on(device))
+    return [name for name, _ in model.get_original_names_and_sharded_parameters()]

@@ -1,0 +1,27 @@
+"""`torch_xla.distributed.fsdp.consolidate_sharded_ckpts.main`: files of all ranks in one.
+
+Source: torch_xla 2.9.0, distributed/fsdp/consolidate_sharded_ckpts.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from trnsim.xla.by_name.distributed.fsdp.state_dict_utils import (
+    consolidate_sharded_model_checkpoints,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Put the files together that the options name."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ckpt_prefix", required=True, help="path before the ranks' parts")
+    parser.add_argument("--ckpt_suffix", default="*.pth", help="pattern of the ranks' parts")
+    parser.add_argument("--save_path", default="", help="file to write")
+    options = parser.parse_args(arguments)
+    _, written = consolidate_sharded_model_checkpoints(
+        options.ckpt_prefix, options.ckpt_suffix, options.save_path
+    )
+    sys.stdout.write(f"saved consolidated model to {written}\n")

@@ -1,0 +1,104 @@
+"""`torch_xla.distributed.fsdp.state_dict_utils`: the shares of all ranks put together.
+
+Source: torch_xla 2.9.0, distributed/fsdp/state_dict_utils.py.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from glob import glob
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.xla.absent_names import absent
+
+__path__: Final[list[str]] = []  # as in xla_model
+
+_WRAPPED: Final = "_fsdp_wrapped_module."
+_SHARE: Final = "_fsdp_shard"
+
+
+class SharesLacking(BadInput, ValueError):
+    """The states of some ranks, but not of all."""
+
+
+def consolidate_sharded_state_dicts(
+    state_dict_list: Sequence[dict[str, Tensor]], shard_metadata: dict[str, Any]
+) -> OrderedDict[str, Tensor]:
+    """The state of the module that was wrapped, from those of all ranks in their order.
+
+    Raises:
+        SharesLacking: for another number of states than ranks.
+    """
+    count = shard_metadata["world_size"]
+    if len(state_dict_list) != count:
+        raise SharesLacking(
+            f"{len(state_dict_list)} states of a model that {count} ranks share",
+            fix="give the state of every rank, by rank",
+            line=program_line(),
+        )
+    whole: OrderedDict[str, Tensor] = OrderedDict()
+    for name, value in state_dict_list[0].items():
+        prefix, is_shared, _ = name.partition(_SHARE)
+        if is_shared:
+            shares = [state[name] for state in state_dict_list]
+            info = shard_metadata["shard_info"][prefix.rstrip(".")][name.removeprefix(prefix)]
+            whole.update((prefix + key, part) for key, part in _members(shares, info))
+        else:
+            info = shard_metadata.get("buffer_info", {}).get(name)
+            whole[name] = value if info is None else value.to(info["_orig_dtype"])
+    return OrderedDict((name.replace(_WRAPPED, ""), value) for name, value in whole.items())
+
+
+def _members(shares: Sequence[Tensor], info: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    """The parameters of a unit, each by all of its names."""
+    vector = torch.cat([*shares])
+    parts: Any = info.get("_parts") or [(info["_orig_name"], info["_orig_size"])]
+    others = info.get("_others") or [[name] for name, _ in parts]
+    start = 0
+    for (_, size), names in zip(parts, others, strict=True):
+        by_rows = vector.dim() != 1 or (len(size) == 1 and len(parts) == 1)
+        numel = torch.Size(size).numel()
+        part = vector[: size[0]] if by_rows else vector[start : start + numel].view(size)
+        start += numel
+        for name in names:
+            yield name, part
+
+
+def consolidate_sharded_model_checkpoints(
+    ckpt_prefix: str, ckpt_suffix: str = "*.pth", save_path: str = "", save_model: bool = True
+) -> tuple[OrderedDict[str, Tensor], str | None]:
+    """The state from the files of all ranks, and the file in which it is written.
+
+    A file has "model" and "shard_metadata". It is unpickled: read only files that you trust.
+
+    Raises:
+        SharesLacking: for files of some ranks only.
+    """
+    pattern = ckpt_prefix + ckpt_suffix
+    paths = glob(pattern)  # noqa: PTH207  a pattern with folders
+    states = [torch.load(path, map_location="cpu", weights_only=False) for path in paths]
+    states.sort(key=lambda state: state["shard_metadata"]["rank"])
+    count = states[0]["shard_metadata"]["world_size"] if states else 0
+    if [state["shard_metadata"]["rank"] for state in states] != [*range(count)] or not states:
+        raise SharesLacking(
+            f"{pattern} has files of ranks {[s['shard_metadata']['rank'] for s in states]}"
+            + (f", of {count}" if states else ""),
+            fix="give the files of all ranks, and no other",
+            line=program_line(),
+        )
+    whole = consolidate_sharded_state_dicts(
+        [state["model"] for state in states], states[0]["shard_metadata"]
+    )
+    written = (save_path or f"{ckpt_prefix}_consolidated.pth") if save_model else None
+    if written is not None:
+        torch.save({"model": whole}, written)
+    return whole, written
+
+
+__getattr__ = absent("torch_xla.distributed.fsdp.state_dict_utils", __name__)

@@ -1,0 +1,163 @@
+"""A share of parameters: gathered for a forward pass, gradients reduced to the share.
+
+The parameters of a unit are one vector, padded so that every rank has an equal share of it. They
+are views of the gathered vector; so PyTorch adds up the gradients of all uses, before they are
+reduced over the ranks and scattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trnsim.xla.collectives import Groups, all_gather, reduce_scatter
+
+__all__ = ["Member", "Sharding", "SharedUnit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """The ranks over which units are shared, and the dtypes of their exchanges.
+
+    Attributes:
+        rank: this rank among those that share.
+        world_size: their number.
+        groups: the ranks of each group; None for one of all.
+        compute_dtype: dtype of gathered parameters.
+        is_float32_reduced: whether gradients are reduced in float32.
+        multiple: a share's length is a multiple of it.
+    """
+
+    rank: int
+    world_size: int
+    groups: Groups
+    compute_dtype: torch.dtype
+    is_float32_reduced: bool
+    multiple: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A parameter of a unit: every module and name that has it.
+
+    Attributes:
+        name: its name in the wrapper.
+        size: its shape.
+        places: the modules that have it, each with its name there.
+    """
+
+    name: str
+    size: torch.Size
+    places: tuple[tuple[nn.Module, str], ...]
+
+
+@dataclass(eq=False)
+class SharedUnit:
+    """Parameters that are gathered together.
+
+    Attributes:
+        members: the parameters, in the order of the vector.
+        shard: this rank's share of the vector, or of the rows.
+        sharding: who shares.
+        by_rows: whether the only member is shared by rows instead of as a vector.
+        reduces: asked before gradients are reduced; while false they add up.
+        on_reduced: called after gradients were reduced.
+    """
+
+    members: tuple[Member, ...]
+    shard: nn.Parameter
+    sharding: Sharding
+    by_rows: bool
+    reduces: Callable[[], bool]
+    on_reduced: Callable[[], None]
+    _full: Tensor | None = None
+    _waiting: Tensor | None = field(default=None, repr=False)
+
+    def gather(self) -> Tensor:
+        """All ranks' shares, one after the other, without a graph."""
+        own = self.shard.detach().to(self.sharding.compute_dtype)
+        gathered: Tensor = all_gather(own, groups=self.sharding.groups)
+        return gathered
+
+    def full(self) -> Tensor:
+        """The gathered vector, whose gradient comes back to the share."""
+        gathered: Tensor = _Gathered.apply(self.shard, self)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def views(self, full: Tensor) -> list[Tensor]:
+        """Each member as a view of the gathered vector."""
+        if self.by_rows:
+            size = self.members[0].size
+            return [full[: size[0] if size else 1].view(size)]
+        views, start = [], 0
+        for member in self.members:
+            views.append(full[start : start + member.size.numel()].view(member.size))
+            start += member.size.numel()
+        return views
+
+    def full_again(self) -> Tensor:
+        """The gathered vector in the backward pass, once for all uses."""
+        if self._full is None:
+            self._full = self.gather()
+        return self._full
+
+    def reduced(self, gradient: Tensor) -> Tensor | None:
+        """This rank's share of the mean gradient; None while gradients add up."""
+        self._full = None
+        if self._waiting is not None:
+            gradient = gradient + self._waiting
+        if not self.reduces():
+            self._waiting = gradient.detach()
+            return None
+        self._waiting = None
+        ways = self.sharding
+        sent = gradient.float() if ways.is_float32_reduced else gradient
+        share: Tensor = reduce_scatter(
+            "sum", sent, 1.0 / ways.world_size, 0, ways.world_size, ways.groups
+        )
+        self.on_reduced()
+        return share.to(self.shard.dtype)
+
+
+class _Gathered(torch.autograd.Function):
+    """Forward gathers a unit, backward reduces and scatters."""
+
+    @staticmethod
+    def forward(ctx: Any, shard: Tensor, unit: SharedUnit) -> Tensor:
+        """The gathered vector."""
+        del shard
+        ctx.unit = unit
+        return unit.gather()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """The share's gradient."""
+        return ctx.unit.reduced(gradients[0]), None
+
+
+def share_of(parameters: Sequence[Tensor], sharding: Sharding, *, by_rows: bool) -> Tensor:
+    """This rank's share of some parameters, in float32."""
+    if by_rows:
+        (parameter,) = parameters
+        whole = parameter.detach().reshape(1) if parameter.dim() == 0 else parameter.detach()
+        parts = sharding.world_size
+    else:
+        whole = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        parts = sharding.world_size * sharding.multiple
+    lacking = -whole.shape[0] % parts
+    padded = functional.pad(whole, [0, 0] * (whole.dim() - 1) + [0, lacking]) if lacking else whole
+    return padded.chunk(sharding.world_size)[sharding.rank].clone()
+
+
+SEPARATOR: Final = "_FSDP_SHARD_SEPARATOR_"
+"""Stands for a dot in the name of a share."""
+
+
+def shard_name(name: str) -> str:
+    """The name under which a wrapper has the share of a parameter."""
+    return f"_fsdp_shard.{name}".replace(".", SEPARATOR)
