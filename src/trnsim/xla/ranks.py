@@ -53,6 +53,23 @@ def map_launcher(environment: MutableMapping[str, str]) -> None:
     device_core.visible_cores.cache_clear()
 
 
+def process_count(environment: Mapping[str, str]) -> int:
+    """The number of processes that `xmp.spawn` starts: NEURONCORE_NUM_DEVICES, or 1.
+
+    Raises:
+        BadInput: for a value that is no number from 1 on.
+    """
+    value = environment.get(PROCESSES, "1")
+    if not value.isdecimal() or int(value) == 0:
+        raise BadInput(
+            f"{PROCESSES}={value!r} is no number of processes; legal: 1, 2, ...",
+            fix=f"give one for each core: {PROCESSES}=2",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    return int(value)
+
+
 def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int) -> str:
     """NEURON_RT_VISIBLE_CORES of a rank: its share of those of all ranks of the machine.
 

@@ -5,6 +5,8 @@ import os
 import pytest
 import torch
 
+from trnsim.errors import BadInput
+
 
 def test_one_process_is_this_one():
     import torch_xla
@@ -25,6 +27,23 @@ def test_other_numbers_of_processes_are_refused(count):
 
     with pytest.raises(ValueError, match=rf"Unsupported nprocs \({count}\); legal: None and 1"):
         xmp.spawn(print, nprocs=count)
+
+
+def test_three_ranks_of_two_cores_are_refused_before_they_start():
+    import torch_xla
+
+    os.environ.update(NEURONCORE_NUM_DEVICES="3", NEURON_RT_VISIBLE_CORES="4-5")
+    with pytest.raises(BadInput, match=r"'4-5' has 2 cores for 3 ranks of this machine"):
+        torch_xla.launch(print)
+
+
+@pytest.mark.parametrize("value", ["0", "two", "-1", ""])
+def test_a_number_of_processes_that_is_none_is_refused(value):
+    import torch_xla
+
+    os.environ["NEURONCORE_NUM_DEVICES"] = value
+    with pytest.raises(BadInput, match=r"NEURONCORE_NUM_DEVICES='.*' is no number of processes"):
+        torch_xla.launch(print)
 
 
 def test_in_a_process_of_torchrun_a_launch_is_a_call():

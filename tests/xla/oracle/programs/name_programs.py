@@ -267,6 +267,7 @@ def counters_cleared(device):
     first = [met.counter_value("MarkStep"), met.metric_data("ExecuteTime") is None]
     b = a + 1
     torch_xla.sync()
+    xm.wait_device_ops()
     met.clear_metrics()
     return [first, met.counter_value("MarkStep"), met.metric_data("ExecuteTime") is None, b]
 

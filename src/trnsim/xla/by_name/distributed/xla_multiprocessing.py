@@ -31,12 +31,14 @@ def spawn(
 
     Raises:
         ValueError: for `nprocs` but None and 1.
+        BadInput: for fewer cores than processes, or a number of processes that is none.
     """
     if nprocs not in (None, 1):
         raise ValueError(f"Unsupported nprocs ({nprocs}); legal: None and 1, by {ranks.PROCESSES}")
-    count = nprocs or int(os.environ.get(ranks.PROCESSES, "1"))
+    count = nprocs or ranks.process_count(os.environ)
     if count == 1:
         return fn(0, *args)
+    ranks.own_cores(os.environ, count - 1, count)  # refuses fewer cores than ranks here
     shared = (fn, args, count, ranks.free_port())
     start: Any = multiprocessing
     return start.start_processes(_run_rank, shared, count, join, daemon, start_method)
