@@ -87,8 +87,14 @@ def _row(check: KernelCheck) -> list[str]:
     times = [time_text(summary.total_time_p50_s), summary.interval_text()]
     if shift is None:
         return [name, check.key.chip, *times, "-", "-", verdict]
-    change = signed_us(shift.total.change_us) if shift.total.change_us else "="
+    change = _change_words(shift.total) if shift.total.change_us else "="
     return [name, check.key.chip, *times, time_text(shift.before.time_us * _US), change, verdict]
+
+
+def _change_words(part: TimeShift) -> str:
+    """A difference, and P10 to P90 of it."""
+    low, high = part.interval_us.p10, part.interval_us.p90
+    return f"{signed_us(part.change_us)} ({signed_us(low)} to {signed_us(high)})"
 
 
 def _first_failure(check: KernelCheck) -> str:

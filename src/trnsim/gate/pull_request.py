@@ -1,0 +1,111 @@
+"""The comment of a pull request: its kernels, job specs and plans beside those of its base.
+
+    python -m trnsim.gate.pull_request BASE [COMMENT.md]
+
+    TRNSIM_KERNELS  globs of files with kernels: trnsim check --against BASE
+    TRNSIM_JOBS     globs of job specs and stored plans: trnsim job diff
+    TRNSIM_ON       chips of the kernels; trn2 without
+    TRNSIM_MAX_US   the longest time of a kernel that passes
+
+It writes the comment, and ends with status 1 if a kernel fails. The action of GitHub and the job of
+GitLab call it (docs/how-to-gate.md).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from trnsim import files
+from trnsim.document.answer import Document, Note, Preformatted, Section
+from trnsim.document.markdown import markdown
+
+MARK: Final = "<!-- trnsim -->"
+"""The first line of the comment, by which a later push finds and edits it."""
+_COMMENT: Final = "trnsim-comment.md"
+_TRNSIM: Final = (sys.executable, "-m", "trnsim")
+_WRONG_INPUT: Final = 2
+
+
+def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
+    """The comment on the files that the variables name, and the status of their checks."""
+    kernels = _named(settings.get("TRNSIM_KERNELS", ""))
+    jobs = _named(settings.get("TRNSIM_JOBS", ""))
+    parts: list[str] = []
+    status = 0
+    with tempfile.TemporaryDirectory(prefix="trnsim-") as folder:
+        if kernels:
+            options = ["--against", base]
+            for option, variable in (("--on", "TRNSIM_ON"), ("--max-us", "TRNSIM_MAX_US")):
+                if settings.get(variable):
+                    options += [option, settings[variable]]
+            text, status = _answered(["check", *map(str, kernels), *options], Path(folder))
+            parts.append(text)
+        for job in jobs:
+            text, job_status = _job(base, job, Path(folder))
+            parts.append(text)
+            status = max(status, job_status)
+    if not any(parts):
+        parts = [_told("trnsim", "no kernel, job spec or plan of this change differs")]
+    return "\n".join([MARK, *filter(None, parts)]), status
+
+
+def _named(globs: str) -> list[Path]:
+    """The files that globs name, each once, in order."""
+    found = {path for glob in globs.split() for path in Path().glob(glob) if path.is_file()}
+    return sorted(found)
+
+
+def _job(base: str, job: Path, folder: Path) -> tuple[str, int]:
+    """The difference of a spec, or the price of a new one; nothing if it is as it was."""
+    stored = subprocess.run(  # noqa: S603
+        ["git", "show", f"{base}:./{job.as_posix()}"],  # noqa: S607  the user's own git
+        capture_output=True,
+        check=False,
+    )
+    if stored.returncode:
+        return _answered(["job", "price", str(job)], folder)
+    if stored.stdout == job.read_bytes():
+        return "", 0
+    before = folder / "base" / job
+    files.write(before, stored.stdout, parents=True)
+    return _answered(["job", "diff", str(before), str(job)], folder)
+
+
+def _answered(command: Sequence[str], folder: Path) -> tuple[str, int]:
+    """The answer of a command as Markdown, and its status; its error where it has no answer."""
+    output = folder / "answer.md"
+    output.unlink(missing_ok=True)
+    done = subprocess.run(  # noqa: S603  this program itself
+        [*_TRNSIM, *command, "--output", str(output)], capture_output=True, text=True, check=False
+    )
+    if output.exists():
+        return files.read_text(output).replace(f"{folder.as_posix()}/", ""), done.returncode
+    return _told(f"trnsim {command[0]}", done.stderr.strip() or done.stdout.strip()), (
+        done.returncode or _WRONG_INPUT
+    )
+
+
+def _told(title: str, text: str) -> str:
+    is_short = "\n" not in text
+    blocks = [Note(text) if is_short else Preformatted(text)]
+    return markdown(Document(title, {}, [Section("", blocks)]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the comment; the status of the checks."""
+    if len(arguments) not in (1, 2):
+        sys.stderr.write("usage: python -m trnsim.gate.pull_request BASE [COMMENT.md]\n")
+        return _WRONG_INPUT
+    text, status = comment(arguments[0], os.environ)
+    files.write(arguments[1] if len(arguments) > 1 else _COMMENT, text)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
