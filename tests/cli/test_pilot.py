@@ -57,6 +57,7 @@ def test_writing_says_what_was_chosen_and_why(company):
     assert (folder / "launch" / "there-sbatch.sh").is_file()
 
 
+@pytest.mark.slow
 def test_reading_renews_the_decision_and_writes_the_document(company, logs, tmp_path):
     _, folder, _ = company
     said = run("read", folder, *logs)

@@ -87,6 +87,7 @@ def test_an_infeasible_promise_says_why_and_what_would_be_feasible():
     assert most(output)["most load P50 (P10 to P90)"] == "none"
 
 
+@pytest.mark.slow
 def test_what_is_feasible_is_kept():
     output = run("--slo-tpot", "4ms")
     slo = re.search(r"feasible: (.*), within", output)[1].split()

@@ -35,6 +35,7 @@ def test_a_program_whose_operators_are_all_lowered_has_no_findings(tmp_path):
     assert (found.places, found.unlowered) == ((), 0)
 
 
+@pytest.mark.slow
 def test_sizes_that_change_are_a_finding(tmp_path):
     length = torch.export.Dim("length", min=2, max=64)
     saved(torch.nn.Linear(4, 4), tmp_path / "a.pt2", dynamic_shapes=({0: length},))

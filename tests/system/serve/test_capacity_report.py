@@ -27,6 +27,7 @@ def test_a_rate_has_a_headroom_and_instances():
     assert {point["usd_per_hour"] for point in values["curve"]} == {values["usd_per_hour"]}
 
 
+@pytest.mark.slow
 def test_the_knee_is_no_slo():
     found = plan(LLAMA, machine("trn1"), OPTIONS, free_demand(256, 32))
     values = capacity_values(found)
