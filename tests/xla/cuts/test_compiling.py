@@ -88,3 +88,31 @@ def test_operators_one_by_one_have_no_collectives():
     assert [call.name for call in operator_calls(cuts.program_of([x * 2.5]))] == [
         *("aten::fill_.Scalar", "aten::mul.Tensor")
     ]
+
+
+def test_attention_and_its_gradient_are_part_of_a_graph_and_no_import_ends_the_program(monkeypatch):
+    import torch
+    import torch_xla
+
+    from trnsim.errors import BadInput
+    from trnsim.xla.cuts import compiling
+    from trnsim.xla.cuts.cutting import cuts
+
+    query = torch.ones(1, 2, 8, 16).to(torch_xla.device()).requires_grad_()
+    torch.nn.functional.scaled_dot_product_attention(query, query, query).sum().backward()
+    torch_xla.sync()
+    record = list(cuts.ledger.programs.values())[-1]
+    assert record.compiled.missing == ()
+    names = record.compiled.calls[0].operators
+    assert sum("attention" in name for name in names) == 2
+
+    def refused(_):
+        raise BadInput("a graph that is none")
+
+    monkeypatch.setattr(compiling, "import_graph", refused)
+    result = query.detach().exp()
+    torch_xla.sync()
+    record = list(cuts.ledger.programs.values())[-1]
+    assert record.compiled.missing == ("a graph that is none",)
+    assert [call.name for call in record.compiled.calls] == ["aten::exp"]
+    assert result.shape == query.shape

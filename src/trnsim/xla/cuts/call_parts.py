@@ -80,3 +80,11 @@ def written_tensors(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
     if rule.statistics and args[rule.statistics[-1]]:
         written += tensors_in([args[place] for place in rule.statistics[:-1]])
     return written
+
+
+def result_positions(rule: Rule, result: Any) -> tuple[int, ...]:
+    """Where the tensors are in a tuple of results that has others, such as None; () without any."""
+    if not all(rule.returned) or rule.statistics:
+        return ()
+    tensors = [place for place, part in enumerate(result) if isinstance(part, Tensor)]
+    return () if len(tensors) == len(result) else tuple(tensors)

@@ -22,6 +22,7 @@ from trnsim.device.device_core import target
 from trnsim.device.graph_file import GraphFile
 from trnsim.device.model_report import Subject
 from trnsim.device.program_cache import keep_program, leave_program
+from trnsim.errors import EmulatorError
 from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import OperatorCall
@@ -70,7 +71,11 @@ def compile_program(program: CutProgram, name: str) -> Compiled:
     if isinstance(graph, str):
         leave_program(name, graph)
         return Compiled(tuple(operator_calls(program)), (graph,))
-    imported = import_graph(graph)
+    try:
+        imported = import_graph(graph)
+    except EmulatorError as error:  # the program runs all the same
+        leave_program(name, error.reason)
+        return Compiled(tuple(operator_calls(program)), (error.reason,))
     if imported.missing:
         keep_program(lambda: Subject(name, GraphFile.of(imported)))
         return Compiled(tuple(operator_calls(program)), imported.missing)
@@ -175,9 +180,11 @@ class _FxBuilder:
         if len(values) == 1 and not node.signature.operator.startswith("aten::_foreach"):
             made.meta["val"] = values[0]
             return [made]
-        made.meta["val"] = tuple(values)
+        positions = node.signature.positions or range(len(values))
+        at_position = dict(zip(positions, values, strict=True))
+        made.meta["val"] = tuple(at_position.get(each) for each in range(max(positions) + 1))
         parts: list[fx.Node | None] = []
-        for number, value in enumerate(values):
+        for number, value in at_position.items():
             part = self.graph.call_function(getitem, (made, number))
             part.meta["val"] = value
             parts.append(part)

@@ -30,6 +30,7 @@ from trnsim.xla.cuts.call_parts import (
     new_results,
     number_dtype,
     place_of,
+    result_positions,
     spanned_bytes,
     written_tensors,
 )
@@ -245,7 +246,10 @@ class Recorder:
         if rule.is_random:
             arguments = (*arguments, Operand(len(operands)))
             operands.append(self.seed)
-        signature = self._signature(rule.name, rule.plain, arguments, geometries, keywords)
+        positions = result_positions(rule, result) if len(rule.returned) > 1 else ()
+        signature = self._signature(
+            rule.name, rule.plain, arguments, geometries, keywords, positions
+        )
         node = self._node(signature, tuple(operands))
         for index, tensor in enumerate(tensors):
             self._write(tensor, Value(geometries[index], node, index))
@@ -318,11 +322,12 @@ class Recorder:
         arguments: tuple[Any, ...],
         results: tuple[Geometry, ...],
         keywords: tuple[Any, ...] = (),
+        positions: tuple[int, ...] = (),
     ) -> Signature:
         key = (name, arguments, keywords, results)
         signature = self._signatures.get(key)
         if signature is None:
-            signature = Signature(operator, name, arguments, keywords, results)
+            signature = Signature(operator, name, arguments, keywords, results, positions)
             if len(self._signatures) >= MOST_CALLS:
                 self._signatures.clear()
             self._signatures[key] = signature

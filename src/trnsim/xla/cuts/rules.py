@@ -150,7 +150,7 @@ def rule_of(name: str) -> Rule:
         plain,
         frozenset(inputs),
         contract.arguments,
-        frozenset({"generator", "device", "pin_memory", "layout", "out", *contract.outs}),
+        frozenset({"generator", "device", "pin_memory", "layout", *contract.outs}),
         written,
         tuple(slot is None for slot in contract.returned_arguments),
         contract.is_seeded or contract.generator is not None,

@@ -42,6 +42,7 @@ class Signature:
         arguments: its arguments, with `Operand` for values.
         keywords: its arguments by name.
         results: geometries of the results.
+        positions: where they are among all that the operator returns; () where all are tensors.
         digest: bytes that equal signatures share, in every process.
     """
 
@@ -50,6 +51,7 @@ class Signature:
     arguments: tuple[Any, ...]
     keywords: tuple[tuple[str, Any], ...]
     results: tuple[Geometry, ...]
+    positions: tuple[int, ...] = ()
     digest: bytes = field(init=False)
 
     def __post_init__(self) -> None:
