@@ -50,3 +50,13 @@ def test_the_references_are_named_as_torch_xlas():
     reference = xser.TensorReference(4)
     assert reference.tid == 4
     assert type(reference).__module__ == "torch_xla.utils.serialization"
+
+
+def test_the_places_of_tensors_are_those_that_nxd_writes_to(tmp_path):
+    from torch_xla.utils import serialization as xser
+
+    path = str(tmp_path / "model.pt")
+    xser.save({"a": torch.ones(2, device="xla")}, path)
+    folder = xser._get_tensors_folder(path)
+    assert folder == f"{path}.tensors"
+    assert torch.load(xser._get_tensor_file(folder, 0)).tolist() == [1.0, 1.0]

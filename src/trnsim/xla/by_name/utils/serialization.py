@@ -41,6 +41,16 @@ def _file(path: str, number: int) -> Path:
     return _folder(path) / f"tensor_{number}.pt"
 
 
+def _get_tensors_folder(path: str) -> str:  # pyright: ignore[reportUnusedFunction]  NxD calls it
+    """The folder of the tensors of a saved value."""
+    return str(_folder(path))
+
+
+def _get_tensor_file(path: str, tid: int) -> str:  # pyright: ignore[reportUnusedFunction]  likewise
+    """The file of a tensor in such a folder."""
+    return str(Path(path) / f"tensor_{tid}.pt")
+
+
 def save(data: Any, path: Any, master_only: bool = True, global_master: bool = False) -> None:
     """Write `data`, its tensors of the device in a file each, in the ranks of `xm.save`."""
     local = 0 if global_master and ranks.ordinal() else ranks.local_ordinal()
