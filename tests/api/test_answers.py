@@ -69,6 +69,7 @@ def words(monkeypatch):
             {"max_us": 6.5, "baseline": "b.toml"},
             "check k.py --json --max-us=6.5 --baseline=b.toml",
         ),
+        ("tune", ("k.py",), {"on": ["trn1"], "runs": 8}, "tune k.py --json --on=trn1 --runs=8"),
         ("explain", (), {}, "explain --json"),
         ("explain", ("trn2",), {}, "explain --json trn2"),
         ("profile", ("r.json",), {}, "profile summary r.json --json"),
@@ -103,6 +104,7 @@ def test_a_function_asks_the_command_of_its_name(bounds, words, name, args, opti
         ("run", ("k.py",), {"inputs": ["/etc/x.npy"]}),
         ("check", ("/a.py",), {}),
         ("check", ("k.py",), {"baseline": "../b.toml"}),
+        ("tune", ("../a.py",), {}),
         ("profile", ("../r.json",), {}),
         ("profile_diff", ("a.json", "../b.json"), {}),
         *[(f"plan_{kind}", ("../config.json",), {}) for kind in ("train", "infer", "serve")],
@@ -132,7 +134,12 @@ def test_every_parameter_is_told():
 
 def test_every_option_is_one_of_the_command():
     options = {"plan_train": "plan train", "plan_infer": "plan infer", "plan_serve": "plan serve"}
-    options |= {"plan_collective": "plan collective", "check": "check", "run": "run"}
+    options |= {
+        "plan_collective": "plan collective",
+        "check": "check",
+        "run": "run",
+        "tune": "tune",
+    }
     for name, command in options.items():
         shown = CliRunner().invoke(app, [*command.split(), "--help"]).output
         for parameter in inspect.signature(getattr(api, name)).parameters:
@@ -161,3 +168,10 @@ def test_a_kernel_is_checked_run_and_profiled(bounds):
     (profile,) = found.values["kernels"][0]["profiles"]
     assert summary.values[0]["summary"] == profile["summary"]
     assert api.profile_diff(stored, stored, bounds=bounds).status == 0
+
+
+@pytest.mark.slow
+def test_a_kernel_is_tuned(bounds):
+    text = KERNEL.replace("2.0)", "factor)").replace("scaled(x):", "scaled(x, factor=2.0):")
+    (bounds.folder / "k.py").write_text(f'{text}\nscaled_parameters = {{"factor": [2.0, 3.0]}}\n')
+    assert api.tune("k.py", bounds=bounds).status == 0

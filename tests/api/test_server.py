@@ -12,7 +12,7 @@ from trnsim import api
 from trnsim.api.bounds import Bounds
 from trnsim.api.server import server, tool_functions
 
-NAMES = {"run", "check", "explain", "profile", "profile_diff"} | {
+NAMES = {"run", "check", "tune", "explain", "profile", "profile_diff"} | {
     f"plan_{kind}" for kind in ("train", "infer", "serve", "collective")
 }
 
@@ -44,6 +44,7 @@ def test_every_function_is_a_tool_whose_parameters_are_told(tmp_path):
 OUTSIDE = {
     "run": {"file": "../a.py"},
     "check": {"file": "/etc/passwd"},
+    "tune": {"file": "../k.py"},
     "explain": {"name": "--output=/x"},
     "profile": {"report": "../r.json"},
     "profile_diff": {"before": "no.json", "after": "../x"},
@@ -56,6 +57,7 @@ MALFORMED = [("run", {}), ("explain", {"name": []}), ("plan_train", {"model": "x
 WRONG = [
     ("run", {"file": "no.py"}, "no.py"),
     ("check", {"file": "empty.py"}, "no kernel"),
+    ("tune", {"file": "empty.py"}, "no kernel"),
     ("explain", {"name": "nonsense"}, "near: "),
     ("profile", {"report": "no.json"}, "no.json"),
     ("profile_diff", {"before": "no.json", "after": "no.json"}, "no.json"),

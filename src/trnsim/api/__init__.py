@@ -17,6 +17,7 @@ from trnsim.api.answers import (
     profile,
     profile_diff,
     run,
+    tune,
 )
 from trnsim.api.bounds import Answer, Bounds
 
@@ -32,4 +33,5 @@ __all__ = [
     "profile",
     "profile_diff",
     "run",
+    "tune",
 ]

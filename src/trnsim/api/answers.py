@@ -19,6 +19,7 @@ __all__ = [
     "profile",
     "profile_diff",
     "run",
+    "tune",
 ]
 
 _CONFIGS: Final = (".json", ".yaml", ".yml")
@@ -85,6 +86,34 @@ def check(
     times = None if baseline is None else bounds.path(baseline)
     options = _options(on=on, max_us=max_us, kernel=kernel, baseline=times)
     return answer(["check", bounds.path(file), "--json", *options], bounds)
+
+
+def tune(
+    file: str,
+    *,
+    on: Sequence[str] = (),
+    kernel: str | None = None,
+    runs: int | None = None,
+    bounds: Bounds | None = None,
+) -> Answer:
+    """The fastest setting of the parameters that a kernel declares, with paired intervals.
+
+    A kernel NAME has the values of its keywords in NAME_parameters, and runs on NAME_inputs(). A
+    search that its time ends goes on where it was when it is asked again.
+
+    Args:
+        file: a Python file with kernels.
+        on: chips; without, trn2.
+        kernel: the kernel to tune, where the file has several.
+        runs: most settings that are tried; without, a fifth of all.
+        bounds: bounds of the call.
+
+    Raises:
+        BadInput: as `run`.
+    """
+    bounds = bounds or Bounds()
+    options = _options(on=on, kernel=kernel, runs=runs)
+    return answer(["tune", bounds.path(file), "--json", *options], bounds)
 
 
 def explain(name: str = "", *, bounds: Bounds | None = None) -> Answer:

@@ -31,7 +31,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "launch": "Run a program as ranks of emulated instances, one process a rank.",
         "migrate": "Say what later versions of NKI refuse or change in a file of kernels.",
         "profile": "Open, print and compare stored reports.",
-        "mcp": "Serve run, check, explain, profile and plan to assistants as tools.",
+        "mcp": "Serve run, check, tune, explain, profile and plan to assistants as tools.",
         "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
         "costs.",
     },

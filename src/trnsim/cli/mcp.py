@@ -27,7 +27,7 @@ def mcp(
         int, whole("Most data of each process of a call (Linux).", "--memory", unit="bytes")
     ] = 8 * 2**30,
 ) -> None:
-    """Serve run, check, explain, profile and plan to assistants as tools.
+    """Serve run, check, tune, explain, profile and plan to assistants as tools.
 
     Speaks the Model Context Protocol on stdio: a client, an editor or an assistant, starts the
     command itself, by the words trnsim mcp --root DIR. A kernel is a program: it runs with your
