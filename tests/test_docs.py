@@ -44,6 +44,7 @@ CALIBRATE = ROOT / "docs" / "how-to-calibrate.md"
 NOTEBOOKS = ROOT / "docs" / "how-to-notebooks.md"
 MCP = ROOT / "docs" / "how-to-mcp.md"
 TORCH_XLA = ROOT / "docs" / "torch-xla.md"
+TORCH_NEURONX = ROOT / "docs" / "torch-neuronx.md"
 NCCOM = ROOT / "docs" / "how-to-nccom-test.md"
 SLURM_JOBS = ROOT / "docs" / "how-to-slurm-and-nemo-jobs.md"
 SLURM = ROOT / "docs" / "how-to-slurm.md"
@@ -221,12 +222,13 @@ def rewrite():
 
 
 @pytest.mark.slow
-def test_the_programs_of_torch_xla_print_what_the_page_shows():
-    page = TORCH_XLA.read_text()
+@pytest.mark.parametrize("name", [TORCH_XLA, TORCH_NEURONX], ids=lambda page: page.stem)
+def test_programs_of_torch_xla_print_what_their_page_shows(name, tmp_path):
+    page = name.read_text()
     for program, shown in zip(blocks("python", page), blocks("text", page), strict=True):
         command = [sys.executable, "-c", program]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert printed == shown
+        run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert run.stdout == shown
 
 
 @pytest.mark.slow

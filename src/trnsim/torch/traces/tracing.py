@@ -312,5 +312,4 @@ def _copy(tensor: Tensor) -> Tensor:
     detached = tensor.detach()
     if is_neuron(tensor.device):
         return detached.cpu()
-    copied = detached.clone()
-    return copied if copied.stride() == tensor.stride() else detached
+    return detached._lazy_clone()  # noqa: SLF001  PyTorch's copy on the first write to either
