@@ -15,6 +15,7 @@ READS = {
 }
 
 
+@pytest.mark.slow_but("if")
 @pytest.mark.parametrize("read", READS)
 def test_control_flow_is_frozen_as_the_example_has_it_and_its_line_named(stored, read):
     with pytest.warns(FrozenBranch, match=r"at .*test_branches.py:.*for every input"):
@@ -22,6 +23,7 @@ def test_control_flow_is_frozen_as_the_example_has_it_and_its_line_named(stored,
     assert torch.equal(graph_module(program, "cpu")(-X)[0], -X + 1)
 
 
+@pytest.mark.slow
 def test_a_read_in_a_loop_is_said_once(stored):
     def loop(x):
         for _ in range(3):
@@ -34,6 +36,7 @@ def test_a_read_in_a_loop_is_said_once(stored):
     assert len(warned) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function", [lambda x: x.nonzero(), lambda x: x[x > 1], lambda x: x.unique()]
 )

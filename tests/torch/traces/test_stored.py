@@ -80,6 +80,7 @@ def test_a_member_of_another_form_is_refused(scaled, members, match):
     refused(changed(scaled, **members), match)
 
 
+@pytest.mark.slow
 def test_hostile_files_are_refused_and_run_nothing():
     spec = importlib.util.spec_from_file_location("hostile_files", CORPUS)
     corpus = importlib.util.module_from_spec(spec)

@@ -10,6 +10,8 @@ from trnsim.xla.neuronx.analysis import COMPILER, LOWERING, analyze
 
 X = torch.randn(3, 8)
 
+pytestmark = pytest.mark.slow  # it compiles programs
+
 
 class Net(nn.Module):
     def __init__(self):

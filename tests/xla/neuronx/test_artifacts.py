@@ -9,6 +9,7 @@ import torch_neuronx
 from trnsim.errors import BadInput, NotModelled
 
 
+@pytest.mark.slow
 def test_a_trace_in_steps_goes_through_a_file_and_a_pickle(tmp_path):
     steps = torch_neuronx.xla_impl.trace
     model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)

@@ -10,7 +10,10 @@ from trnsim.xla.neuronx.buckets import BucketModelConfig, bucket_model_trace, cr
 
 INPUTS = [(torch.ones(2, 4), torch.ones(2, 4)), (torch.ones(2, 8), torch.ones(2, 8))]
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,  # each compiles several programs
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
+]
 
 
 def pad_to_a_bucket(tensors: list[torch.Tensor]):

@@ -12,6 +12,8 @@ from trnsim.xla.neuronx.trace import trace
 
 MODEL = nn.Linear(4, 3)
 
+pytestmark = pytest.mark.slow  # it compiles programs
+
 
 @pytest.fixture(scope="module")
 def traced():

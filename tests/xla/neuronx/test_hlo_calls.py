@@ -23,6 +23,7 @@ def test_an_update_is_moved_inside_as_hlo_does(start, first):
     assert X[1, 1] == 5
 
 
+@pytest.mark.slow
 def test_a_traced_update_reads_its_place_when_it_runs():
     traced = trace(
         lambda x, part, start: update(x, part, start, torch.tensor(1)),

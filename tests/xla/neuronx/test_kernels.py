@@ -14,6 +14,8 @@ from trnsim.xla.neuronx.trace import compile_function, trace
 
 X = torch.rand(8, 4)
 
+pytestmark = pytest.mark.slow  # it compiles programs
+
 
 @nki_jit
 def add(a, b):

@@ -38,6 +38,7 @@ def cores(module):
     return instance._placement and instance._placement.cores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [lambda model: model, lambda model: model.state_dict()])
 def test_weights_apart_are_replaced_before_and_after_a_call(apart, form):
     for _ in range(2):
@@ -47,6 +48,7 @@ def test_weights_apart_are_replaced_before_and_after_a_call(apart, form):
         assert torch.equal(loaded(apart)(X), model(X))
 
 
+@pytest.mark.slow
 def test_replaced_weights_have_the_names_and_shapes_that_were_traced(apart):
     before = apart(X)
     modules.replace_weights(apart, {"bias": torch.zeros(3)})
@@ -77,6 +79,7 @@ def test_a_module_moves_between_cores(traced):
         modules.set_neuron_cores(traced, 0, 99)
 
 
+@pytest.mark.slow
 def test_contexts_place_what_is_loaded_in_them(traced):
     with modules.neuron_cores_context(start_nc=2, nc_count=2):
         placed = loaded(traced)
@@ -90,6 +93,7 @@ def test_contexts_place_what_is_loaded_in_them(traced):
     assert len(cores(placed)) == 1
 
 
+@pytest.mark.slow
 def test_loading_later_is_saved_with_the_module():
     traced = trace(nn.Linear(4, 3), X)
     modules.lazy_load(traced)
@@ -102,6 +106,7 @@ def test_loading_later_is_saved_with_the_module():
     assert len(cores(loaded(traced))) == 1
 
 
+@pytest.mark.slow
 def test_dynamic_batches_are_cut_and_padded():
     model = nn.Linear(4, 3)
     traced = trace(model, X)

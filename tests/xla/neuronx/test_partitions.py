@@ -12,7 +12,10 @@ from trnsim.xla.neuronx.trace import trace
 
 X = torch.randn(3, 8)
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,  # each compiles several programs
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
+]
 
 
 class Sorted(nn.Module):

@@ -24,6 +24,7 @@ def test_the_runtime_counts_and_chooses_cores():
         runtime.set_default_neuron_cores(0, 99)
 
 
+@pytest.mark.slow
 def test_a_model_runs_what_was_traced_and_refuses_binaries():
     x = torch.ones(2, 4)
     compiled = compile_function(torch.nn.Linear(4, 3), x, {})

@@ -64,6 +64,7 @@ def test_states_stay_on_the_core_and_are_not_returned():
     assert not model.cache.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("aliases", "match"),
     [
@@ -80,6 +81,7 @@ def test_states_are_tensors_of_the_model_and_outputs_like_them(aliases, match):
     assert refused.value.line.file == __file__
 
 
+@pytest.mark.slow
 def test_flags_are_those_of_the_compiler():
     program = compile_function(nn.Linear(4, 3), X, {}, ["--auto-cast", "all"]).program
     assert program.flags == ["--auto-cast=all", "--auto-cast-type=bf16"]
@@ -89,6 +91,7 @@ def test_flags_are_those_of_the_compiler():
         trace(nn.Linear(4, 3), X, compiler_args="--verbose=35")
 
 
+@pytest.mark.slow
 def test_casts_change_values_as_they_change_the_program():
     model = nn.Linear(64, 3)
     x = torch.randn(2, 64)
@@ -98,6 +101,7 @@ def test_casts_change_values_as_they_change_the_program():
     assert not torch.equal(result, model(x))
 
 
+@pytest.mark.slow
 def test_cpu_backend_compiles_for_the_chip_that_is_named():
     with pytest.raises(BadInput, match="without a chip"):
         trace(nn.Linear(4, 3), X, cpu_backend=True)
@@ -114,6 +118,7 @@ def test_other_arguments_have_names():
         trace(nn.Linear(4, 3), X, states=[X])
 
 
+@pytest.mark.slow
 def test_a_stored_program_is_json_of_the_estimate_too():
     program = compile_function(nn.Linear(4, 3), X, {}).program
     text = program.to_bytes().partition(b"\n{")[2]

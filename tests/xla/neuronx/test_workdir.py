@@ -7,6 +7,7 @@ from trnsim.xla.neuronx.trace import trace
 from trnsim.xla.neuronx.workdir import PROGRAM
 
 
+@pytest.mark.slow
 def test_a_folder_has_the_report_and_the_program_in_place_of_a_neff(tmp_path):
     folder = tmp_path / "new" / "work"
     trace(torch.nn.Linear(4, 3), torch.ones(2, 4), compiler_workdir=str(folder))
