@@ -123,7 +123,8 @@ def load_all():
                 module = torch.jit.load(io.BytesIO(path.read_bytes()))
                 found = difference(tensors(module(**stored["inputs"])), stored["results"])
         except Exception as error:  # noqa: BLE001  it stands on the page
-            found = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            reason = " ".join(str(error).split()).rpartition("BadInput: ")[2]
+            found = reason.partition(" fix: ")[0][:200]
         print(json.dumps({"kind": path.stem, "loaded": found}), flush=True)
 
 
