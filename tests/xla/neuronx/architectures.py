@@ -124,7 +124,7 @@ def load_all():
                 found = difference(tensors(module(**stored["inputs"])), stored["results"])
         except Exception as error:  # noqa: BLE001  it stands on the page
             reason = " ".join(str(error).split()).rpartition("BadInput: ")[2]
-            found = reason.partition(" fix: ")[0][:200]
+            found = reason.partition(" fix: ")[0].partition(": ")[2][:120]  # without where
         print(json.dumps({"kind": path.stem, "loaded": found}), flush=True)
 
 
