@@ -11,7 +11,8 @@ at the commits in `tests/upstream/on_disk.json`. Weights and data are staged, an
 ranks are ours, as listed below. *Cuts* and *programs* are executions and compilations by
 torch_xla's own counters, *seconds* those on the default chip, of the slowest rank. *Values* are
 compared as the program itself does it (own), with what it prints for the CPU (CPU), or with the
-same program on the CPU (same).
+same program on the CPU (same). A dash among the cuts: none is made, or the run is older than the
+counters.
 
 """
 
@@ -83,7 +84,7 @@ def stop(outcome):
         error = errors[0]
         place = next((at for at in reversed(error["places"]) if "build/on-disk" in at), "")
         where = f", at `{short(place)}`" if place else ""
-        message = " ".join(error["message"].split())[:400]
+        message = short(" ".join(error["message"].split()))[:400]
         return f"{error['type']}: {message}{where}"
     if outcome["status"] is None:
         return "still running at its time limit"
@@ -92,7 +93,7 @@ def stop(outcome):
 
 def short(place):
     """A place without the folders above the clone."""
-    return re.sub(r".*/build/on-disk/\d+/", "", place)
+    return re.sub(r"\S*/(?:build/on-disk/\d+|site-packages|src)/", "", place)
 
 
 def listed(row):
