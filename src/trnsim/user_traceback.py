@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceback import StackSummary
     from types import TracebackType
 
-__all__ = ["FULL", "install", "traceback_lines", "users_stack"]
+__all__ = ["FULL", "install", "traceback_lines", "users_stack", "users_text"]
 
 FULL = "TRNSIM_FULL_TRACEBACK"
 """The variable that keeps all frames."""
@@ -57,6 +57,15 @@ def traceback_lines(error: BaseException) -> list[str] | None:
     if len(shown.stack) < every:
         lines.append(f"(frames of trnsim and of libraries are left out; {FULL}=1 shows all)")
     return lines
+
+
+def users_text(error: BaseException) -> str:
+    """An error of the user's program as Python prints it, with the user's frames."""
+    from traceback import TracebackException  # noqa: PLC0415  for an error alone
+
+    shown = TracebackException.from_exception(error)
+    shown.stack = users_stack(shown.stack)
+    return "".join(shown.format(chain=False)).rstrip("\n")
 
 
 def users_stack(stack: StackSummary) -> StackSummary:

@@ -106,6 +106,23 @@ def test_a_file_that_ends_itself_is_refused(written):
         written("import sys; sys.exit(3)")
 
 
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("def f(x=y): pass", "NameError: name 'y' is not defined"),
+        ("def f(:", "SyntaxError: "),
+        ("import no_such_module_at_all", "ModuleNotFoundError: No module named 'no_such_mod"),
+        ("from trnsim.errors import BadInput; raise BadInput('mine')", "mine"),
+    ],
+)
+def test_a_file_that_does_not_run_shows_its_own_frames(written, text, last):
+    with pytest.raises(BadInput) as refused:
+        written(text)
+    assert last in refused.value.reason
+    assert "site-packages" not in refused.value.reason
+    assert "kernel_file.py" not in refused.value.reason
+
+
 def test_a_file_that_is_no_python_is_refused(tmp_path):
     with pytest.raises(BadInput, match="is not a Python file"):
         module_of(tmp_path / "kernel.txt")

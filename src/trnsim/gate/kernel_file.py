@@ -21,8 +21,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from trnsim.errors import BadInput, SourceLine
+from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.runs import Launchable
+from trnsim.user_traceback import users_text
 
 INPUTS: Final = "_inputs"
 REFERENCE: Final = "_reference"
@@ -74,7 +75,7 @@ def module_of(file: Path) -> ModuleType:
     """The module of a Python file, run anew.
 
     Raises:
-        BadInput: it is no Python file, or it ended itself.
+        BadInput: it is no Python file, it ended itself, or by an error of its own.
     """
     specification = importlib.util.spec_from_file_location(file.stem, file)
     if specification is None or specification.loader is None:
@@ -88,6 +89,13 @@ def module_of(file: Path) -> ModuleType:
         raise BadInput(
             f"{file} ended itself with sys.exit({error.code!r}) before its kernel was called",
             fix='put what runs the program behind if __name__ == "__main__":',
+        ) from error
+    except EmulatorError:
+        raise
+    except Exception as error:
+        raise BadInput(
+            f"{file} does not run:\n{users_text(error)}",
+            fix="run it by itself: python " + str(file),
         ) from error
     finally:
         sys.path.remove(str(file.parent))

@@ -83,7 +83,7 @@ def test_without_a_template_of_its_own_the_leader_is_a_worker(tmp_path):
 
 @pytest.mark.parametrize("groups", [0, 1, 3])
 def test_every_instance_of_every_group_has_its_price(tmp_path, groups):
-    text = SET.replace("replicas: 3", f"replicas: {groups}")
+    text = SET.replace("replicas: 3", f"replicas: {groups}").replace("llama-3.1-8b", "nobody")
     one = price_job(Job(kind=JobKind.SERVING, roles=(SERVER,))).usd_per_hour
     price = price_job(read("leaderworkerset", text, tmp_path).job)
     assert price.usd_per_hour == pytest.approx(4 * groups * one)
