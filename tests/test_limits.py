@@ -32,10 +32,14 @@ def summed(x, groups):
 
 
 @nki.jit
-def copied(x):
-    """A copy of `x`."""
+def half_written(x):
+    """A copy of a tile at an address of which half is written."""
+    tile = nl.ndarray((4, 10), dtype=x.dtype, buffer=nl.sbuf, address=(0, 1024))
+    other = nl.ndarray((4, 10), dtype=x.dtype, buffer=nl.sbuf)
     result = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    assert nisa.dma_copy(dst=result, src=x) is None
+    nisa.dma_copy(dst=tile[:, 0:5], src=x)
+    nisa.tensor_copy(dst=other, src=tile)
+    nisa.dma_copy(dst=result, src=other[:, 0:5])
     return result
 
 
@@ -55,9 +59,9 @@ def show_several_devices():
     np.testing.assert_array_equal(world.runs[1].outputs, 2 * ONES)
 
 
-def show_records_of_two_cores():
-    with pytest.raises(BadInput, match=r"legal: an @nki\.jit kernel on one core"):
-        trnsim.record(copied[2], ONES)
+def show_records_of_partly_written_tensors():
+    with pytest.raises(BadInput, match="never written, at an address that the kernel fixed"):
+        trnsim.record(half_written, ONES)
 
 
 def show_the_older_generation():
@@ -79,7 +83,7 @@ def show_lowering_refuses_collectives():
 SHOWN = {
     "A collective needs a world of ranks, be it of one": show_collectives_without_ranks,
     "Kernels on several devices run as ranks.": show_several_devices,
-    "`trnsim.record` refuses kernels on two cores": show_records_of_two_cores,
+    "It refuses a kernel that leaves elements unwritten": show_records_of_partly_written_tensors,
     "Of the older generation, `neuronxcc.nki`, only `typing` is there.": show_the_older_generation,
     "`trnsim.lower` and its `evaluate` refuse collectives": show_lowering_refuses_collectives,
 }

@@ -12,7 +12,7 @@ import sys
 
 TYPE_CHECKING = False  # every program that imports trnsim pays for what stands here
 if TYPE_CHECKING:
-    from traceback import StackSummary
+    from traceback import FrameSummary, StackSummary
     from types import TracebackType
 
 __all__ = ["FULL", "install", "traceback_lines", "users_stack", "users_text"]
@@ -60,21 +60,30 @@ def traceback_lines(error: BaseException) -> list[str] | None:
 
 
 def users_text(error: BaseException) -> str:
-    """An error of the user's program as Python prints it, with the user's frames."""
-    from traceback import TracebackException  # noqa: PLC0415  for an error alone
+    """An error of the user's program as Python prints it, with the user's frames alone.
+
+    A file that does not parse has none, and its line in the error.
+    """
+    from traceback import StackSummary, TracebackException  # noqa: PLC0415  for an error alone
 
     shown = TracebackException.from_exception(error)
-    shown.stack = users_stack(shown.stack)
+    shown.stack = StackSummary.from_list(_of_user(shown.stack))
     return "".join(shown.format(chain=False)).rstrip("\n")
 
 
 def users_stack(stack: StackSummary) -> StackSummary:
     """The frames of the user's program; all where there are none. A cell has its number."""
-    from traceback import FrameSummary, StackSummary  # noqa: PLC0415  for an error alone
+    from traceback import StackSummary  # noqa: PLC0415  for an error alone
+
+    return StackSummary.from_list(_of_user(stack) or stack)
+
+
+def _of_user(stack: StackSummary) -> list[FrameSummary]:
+    from traceback import FrameSummary  # noqa: PLC0415  for an error alone
 
     from trnsim.errors import is_users_file, shown_file  # noqa: PLC0415
 
-    kept = []
+    kept: list[FrameSummary] = []
     for frame in stack:
         parts = frame.filename.replace("\\", "/").split("/")
         if is_users_file(frame.filename) and _INSTALLED.isdisjoint(parts):
@@ -82,4 +91,4 @@ def users_stack(stack: StackSummary) -> StackSummary:
             if name != frame.filename:
                 frame = FrameSummary(name, frame.lineno, frame.name, line=frame.line)  # noqa: PLW2901
             kept.append(frame)
-    return StackSummary.from_list(kept or stack)
+    return kept

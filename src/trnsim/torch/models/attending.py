@@ -98,7 +98,8 @@ def _pytorch_attention(
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
-    batch = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in (query, key, value)))
+    shapes = [tensor.shape[:-2] for tensor in (query, key, value)]
+    batch: tuple[int, ...] = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     query, key, value = (t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         least = torch.finfo(query.dtype).min

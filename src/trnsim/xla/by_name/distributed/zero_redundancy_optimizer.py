@@ -145,7 +145,8 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _gradient(self, parameter: Any) -> Tensor | None:
         """A parameter's gradient of this step, or None."""
         added_up = getattr(parameter, "main_grad", None) if self.use_grad_acc_hook else None
-        return parameter.grad if added_up is None else added_up
+        gradient: Tensor | None = parameter.grad if added_up is None else added_up
+        return gradient
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, those that were added up too."""
