@@ -1,10 +1,12 @@
 import json
 import sys
+import threading
 import time
 
 import pytest
 
-from trnsim.api.bounds import Bounds, answer
+from trnsim.api import bounds as module
+from trnsim.api.bounds import Bounds, answer, end_all
 from trnsim.errors import BadInput
 
 LOOP = "print('began', flush=True)\nwhile True:\n    pass\n"
@@ -107,3 +109,25 @@ def test_a_program_that_takes_too_much_memory_is_named(tmp_path):
     assert found.status == 1
     assert "MemoryError" in found.messages
     assert json.dumps(found.values)
+
+
+def test_a_caller_that_ends_ends_every_command(bounds):
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    states = []
+
+    def wait():
+        with (bounds.folder / "told").open("wb") as told:
+            states.append(module._ended(command, bounds, told, told))
+
+    threads = [threading.Thread(target=wait) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while len(module._running) < 2:
+        time.sleep(0.01)
+    end_all()
+    for thread in threads:
+        thread.join(10)
+    assert len(states) == 2
+    assert all(states)
+    assert not module._running
+    end_all()

@@ -133,6 +133,7 @@ BASES = {
     "run": "kernel.py",
     "check": "kernel.py",
     "mcp": "",
+    "lsp": "",
     "tune": "kernel.py",
     "launch": "--on trn2.48xlarge",
     "profile view": "report.json",
@@ -186,6 +187,7 @@ BASES = {
 """A legal command line of each command, to which a wrong option is added."""
 ENDLESS = (
     *("shell", "neuron-top", "neuron-monitor-prometheus", "neuron-monitor-otlp", "launch", "mcp"),
+    "lsp",
     *("neuron-monitor-k8s-info", "k8s device-plugin", "k8s node-problems", "slurm launch"),
 )
 """Commands that run on if a wrong option is not refused; only its name is mistyped."""

@@ -85,6 +85,12 @@ def test_its_time_is_that_of_trnsim_run():
     for name in ("p10", "p50", "p90"):
         assert times[name] == profile["summary"][f"total_time_{name}_s"]
     assert values["kernels"][0]["bound_by"] == profile["summary"]["bound_by"]
+    lines = values["kernels"][0]["lines"]
+    assert [row["line"] for row in lines] == [11, 13, 12]
+    for row, told in zip(lines, profile["by_line"], strict=True):
+        assert told["line"].endswith(f"{row['file']}:{row['line']}")
+        for column in ("instructions", "critical_s", "waiting_s", "busy_s"):
+            assert row[column] == pytest.approx(told[column], rel=1e-3)
 
 
 def test_a_program_is_checked_by_its_own_assertions():

@@ -29,6 +29,7 @@ WITHOUT_ANSWER = {
     "neuron-monitor-k8s-info": "AWS's command: a client",
     "neuron-monitor-otlp": "AWS's command: a client",
     "mcp": "a server",
+    "lsp": "a server",
     "k8s device-plugin": "a server",
     "k8s node-problems": "a client",
     "k8s scheduler-extension": "a server",

@@ -16,11 +16,12 @@ from typing import IO, Any, Final
 
 from trnsim.errors import BadInput
 
-__all__ = ["Answer", "Bounds", "answer"]
+__all__ = ["Answer", "Bounds", "answer", "end_all"]
 
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
 """The last characters of what a command tells that an answer has."""
+_running: Final[set[subprocess.Popen[bytes]]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,28 +120,39 @@ def _ended(
     command: Sequence[str], bounds: Bounds, printed: IO[bytes], told: IO[bytes]
 ) -> int | None:
     """The exit status of a command; None if its time was over."""
-    is_posix = os.name == "posix"
     process = subprocess.Popen(  # noqa: S603  this Python, with checked words
         command,
         cwd=bounds.folder,
         stdin=subprocess.DEVNULL,
         stdout=printed,
         stderr=told,
-        start_new_session=is_posix,
+        start_new_session=os.name == "posix",
         env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
     )
+    _running.add(process)
     try:
         return process.wait(bounds.time_s)
     except subprocess.TimeoutExpired:
         return None
     finally:
         # What the command left behind ends with it, also where the caller is interrupted.
-        if is_posix:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+        _kill(process)
         process.wait()
+        _running.discard(process)
+
+
+def end_all() -> None:
+    """End every command that runs, each with what it started: for a caller that ends."""
+    for process in tuple(_running):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def _tail(told: IO[bytes]) -> str:

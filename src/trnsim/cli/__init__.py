@@ -32,6 +32,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "migrate": "Say what later versions of NKI refuse or change in a file of kernels.",
         "profile": "Open, print and compare stored reports.",
         "mcp": "Serve run, check, tune, explain, profile and plan to assistants as tools.",
+        "lsp": "Serve editors: refusals and races at their lines, times beside them.",
         "explain": "Print what an instruction takes, where it runs, what it computes, and what it "
         "costs.",
     },

@@ -22,7 +22,9 @@ from trnsim.gate.checking import (
 from trnsim.gate.difference import Difference, TimeShift
 from trnsim.gate.line_changes import LineChange
 from trnsim.gate.values import ResultError
+from trnsim.profile.measures.lines import time_by_line
 from trnsim.profile.units import time_text
+from trnsim.runs import Run
 
 _US: Final = 1e-6
 _COLUMNS: Final = columns(
@@ -159,7 +161,24 @@ def _values(check: KernelCheck) -> dict[str, Any]:
         "values": [_error_values(error) for error in check.values],
         "findings": [_finding_values(finding) for finding in check.findings],
         "difference": None if check.difference is None else _difference_values(check.difference),
+        "lines": [] if run is None else _line_times(run),
     }
+
+
+def _line_times(run: Run) -> list[dict[str, Any]]:
+    """The time of each line of a run, most of the critical path first."""
+    return [
+        {
+            "file": _file(row.line),
+            "line": row.line.line,
+            "instructions": row.instructions,
+            "critical_s": row.critical_s,
+            "waiting_s": row.waiting_s,
+            "busy_s": row.busy_s,
+        }
+        for row in time_by_line(run.timeline)
+        if row.line is not None
+    ]
 
 
 def _error_values(error: ResultError) -> dict[str, Any]:

@@ -1,0 +1,187 @@
+"""An answer of `trnsim check` as marks at the lines of a file, and times beside its lines."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+from typing import Any, Final, Literal
+
+from trnsim.profile.units import count_text, time_text
+
+__all__ = ["LineHint", "Mark", "hints", "imports_nki", "marks", "refusal_mark", "syntax_mark"]
+
+Severity = Literal["error", "warning", "information"]
+_WARNED: Final = ("race", "memory")
+"""Kinds of findings that warn of a fault where they fail nothing."""
+_SHOWN_CHARS: Final = 2_000
+_ERROR: Final = "trnsim: error: "
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_NKI: Final = ("nki", "neuronxcc")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A fault or a notice at a line of a file.
+
+    Attributes:
+        line: the line, from 1.
+        text: what is the case, with the fix and the source.
+        severity: how grave it is.
+        kind: the kind of a finding, "syntax" or "refused".
+    """
+
+    line: int
+    text: str
+    severity: Severity
+    kind: str
+
+
+@dataclass(frozen=True)
+class LineHint:
+    """The time of a line.
+
+    Attributes:
+        line: the line, from 1.
+        label: its time on the critical path, and what of it is waiting.
+        details: a row for each kernel that issues it.
+    """
+
+    line: int
+    label: str
+    details: str
+
+
+def syntax_mark(stored: bytes) -> Mark | None:
+    """The mark of a file that does not parse; None for one that does."""
+    try:
+        _parsed(stored)
+    except SyntaxError as error:
+        return Mark(error.lineno or 1, f"not valid Python: {error.msg}", "error", "syntax")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Mark(1, f"not valid Python: {error}", "error", "syntax")
+    return None
+
+
+def imports_nki(stored: bytes) -> bool:
+    """True for a file, which parses, that imports NKI."""
+    for node in ast.walk(_parsed(stored)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        if any(name.partition(".")[0] in _NKI for name in names):
+            return True
+    return False
+
+
+def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[Mark]:
+    """The marks of an answer at the lines of one of its files, each once.
+
+    A finding without a line, or at a line of another file, stands at the kernel's definition.
+
+    Args:
+        values: the answer of `trnsim check`.
+        file: the file as the answer names it.
+        stored: its content.
+    """
+    definitions = _definitions(stored)
+    several = len(values["chips"]) > 1
+    rows = []
+    for check in values["kernels"]:
+        at_kernel = definitions.get(check["kernel"].partition("#")[0], 1)
+        for finding in check["findings"]:
+            text = f"on {check['chip']}: {finding['text']}" if several else finding["text"]
+            rows.append(_finding_mark(finding, text, file, at_kernel))
+    for entry in values["unchecked"]:
+        name = entry.rpartition(": ")[2]
+        text = f"not checked: define {name}_inputs(), which returns a tuple of its arguments"
+        rows.append(Mark(definitions.get(name, 1), text, "information", "unchecked"))
+    return list(dict.fromkeys(rows))
+
+
+def refusal_mark(reason: str, fix: str, file: str) -> Mark:
+    """The mark of a file that cannot be checked: an error at its line, else a warning at line 1.
+
+    Args:
+        reason: what the command told, with the frames of an error of the program.
+        fix: what to do; "" for nothing more.
+        file: the file.
+    """
+    line = _line_in(reason, file)
+    reason = reason.rpartition(_ERROR)[2]
+    if _TRACEBACK in reason:
+        told = reason.rpartition(_TRACEBACK)[2].strip("\n").splitlines()
+        reason = "\n".join(dropwhile(lambda row: row.startswith(" "), told))  # frames are indented
+    text = reason.strip()[-_SHOWN_CHARS:] + (f"\nfix: {fix}" if fix else "")
+    return Mark(line or 1, text, "error" if line else "warning", "refused")
+
+
+def hints(values: Mapping[str, Any], file: str) -> list[LineHint]:
+    """The time beside each line of a file; that of the slowest kernel where several issue it."""
+    rows_of: dict[int, list[tuple[str, Mapping[str, Any]]]] = {}
+    for check in values["kernels"]:
+        for row in check["lines"]:
+            if row["file"] == file:
+                name = f"{check['kernel']} on {check['chip']}"
+                rows_of.setdefault(row["line"], []).append((name, row))
+    return [_hint(line, rows) for line, rows in sorted(rows_of.items())]
+
+
+def _hint(line: int, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> LineHint:
+    ordered = sorted(rows, key=lambda pair: -pair[1]["critical_s"])
+    details = [
+        f"{name}: {_times(row)} on the critical path; its engines are busy for "
+        f"{time_text(row['busy_s'])}; instructions: {count_text(row['instructions'])}"
+        for name, row in ordered
+    ]
+    return LineHint(line, _times(ordered[0][1]), "\n".join(details))
+
+
+def _times(row: Mapping[str, Any]) -> str:
+    text = time_text(row["critical_s"])
+    waiting_s = row["waiting_s"]
+    return f"{text}, {time_text(waiting_s)} of it waiting" if waiting_s else text
+
+
+def _finding_mark(finding: Mapping[str, Any], text: str, file: str, at_kernel: int) -> Mark:
+    parts = [text]
+    if finding["fix"]:
+        parts.append(f"fix: {finding['fix']}")
+    if finding["source"]:
+        parts.append(f"source: {finding['source']}")
+    line = finding["line"] if finding["file"] == file else None
+    if line is None and finding["line"] is not None:
+        parts.append(f"at {finding['file']}:{finding['line']}")
+    elif line is None:
+        line = _line_in(text, file)
+    kind, is_failure = finding["kind"], finding["failure"]
+    severity: Severity = "error" if is_failure else "warning" if kind in _WARNED else "information"
+    return Mark(line or at_kernel, "\n".join(parts), severity, kind)
+
+
+def _line_in(text: str, file: str) -> int | None:
+    """The last line of a file that a text names, as FILE:LINE or as frames of Python do."""
+    name = re.escape(re.split(r"[/\\]", file)[-1])
+    lines = re.findall(rf'(?:^|[\s"/\\]){name}(?::|", line )(\d+)', text)
+    return int(lines[-1]) if lines else None
+
+
+def _definitions(stored: bytes) -> dict[str, int]:
+    """The line of each function of a file, which parses."""
+    return {
+        node.name: node.lineno
+        for node in ast.walk(_parsed(stored))
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _parsed(stored: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(stored)

@@ -1,0 +1,275 @@
+"""A language server over stdio: a file of kernels is checked when it is opened and saved.
+
+A check is `trnsim check` in a process of its own, within bounds. Its findings are diagnostics, its
+times by line are inlay hints. A hover over an instruction has what `trnsim explain` says.
+
+Source: microsoft.github.io/language-server-protocol, specification 3.17.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from trnsim import api
+from trnsim.api.bounds import Bounds, end_all
+from trnsim.errors import EmulatorError
+from trnsim.lsp.hover import hover_text, instruction_at
+from trnsim.lsp.marks import (
+    LineHint,
+    Mark,
+    hints,
+    imports_nki,
+    marks,
+    refusal_mark,
+    syntax_mark,
+)
+from trnsim.version import VERSION
+
+__all__ = ["KernelServer", "serve", "server"]
+
+_MOST_CHECKS: Final = 2
+"""Checks of different files that run at once."""
+_SEVERITIES: Final = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "information": types.DiagnosticSeverity.Information,
+}
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What a check says of a file.
+
+    Attributes:
+        marks: marks at its lines.
+        hints: times beside its lines.
+        lines: the lines that were checked.
+    """
+
+    marks: Sequence[Mark] = ()
+    hints: Sequence[LineHint] = ()
+    lines: Sequence[str] = ()
+
+
+@dataclass
+class OpenFile:
+    """An open file.
+
+    Attributes:
+        is_checking: whether a check of it runs.
+        is_stale: whether it was saved since that began.
+        last: the last check that ended.
+    """
+
+    is_checking: bool = False
+    is_stale: bool = False
+    last: FileCheck = field(default_factory=FileCheck)
+
+
+class KernelServer(LanguageServer):
+    """The server of an editor's workspace.
+
+    Attributes:
+        bounds: bounds of a check; the folder is the workspace's root.
+        has_root: whether there is one: without, nothing runs.
+        runs_on_save: whether files are run: the option runOnSave of the client.
+        chips: chips to check on: its option on.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__("trnsim", VERSION)
+        self.bounds = bounds
+        self.has_root = False
+        self.runs_on_save = True
+        self.chips: tuple[str, ...] = ()
+        self._open: dict[str, OpenFile] = {}
+        self._explained: dict[str, str | None] = {}
+        self._checks = asyncio.Semaphore(_MOST_CHECKS)
+
+    def configure(self, params: types.InitializeParams) -> None:
+        """Take the root and the options of a client; options of another type stay as they were."""
+        folders = params.workspace_folders or []
+        uri = folders[0].uri if folders else params.root_uri
+        root = (to_fs_path(uri) if uri else None) or params.root_path
+        if root and Path(root).is_dir():
+            self.bounds, self.has_root = replace(self.bounds, folder=Path(root)), True
+        stated = params.initialization_options
+        options: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
+        if isinstance(options.get("runOnSave"), bool):
+            self.runs_on_save = options["runOnSave"]
+        chips = options.get("on")
+        if isinstance(chips, Sequence) and all(isinstance(chip, str) for chip in chips):
+            self.chips = (chips,) if isinstance(chips, str) else tuple(chips)
+
+    async def check(self, uri: str) -> None:
+        """Check a file and show the answer; if it is saved meanwhile, check it again first."""
+        if urlsplit(uri).scheme != "file":
+            return
+        file = self._open.setdefault(uri, OpenFile())
+        file.is_stale = True
+        if file.is_checking:
+            return
+        file.is_checking = True
+        try:
+            while file.is_stale:
+                file.is_stale = False
+                last = await self._checked(Path(to_fs_path(uri) or ""))
+        finally:
+            file.is_checking = False
+        if self._open.get(uri) is file:
+            file.last = last
+            self._show(uri, last)
+
+    def close(self, uri: str) -> None:
+        """Forget a file, and what is shown of it."""
+        if self._open.pop(uri, None) is not None:
+            self._show(uri, FileCheck())
+
+    def hints_of(self, params: types.InlayHintParams) -> list[types.InlayHint]:
+        """The hints of a range: of lines that are as they were when they were checked."""
+        uri = params.text_document.uri
+        file = self._open.get(uri)
+        if file is None:
+            return []
+        document, last = self.workspace.get_text_document(uri), file.last
+        lines = [line.rstrip("\r\n") for line in document.lines]
+        codec = document.position_codec
+        first, end = params.range.start.line, params.range.end.line
+        return [
+            types.InlayHint(
+                types.Position(at, codec.client_num_units(lines[at])),
+                hint.label,
+                tooltip=hint.details,
+                padding_left=True,
+            )
+            for hint in last.hints
+            if first <= (at := hint.line - 1) <= end
+            and at < min(len(lines), len(last.lines))
+            and lines[at] == last.lines[at]
+        ]
+
+    async def hover_of(self, params: types.HoverParams) -> types.Hover | None:
+        """What `trnsim explain` says of the instruction at a position, if there is one."""
+        document = self.workspace.get_text_document(params.text_document.uri)
+        if params.position.line >= len(document.lines):
+            return None
+        position = document.position_codec.position_from_client_units(
+            document.lines, params.position
+        )
+        line_text = document.lines[params.position.line]
+        name = instruction_at(document.source, line_text, position.character)
+        if name is None:
+            return None
+        if name not in self._explained:
+            try:
+                answer = await asyncio.to_thread(api.explain, name, bounds=self.bounds)
+            except EmulatorError:  # nki.isa has names that are no instructions
+                self._explained[name] = None
+            else:
+                self._explained[name] = hover_text(answer.values)
+        text = self._explained[name]
+        if text is None:
+            return None
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
+
+    async def _checked(self, path: Path) -> FileCheck:
+        try:
+            stored = await asyncio.to_thread(path.read_bytes)
+        except OSError:  # gone since
+            return FileCheck()
+        broken = syntax_mark(stored)
+        if broken is not None:
+            return FileCheck([broken])
+        if not (self.runs_on_save and self.has_root and imports_nki(stored)):
+            return FileCheck()
+        async with self._checks:
+            try:
+                name = Path(self.bounds.path(path)).as_posix()
+                answer = await asyncio.to_thread(api.check, name, on=self.chips, bounds=self.bounds)
+            except EmulatorError as error:
+                return FileCheck([refusal_mark(error.reason, error.fix, path.name)])
+            except asyncio.CancelledError:  # the server ends, and with it what it started
+                end_all()
+                raise
+        lines = stored.decode("utf-8-sig", "replace").splitlines()
+        return FileCheck(marks(answer.values, name, stored), hints(answer.values, name), lines)
+
+    def _show(self, uri: str, last: FileCheck) -> None:
+        """Publish the diagnostics of a file, and ask the client to ask for its hints."""
+        document = self.workspace.get_text_document(uri)
+        try:
+            lines = [line.rstrip("\r\n") for line in document.lines]
+        except OSError:  # closed, and gone
+            lines = []
+        codec = document.position_codec
+        diagnostics = []
+        for mark in last.marks:
+            at = min(max(mark.line - 1, 0), max(len(lines) - 1, 0))
+            text = lines[at] if lines else ""
+            indent = text[: len(text) - len(text.lstrip())]
+            place = types.Range(
+                types.Position(at, codec.client_num_units(indent)),
+                types.Position(at, codec.client_num_units(text)),
+            )
+            severity = _SEVERITIES[mark.severity]
+            diagnostics.append(
+                types.Diagnostic(place, mark.text, severity, code=mark.kind, source="trnsim")
+            )
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics))
+        workspace = self.client_capabilities.workspace
+        hint = workspace.inlay_hint if workspace else None
+        if hint is not None and hint.refresh_support:
+            self.workspace_inlay_hint_refresh(None)
+
+
+def server(bounds: Bounds) -> KernelServer:
+    """The server, with what it answers."""
+    kernels = KernelServer(bounds)
+
+    @kernels.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        kernels.configure(params)
+
+    @kernels.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+        await kernels.check(params.text_document.uri)
+
+    @kernels.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: types.DidSaveTextDocumentParams) -> None:
+        await kernels.check(params.text_document.uri)
+
+    @kernels.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
+        kernels.close(params.text_document.uri)
+
+    @kernels.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    def inlay_hints(params: types.InlayHintParams) -> list[types.InlayHint]:
+        return kernels.hints_of(params)
+
+    @kernels.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hover(params: types.HoverParams) -> types.Hover | None:
+        return await kernels.hover_of(params)
+
+    return kernels
+
+
+def serve(bounds: Bounds) -> None:
+    """Serve an editor over stdio until it leaves; what was started ends with the server."""
+
+    def end(number: int, _frame: object) -> None:
+        end_all()
+        os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    server(bounds).start_io()
