@@ -9,6 +9,9 @@ imported.
 
 The alias is the very module (`nki.language is trnsim.nki.language`), with its submodules, so that
 no class ever exists twice.
+
+PYTEST_DONT_REWRITE: pytest rewrites the assertions of a distribution that has a plugin, and warns
+of a module of it that is there before.
 """
 
 from __future__ import annotations
