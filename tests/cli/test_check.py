@@ -93,6 +93,13 @@ def test_its_time_is_that_of_trnsim_run():
             assert row[column] == pytest.approx(told[column], rel=1e-3)
 
 
+def test_the_answer_stands_alone_whatever_the_file_prints():
+    write(SOURCE + DECLARED + "\nprint('from the file')\n")
+    result = invoke("scaled.py", "--json")
+    assert json.loads(result.stdout)["passed"]
+    assert "from the file\n" in result.stderr
+
+
 def test_a_program_is_checked_by_its_own_assertions():
     write(SOURCE + PROGRAM.replace("FACTOR", "2"))
     status, values = answer("scaled.py")

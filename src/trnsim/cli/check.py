@@ -127,10 +127,11 @@ def check(options: CheckOptions) -> PrintedAnswer:
     )
     checks: list[KernelCheck] = []
     unchecked: list[str] = []
-    for path in options.kernel_files:
-        found, without = _checked_file(path, options.kernel, chips, limits)
-        checks += found
-        unchecked += [f"{_owner(path)}: {name}" for name in without]
+    with script.program_output(is_apart=True):
+        for path in options.kernel_files:
+            found, without = _checked_file(path, options.kernel, chips, limits)
+            checks += found
+            unchecked += [f"{_owner(path)}: {name}" for name in without]
     gone = _gone(baselines, checks, options) if options.against is None else []
     written = _updated(baselines, checks, gone) if options.update else []
     files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, gone)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -217,7 +216,7 @@ def _compare_versions(
         report_files.check(report)
     (chip,) = chips
     name = program.path.name
-    with progress() as tell, _program_output(is_apart=True):
+    with progress() as tell, script.program_output(is_apart=True):
         try:
             document = versions_document(name, chip.name, lambda: program.run(chip), tell)
         except (Exception, SystemExit) as error:  # the program's, under its own version
@@ -246,7 +245,7 @@ def _emulating(
         is_apart: whether what the program prints goes to stderr.
     """
     with (
-        _program_output(is_apart=is_apart),
+        script.program_output(is_apart=is_apart),
         watching(tell),
         ordered(order),
         on_ranks(*ranks_on),
@@ -255,23 +254,6 @@ def _emulating(
         collecting_worlds() as worlds,
     ):
         yield worlds
-
-
-@contextmanager
-def _program_output(*, is_apart: bool) -> Generator[None]:
-    """Where `is_apart`, what the program prints goes to stderr: the answer stands alone."""
-    if not is_apart:
-        yield
-        return
-    sys.stdout.flush()
-    stdout = os.dup(1)
-    os.dup2(2, 1)  # of the program's own processes as well
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(stdout, 1)
-        os.close(stdout)
 
 
 def _report(

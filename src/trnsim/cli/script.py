@@ -8,8 +8,8 @@ import runpy
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -228,3 +228,20 @@ def _refusal(script: Path, error: AssertionError) -> BaseException:
         fix="give arguments that satisfy the assertion",
         line=SourceLine(frame.filename, frame.lineno or 0),
     )
+
+
+@contextmanager
+def program_output(*, is_apart: bool) -> Generator[None]:
+    """Where `is_apart`, what the program prints goes to stderr: the answer stands alone."""
+    if not is_apart:
+        yield
+        return
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)  # of the program's own processes as well
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
