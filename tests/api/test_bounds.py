@@ -2,11 +2,12 @@ import json
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from trnsim.api import bounds as module
-from trnsim.api.bounds import Bounds, answer, end_all
+from trnsim.api.bounds import Bounds, answer, end
 from trnsim.errors import BadInput
 
 LOOP = "print('began', flush=True)\nwhile True:\n    pass\n"
@@ -111,23 +112,27 @@ def test_a_program_that_takes_too_much_memory_is_named(tmp_path):
     assert json.dumps(found.values)
 
 
-def test_a_caller_that_ends_ends_every_command(bounds):
+def test_commands_are_ended_by_their_bounds_or_all_at_once(bounds):
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     states = []
 
-    def wait():
+    def wait(own):
         with (bounds.folder / "told").open("wb") as told:
-            states.append(module._ended(command, bounds, told, told))
+            states.append(module._ended(command, own, told, told))
 
-    threads = [threading.Thread(target=wait) for _ in range(2)]
+    equals = [replace(bounds) for _ in range(3)]
+    threads = [threading.Thread(target=wait, args=(own,)) for own in equals]
     for thread in threads:
         thread.start()
-    while len(module._running) < 2:
+    while len(module._running) < 3:
         time.sleep(0.01)
-    end_all()
+    end(equals[0])
+    threads[0].join(10)
+    assert len(module._running) == 2
+    end()
     for thread in threads:
         thread.join(10)
-    assert len(states) == 2
+    assert len(states) == 3
     assert all(states)
     assert not module._running
-    end_all()
+    end()

@@ -1,8 +1,11 @@
 """The server: its own parts in this process, and sessions of pygls' client over stdio."""
 
 import asyncio
+import queue
 import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -182,10 +185,49 @@ def test_a_server_that_ends_ends_its_checks(tmp_path, monkeypatch):
             await task
 
     monkeypatch.setattr(api, "check", lambda *_, **__: ended.wait(10))
-    monkeypatch.setattr(module, "end_all", ended.set)
+    monkeypatch.setattr(module, "end", lambda _: ended.set())
     kernels, path = Kernels(tmp_path), write(tmp_path, KERNEL)
     asyncio.run(session())
     assert ended.is_set()
+
+
+def test_a_save_ends_the_check_that_runs_and_so_does_closing(tmp_path, monkeypatch):
+    began, ended, starts = [], [], queue.Queue()
+
+    def check(*_, bounds, **__):
+        began.append(bounds)
+        if len(began) != 2:
+            starts.put(None)
+        while not any(own is bounds for own in ended) and len(began) != 2:
+            time.sleep(0.001)
+        return Answer(NO_ANSWER, 0, "")
+
+    async def session():
+        for act in (kernels.check, close):
+            task = asyncio.create_task(kernels.check(path.as_uri()))
+            await asyncio.to_thread(starts.get, timeout=10)
+            await act(path.as_uri())
+            await task
+
+    async def close(uri):
+        kernels.close(uri)
+
+    monkeypatch.setattr(api, "check", check)
+    monkeypatch.setattr(module, "end", ended.append)
+    kernels, path = Kernels(tmp_path), write(tmp_path, KERNEL)
+    asyncio.run(session())
+    assert [id(own) for own in ended] == [id(began[0]), id(began[2])]
+    assert len({id(own) for own in began}) == 3
+    assert kernels.shown == [[], []]
+
+
+def test_a_closed_file_that_is_no_text_shows_nothing(tmp_path):
+    path = tmp_path / "k.py"
+    path.write_bytes(b"\xff\n")
+    kernels = Kernels(tmp_path)
+    kernels._open[path.as_uri()] = module.OpenFile()
+    kernels.close(path.as_uri())
+    assert kernels.shown == [[]]
 
 
 def test_a_closed_file_shows_nothing_more(tmp_path):
@@ -240,7 +282,7 @@ class Session:
     """A session of an editor with the command, over stdio."""
 
     def __init__(self, folder, **options):
-        self.folder, self.options = folder, options
+        self.folder, self.options, self.has_left = folder, options, False
         self.client = LanguageClient("editor", "1")
         self.shown = asyncio.Queue()
         publish = types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS
@@ -257,9 +299,10 @@ class Session:
         return self
 
     async def __aexit__(self, *_):
-        await self.client.shutdown_async(None)
-        self.client.exit(None)
-        await asyncio.wait_for(self.client._server.wait(), 20)
+        if not self.has_left:
+            await self.client.shutdown_async(None)
+            self.client.exit(None)
+            await asyncio.wait_for(self.client._server.wait(), 20)
         await self.client.stop()
 
     async def opened(self, path):
@@ -333,23 +376,24 @@ def test_a_kernel_that_loops_for_ever_is_ended_and_the_server_lives(tmp_path):
     assert half.code == "syntax"
 
 
+def checks_in(folder):
+    """The processes of checks that run in a folder."""
+    entries = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            is_check = b"trnsim.api.child" in entry.read_bytes()
+            if is_check and (entry.parent / "cwd").resolve() == folder:
+                entries.append(entry)
+    return entries
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are read from /proc")
-def test_an_editor_that_leaves_ends_what_runs(tmp_path):
+@pytest.mark.parametrize("way", ["exit", "end of input", "terminate"])
+def test_an_editor_that_leaves_ends_what_runs(tmp_path, way):
     mark = tmp_path / "began"
     loop = f"import nki, pathlib\npathlib.Path({str(mark)!r}).touch()\nwhile True: pass\n"
     path = write(tmp_path, loop, "forever.py")
-
-    def running():
-        entries = []
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = entry.read_bytes()
-            except OSError:
-                continue
-            if b"trnsim.api.child" in words and (entry.parent / "cwd").resolve() == tmp_path:
-                entries.append(entry)
-        return entries
 
     async def session():
         async with Session(tmp_path) as editor:
@@ -359,7 +403,15 @@ def test_an_editor_that_leaves_ends_what_runs(tmp_path):
                 if mark.exists():
                     break
                 await asyncio.sleep(0.1)
-            assert running()
+            assert checks_in(tmp_path)
+            process = editor.client._server
+            if way == "end of input":
+                process.stdin.close()
+            elif way == "terminate":
+                process.terminate()
+            if way != "exit":
+                await asyncio.wait_for(process.wait(), 20)
+                editor.has_left = True
 
     asyncio.run(session())
-    assert not running()
+    assert not checks_in(tmp_path)

@@ -16,12 +16,12 @@ from typing import IO, Any, Final
 
 from trnsim.errors import BadInput
 
-__all__ = ["Answer", "Bounds", "answer", "end_all"]
+__all__ = ["Answer", "Bounds", "answer", "end"]
 
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
 """The last characters of what a command tells that an answer has."""
-_running: Final[set[subprocess.Popen[bytes]]] = set()
+_running: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def _ended(
         start_new_session=os.name == "posix",
         env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
     )
-    _running.add(process)
+    _running[process] = bounds
     try:
         return process.wait(bounds.time_s)
     except subprocess.TimeoutExpired:
@@ -138,13 +138,14 @@ def _ended(
         # What the command left behind ends with it, also where the caller is interrupted.
         _kill(process)
         process.wait()
-        _running.discard(process)
+        del _running[process]
 
 
-def end_all() -> None:
-    """End every command that runs, each with what it started: for a caller that ends."""
-    for process in tuple(_running):
-        _kill(process)
+def end(bounds: Bounds | None = None) -> None:
+    """End the commands that run within this object of bounds, or all, with what they started."""
+    for process, own in tuple(_running.items()):
+        if bounds is None or own is bounds:
+            _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

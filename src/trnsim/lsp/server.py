@@ -22,7 +22,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from trnsim import api
-from trnsim.api.bounds import Bounds, end_all
+from trnsim.api.bounds import Bounds, end
 from trnsim.errors import EmulatorError
 from trnsim.lsp.hover import hover_text, instruction_at
 from trnsim.lsp.marks import (
@@ -69,11 +69,13 @@ class OpenFile:
     Attributes:
         is_checking: whether a check of it runs.
         is_stale: whether it was saved since that began.
+        bounds: the bounds of that check, by which it is ended; None while nothing runs.
         last: the last check that ended.
     """
 
     is_checking: bool = False
     is_stale: bool = False
+    bounds: Bounds | None = None
     last: FileCheck = field(default_factory=FileCheck)
 
 
@@ -113,18 +115,19 @@ class KernelServer(LanguageServer):
             self.chips = (chips,) if isinstance(chips, str) else tuple(chips)
 
     async def check(self, uri: str) -> None:
-        """Check a file and show the answer; if it is saved meanwhile, check it again first."""
+        """Check a file and show the answer; a check that runs gives way to a later one."""
         if urlsplit(uri).scheme != "file":
             return
         file = self._open.setdefault(uri, OpenFile())
         file.is_stale = True
         if file.is_checking:
+            _end(file)
             return
         file.is_checking = True
         try:
             while file.is_stale:
                 file.is_stale = False
-                last = await self._checked(Path(to_fs_path(uri) or ""))
+                last = await self._checked(file, Path(to_fs_path(uri) or ""))
         finally:
             file.is_checking = False
         if self._open.get(uri) is file:
@@ -133,7 +136,10 @@ class KernelServer(LanguageServer):
 
     def close(self, uri: str) -> None:
         """Forget a file, and what is shown of it."""
-        if self._open.pop(uri, None) is not None:
+        file = self._open.pop(uri, None)
+        if file is not None:
+            file.is_stale = False
+            _end(file)
             self._show(uri, FileCheck())
 
     def hints_of(self, params: types.InlayHintParams) -> list[types.InlayHint]:
@@ -183,7 +189,7 @@ class KernelServer(LanguageServer):
             return None
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
-    async def _checked(self, path: Path) -> FileCheck:
+    async def _checked(self, file: OpenFile, path: Path) -> FileCheck:
         try:
             stored = await asyncio.to_thread(path.read_bytes)
         except OSError:  # gone since
@@ -194,24 +200,27 @@ class KernelServer(LanguageServer):
         if not (self.runs_on_save and self.has_root and imports_nki(stored)):
             return FileCheck()
         async with self._checks:
+            if file.is_stale:
+                return FileCheck()
+            bounds = file.bounds = replace(self.bounds)
             try:
-                name = Path(self.bounds.path(path)).as_posix()
-                answer = await asyncio.to_thread(api.check, name, on=self.chips, bounds=self.bounds)
+                name = Path(bounds.path(path)).as_posix()
+                answer = await asyncio.to_thread(api.check, name, on=self.chips, bounds=bounds)
             except EmulatorError as error:
                 return FileCheck([refusal_mark(error.reason, error.fix, path.name)])
             except asyncio.CancelledError:  # the server ends, and with it what it started
-                end_all()
+                end(bounds)
                 raise
+            finally:
+                file.bounds = None
         lines = stored.decode("utf-8-sig", "replace").splitlines()
         return FileCheck(marks(answer.values, name, stored), hints(answer.values, name), lines)
 
     def _show(self, uri: str, last: FileCheck) -> None:
         """Publish the diagnostics of a file, and ask the client to ask for its hints."""
         document = self.workspace.get_text_document(uri)
-        try:
-            lines = [line.rstrip("\r\n") for line in document.lines]
-        except OSError:  # closed, and gone
-            lines = []
+        # A file that is closed may be gone, or no text.
+        lines = [line.rstrip("\r\n") for line in document.lines] if last.marks else []
         codec = document.position_codec
         diagnostics = []
         for mark in last.marks:
@@ -231,6 +240,12 @@ class KernelServer(LanguageServer):
         hint = workspace.inlay_hint if workspace else None
         if hint is not None and hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
+
+
+def _end(file: OpenFile) -> None:
+    """End the check of a file, if one runs."""
+    if file.bounds is not None:
+        end(file.bounds)
 
 
 def server(bounds: Bounds) -> KernelServer:
@@ -267,9 +282,9 @@ def server(bounds: Bounds) -> KernelServer:
 def serve(bounds: Bounds) -> None:
     """Serve an editor over stdio until it leaves; what was started ends with the server."""
 
-    def end(number: int, _frame: object) -> None:
-        end_all()
+    def leave(number: int, _frame: object) -> None:
+        end()
         os._exit(128 + number)
 
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, leave)
     server(bounds).start_io()
