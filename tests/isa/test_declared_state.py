@@ -116,11 +116,12 @@ class OtherRanks:
 def machine_of(core, engine, found):
     """A machine that notes accesses; its state is set, so that nothing is read undefined."""
     machine = Machine(core, Neighbour(found), OtherRanks(found))
-    assert vars(machine).keys() == {"core", "link", "ranks", "accumulators", "random"}
-    for kept, state in (
+    states = (
         (machine.accumulators, State.accumulators),
         (machine.random, State.generators),
-    ):
+    )
+    assert vars(machine).keys() == {"core", "link", "ranks", "accumulators", "random"}
+    for kept, state in states:
         for owner, held in kept.items():
             if state is State.accumulators:
                 held.write(0, np.ones((int(core.partitions), 1), np.float32))

@@ -68,9 +68,9 @@ def tune_kernel(options: TuneOptions) -> PrintedAnswer:
     Example: trnsim tune examples/tune/softmax.py --on trn2
     """
     script.checked(options.kernel_file)
-    module = module_of(options.kernel_file)
-    spaces = [space_of(case) for case in _tunable(options, module)]
-    with progress() as tell:
+    with script.program_output(is_apart=True), progress() as tell:
+        module = module_of(options.kernel_file)
+        spaces = [space_of(case) for case in _tunable(options, module)]
         effort = Effort(options.runs, options.ray, tell=tell)
         tuned = [_tuned(space, chip, effort) for space in spaces for chip in chips_of(options.on)]
     is_interrupted = any(each.tuning.is_interrupted for each in tuned)

@@ -12,14 +12,20 @@ KERNELS = "neuronxcc.nki.kernels"
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_loaded(monkeypatch):
+def nothing_is_loaded():
     """Modules that a library has loaded are there for everybody; here they are loaded anew."""
     package = importlib.import_module("neuronxcc.nki")
-    for name in list(sys.modules):
-        if name.startswith("neuronxcc.nki.") and name.split(".")[2] in closed_names.OLDER:
-            monkeypatch.delitem(sys.modules, name)
-    for name in closed_names.OLDER:
-        monkeypatch.delattr(package, name, raising=False)
+
+    def forget():
+        for name in list(sys.modules):
+            if name.startswith("neuronxcc.nki.") and name.split(".")[2] in closed_names.OLDER:
+                del sys.modules[name]
+        for name in closed_names.OLDER:
+            vars(package).pop(name, None)
+
+    forget()
+    yield
+    forget()
 
 
 def imported(statement, importer="program"):

@@ -8,7 +8,7 @@ versions may still use the older names.
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from importlib import import_module, util
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -61,13 +61,21 @@ def __getattr__(name: str) -> Any:
     return _ABSENT.serve(name)
 
 
+def _is_probe() -> bool:
+    """True if `importlib.util.find_spec` asks, which answers whether a module is there."""
+    frame = sys._getframe(2)  # noqa: SLF001  documented, to walk a stack
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None and frame.f_code.co_filename == util.__file__
+
+
 class _Served(Loader):
     """The finder and loader of the modules that are served."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module of `nki`, under a name of neuronxcc.
+        """The module of `nki` under a name of neuronxcc; None where a program only looks for it.
 
         Raises:
             AbsentImport: if no version is chosen, or the chosen one has it no more.
@@ -78,6 +86,8 @@ class _Served(Loader):
             return None
         absence = _explain(name)
         if absence is not None:
+            if _is_probe():
+                return None
             raise AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
         return ModuleSpec(fullname, self)
 
