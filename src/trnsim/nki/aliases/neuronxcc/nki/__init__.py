@@ -64,9 +64,9 @@ def __getattr__(name: str) -> Any:
 def _is_probe() -> bool:
     """True if `importlib.util.find_spec` asks, which answers whether a module is there."""
     frame = sys._getframe(2)  # noqa: SLF001  documented, to walk a stack
-    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib._"):
         frame = frame.f_back  # type: ignore[assignment]
-    return frame is not None and frame.f_code.co_filename == util.__file__
+    return frame is not None and frame.f_code is util.find_spec.__code__
 
 
 class _Served(Loader):

@@ -1,0 +1,5 @@
+# Made by docs/makers/stubs.py from trnsim's own modules.
+from trnsim.xla.neuronx.by_name.experimental.profiler.v2_x.custom_op_name import *
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
