@@ -3,8 +3,6 @@
 import pytest
 import torch
 
-from trnsim.xla.by_name.distributed.fsdp import consolidate_sharded_ckpts, state_dict_utils
-
 NAME = "_fsdp_shard_FSDP_SHARD_SEPARATOR_w"
 KEY = "layer._fsdp_wrapped_module"
 
@@ -27,6 +25,8 @@ def states(count=2):
 
 
 def test_shares_are_put_together_in_the_order_of_ranks():
+    from trnsim.xla.by_name.distributed.fsdp import state_dict_utils
+
     parts = states()
     whole = state_dict_utils.consolidate_sharded_state_dicts(
         [part["model"] for part in parts], parts[0]["shard_metadata"]
@@ -40,6 +40,8 @@ def test_shares_are_put_together_in_the_order_of_ranks():
 
 
 def test_files_of_all_ranks_are_put_together_and_some_are_refused(tmp_path):
+    from trnsim.xla.by_name.distributed.fsdp import consolidate_sharded_ckpts, state_dict_utils
+
     for number, state in enumerate(reversed(states())):
         torch.save(state, tmp_path / f"rank-{number}.pth")
     prefix = str(tmp_path / "rank-")

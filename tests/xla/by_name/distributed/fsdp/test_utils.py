@@ -3,8 +3,6 @@
 import torch
 from torch import nn
 
-from trnsim.xla.by_name.distributed.fsdp import utils
-
 
 class Scaled(nn.Module):
     def __init__(self):
@@ -17,6 +15,8 @@ class Scaled(nn.Module):
 
 
 def test_a_checkpointed_module_computes_twice_with_nested_arguments():
+    from trnsim.xla.by_name.distributed.fsdp import utils
+
     module = utils.checkpoint_module(Scaled())
     x = torch.tensor(2.0, requires_grad=True)
     result = module((x, 1.0), factor=torch.tensor(5.0))
@@ -27,6 +27,8 @@ def test_a_checkpointed_module_computes_twice_with_nested_arguments():
 
 
 def test_only_a_checkpointed_module_has_a_plain_forward():
+    from trnsim.xla.by_name.distributed.fsdp import utils
+
     assert utils.plain_forward(Scaled()) is None
     module = utils.checkpoint_module(Scaled())
     x = torch.tensor(2.0, requires_grad=True)

@@ -4,8 +4,6 @@ from functools import partial
 
 from torch import nn
 
-from trnsim.xla.by_name.distributed.fsdp import wrap
-
 
 class Wrapper(nn.Module):
     def __init__(self, module, **options):
@@ -18,6 +16,8 @@ def tree():
 
 
 def test_classes_are_wrapped_wherever_they_lie():
+    from trnsim.xla.by_name.distributed.fsdp import wrap
+
     policy = partial(wrap.transformer_auto_wrap_policy, transformer_layer_cls={nn.Linear})
     model, count = wrap.recursive_wrap(tree(), policy, Wrapper, kind=3)
     assert isinstance(model[0], Wrapper)
@@ -28,6 +28,8 @@ def test_classes_are_wrapped_wherever_they_lie():
 
 
 def test_sizes_count_what_is_not_wrapped_within():
+    from trnsim.xla.by_name.distributed.fsdp import wrap
+
     policy = partial(wrap.size_based_auto_wrap_policy, min_num_params=6)
     model, count = wrap.recursive_wrap(tree(), policy, Wrapper)
     assert isinstance(model, nn.Sequential)  # all of it is wrapped within
@@ -42,6 +44,8 @@ def test_sizes_count_what_is_not_wrapped_within():
 
 
 def test_a_module_that_nothing_is_wrapped_within():
+    from trnsim.xla.by_name.distributed.fsdp import wrap
+
     attention = nn.MultiheadAttention(4, 1)
     policy = partial(wrap.size_based_auto_wrap_policy, min_num_params=1)
     model, count = wrap.recursive_wrap(attention, policy, Wrapper)
@@ -50,6 +54,8 @@ def test_a_module_that_nothing_is_wrapped_within():
 
 
 def test_other_policies_and_children_alone():
+    from trnsim.xla.by_name.distributed.fsdp import wrap
+
     model, _ = wrap.recursive_wrap(tree(), wrap.always_wrap_policy, Wrapper)
     assert isinstance(model, Wrapper)
     assert isinstance(model.inner[2], Wrapper)
