@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -41,7 +41,7 @@ class Arguments:
     """
 
     positional: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = ()  # type: ignore[assignment]
+    keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def with_keywords(self, keywords: Mapping[str, Any]) -> Arguments:
         """The same arguments with other or further keywords."""
@@ -68,7 +68,7 @@ class KernelCase:
     arguments: Arguments
     reference: Callable[..., Any] | None = None
     tolerance: float | None = None
-    parameters: Mapping[str, Sequence[Any]] = ()  # type: ignore[assignment]
+    parameters: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
 
 
 def module_of(file: Path) -> ModuleType:

@@ -87,7 +87,7 @@ class Session:
                 tolerance: largest error as a share of the reference's largest value.
                 **kwargs: the kernel's keyword arguments.
             """
-            if not isinstance(kernel, Launchable):
+            if not isinstance(kernel, Launchable):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
                 raise BadInput(
                     f"trn was given {kernel!r}; legal: a kernel",
                     fix="decorate the function with @nki.jit",
@@ -233,7 +233,8 @@ class Mark:
         Raises:
             BadInput: a time that is not above 0, or an unknown chip.
         """
-        if max_us is not None and not (isinstance(max_us, int | float) and max_us > 0):
+        is_time = isinstance(max_us, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        if max_us is not None and not (is_time and max_us > 0):
             raise BadInput(f"trn(max_us={max_us!r}); legal: a number of microseconds above 0")
         names = [name.strip() for name in on.split(",")] if isinstance(on, str) else list(on)
         unknown = [name for name in names if name not in TARGETS]

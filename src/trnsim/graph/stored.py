@@ -163,7 +163,8 @@ def _attribute(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> 
         one = _SEVERAL[kind]
         return tuple(_attribute(each, one, origins, depth) for each in _listed(value))
     if kind == "Graph":
-        return _graph(value["graph"], origins, depth + 1)
+        inner: Any = value
+        return _graph(inner["graph"], origins, depth + 1)
     return _READERS[kind](value)
 
 

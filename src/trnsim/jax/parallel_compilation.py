@@ -71,6 +71,10 @@ def max_retries() -> int:
     return int(text)
 
 
+def _no_news(*_told: object) -> None:
+    """Nothing: a process of its own tells no progress."""
+
+
 def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outcome:
     """Compile an entry of the cache; what goes wrong is in the outcome."""
     entry = CacheEntry(Path(folder))
@@ -81,7 +85,7 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
                 compiled = compile_entry(
                     entry,
                     lambda: _program(entry),
-                    lambda *_: None,
+                    _no_news,
                     retries_failed=retries_failed or attempt > 0,
                 )
         except (EmulatorError, OSError) as error:

@@ -124,6 +124,7 @@ class KernelServer(LanguageServer):
             _end(file)
             return
         file.is_checking = True
+        last = file.last
         try:
             while file.is_stale:
                 file.is_stale = False

@@ -8,6 +8,7 @@ order of the captured run, in which cores take turns after each instruction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 from trnsim.arch import NeuronCore
@@ -117,14 +118,14 @@ class Execution:
             self._run_core(0, Machine(self._core))
             return
         lockstep = Lockstep(len(self._cores))
-        watcher = self._watcher
+        watcher: Watcher | None = self._watcher
         meetings = Meetings(lockstep, watcher.meets if watcher is not None else _unwatched)
 
         def on(number: int) -> Callable[[], None]:
             machine = Machine(self._core, meetings.link(number))
             if watcher is None:
                 return lambda: self._run_core(number, machine)
-            return lambda: self._run_watched(number, machine, watcher, lockstep)
+            return partial(self._run_watched, number, machine, watcher, lockstep)
 
         lockstep.run([on(number) for number in range(len(self._cores))])
 

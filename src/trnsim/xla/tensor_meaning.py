@@ -74,7 +74,7 @@ def _serve_addresses() -> None:
 def _serve_modules() -> None:
     """Let `Module.to` make new Parameters between the host and the device."""
     patched: Any = torch
-    is_compatible = torch._has_compatible_shallow_copy_type
+    is_compatible = patched._has_compatible_shallow_copy_type
     own_device = torch._C.TensorBase.device.__get__
 
     @wraps(is_compatible)

@@ -160,7 +160,7 @@ def _elastic(job: Job) -> dict[str, Any]:
             f"role {growing[0]!r} grows; the elastic policy of {_TITLE} is of all its roles",
             fix="give the job one role",
         )
-    return without_empty({"minReplicas": job.roles[0].least_replicas})
+    return without_empty({"minReplicas": next(iter(job.roles)).least_replicas})
 
 
 def _replica_spec(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:

@@ -236,10 +236,6 @@ def _host_tensor(kind: str, tensor: Tensor) -> Tensor:
     return host_alias(tensor)
 
 
-def _bytes(tensor: Tensor) -> int:
-    return bytes_on_device(tensor.numel() * tensor.element_size(), tensor.dtype)
-
-
 def _describe(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall:
     ranks = _ranks(arguments["process_group"])
     sides = [

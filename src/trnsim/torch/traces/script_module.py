@@ -50,7 +50,9 @@ class NeuronProgram(nn.Module):
         )
 
     @torch.jit.export
-    def __getstate__(self) -> tuple[Tensor, list[Tensor], bool, bool, bool, bool]:
+    def __getstate__(  # pyright: ignore[reportIncompatibleMethodOverride]  of TorchScript
+        self,
+    ) -> tuple[Tensor, list[Tensor], bool, bool, bool, bool]:
         return (
             torch.ops.neuron.savable(self.program),
             self.weights,

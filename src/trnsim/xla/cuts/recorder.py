@@ -64,6 +64,11 @@ _VIEWS: Final = (
 _SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
 
 
+def _place(value: Value) -> tuple[int, int]:
+    """The number of the call that gives a value, and its place among the results."""
+    return (-1 if value.node is None else value.node.number, value.index)
+
+
 class UncutWarning(UserWarning):
     """A program that calls many operators and ends no step."""
 
@@ -163,7 +168,7 @@ class Recorder:
             values += [view for at, view in views if view.node is not None and storage.is_held(at)]
             if storage.value.node is not None:
                 values.append(storage.value)
-        return sorted(values, key=lambda value: (value.node.number, value.index))  # type: ignore[union-attr]
+        return sorted(values, key=_place)
 
     def origins(self) -> list[Value]:
         """Data in memory that was written since, which a program may overwrite."""

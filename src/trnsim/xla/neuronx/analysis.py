@@ -180,7 +180,8 @@ class _Alone(nn.Module):
 
     def __init__(self, node: fx.Node, operands: list[fx.Node]) -> None:
         super().__init__()
-        self._target: Callable[..., Any] = node.target  # type: ignore[assignment]
+        target: Any = node.target
+        self._target: Callable[..., Any] = target
         self._args, self._kwargs, self._operands = node.args, node.kwargs, operands
 
     def forward(self, *values: Any) -> Any:

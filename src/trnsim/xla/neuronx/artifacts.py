@@ -55,7 +55,7 @@ class NeffArtifacts:
     neff_filename: str
 
 
-def _trace(
+def _trace(  # pyright: ignore[reportUnusedFunction]  a name of torch_neuronx
     func: Any,
     example_inputs: Any,
     states: Any = None,

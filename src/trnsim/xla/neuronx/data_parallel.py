@@ -85,13 +85,13 @@ class DataParallel(nn.Module):
         parts = self._split(inputs)
         with ThreadPoolExecutor(max(1, self.num_workers)) as pool:
             # Each core runs its parts in order.
-            results = list(
-                pool.map(
-                    lambda item: self._replicas[item[0] % len(self._replicas)][0](*item[1]),
-                    enumerate(parts),
-                )
-            )
+            results = list(pool.map(self._part, enumerate(parts)))
         return _joined(results, self.dim)
+
+    def _part(self, item: tuple[int, Any]) -> Any:
+        """The results of a part, by the replica whose turn it is."""
+        number, inputs = item
+        return self._replicas[number % len(self._replicas)][0](*inputs)
 
     def _split(self, inputs: tuple[Any, ...]) -> list[Any]:
         """The inputs of each part."""

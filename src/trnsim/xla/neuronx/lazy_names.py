@@ -17,8 +17,8 @@ _SOURCE = "aws-neuron-sdk frameworks/torch/torch-neuronx"
 def serve(
     public: str,
     module: str,
-    table: Mapping[str, str],
-    absent: Mapping[str, tuple[str, str]] | None = None,
+    table: Mapping[Any, str],
+    absent: Mapping[Any, tuple[str, str]] | None = None,
     otherwise: Callable[[str], Any] | None = None,
 ) -> Callable[[str], Any]:
     """The `__getattr__` of a module.

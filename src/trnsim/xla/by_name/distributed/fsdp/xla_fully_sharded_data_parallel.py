@@ -140,7 +140,8 @@ class XlaFullyShardedDataParallel(nn.Module):
     @property
     def module(self) -> nn.Module:
         """The wrapped module."""
-        return self._modules[_WRAPPED]  # type: ignore[return-value]
+        wrapped: Any = self._modules[_WRAPPED]
+        return wrapped  # type: ignore[no-any-return]
 
     @property
     def sharded_params(self) -> list[nn.Parameter]:
@@ -158,7 +159,8 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     def __getitem__(self, key: Any) -> Any:
         """An item of the wrapped module, such as a layer of nn.Sequential."""
-        return self.module[key]  # type: ignore[index]
+        module: Any = self.module
+        return module[key]
 
     def _shared_units(self, *, is_flat: bool, by_rows: bool) -> list[SharedUnit]:
         """Shares in place of the parameters of the wrapped module."""
@@ -324,7 +326,8 @@ class XlaFullyShardedDataParallel(nn.Module):
         for path, module in self.named_modules():
             if isinstance(module, XlaFullyShardedDataParallel):
                 for unit in module._units:  # noqa: SLF001  of this class
-                    name = ".".join(filter(None, (path, unit.shard._orig_name)))  # type: ignore[attr-defined]  # noqa: SLF001
+                    shard: Any = unit.shard
+                    name = ".".join(filter(None, (path, shard._orig_name)))  # noqa: SLF001  torch_xla's name
                     named.append((name.replace(f"{_WRAPPED}.", ""), unit.shard))
         return named
 
@@ -334,9 +337,9 @@ class XlaFullyShardedDataParallel(nn.Module):
         for path, module in self.named_modules():
             if isinstance(module, XlaFullyShardedDataParallel):
                 shards[path] = {
-                    shard_name(unit.shard._orig_name): {  # type: ignore[attr-defined]  # noqa: SLF001
-                        "_orig_size": unit.shard._orig_size,  # type: ignore[attr-defined]  # noqa: SLF001
-                        "_orig_name": unit.shard._orig_name,  # type: ignore[attr-defined]  # noqa: SLF001
+                    shard_name(getattr(unit.shard, "_orig_name")): {  # noqa: B009
+                        "_orig_size": getattr(unit.shard, "_orig_size"),  # noqa: B009
+                        "_orig_name": getattr(unit.shard, "_orig_name"),  # noqa: B009
                         "_parts": [(member.name, member.size) for member in unit.members],
                         "_others": [
                             [member.name, *_other_names(self.named_modules(), path, member)]
@@ -346,7 +349,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                     for unit in module._units  # noqa: SLF001  of this class
                 }
         buffers = {
-            name: {"_orig_dtype": buffer._orig_dtype}  # noqa: SLF001  torch_xla's name
+            name: {"_orig_dtype": getattr(buffer, "_orig_dtype")}  # noqa: B009
             for name, buffer in self.named_buffers()
             if hasattr(buffer, "_orig_dtype")
         }
