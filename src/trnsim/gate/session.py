@@ -236,7 +236,7 @@ class Mark:
         is_time = isinstance(max_us, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
         if max_us is not None and not (is_time and max_us > 0):
             raise BadInput(f"trn(max_us={max_us!r}); legal: a number of microseconds above 0")
-        names = [name.strip() for name in on.split(",")] if isinstance(on, str) else list(on)
+        names = [name.strip() for name in on.split(",")] if isinstance(on, str) else list(on)  # pyright: ignore[reportUnnecessaryIsInstance]
         unknown = [name for name in names if name not in TARGETS]
         if unknown or not names:
             raise BadInput(f"trn(on={on!r}); legal: {', '.join(TARGETS)}, with commas between them")
