@@ -90,6 +90,7 @@ def said_by(command):
     words = [str(EXAMPLES / w) if (EXAMPLES / w).is_file() else w for w in command.split()]
     sys.argv = ["trnsim", *words]
     out = io.StringIO()
+    sys.modules.pop("trnsim.__main__", None)  # runpy warns of a module that is there
     try:
         with redirect_stdout(out):
             runpy.run_module("trnsim", run_name="__main__")

@@ -210,6 +210,7 @@ def answer(question):
     """What a command line answers, as JSON, and what it says where it ends otherwise."""
     sys.argv = ["trnsim", *shlex.split(question), "--json"]
     out, complaint = io.StringIO(), io.StringIO()
+    sys.modules.pop("trnsim.__main__", None)  # runpy warns of a module that is there
     try:
         with redirect_stdout(out), redirect_stderr(complaint):
             runpy.run_module("trnsim", run_name="__main__")
