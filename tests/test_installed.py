@@ -115,9 +115,12 @@ def test_the_wheel_has_the_package_the_examples_and_the_finder(wheel):
     examples = {path.name for path in (ROOT / "examples").iterdir() if path.is_file()}
     assert {f"trnsim/examples/{name}" for name in examples} <= names
     assert {"trnsim.pth", "_trnsim_finder.py", "trnsim/py.typed"} <= names
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
-        "trnsim", "trnsim.pth", "_trnsim_finder.py",
+    stubs = {f"{name}-stubs" for name in ("nki", "torch_neuron", "torch_neuronx", "torch_xla")}
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        *stubs, "trnsim", "trnsim.pth", "_trnsim_finder.py",
     }  # fmt: skip
+    assert {f"{name}/{file}" for name in stubs for file in ("py.typed", "__init__.pyi")} <= names
     data = {"claims.yaml", "facts.yaml", "rates.json"}
     assert {f"trnsim/system/claims/{name}" for name in data} <= names
     assert not [name for name in names if name.endswith(".d.ts") or "/makers/" in name]
