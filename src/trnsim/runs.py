@@ -245,12 +245,8 @@ def launch(
     core = core_of(kernel, chip, is_paired=is_mirrored or kernel.cores > 1)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
-    call: Call | JointCall | None = None
-    if not is_mirrored and kernel.records is not None and not captures:
-        conditions = (chip.name, capacity, numerics, policy.name, core.nki)
-        call = Call(kernel.records, conditions)
-        if detector is not None:
-            call = JointCall(kernel.records, conditions, detector)
+    records = None if is_mirrored or captures else kernel.records
+    call = _call(records, (chip.name, capacity, numerics, policy.name, core.nki), detector)
     team = Team(
         core,
         kernel.cores,
@@ -266,10 +262,9 @@ def launch(
     on_start(team, kernel.title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
-        carried, version = carried_of(loops), kernel.version()
+        carried, version, title = carried_of(loops), kernel.version(), kernel.title
+        certain, doubtful = _races(detector)
         if call is not None and isinstance(call.outcome, Run):
-            doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-            certain = tuple(map(str, detector.races)) if detector is not None else ()
             return replace(
                 call.outcome,
                 outputs=outputs,
@@ -278,19 +273,38 @@ def launch(
                 races=certain,
                 doubtful=doubtful,
             )
-        programs = [context.program for context in team.contexts]
-        fitted_programs, exceeded = fitted(programs, capacity)
-        overfull = tuple(map(str, exceeded))
-        timed = timelines(fitted_programs, policy)
-        certain = tuple(map(str, detector.races)) if detector is not None else ()
-        doubtful = tuple(map(str, detector.doubtful)) if detector is not None else ()
-        title = kernel.title
+        fitted_programs, exceeded = fitted([context.program for context in team.contexts], capacity)
+        overfull, timed = tuple(map(str, exceeded)), timelines(fitted_programs, policy)
         result = Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
-        if isinstance(call, JointCall):
-            call.conclude(replace(result, outputs=None), is_certain=not certain + doubtful)
-        elif call is not None:
-            call.conclude(replace(result, outputs=None))
-        return result
+        return _remembered(result, call)
+
+
+def _call(
+    records: Records | None, conditions: tuple[object, ...], detector: RaceDetector | None
+) -> Call | JointCall | None:
+    """The call of a kernel with records: joint with a `detector`, as that has several cores."""
+    if records is None:
+        return None
+    if detector is None:
+        return Call(records, conditions)
+    return JointCall(records, conditions, detector)
+
+
+def _remembered(run: Run, call: Call | JointCall | None) -> Run:
+    """The run, which is kept without its outputs as the outcome of its call."""
+    outcome = replace(run, outputs=None)
+    if isinstance(call, JointCall):
+        call.conclude(outcome, is_certain=not run.races + run.doubtful)
+    elif call is not None:
+        call.conclude(outcome)
+    return run
+
+
+def _races(detector: RaceDetector | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The texts of certain and of doubtful races; none without a detector."""
+    if detector is None:
+        return (), ()
+    return tuple(map(str, detector.races)), tuple(map(str, detector.doubtful))
 
 
 def capacity_of(kernel: Launchable, capacity: str) -> str:

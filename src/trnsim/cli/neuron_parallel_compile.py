@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from trnsim.cli.error_text import INTERRUPTED
+from trnsim.cli.options import command as command_of
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import complain, echo
@@ -36,12 +38,14 @@ _FAILED_STATUS: Final = 1
 app = parser()
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
-def neuron_parallel_compile(
+@dataclass(frozen=True, kw_only=True)
+class ParallelCompileOptions:
+    """Options of `trnsim neuron_parallel_compile`."""
+
     program: Annotated[
         list[str] | None,
         typer.Argument(help="The program to run, with its arguments.", metavar="PROGRAM..."),
-    ] = None,
+    ] = None
     command: Annotated[
         str,
         typer.Option(
@@ -50,7 +54,7 @@ def neuron_parallel_compile(
             metavar="NAME",
             show_default="collect, then compile",
         ),
-    ] = "",
+    ] = ""
     processes: Annotated[
         int | None,
         whole(
@@ -59,7 +63,7 @@ def neuron_parallel_compile(
             least=1,
             most=1024,
         ),
-    ] = None,
+    ] = None
     cache_url: Annotated[
         str,
         typer.Option(
@@ -68,7 +72,7 @@ def neuron_parallel_compile(
             "NEURON_COMPILE_CACHE_URL.",
             metavar="FOLDER",
         ),
-    ] = "",
+    ] = ""
     analyze_output: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +81,7 @@ def neuron_parallel_compile(
             metavar="DIR",
             show_default=_RESULT_FOLDER,
         ),
-    ] = None,
+    ] = None
     analyze_verbosity: Annotated[
         int,
         whole(
@@ -86,8 +90,29 @@ def neuron_parallel_compile(
             least=XLA,
             most=ATEN,
         ),
-    ] = ATEN,
-) -> None:
+    ] = ATEN
+
+    def check(self) -> None:
+        """Refuse an unknown command, and an option of another command.
+
+        Raises:
+            BadInput: for either.
+        """
+        if self.command and self.command not in _COMMANDS:
+            raise BadInput(
+                f"{PROGRAM}: argument --command: invalid choice: {self.command!r}; legal: "
+                f"{', '.join(_COMMANDS)}",
+                fix=f"{PROGRAM} --command {_COLLECT} PROGRAM",
+            )
+        if self.analyze_output is not None and self.command != _ANALYZE:
+            raise BadInput(
+                f"--analyze-output is of --command {_ANALYZE}", fix=f"add --command {_ANALYZE}"
+            )
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+@command_of(ParallelCompileOptions)
+def neuron_parallel_compile(options: ParallelCompileOptions) -> None:
     """Collect the graphs of a trial run, compile them all, and keep the programs in the cache.
 
     The program runs with NEURON_EXTRACT_GRAPHS_ONLY=1: its graphs are stored and its values mean
@@ -95,28 +120,20 @@ def neuron_parallel_compile(
 
     Example: trnsim neuron_parallel_compile torchrun --nproc_per_node 2 train.py --steps 10
     """
-    if command and command not in _COMMANDS:
-        raise BadInput(
-            f"{PROGRAM}: argument --command: invalid choice: {command!r}; legal: "
-            f"{', '.join(_COMMANDS)}",
-            fix=f"{PROGRAM} --command {_COLLECT} PROGRAM",
-        )
-    if analyze_output is not None and command != _ANALYZE:
-        raise BadInput(
-            f"--analyze-output is of --command {_ANALYZE}", fix=f"add --command {_ANALYZE}"
-        )
-    words = program or []
+    options.check()
+    words, command = options.program or [], options.command
     if command == _ANALYZE:
-        _analyze(words, analyze_output or Path(_RESULT_FOLDER), analyze_verbosity)
+        folder = options.analyze_output or Path(_RESULT_FOLDER)
+        _analyze(words, folder, options.analyze_verbosity)
         return
-    settings = cache_settings(cache_url or None)
+    settings = cache_settings(options.cache_url or None)
     if command in (*_CLEAN, _LOCKS):
         _maintain(command, settings)
         return
     if command != _COMPILE:
         _collect(words, settings)
     if command != _COLLECT:
-        _compile(settings, processes or os.cpu_count() or 1)
+        _compile(settings, options.processes or os.cpu_count() or 1)
 
 
 def _collect(words: Sequence[str], settings: CacheSettings) -> None:

@@ -65,16 +65,11 @@ def neuron_xla_compile(
         EmulatorError: the graph does not compile, or a flag does not exist.
     """
     del lazy
-    if input_format not in _FORMATS:
-        raise BadInput(
-            f"input_format={input_format!r}; legal: {', '.join(_FORMATS)}", fix="input_format='hlo'"
-        )
+    _check_format(input_format)
     chip, words = _chip(compiler_flags, platform_target), _words(compiler_flags)
     cores = compiled_cores(chip_named(chip), Flags.parse(words, _WHERE))
     flags = program_flags(words, chip, cores, _WHERE)
-    key = (
-        CacheKey.of(module_bytes, flags) if cache_key is None else CacheKey.named(cache_key, flags)
-    )
+    key = _key(module_bytes, cache_key, flags)
     settings = cache_settings(cache_dir)
     if is_extracting() and use_cache:
         extract_graph(module_bytes, flags, settings, key=key)
@@ -95,12 +90,36 @@ def neuron_xla_compile(
     )
     content = compile_cached(module_bytes, flags, make, settings, key=key).content
     if work_dir is not None:
-        folder = Path(work_dir) / (key.folder_name if create_subdir else "")
-        write(folder / _GRAPH, module_bytes, parents=True)
-        write(folder / _PROGRAM, content)
-        for text in texts:
-            write(folder / _REPORT, f"{text}\n")
+        subfolder = key.folder_name if create_subdir else ""
+        _write_work(Path(work_dir) / subfolder, module_bytes, content, texts)
     return content
+
+
+def _check_format(input_format: str) -> None:
+    """Refuse a format that AWS's function does not have.
+
+    Raises:
+        BadInput: for any other word.
+    """
+    if input_format not in _FORMATS:
+        raise BadInput(
+            f"input_format={input_format!r}; legal: {', '.join(_FORMATS)}", fix="input_format='hlo'"
+        )
+
+
+def _key(graph: bytes, cache_key: str | None, flags: Sequence[str]) -> CacheKey:
+    """The name of the graph's entry: by the caller's hash, or without that by the graph's bytes."""
+    if cache_key is None:
+        return CacheKey.of(graph, flags)
+    return CacheKey.named(cache_key, flags)
+
+
+def _write_work(folder: Path, graph: bytes, program: bytes, reports: Sequence[str]) -> None:
+    """Write the graph, the program and the report, if there is one, to a folder."""
+    write(folder / _GRAPH, graph, parents=True)
+    write(folder / _PROGRAM, program)
+    for report in reports:
+        write(folder / _REPORT, f"{report}\n")
 
 
 def neuron_xla_wlo_compile(

@@ -125,9 +125,8 @@ class XlaFullyShardedDataParallel(nn.Module):
         self._reduces = True
         self._is_ending = False
         if auto_wrap_policy is not None:
-            inner = {name: arguments[name] for name in _INHERITED}
-            wrapper = auto_wrapper_callable or XlaFullyShardedDataParallel
-            recursive_wrap(module, auto_wrap_policy, wrapper, only_wrap_children=True, **inner)
+            inherited = {name: arguments[name] for name in _INHERITED}
+            _wrap_inner(module, auto_wrap_policy, auto_wrapper_callable, inherited)
         _make_values(module, param_init_fn)
         self.add_module(_WRAPPED, module)
         self._units = self._shared_units(
@@ -415,6 +414,17 @@ def _check_module(module: nn.Module) -> None:
             fix="wrap the modules within it, or the one that has it",
             line=program_line(),
         )
+
+
+def _wrap_inner(
+    module: nn.Module,
+    policy: Callable[..., bool],
+    wrapper: Callable[..., nn.Module] | None,
+    arguments: dict[str, Any],
+) -> None:
+    """Wrap the modules within `module` that the policy names, with the outer one's `arguments`."""
+    wrapper = wrapper or XlaFullyShardedDataParallel
+    recursive_wrap(module, policy, wrapper, only_wrap_children=True, **arguments)
 
 
 def _make_values(module: nn.Module, make: Callable[[nn.Module], None] | None) -> None:
