@@ -95,6 +95,47 @@ def test_a_kernel_that_refuses_its_inputs_fails_at_its_line():
     assert Path(finding.line.file).name == "test_checking.py"
 
 
+@nki.jit
+def unworded(_x):
+    raise AssertionError
+
+
+@nki.jit
+def ended(_x):
+    raise SystemExit(0)
+
+
+def test_an_assertion_without_words_shows_its_line():
+    (finding,) = check(unworded).findings
+    assert finding.text == "the kernel refused its inputs: raise AssertionError"
+
+
+def test_a_kernel_that_ends_the_program_fails():
+    (finding,) = check(ended).findings
+    assert (finding.kind, finding.is_failure) == ("illegal", True)
+    assert finding.text == "the kernel does not run to its end: SystemExit: 0"
+    assert Path(finding.line.file).name == "test_checking.py"
+
+
+def test_a_reference_with_an_error_of_its_own_fails_at_its_line(monkeypatch):
+    found = check(scaled, lambda x: x.absent)
+    (finding,) = found.findings
+    assert (finding.kind, finding.is_failure) == ("values", True)
+    assert finding.text == (
+        "the reference does not run to its end: AttributeError: 'numpy.ndarray' object has no "
+        "attribute 'absent'"
+    )
+    assert finding.fix == "TRNSIM_FULL_TRACEBACK=1 shows its traceback"
+    assert Path(finding.line.file).name == "test_checking.py"
+    assert found.time is not None
+    (finding,) = check(scaled, lambda: 1).findings
+    assert "takes 0 positional arguments" in finding.text
+    assert finding.line is None
+    monkeypatch.setenv("TRNSIM_FULL_TRACEBACK", "1")
+    with pytest.raises(AttributeError):
+        check(scaled, lambda x: x.absent)
+
+
 def test_an_error_of_legality_is_a_finding():
     (finding,) = check(scaled, x=np.ones((129, 4), np.float32), reference=np.array).findings
     assert finding.is_failure

@@ -90,6 +90,18 @@ def test_one_kernel_by_its_name(written):
         ("twice_inputs = ()\ntwice_parameters = {'t': 'ab'}", None, "['t'] is 'ab'; legal"),
         ("twice_inputs = ()\ntwice_parameters = {'t': 4}", None, "['t'] is 4; legal"),
         (
+            "import numpy\ntwice_inputs = ()\ntwice_parameters = {'t': list(numpy.eye(2))}",
+            None,
+            "twice_parameters['t'] has arrays, of which none can be told from another; legal",
+        ),
+        (
+            "def twice_inputs(): return 1 / 0",
+            None,
+            "twice_inputs() does not run to its end:\nTraceback (most recent call last):",
+        ),
+        ("def twice_inputs(n): pass", None, "missing 1 required positional argument: 'n'"),
+        ("def twice_inputs(): raise SystemExit(0)", None, "SystemExit: 0"),
+        (
             "twise_inputs = ()\ndef twise_reference(): pass",
             None,
             "has twise_reference and twise_inputs, and no kernel twise; it has: twice, thrice",

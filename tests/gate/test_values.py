@@ -74,3 +74,23 @@ def test_tensors_of_torch_are_compared_too():
     values = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
     assert result_errors(values, torch.tensor([1.0, 2.0]))[0].is_legal
     assert not result_errors(torch.tensor([1]), torch.tensor([2]))[0].is_legal
+
+
+def test_a_complex_reference_has_its_imaginary_part():
+    (error,) = result_errors(np.array([3.0, 1.0]), np.array([3 + 4j, 1.0]))
+    assert error.error == pytest.approx(4 / 5)
+    assert error.at == (0,)
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ([[1.0, 2.0], [3.0]], "the reference is no array: "),
+        (["a", "b"], "it is float64 and the reference <U1; legal: numbers"),
+        ([{}, {}], "it is float64 and the reference object; legal: numbers"),
+    ],
+)
+def test_references_that_are_no_numbers_are_wrong(reference, why):
+    (error,) = result_errors(np.ones(2), reference)
+    assert error.error == inf
+    assert error.why.startswith(why)

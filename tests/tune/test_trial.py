@@ -1,3 +1,5 @@
+from types import FunctionType
+
 import pytest
 from tuned_kernels import X, parted, parted_case
 
@@ -25,6 +27,22 @@ def test_a_setting_that_the_kernel_refuses_is_not_legal():
     assert "3 parts" in tried(PARTS, (2,), TRN2)["error"]
     wide = space_of(parted_case({"parts": (1, 2)}, arguments=(X.repeat(2, axis=0),)))
     assert tried(wide, (0,), TRN2)["kind"] == "IllegalInstruction"
+
+
+def test_a_setting_with_an_error_of_the_kernels_own_is_not_legal(monkeypatch):
+    space = space_of(parted_case({"parts": (0, 1)}))
+    assert tried(space, (1,), TRN2) == {
+        "error": "ZeroDivisionError: integer modulo by zero",
+        "kind": "ZeroDivisionError",
+    }
+
+    def failing(*_arguments, **_keywords):
+        return {}[3]
+
+    failing = FunctionType(failing.__code__.replace(co_filename=arch.__file__), {})
+    monkeypatch.setattr("trnsim.tune.trial.launch", failing)
+    with pytest.raises(KeyError):
+        tried(space, (1,), TRN2)
 
 
 def test_a_trial_ends_where_its_bound_exceeds_the_limit():

@@ -6,6 +6,7 @@ check       findings, figures and the difference to the baseline of a kernel on 
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Final
 
 import trnsim
 from trnsim.arch import Target
-from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.errors import BadInput, EmulatorError, SourceLine, is_users_file
 from trnsim.gate.baselines import Baselines, Key
 from trnsim.gate.difference import Difference, difference
 from trnsim.gate.kernel_file import Arguments, KernelCase
@@ -25,6 +26,7 @@ from trnsim.gate.values import ResultError, result_errors
 from trnsim.profile.units import percent_text, time_text
 from trnsim.runner import run as run_kernel
 from trnsim.runs import Launchable, Run, collecting
+from trnsim.user_traceback import FULL, users_stack
 
 _US: Final = 1e-6
 _PACKAGE: Final = Path(trnsim.__file__).parent
@@ -113,15 +115,30 @@ def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits
     except AssertionError as error:
         check.findings.append(_assertion(error))
         return check
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's function raises
+        check.findings.append(_own_error(error, "illegal", "the kernel"))
+        return check
     if case.reference is not None:
-        expected = case.reference(*arguments.positional, **arguments.keywords)
-        compare_values(check, run, expected, case.tolerance)
+        _compare_with_reference(check, run, case)
     else:
         text = f"no reference: define {case.name}_reference(...) to compare values"
         check.findings.append(Finding("values", False, text))
     source, inputs = source_digest(case.kernel, arguments), inputs_text(arguments)
     judge(check, run, kernel_time(run, source, inputs), limits)
     return check
+
+
+def _compare_with_reference(check: KernelCheck, run: Run, case: KernelCase) -> None:
+    """Add the errors of a run's results to those of the reference, or that it does not run."""
+    reference, arguments = case.reference, case.arguments
+    if reference is None:
+        return
+    try:
+        expected = reference(*arguments.positional, **arguments.keywords)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's function raises
+        check.findings.append(_own_error(error, "values", "the reference"))
+        return
+    compare_values(check, run, expected, case.tolerance)
 
 
 def compare_values(check: KernelCheck, run: Run, expected: object, tolerance: float | None) -> None:
@@ -173,7 +190,26 @@ def _assertion(error: AssertionError) -> Finding:
         raise error
     line = SourceLine(frame.filename, frame.lineno or 0)
     return Finding(
-        "inputs", True, f"the kernel refused its inputs: {error or frame.line}", line=line
+        "inputs", True, f"the kernel refused its inputs: {str(error) or frame.line}", line=line
+    )
+
+
+def _own_error(error: BaseException, kind: str, function: str) -> Finding:
+    """The finding that a function of the user's file ends by an error of its own.
+
+    Raises:
+        BaseException: the error itself, where all frames are asked for.
+    """
+    if os.environ.get(FULL, "0") not in ("", "0"):
+        raise error
+    frame = users_stack(traceback.extract_tb(error.__traceback__))[-1]
+    line = SourceLine(frame.filename, frame.lineno or 0)
+    return Finding(
+        kind,
+        True,
+        f"{function} does not run to its end: {type(error).__name__}: {error}",
+        f"{FULL}=1 shows its traceback",
+        line if is_users_file(frame.filename) else None,
     )
 
 

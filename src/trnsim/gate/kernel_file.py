@@ -173,7 +173,7 @@ def _case(file: Path, module: ModuleType, name: str, kernel: Launchable) -> Kern
 
 
 def _arguments(file: Path, name: str, declared: Any) -> Arguments:
-    value = declared() if callable(declared) else declared
+    value = _called(file, name + INPUTS, declared) if callable(declared) else declared
     if isinstance(value, dict):
         return Arguments((), value)
     if isinstance(value, tuple | list):
@@ -184,6 +184,23 @@ def _arguments(file: Path, name: str, declared: Any) -> Arguments:
         f"{file}: {name}{INPUTS} gives {type(value).__name__}; legal: a tuple of the kernel's "
         "arguments, a dict of its keywords, or one array"
     )
+
+
+def _called(file: Path, name: str, function: Callable[[], Any]) -> Any:
+    """The result of a function of the user's file.
+
+    Raises:
+        BadInput: it ended by an error of its own.
+    """
+    try:
+        return function()
+    except EmulatorError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise BadInput(
+            f"{file}: {name}() does not run to its end:\n{users_text(error)}",
+            fix=f"{name} takes no arguments, and returns those of the kernel",
+        ) from error
 
 
 def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[Any, ...]]:
@@ -201,7 +218,14 @@ def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[
         if isinstance(values, str) or not isinstance(values, Sequence | range) or not len(values):
             raise BadInput(f"{file}: {name}{PARAMETERS}[{keyword!r}] is {values!r}; {legal}")
         once: list[Any] = []
-        once += (value for value in values if value not in once)
+        try:
+            once += (value for value in values if value not in once)
+        except ValueError as error:
+            raise BadInput(
+                f"{file}: {name}{PARAMETERS}[{keyword!r}] has arrays, of which none can be told "
+                f"from another; {legal}",
+                fix="give tuples, and make the arrays in the kernel",
+            ) from error
         parameters[str(keyword)] = tuple(once)
     return parameters
 

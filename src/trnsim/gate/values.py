@@ -47,11 +47,11 @@ def result_errors(outputs: Any, expected: Any, tolerance: float | None = None) -
             side = "the reference" if name in results else "the kernel"
             errors.append(ResultError(name, inf, 0.0, why=f"{side} does not return it"))
             continue
-        errors.append(_error(name, results[name], references[name], tolerance))
+        errors.append(_error(name, _array(results[name]), references[name], tolerance))
     return errors
 
 
-def _leaves(values: Any, name: str = "") -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def _leaves(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """The arrays of a result, each with its name."""
     if isinstance(values, dict):
         for key, value in values.items():
@@ -60,7 +60,7 @@ def _leaves(values: Any, name: str = "") -> Iterator[tuple[str, npt.NDArray[Any]
         for number, value in enumerate(values):
             yield from _leaves(value, f"{name}.{number}" if name else str(number))
     elif values is not None:
-        yield name, _array(values)
+        yield name, values
 
 
 def _array(value: Any) -> npt.NDArray[Any]:
@@ -72,8 +72,12 @@ def _array(value: Any) -> npt.NDArray[Any]:
 
 
 def _error(
-    name: str, result: npt.NDArray[Any], reference: npt.NDArray[Any], tolerance: float | None
+    name: str, result: npt.NDArray[Any], wanted_value: Any, tolerance: float | None
 ) -> ResultError:
+    try:
+        reference = _array(wanted_value)
+    except (TypeError, ValueError) as reason:
+        return ResultError(name, inf, 0.0, why=f"the reference is no array: {reason}")
     if result.shape != reference.shape:
         shapes = f"it is {list(result.shape)} and the reference {list(reference.shape)}"
         return ResultError(name, inf, 0.0, why=shapes)
@@ -81,7 +85,13 @@ def _error(
     legal = tolerance if tolerance is not None else 0.0 if is_exact else TOLERANCE
     if not result.size:
         return ResultError(name, 0.0, legal)
-    values, wanted = result.astype(np.float64), reference.astype(np.float64)
+    is_complex = "c" in (result.dtype.kind, reference.dtype.kind)
+    kind = np.complex128 if is_complex else np.float64
+    try:
+        values, wanted = result.astype(kind), reference.astype(kind)
+    except (TypeError, ValueError):
+        why = f"it is {result.dtype} and the reference {reference.dtype}; legal: numbers"
+        return ResultError(name, inf, 0.0, why=why)
     # Equal infinities and two NaNs are no error.
     is_same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
     with np.errstate(invalid="ignore"):

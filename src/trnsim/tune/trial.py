@@ -6,13 +6,14 @@ and the busy time of one engine, which only grows as its instructions are issued
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from trnsim import arch
-from trnsim.errors import EmulatorError
+from trnsim.errors import EmulatorError, is_users_file
 from trnsim.gate.kernel_file import cases, module_of
 from trnsim.gate.kernel_time import draws_us
 from trnsim.isa import Engine
@@ -95,6 +96,10 @@ def tried(
         return {"error": error.reason, "kind": type(error).__name__}
     except AssertionError as error:
         return {"error": str(error) or "an assertion of the kernel", "kind": "AssertionError"}
+    except (Exception, SystemExit) as error:
+        if not _is_users(error):
+            raise
+        return {"error": f"{type(error).__name__}: {error}", "kind": type(error).__name__}
     timeline = run.timeline
     busy_s = timeline.busy_s()
     busiest = max(busy_s, key=lambda engine: busy_s[engine], default=None)
@@ -105,6 +110,12 @@ def tried(
         "busiest": "" if busiest is None else busiest.label,
         "busy_share": round(share, _DECIMALS),
     }
+
+
+def _is_users(error: BaseException) -> bool:
+    """True if the user's own code raised an error: a width of zero, a division by it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return is_users_file(frames[-1].filename)
 
 
 def _bound_us(program: Program) -> float:
