@@ -43,10 +43,10 @@ def tests(name, *arguments, **environment):
 
 FOLDERS = {
     "commands": ("cli", "instance", "launch", "tools"),
-    "compiler": ("compiler",),
     "torch": ("torch", "graph"),
     "lower": ("lower", "isa", "nki"),
     "planning": ("system", "place", "workload", "estimate", "decide", "profile", "price"),
+    "compiler": ("compiler",),
 }
 """Parts of tests by the folders that they run; what lies in none of them is a part by itself."""
 
@@ -57,10 +57,10 @@ STABLEHLO, ORACLE = "tests/jax/stablehlo", "tests/graph/test_oracle.py"
 
 PARTS = (
     check("source"),
-    *(tests(name, *(f"tests/{one}" for one in folders)) for name, folders in FOLDERS.items()),
     tests("rest", "tests", *(f"--ignore=tests/{name}" for name in sum(FOLDERS.values(), CHECKED))),
-    tests("oracle", ORACLE, STABLEHLO, JAX_PLATFORMS="cpu", JAX_DISABLE_MOST_OPTIMIZATIONS="1"),
+    *(tests(name, *(f"tests/{one}" for one in folders)) for name, folders in FOLDERS.items()),
     check("mypy"),
+    tests("oracle", ORACLE, STABLEHLO, JAX_PLATFORMS="cpu", JAX_DISABLE_MOST_OPTIMIZATIONS="1"),
     tests("jax", "tests/jax", "tests/jax_versions", f"--ignore={STABLEHLO}"),
 )
 """In the order in which they begin: mistakes that are found soon, then the longest.

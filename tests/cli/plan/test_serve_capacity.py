@@ -9,19 +9,18 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.system.serve import capacity
 
 CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 FIXED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4", "--on", "trn1")
-SMALL = ("--input-len", "128", "--output-len", "8")
+SMALL = ("--input-len", "128", "--output-len", "8", "--num-prompts", "256")
 PRICED = ("--price", "on_demand")
 
 
 @pytest.fixture(autouse=True)
-def short_runs(monkeypatch):
-    """Shorter runs than users get."""
-    monkeypatch.setattr(capacity, "LONG_RUN", 512)
-    monkeypatch.setattr(capacity, "LONGEST_RUN", 512)
+def short_curves(shortest_runs, monkeypatch):
+    """Shorter runs than users get, along the curve too."""
+    del shortest_runs
+    monkeypatch.setattr("trnsim.system.serve.curve.LONG_RUN", 256)
 
 
 def run(*arguments):
@@ -47,7 +46,7 @@ def test_a_rate_has_instances_a_spare_and_a_headroom():
     row = most(output)
     assert (row["load"], row["first limit"]) == ("20/s", "TTFT")
     assert float(row["headroom"]) >= 1
-    assert "  most load: TTFT <= 500 ms at P99; runs of 512 requests, sampling error " in output
+    assert "  most load: TTFT <= 500 ms at P99; runs of 256 requests, sampling error " in output
     assert "/s are kept (--spare none leaves it out)\n" in output
     alone = most(run("--request-rate", "20", "--slo-ttft", "0.5", "--spare", "none", *PRICED))
     assert alone["with the spare lost"] == "-"
