@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 _OWN = b"trnsim"
-"""What every script of this package names."""
+"""Word in the first bytes of every script of this package."""
 _SCRIPT_BYTES_MAX = 1 << 20
 _MARK = "TRNSIM_CONSOLE"
 """A variable of a program that one of these scripts started: it starts no further one."""

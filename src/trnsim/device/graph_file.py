@@ -41,7 +41,7 @@ _LINE_MOST: Final = 1 << 31
 
 
 class ImportedGraph(Protocol):
-    """What an importer knows of a graph, with the meaning of `GraphFile`'s attributes."""
+    """A graph from an importer, whose attributes mean what `GraphFile`'s mean."""
 
     @property
     def graph(self) -> Graph: ...

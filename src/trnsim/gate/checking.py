@@ -350,7 +350,7 @@ def _line_words(shift: Difference) -> list[str]:
 
 
 def increase_us(change: LineChange) -> float:
-    """What a line costs more than before: by its work, else on the critical path."""
+    """Microseconds that a line costs more than before: by its work, else on the critical path."""
     return change.cost_us or change.change_us
 
 

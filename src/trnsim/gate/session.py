@@ -194,7 +194,7 @@ class Session:
         return is_collected or not (self.path.parent / file).exists()
 
     def summary(self) -> list[str]:
-        """What the end of the session says."""
+        """Lines for the end of the session: notes, upgrades of trnsim, missing baselines."""
         lines = list(self._notes)
         by_models: dict[str, list[tuple[float, str]]] = {}
         for models, share, words in self._upgrades:

@@ -134,7 +134,7 @@ def _path(node: ast.expr) -> tuple[str, ...]:
 
 
 def _resolved(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
-    """What a dotted name stands for, through the user's modules; NotImplemented for others."""
+    """The value of a dotted name, through the user's modules; NotImplemented for others."""
     value = scope.get(path[0], NotImplemented)
     for name in path[1:]:
         if not isinstance(value, ModuleType) or not _is_users(value.__file__ or ""):

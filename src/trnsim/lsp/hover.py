@@ -1,4 +1,4 @@
-"""What `trnsim explain` says of the instruction below a cursor, in a few lines."""
+"""The documentation of the instruction below a cursor, in a few lines of `trnsim explain`."""
 
 from __future__ import annotations
 

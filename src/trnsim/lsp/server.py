@@ -49,7 +49,7 @@ _SEVERITIES: Final = {
 
 @dataclass(frozen=True)
 class FileCheck:
-    """What a check says of a file.
+    """Marks and times of a file, from one check.
 
     Attributes:
         marks: marks at its lines.
@@ -167,7 +167,7 @@ class KernelServer(LanguageServer):
         ]
 
     async def hover_of(self, params: types.HoverParams) -> types.Hover | None:
-        """What `trnsim explain` says of the instruction at a position, if there is one."""
+        """The documentation of the instruction at a position; None where there is none."""
         document = self.workspace.get_text_document(params.text_document.uri)
         if params.position.line >= len(document.lines):
             return None

@@ -1,4 +1,4 @@
-"""What programs of torch_xla rely on in tensors and modules, beside their device's name.
+"""Behaviour of tensors and modules under torch_xla, beside their device's name.
 
 - `data_ptr` is the offset within the storage: tensors have no address that a program could use.
 - Some elementwise operators take tensors of the host, of any shape; all others refuse them.

@@ -33,7 +33,7 @@ _FIX: Final = "neuron_parallel_compile --command clean, or remove the folder"
 
 
 class EntryState(Enum):
-    """What is known of an entry."""
+    """Stages of an entry."""
 
     ABSENT = "no graph"
     GRAPH = "a graph that is not compiled yet"
@@ -115,7 +115,7 @@ class CacheEntry:
 
     @property
     def state(self) -> EntryState:
-        """What is known of it; a program counts once it is whole."""
+        """The stage of the entry; a program counts once it is whole."""
         if (self.folder / DONE).is_file() and self.program_file.is_file():
             return EntryState.DONE
         if (self.folder / LOG).is_file():

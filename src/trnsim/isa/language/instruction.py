@@ -482,7 +482,7 @@ _NUMBERS: Final = frozenset({int, float})
 
 
 def _of_fields(cls: type[Instruction], key: str) -> dict[str, Any]:
-    """What fields of an instruction declare under `key`, by name."""
+    """Declarations of an instruction's fields under `key`, by field name."""
     return {f.name: f.metadata[key] for f in fields(cls) if key in f.metadata}
 
 

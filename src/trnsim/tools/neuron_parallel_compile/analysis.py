@@ -43,7 +43,7 @@ _NAMES: Final = {
 
 @dataclass
 class Analysis:
-    """What the graphs of a program hold.
+    """Operators and instructions in the graphs of a program.
 
     Attributes:
         supported: operators of the framework, with how often each is called.

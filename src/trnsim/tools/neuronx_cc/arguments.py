@@ -23,12 +23,12 @@ _REQUIRED: Final = ("framework", "target")
 _OWN: Final = frozenset({"framework", "logfile", "output", "target", "verbose", "workdir"})
 """Flags that this program uses, and a framework does not."""
 _DASHES: Final = ("\u2014", "\u2013", "\u2212")
-"""What word processors, and an example of AWS's page, have in place of two hyphens."""
+"""Dashes that word processors, and an example of AWS's page, write for two hyphens."""
 
 
 @dataclass(frozen=True)
 class CompileArguments:
-    """What `neuronx-cc compile` is asked for.
+    """Arguments of `neuronx-cc compile`.
 
     Attributes:
         model: the file of the graph.

@@ -99,7 +99,7 @@ def write_folder(report: ModelReport, folder: Path, name: str) -> list[tuple[str
 def messages(
     compiled: Compiled, level: int, ignored: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
-    """What is printed on stdout, and on stderr: by the level, as AWS's page says."""
+    """Lines for stdout and lines for stderr at a level of verbosity, as AWS's page says."""
     report = compiled.report
     out: list[str] = []
     told: list[Any] = []

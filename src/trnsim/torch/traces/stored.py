@@ -137,7 +137,7 @@ class StoredProgram:
 
     @property
     def where(self) -> str:
-        """What was traced, and where."""
+        """Title of the traced module, and the line of its trace where that is known."""
         return f"{self.title}, traced at {self.traced_at}" if self.traced_at else self.title
 
     def to_bytes(self) -> bytes:

@@ -36,7 +36,7 @@ _SKIPPED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What changed against the nearest earlier program.
+    """The first difference of a program from the nearest earlier one.
 
     Attributes:
         kind: the kind: "shape", "dtype", "index", "view", "constant", "number", "equal numbers",
@@ -51,7 +51,7 @@ class Cause:
 
 
 def cause_of(program: CutProgram, earlier: Sequence[CutProgram]) -> Cause | None:
-    """What changed in a program against the nearest of the earlier ones; None without any."""
+    """The first difference of a program from the nearest of the earlier ones; None without any."""
     calls = Counter(_keys(program))
     best, most = None, -1.0
     for other in earlier[-_COMPARED:]:

@@ -141,7 +141,7 @@ def _form(value: Any) -> Hashable:
 
 
 def call_key(node: fx.Node) -> Hashable:
-    """What decides whether a call is supported: its operator, shapes, dtypes and constants."""
+    """Key of calls that are supported alike: operator, shapes, dtypes and constants."""
     options = tuple((name, _form(value)) for name, value in node.kwargs.items())
     return node.target, _form(node.args), options
 

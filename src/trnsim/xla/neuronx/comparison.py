@@ -40,7 +40,7 @@ _ABSOLUTE: Final = 1e-5
 
 @dataclass(frozen=True)
 class AllCloseSummary:
-    """What two tensors differ by.
+    """Difference of two tensors.
 
     Attributes:
         allclose: True if they agree.

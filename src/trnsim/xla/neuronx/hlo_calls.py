@@ -91,7 +91,7 @@ class HloTensor:
         )
 
     def CustomCall(self, *args: Any, custom_call_target: str = "", **options: Any) -> Any:  # noqa: N802  HLO's name
-        """What a call of AWS's compiler gives of a type like this."""
+        """The result of a call of AWS's compiler, of this type."""
         return HloType(self.value.dtype, self.value.device).CustomCall(
             *args, custom_call_target=custom_call_target, **options
         )
@@ -188,7 +188,11 @@ class HloType:
         return HloTensor(torch.cat([operand.value for operand in operands], dimensions[0]))
 
     def CustomCall(self, *operands: Any, custom_call_target: str = "", **options: Any) -> Any:  # noqa: N802  likewise
-        """What a call of AWS's compiler gives; markers of modules give their operands."""
+        """The operands of a marker of modules, the one target that is known.
+
+        Raises:
+            HloOperationAbsent: for any other target.
+        """
         del options
         if not custom_call_target.startswith(_MARKERS):
             _refuse_name(f"CustomCall({custom_call_target!r})", "markers of modules")

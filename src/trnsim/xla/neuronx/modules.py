@@ -1,4 +1,4 @@
-"""What programs do with a traced module: its weights, its cores, when it is loaded, its batch.
+"""Uses of a traced module: its weights, its cores, when it is loaded, its batch.
 
 Sources: aws-neuron-sdk frameworks/torch/torch-neuronx: PyTorch NeuronX Tracing API for Inference,
 Weight Replacement API, Lazy and Asynchronous Loading API, NeuronCore Placement APIs.

@@ -39,7 +39,7 @@ class PartitionRefused(BadInput, ValueError):
 
 @dataclass(kw_only=True)
 class PartitionerConfig:
-    """What may run on the host.
+    """Rules for dividing a model between the chip and the host.
 
     Attributes:
         trace_kwargs: `compiler_args` and `compiler_workdir` of the chip's programs.

@@ -73,7 +73,7 @@ def save(data: Any, path: Any, master_only: bool = True, global_master: bool = F
 
 
 def load(path: Any) -> Any:
-    """What `save` wrote, on the host. It is unpickled: read only files that you trust."""
+    """The value that `save` wrote, on the host. It is unpickled: read only files that you trust."""
     name = str(path)
     arena = ToXlaTensorArena(
         lambda references: [torch.load(_file(name, part.tid)) for part in references],

@@ -331,7 +331,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         return named
 
     def get_shard_metadata(self) -> dict[str, Any]:
-        """What `consolidate_sharded_state_dicts` needs to put the shares of all ranks together."""
+        """Names and sizes with which `consolidate_sharded_state_dicts` joins all shares."""
         shards: dict[str, Any] = {}
         for path, module in self.named_modules():
             if isinstance(module, XlaFullyShardedDataParallel):
