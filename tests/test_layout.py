@@ -66,6 +66,7 @@ COVERED = {
     "jobs/role_price.py": ("jobs/test_price.py", "a price is that of roles"),
     "jobs/finding.py": ("jobs/test_rules.py", "what rules answer"),
     "jobs/device_claim.py": ("jobs/formats/test_resource_claims.py", "what a template states"),
+    "jobs/formats/batch_definition.py": ("jobs/formats/test_batch.py", "a part of each definition"),
     "jobs/formats/format.py": ("jobs/test_formats.py", "what a format is"),
     "jobs/formats/kubeflow.py": ("jobs/formats/test_pytorchjob.py", "and test_mpijob.py: a kind"),
     **{

@@ -186,7 +186,8 @@ def specs(tmp_path):
     (tmp_path / "open.sbatch").write_text("#!/bin/bash\n#SBATCH --nodes=$NODES\nsrun train.py\n")
     (tmp_path / "pod.yaml").write_text(POD)
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
-    return [*sorted(tmp_path.iterdir()), *sorted(EXAMPLES.iterdir())]
+    requests = [EXAMPLES / "submit.json"]
+    return [*sorted(tmp_path.iterdir()), *sorted(set(EXAMPLES.iterdir()) - set(requests))]
 
 
 def test_checked_specs_are_those_that_the_schema_describes(specs):
@@ -242,3 +243,19 @@ def test_prices_and_differences_are_those_that_the_schemas_describe(specs, tmp_p
     for difference in differences:
         assert_legal(difference, "job-diff/1")
     assert differences[0]["gone_findings"] == differences[1]["new_findings"] != []
+
+
+def test_a_request_of_batch_states_the_array(tmp_path):
+    definition, request = tmp_path / "a.json", tmp_path / "b.json"
+    fields = {"command": ["python", "a.py"], "image": "i"}
+    definition.write_text(
+        json.dumps({"jobDefinitionName": "a", "type": "container", "containerProperties": fields})
+    )
+    request.write_text(json.dumps({"jobDefinition": "a", "arrayProperties": {"size": 7}}))
+    (answer,) = json.loads(run("check", definition, "--submit", request, "--json"))
+    assert answer["copies"] == 7
+    text = run("write", definition, "--as", "sbatch", "--submit", request)
+    assert "--array=0-6" in text
+    (priced,) = json.loads(run("price", definition, "--submit", request, "--json"))
+    assert priced["copies"] == 7
+    assert "New findings none" in run("diff", definition, definition, "--submit", request)

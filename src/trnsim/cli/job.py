@@ -20,6 +20,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
+from trnsim.jobs.formats.batch_request import submitted
 from trnsim.jobs.price import JobPrice, price_job
 from trnsim.jobs.rules import findings
 from trnsim.jobs.spec import JobSpec
@@ -47,6 +48,24 @@ _Model = Annotated[
         metavar="MODEL",
     ),
 ]
+_Submit = Annotated[
+    Path | None,
+    typer.Option(
+        help="A SubmitJob request of AWS Batch for the definition that it names: size of an array, "
+        "nodes, overrides.",
+        metavar="FILE",
+    ),
+]
+
+
+def _read(paths: Sequence[Path], submit: Path | None) -> list[JobSpec]:
+    """The specs of files, as a request of AWS Batch submits them.
+
+    Raises:
+        BadInput: a file cannot be read, or the request names no definition among them.
+    """
+    specs = [spec for path in paths for spec in read_specs(path)]
+    return specs if submit is None else submitted(specs, submit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +74,7 @@ class Stated:
 
     on: _On = ""
     model: _Model = ""
+    submit: _Submit = None
     run_tokens: Annotated[
         float | None, number("Tokens of the whole run.", "--run-tokens", unit="tokens")
     ] = None
@@ -105,7 +125,7 @@ class DiffOptions(Stated):
 
 @app.command()
 @answering
-def check(specs: _Files, on: _On = "", model: _Model = "") -> PrintedAnswer:
+def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = None) -> PrintedAnswer:
     """Say what is wrong in specs, each at its line, with the source and what to change.
 
     Ends with status 1 if a finding is an error. Fields that are not understood are named.
@@ -113,7 +133,7 @@ def check(specs: _Files, on: _On = "", model: _Model = "") -> PrintedAnswer:
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
     known = Assumption(instance=on, model=model)
-    read = [known.completed(spec) for path in specs for spec in read_specs(path)]
+    read = [known.completed(spec) for spec in _read(specs, submit)]
     checked = [(spec, findings(spec)) for spec in read]
     errors = [finding for _, found in checked for finding in found if finding.severity == _ERROR]
     return PrintedAnswer(check_document(checked), status=1 if errors else 0)
@@ -131,7 +151,7 @@ def price(options: PriceOptions) -> Document:
     Example: trnsim job price train.sbatch --on trn2.48xlarge --model llama-3.1-8b
     """
     known = options.assumption()
-    specs = [spec for path in options.specs for spec in read_specs(path)]
+    specs = _read(options.specs, options.submit)
     return price_document([(spec, price_job(spec.job, known)) for spec in specs])
 
 
@@ -144,6 +164,7 @@ def write(
     output: Annotated[
         Path | None, typer.Option("--output", help="Write the spec to a file.", metavar="FILE")
     ] = None,
+    submit: _Submit = None,
 ) -> None:
     """Write the jobs of a spec, or of a plan that `plan train --output` stored, in another format.
 
@@ -153,7 +174,7 @@ def write(
     """
     if output is not None:
         files.check_writable(output)
-    specs = read_specs(spec)
+    specs = _read([spec], submit)
     text = "".join(_written(found, format_name) for found in specs)
     if output is None:
         echo(text.rstrip("\n"))
@@ -185,16 +206,21 @@ def diff(options: DiffOptions) -> Document:
     Example: trnsim job diff old.sbatch new.sbatch --on trn2.48xlarge --output change.md
     """
     known = options.assumption()
-    return difference_document(_examined(options.before, known), _examined(options.after, known))
+    before, after = (
+        _examined(path, options.submit, known) for path in (options.before, options.after)
+    )
+    return difference_document(before, after)
 
 
-def _examined(path: Path, known: Assumption) -> tuple[JobSpec, list[Finding], JobPrice]:
+def _examined(
+    path: Path, submit: Path | None, known: Assumption
+) -> tuple[JobSpec, list[Finding], JobPrice]:
     """The only job of a file, with its findings and its price.
 
     Raises:
         BadInput: the file holds several jobs.
     """
-    specs: Sequence[JobSpec] = read_specs(path)
+    specs: Sequence[JobSpec] = _read([path], submit)
     if len(specs) > 1:
         lines = ", ".join(str(spec.start.line) for spec in specs)
         raise BadInput(

@@ -14,10 +14,14 @@ __all__ = ["Finding", "Rule", "Severity", "Violation"]
 
 
 class Severity(Enum):
-    """The consequence of a finding: the job fails, or it is slow, wasteful or at risk."""
+    """The consequence of a finding: the job fails, it is slow, wasteful or at risk, or none.
+
+    A note says what was assumed to read the spec.
+    """
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 class Violation(NamedTuple):
@@ -58,7 +62,7 @@ class Finding(NamedTuple):
 
     Attributes:
         rule: name of the rule.
-        severity: "error" or "warning".
+        severity: "error", "warning" or "note".
         place: file and line.
         reason: what the spec states, and what is legal.
         source: the document that states the rule.

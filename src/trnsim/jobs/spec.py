@@ -54,6 +54,8 @@ class JobSpec:
             "roles.0.environment.FI_PROVIDER"); a field without a line has that of what lacks it.
         templates: fields that a template fills in.
         claims: the devices that pods claim by name, by the path of their role.
+        branches: blocks of a script, in words, in which fields stand that are read as if the
+            block ran once, by the path of the field.
     """
 
     format: str
@@ -62,6 +64,7 @@ class JobSpec:
     lines: Mapping[str, SourceLine] = field(default_factory=dict)
     templates: tuple[TemplateValue, ...] = ()
     claims: Mapping[str, tuple[DeviceClaim, ...]] = field(default_factory=dict)
+    branches: Mapping[str, str] = field(default_factory=dict)
 
     def line_of(self, path: str) -> SourceLine:
         """File and line of a field of the job, or of the nearest field around it."""

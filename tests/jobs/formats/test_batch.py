@@ -163,17 +163,14 @@ def test_a_single_container_is_read():
     assert same(read(write_spec(job, "batch"), "batch").job, job)
 
 
-def test_other_kinds_of_jobs_are_read_and_not_written():
+def test_tasks_of_several_containers_are_read_and_not_written():
     containers = [{"image": "a", "name": "x", "privileged": True}, {"image": "b"}]
     task = {"taskProperties": [{"containers": containers}]}
     text = json.dumps({"jobDefinitionName": "a", "type": "container", "ecsProperties": task})
     job = read(text, "batch").job
     assert [(role.image, role.is_privileged) for role in job.roles] == [("a", True), ("b", False)]
-    pod = {"podProperties": {"containers": [{"image": "a"}]}}
-    text = json.dumps({"jobDefinitionName": "a", "type": "container", "eksProperties": pod})
-    for read_job in (job, read(text, "batch").job):
-        with pytest.raises(BadInput, match="ecsProperties or eksProperties is read, not written"):
-            write_spec(read_job, "batch")
+    with pytest.raises(BadInput, match="ecsProperties is read, not written"):
+        write_spec(job, "batch")
 
 
 def test_ranks_meet_at_the_main_node():
@@ -234,7 +231,8 @@ ALONE = Role(is_exclusive=True)
         (Job(name="a.b", roles=(Role(),)), "name is 'a.b'; legal for Batch"),
         (Job(name="a"), "a Batch job needs a role"),
         (Job(name="a", kind=JobKind.SERVING, roles=(Role(),)), "a serving job is no Batch job"),
-        (Job(name="a", copies=9, roles=(Role(),)), "copies is 9: SubmitJob states the size"),
+        (Job(name="a", copies=0, roles=(Role(),)), "copies is 0; legal for an array job of Batch"),
+        (Job(name="a", copies=10_001, roles=(Role(),)), "1, or 2 to 10,000"),
         (Job(name="a", time_limit_s=59.0, roles=(Role(),)), "legal in Batch: 60 s or more"),
         (Job(name="a", time_limit_s=60.5, roles=(Role(),)), "legal: a whole number of seconds"),
         (Job(name="a", model="a|b", roles=(Role(),)), "model is 'a|b'; legal for a tag"),
@@ -281,6 +279,7 @@ JOBS = st.builds(
     roles=SINGLES | RANGES,
     model=MODELS,
     time_limit_s=st.none() | st.integers(60, 10**9).map(float),
+    copies=st.sampled_from([1, 2, 10_000]),
     kept=st.sampled_from([(), KEPT]),
 )
 

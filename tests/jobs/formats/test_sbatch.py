@@ -1,3 +1,5 @@
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from trnsim.jobs.formats import read_specs, write_spec
 from trnsim.jobs.job import Job, KeptField, Role
 
 SPECS = Path(__file__).parent / "specs"
+BASH = shutil.which("bash")
 
 
 def spec_of(tmp_path, text):
@@ -294,3 +297,26 @@ def test_200_written_jobs_are_read_as_they_were(folder, job):
 def test_odd_scripts_are_written_as_they_were(tmp_path, lines):
     job = spec_of(tmp_path, script(*lines)).job
     assert spec_of(tmp_path, write_spec(job, "sbatch")).job == job
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("if [ -n $A ]; then", "  B=1 srun -l python a.py", "  date", "else", "  x", "fi", "wait"),
+        ("for n in 1 2; do srun -N $n python a.py & done", "wait"),
+        ("case $A in", "  b) srun python a.py > out;;", "  *) x;;", "esac"),
+        ("f() {", "  cd x && srun python a.py || exit", "}", "f"),
+        ("(srun python a.py)",),
+        ("while a; do", "  if b; then srun \\", "    python a.py; fi", "done"),
+    ],
+)
+def test_a_command_within_a_block_is_written_back_into_it(tmp_path, lines):
+    spec = spec_of(tmp_path, script("#SBATCH --nodes=2", "export C=1", *lines))
+    assert spec.job.roles[0].command == ("python", "a.py")
+    assert list(spec.branches) == ["roles.0.command"]
+    text = write_spec(spec.job, "sbatch")
+    again = spec_of(tmp_path, text)
+    assert again.job == spec.job
+    assert again.branches.keys() == spec.branches.keys()
+    if BASH is not None:
+        subprocess.run([BASH, "-n"], input=text, text=True, check=True)

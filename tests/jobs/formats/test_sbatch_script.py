@@ -82,9 +82,16 @@ def test_the_command_is_the_last_of_a_parallel_program(body, command):
     assert content(body).content["command"] == [command]
 
 
-@pytest.mark.parametrize("body", ["", "ls\n", "if a; then srun b; fi\n", "a || srun b\n"])
+@pytest.mark.parametrize("body", ["", "ls\n", "if a; then b; fi\n", "a || srun b\n"])
 def test_a_script_may_have_no_command(body):
     assert "command" not in content(body).content
+
+
+def test_a_statement_is_numbered_with_its_parts_around_the_command():
+    script = content("if a; then\n  A=1 srun b\n  c\nelse\n  d\nfi\nwait\n")
+    assert script.content["export"] == [{"name": "A", "value": "1"}]
+    assert script.content["script"] == {1: "if a; then", 3: "wait"}
+    assert script.content["tail"] == "\nc\nelse\n  d\nfi"
 
 
 def test_statements_are_numbered_with_variables_and_the_command():

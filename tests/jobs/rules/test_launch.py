@@ -160,3 +160,15 @@ def test_a_cluster_has_no_findings_of_jobs(tmp_path):
         "    - {Name: b, InstanceType: trn1.32xlarge, MaxCount: 4}\n"
     )
     assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "broken"),
+    [
+        (("if a; then", "  srun python b.py", "fi"), [("assumed-branch", 4)]),
+        (("for n in 1 2; do", "  srun python b.py", "done"), [("assumed-branch", 4)]),
+        (("if a; then x; fi", "srun python b.py"), []),
+    ],
+)
+def test_a_command_within_a_block_is_said_to_be(tmp_path, lines, broken):
+    assert found(tmp_path, script("#SBATCH -N 1", *lines)) == broken

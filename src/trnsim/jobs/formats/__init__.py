@@ -8,6 +8,7 @@ from typing import Final
 from trnsim.errors import BadInput
 from trnsim.jobs.formats import (
     batch,
+    batch_eks,
     ecs,
     hyperpod,
     jobset,
@@ -25,11 +26,12 @@ from trnsim.jobs.formats import (
     sagemaker_training,
     sbatch,
 )
+from trnsim.jobs.formats.batch_request import is_request
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.resource_claims import claim_templates, with_claims
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
-from trnsim.reader import FileContent, load_documents
+from trnsim.reader import FileContent, SourcePlace, load_documents
 
 __all__ = ["FORMATS", "JobFormat", "read_specs", "write_spec"]
 
@@ -44,6 +46,7 @@ FORMATS: Final[dict[str, JobFormat]] = {
         sagemaker_training.FORMAT,
         sagemaker_endpoint.FORMAT,
         ecs.FORMAT,
+        batch_eks.FORMAT,
         batch.FORMAT,
         pod.FORMAT,
         kubernetes_job.FORMAT,
@@ -73,6 +76,12 @@ def read_specs(path: Path | str) -> list[JobSpec]:
         for document in documents
         for spec in _specs(document)
     ]
+    if not specs and is_request(documents[0].root.value):
+        raise documents[0].refused(
+            1,
+            "a SubmitJob request is no job without its definition",
+            f"trnsim job check DEFINITION --submit {Path(path).name}",
+        )
     if not specs:
         legal = ", ".join(known.title for known in FORMATS.values())
         raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)
@@ -91,9 +100,16 @@ def write_spec(job: Job, format_name: str) -> str:
 
 
 def _specs(document: FileContent) -> list[JobSpec]:
-    """The specs in a document, by the first format that has places in it."""
+    """The specs in a document, by the first format that has places in it.
+
+    A template of CloudFormation has resources of several formats: each is of the first that has it.
+    """
+    by_line: dict[int, tuple[JobFormat, SourcePlace]] = {}
+    value = document.root.value
+    is_template = isinstance(value, dict) and isinstance(value.get("Resources"), dict)
     for known in FORMATS.values():
-        places = list(known.places(document.root))
-        if places:
-            return [known.read(place) for place in places]
-    return []
+        for place in known.places(document.root):
+            by_line.setdefault(place.line.line if is_template else len(by_line), (known, place))
+        if by_line and not is_template:
+            break
+    return [by_line[line][0].read(by_line[line][1]) for line in sorted(by_line)]

@@ -20,7 +20,10 @@ __all__ = ["resources"]
 
 _CAPITALS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]")
 """The first word of a name: "EFS" of "EFSVolumeConfiguration", "J" of "JobDefinitionName"."""
-_FREE_NAMES: Final = ("parameters", "options", "dockerLabels", "tags", "limits", "requests")
+_FREE_NAMES: Final = (
+    *("parameters", "options", "dockerLabels", "tags", "limits", "requests"),
+    *("labels", "annotations"),
+)
 """Mappings whose names are the user's own."""
 _FUNCTIONS: Final = ("!", "Fn::")
 

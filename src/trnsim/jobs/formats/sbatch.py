@@ -77,6 +77,11 @@ def _read(place: SourcePlace) -> JobSpec:
         reader.start,
         reader.lines,
         tuple(reader.templates),
+        branches={
+            f"roles.{index}.command": script.branch
+            for index, role in enumerate(roles)
+            if script.branch and role.command
+        },
     )
 
 

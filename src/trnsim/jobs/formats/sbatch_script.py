@@ -7,9 +7,10 @@
      "script": {3: "source venv/bin/activate"},               statements by their number
      "ignored": {0: "#SBATCH ..."}}                           options after the first command
 
-The command is the last one that runs without a condition and starts a parallel program, else the
-last one that starts Python or a script. Statements are numbered with the variables that are
-exported, and with the command, so that all can be written in their order.
+The command is the last one that starts a parallel program, else the last one that starts Python or
+a script. One that runs without a condition is taken before one within a block. Statements are
+numbered with the variables that are exported, and with the command, so that all can be written in
+their order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from trnsim.jobs.formats import sbatch_options
-from trnsim.jobs.formats.shell import Statement, Word, is_redirection, statements
+from trnsim.jobs.formats.sbatch_launch import ASSIGNMENT, Launch, launch_in
+from trnsim.jobs.formats.shell import Statement, Word, statements
 from trnsim.jobs.formats.shell_words import expanded, expanded_text, is_constant
 from trnsim.reader.parsed import Keys, Malformed
 
@@ -30,14 +32,6 @@ __all__ = ["HEAD", "HEADER", "ScriptContent", "component_key", "names_head", "sc
 HEADER: Final = "#SBATCH"
 HEAD: Final = ("MASTER_ADDR", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
 """The variable of the head's address, and the text that finds it: no variable of the job's own."""
-_LAUNCHERS: Final = frozenset(
-    (
-        *("srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed"),
-        *("nccom-test", "neuron_parallel_compile"),
-    )
-)
-_PROGRAM: Final = re.compile(r"python[\d.]*|bash|sh|.*\.(sh|py)")
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _COMMAND: Final = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
 _DECLARING: Final = ("export", "declare", "typeset", "readonly", "local")
 _SET_ELSEWHERE: Final = re.compile(
@@ -62,12 +56,14 @@ class ScriptContent:
     Attributes:
         content: the mapping.
         lines: line of each of its values that has one, by keys.
+        branch: the block in which the command stands, in words; "" for none.
         uncertain: variables that are exported with a value that is not known, or under a
             condition, with the text and line.
     """
 
     content: dict[str, Any]
     lines: dict[Keys, int] = field(default_factory=dict)
+    branch: str = ""
     uncertain: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def line_of(self, keys: Keys) -> int:
@@ -85,19 +81,7 @@ class _Entry:
     line: int
     text: str
     name: str = ""
-    launch: _Launch | None = None
-
-
-@dataclass
-class _Launch:
-    """A command that may be the job's."""
-
-    rank: int
-    words: list[str]
-    is_option: list[bool]
-    variables: list[tuple[str, str]]
-    before: str
-    tail: str
+    launch: Launch | None = None
 
 
 def script_content(text: str) -> ScriptContent:
@@ -212,18 +196,20 @@ class _Entries:
         """A further statement."""
         if statement.is_block:
             self._lose(statement)
-            self._keep(statement)
+            self._start(statement)
             return
         first = statement.commands[0] if statement.commands else None
         if len(statement.commands) == 1 and first and self._is_setting(first.words):
             self._set(statement, first.words)
             return
-        launch = self._launch(statement)
-        if launch is None:
+        if not self._start(statement):
             self._lose(statement)
-            self._keep(statement)
-            return
+
+    def _start(self, statement: Statement) -> bool:
+        """A statement that may start the job's command; whether it does."""
+        launch = launch_in(statement, self._values, self._texts)
         self.entries.append(_Entry(statement.line, statement.text, launch=launch))
+        return launch is not None
 
     def _keep(self, statement: Statement) -> None:
         self.entries.append(_Entry(statement.line, statement.text))
@@ -233,7 +219,7 @@ class _Entries:
         """Whether a command only sets variables."""
         if words and words[0].is_plain and words[0].raw in _DECLARING:
             return True
-        return bool(words) and all(_ASSIGNMENT.match(word.raw) for word in words)
+        return bool(words) and all(ASSIGNMENT.match(word.raw) for word in words)
 
     def _set(self, statement: Statement, words: list[Word]) -> None:
         is_export = words[0].raw == "export"
@@ -241,7 +227,7 @@ class _Entries:
         is_whole = is_export
         names = [word for word in words if word.raw not in _DECLARING]
         for word in names:
-            match = _ASSIGNMENT.match(word.raw)
+            match = ASSIGNMENT.match(word.raw)
             if match is None:
                 value = self._values.get(word.raw)
                 if isinstance(value, str):
@@ -298,7 +284,7 @@ class _Entries:
             if not self._is_setting(words):
                 continue
             for word in words:
-                if match := _ASSIGNMENT.match(word.raw):
+                if match := ASSIGNMENT.match(word.raw):
                     self._assigned(word, match)
                     is_variable = is_export or self._is_exported(match[1])
                     self._doubt(match[1], word.raw, statement.line, is_export=is_variable)
@@ -306,53 +292,6 @@ class _Entries:
 
     def _is_exported(self, name: str) -> bool:
         return any(entry.name == name for entry in self.entries)
-
-    def _launch(self, statement: Statement) -> _Launch | None:
-        """The command of a statement that may be the job's; None if it starts none."""
-        index = 0
-        for index, command in enumerate(statement.commands):
-            if command.before in ("", "&&") or index == 0:
-                launch = self._launch_of(statement, index)
-                if launch is not None:
-                    return launch
-        return None
-
-    def _launch_of(self, statement: Statement, index: int) -> _Launch | None:
-        words: list[Word] = []
-        for word in statement.commands[index].words:
-            if is_redirection(word):
-                break
-            words.append(word)
-        variables: list[tuple[str, str]] = []
-        while words and (match := _ASSIGNMENT.match(words[0].raw)):
-            variables.append((match[1], expanded_text(words[0], self._values, len(match[0]))))
-            words = words[1:]
-        if not words:
-            return None
-        texts = expanded(words, self._values)
-        is_option = [self._is_options(text) for text in texts]
-        rank = _rank(texts)
-        if not rank:
-            return None
-        start = statement.start
-        tail = re.sub(r"^(\s|\\\n)+", "", statement.text[words[-1].end - start :])
-        head = statement.commands[index].words[0].start - start
-        before = re.sub(r"\s*&&\s*$", "", statement.text[:head])
-        return _Launch(rank, texts, is_option, variables, before, tail)
-
-    def _is_options(self, text: str) -> bool:
-        """Whether a word stands for a variable that is nothing but options wherever it is set."""
-        match = re.fullmatch(r"\$\{?(\w+)(\[@\])?\}?", text)
-        texts = self._texts.get(match[1]) if match else None
-        return bool(texts) and all(not text or text.startswith("-") for text in texts or ())
-
-
-def _rank(words: list[str]) -> int:
-    """2 for what starts a parallel program, 1 for Python or a script, 0 for all else."""
-    name = PurePosixPath(words[0]).name if words else ""
-    if name in _LAUNCHERS:
-        return 2
-    return 1 if _PROGRAM.fullmatch(name) else 0
 
 
 class _Placing:
@@ -376,13 +315,15 @@ class _Placing:
         self._result.lines["script", self.slot] = line
         self.slot += 1
 
-    def command(self, launch: _Launch, line: int) -> None:
+    def command(self, launch: Launch, line: int) -> None:
         """The command, after what precedes it."""
-        if launch.before.strip():
+        if launch.before.strip() and not launch.branch:
             self.keep(launch.before, line)
         for name, value in launch.variables:
             self.export(name, value, line)
-        _place_command(launch, line, self._result)
+        if launch.branch:
+            self.keep(launch.before, line)
+        _place_command(launch, self._result)
         self.slot += 1
 
     def end(self) -> None:
@@ -395,9 +336,8 @@ class _Placing:
 
 def _place(entries: list[_Entry], result: ScriptContent) -> None:
     """Put the parts of a script into its mapping."""
-    launches = [entry for entry in entries if entry.launch is not None]
-    best = max((entry.launch.rank for entry in launches if entry.launch), default=0)
-    chosen = next((e for e in reversed(launches) if e.launch and e.launch.rank == best), None)
+    launches = [(entry.launch.preference, at) for at, entry in enumerate(entries) if entry.launch]
+    chosen = entries[max(launches)[1]] if launches else None
     has_head = chosen is not None and chosen.launch is not None and names_head(chosen.launch.words)
     placing = _Placing(result)
     for entry in entries:
@@ -410,11 +350,12 @@ def _place(entries: list[_Entry], result: ScriptContent) -> None:
     placing.end()
 
 
-def _place_command(launch: _Launch, line: int, result: ScriptContent) -> None:
+def _place_command(launch: Launch, result: ScriptContent) -> None:
     words, is_option = launch.words, launch.is_option
     content = result.content
+    result.branch = launch.branch
     for key in ("command", "srun", "image", "tail"):
-        result.lines[(key,)] = line
+        result.lines[(key,)] = launch.line
     if launch.tail:
         content["tail"] = launch.tail
     if PurePosixPath(words[0]).name != "srun":

@@ -232,7 +232,11 @@ def _command(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     words = ["srun"] if is_step else []
     for number, part in enumerate(parts):
         words += [":", *part] if number else part
-    yield _wrapped([*words, *filter(None, [kept.get(("tail",))])])
+    tail = kept.get(("tail",), "")
+    if tail.startswith("\n"):  # the rest of a block
+        yield _wrapped(words) + tail
+    else:
+        yield _wrapped([*words, *filter(None, [tail])])
 
 
 def _wrapped(words: list[str]) -> str:

@@ -16,7 +16,16 @@ from typing import Final, NamedTuple
 
 from trnsim.reader.parsed import Malformed
 
-__all__ = ["Command", "Piece", "Statement", "Word", "is_redirection", "statements", "tokens"]
+__all__ = [
+    "Branch",
+    "Command",
+    "Piece",
+    "Statement",
+    "Word",
+    "is_redirection",
+    "statements",
+    "tokens",
+]
 
 _OPERATORS: Final = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")")
 _REDIRECTION: Final = re.compile(r"(\d*|&)(<<<|<<-|<<|>>|>&|<&|>\||<>|>|<)(&?)")
@@ -24,7 +33,8 @@ _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=$")
 _OPENING: Final = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done"}
 _OPENING_MORE: Final = {"case": "esac", "{": "}", "(": ")"}
 _CLOSING: Final = frozenset(("fi", "done", "esac", "}"))
-_BEFORE_COMMANDS: Final = frozenset(("then", "do", "else", "elif", "!", "time"))
+_PARTS: Final = frozenset(("then", "do", "else", "elif"))
+_BEFORE_COMMANDS: Final = frozenset((*_PARTS, "!", "time"))
 _MOST_TOKENS: Final = 100_000
 
 
@@ -64,12 +74,33 @@ class Word:
         return all(not piece.quote for piece in self.pieces)
 
 
+class Branch(NamedTuple):
+    """A part of a block, whose commands may not run, or run several times.
+
+    Attributes:
+        opening: the word that opens the block, such as "if", "for", "{".
+        part: the word that opens the part, such as "then"; that of the block in its first part.
+        line: line of the block's first word.
+    """
+
+    opening: str
+    part: str
+    line: int
+
+
 @dataclass
 class Command:
-    """A simple command: its words, and the operator that precedes it ("" for none)."""
+    """A simple command.
+
+    Attributes:
+        words: its words.
+        before: the operator that precedes it; "" for none.
+        branches: the parts of blocks around it, the outermost first.
+    """
 
     words: list[Word]
     before: str = ""
+    branches: tuple[Branch, ...] = ()
 
 
 @dataclass
@@ -111,9 +142,13 @@ class _Statements:
         self._text = text
         self.statements: list[Statement] = []
         self._open: list[str] = []
+        """Words that close the open blocks."""
+        self._branches: list[Branch] = []
+        """Their parts that are being read."""
         self._current: Statement | None = None
         self._command = Command([])
         self._is_start = True
+        self._is_function = False
         self._last = 0
 
     def add(self, word: Word) -> None:
@@ -133,7 +168,7 @@ class _Statements:
         self._last = word.end
         if word.is_operator:
             self._operate(word)
-        elif self._is_start and word.is_plain and self._opens(word.raw):
+        elif word.is_plain and self._may_open(word.raw) and self._opens(word):
             return
         else:
             self._is_start = False
@@ -152,32 +187,48 @@ class _Statements:
         """Whether an operator stands before the end of the line."""
         return bool(self._command.before) and not self._command.words
 
-    def _opens(self, raw: str) -> bool:
-        """Whether a word at the start of a command opens or closes a block."""
+    def _may_open(self, raw: str) -> bool:
+        """Whether a word stands where a block may begin: also after ``function NAME``."""
+        return self._is_start or (raw == "{" and self._is_function)
+
+    def _opens(self, word: Word) -> bool:
+        """Whether a word at the start of a command opens or closes a block, or a part of one."""
+        raw = word.raw
         closing = _OPENING.get(raw) or _OPENING_MORE.get(raw)
         if closing or raw == "function":
             self._mark_block()
             if closing:
-                self._open.append(closing)
+                self._push(word, closing)
             self._is_start = raw in ("if", "while", "until", "{")
+            self._is_function = raw == "function"
             return True
         if raw in _CLOSING:
-            if self._open and self._open[-1] == raw:
-                self._open.pop()
+            self._pop(raw)
             self._is_start = True
             return True
+        if raw in _PARTS and self._branches:
+            self._branches[-1] = self._branches[-1]._replace(part=raw)
         return raw in _BEFORE_COMMANDS
+
+    def _push(self, word: Word, closing: str) -> None:
+        line = self._text.count("\n", 0, word.start) + 1
+        self._open.append(closing)
+        self._branches.append(Branch(word.raw, word.raw, line))
+
+    def _pop(self, closing: str) -> None:
+        if self._open and self._open[-1] == closing:
+            self._open.pop()
+            self._branches.pop()
 
     def _operate(self, word: Word) -> None:
         raw = word.raw
         if raw == "(":
             self._mark_block()
-            self._open.append(")")
+            self._push(word, ")")
             self._is_start = True
         elif raw == ")":
             self._close_command("")
-            if self._open and self._open[-1] == ")":
-                self._open.pop()
+            self._pop(")")
         elif raw in ("&&", "||", "|", "|&"):
             self._close_command(raw)
         else:
@@ -193,6 +244,7 @@ class _Statements:
 
     def _close_command(self, operator: str) -> None:
         if self._current is not None and self._command.words:
+            self._command.branches = tuple(self._branches)
             self._current.commands.append(self._command)
             self._command = Command([], operator)
         elif operator or not self._command.words:

@@ -17,6 +17,7 @@ from trnsim.price.regions import codes, covers
 __all__ = ["RULES"]
 
 _DOCKER: Final = frozenset({"ecs", "batch"})
+_BATCH: Final = ("batch", "batch-eks")
 """Formats whose containers Docker runs, with its limits."""
 _GIB: Final = 2**30
 _NEURON: Final = ("trn", "inf")
@@ -207,7 +208,7 @@ def _batch_variables(spec: JobSpec) -> Iterator[Violation]:
     """Variables whose names Batch keeps for itself."""
     for index, role in enumerate(spec.job.roles):
         for name, _ in role.environment:
-            if spec.format == "batch" and name.startswith("AWS_BATCH"):
+            if spec.format in _BATCH and name.startswith("AWS_BATCH"):
                 yield Violation(
                     f"roles.{index}.environment.{name}",
                     f"{name} is set; names that begin with AWS_BATCH are Batch's own",

@@ -216,6 +216,15 @@ def _late_options(spec: JobSpec) -> Iterator[Violation]:
             )
 
 
+def _assumed_branches(spec: JobSpec) -> Iterator[Violation]:
+    for path, branch in spec.branches.items():
+        yield Violation(
+            path,
+            f"the command stands in {branch}; it is read as if that ran once",
+            "none is needed if it does; a command outside of the block is read without it",
+        )
+
+
 RULES: Final = (
     Rule(
         "lnc-of-chip",
@@ -263,5 +272,12 @@ RULES: Final = (
         "Slurm, sbatch(1), DESCRIPTION",
         _late_options,
         Severity.WARNING,
+    ),
+    Rule(
+        "assumed-branch",
+        "A command within a block of a script is read as if the block ran once.",
+        "bash(1), Compound Commands",
+        _assumed_branches,
+        Severity.NOTE,
     ),
 )

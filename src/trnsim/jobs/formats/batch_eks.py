@@ -1,0 +1,170 @@
+"""Job definitions of AWS Batch on EKS: the pod that Batch starts in a cluster of Kubernetes.
+
+The pod is read as any pod is (`pod_template`); it has no node selector, as Batch chooses the node.
+Each range of nodes of a multi-node parallel job is a role with a pod of its own.
+
+Sources: AWS Batch API reference, RegisterJobDefinition, EksPodProperties, EksContainer and
+NodeRangeProperty; user guide, "Jobs on Amazon EKS".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.batch_definition import (
+    NODES,
+    TYPES,
+    check_definition,
+    check_nodes,
+    definition_head,
+    node_replicas,
+    read_head,
+    target_ranges,
+)
+from trnsim.jobs.formats.cloudformation import resources
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes import KeptFields, Keys, check_mapping
+from trnsim.jobs.formats.pod_head import has_head
+from trnsim.jobs.formats.pod_template import role
+from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.writing import in_order, json_spec, with_kept, without_empty
+from trnsim.jobs.job import Job, Role
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import SourcePlace
+
+__all__ = ["FORMAT"]
+
+_EKS: Final = "eksProperties"
+_POD: Final[Keys] = (_EKS, "podProperties")
+_TYPES: Final = "instanceTypes"
+_MOST_RANGES: Final = 5
+"""Node groups of a multi-node parallel job. Source: user guide, "Node groups"."""
+
+
+def _has_pods(value: Any) -> bool:
+    """Whether a definition is of pods: its own, or those of its ranges of nodes."""
+    if not isinstance(value, dict) or "jobDefinitionName" not in value:
+        return False
+    nodes = value.get(NODES[0])
+    ranges = nodes.get(NODES[1]) if isinstance(nodes, dict) else None
+    rows = ranges if isinstance(ranges, list) else []
+    return _EKS in value or any(isinstance(row, dict) and _EKS in row for row in rows)
+
+
+def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    for place in resources(root, "AWS::Batch::JobDefinition", "jobDefinitionName"):
+        if _has_pods(place.value):
+            yield place
+    if _has_pods(root.value):
+        yield root
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    """The spec of a job definition.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    reader = SpecReader(place)
+    head = read_head(reader)
+    if _EKS in place.value:
+        roles = [_role(reader, _POD, 0)]
+    else:
+        roles = [
+            _role(reader, (*NODES, index, *_POD), index, replicas=replicas, is_exclusive=True)
+            for index, replicas in enumerate(node_replicas(reader))
+        ]
+    job = Job(**head, roles=tuple(roles), kept=in_order(reader.kept()))
+    return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
+
+
+def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
+    """The role of a pod; the only instance type of its range of nodes is its own.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    for end in (1, 2):
+        check_mapping(reader, *pod[: len(pod) - len(_POD)], *_POD[:end])
+    path = f"roles.{index}"
+    types = (*pod[: -len(_POD)], _TYPES)
+    own = role(reader, pod, path, name="", **stated)
+    if not stated.get("is_exclusive") or reader.length(*types) != 1:
+        return own
+    name = reader.text(*types, 0, field=f"{path}.instance")
+    return replace(own, instance=name)
+
+
+def _write(job: Job) -> str:
+    """The job definition of a job.
+
+    Raises:
+        BadInput: Batch on EKS cannot express it.
+    """
+    _check(job)
+    kept = KeptFields(job.kept)
+    is_multinode = all(own.is_exclusive for own in job.roles)
+    document = definition_head(job, TYPES[is_multinode])
+    if is_multinode:
+        ranges = [
+            without_empty(
+                {
+                    "targetNodes": nodes,
+                    _TYPES: [own.instance] if own.instance else [],
+                    _EKS: {_POD[1]: _pod(own, job, kept.below(*NODES, index, *_POD))},
+                }
+            )
+            for index, (own, nodes) in enumerate(zip(job.roles, target_ranges(job), strict=True))
+        ]
+        document[NODES[0]] = without_empty({"numNodes": job.replicas, "mainNode": 0}) | {
+            NODES[1]: ranges
+        }
+    else:
+        document[_EKS] = {_POD[1]: _pod(job.roles[0], job, kept.below(*_POD))}
+    return json_spec(with_kept(without_empty(document), job.kept))
+
+
+def _pod(own: Role, job: Job, kept: KeptFields) -> dict[str, Any]:
+    """The properties of a pod, whose quantities are texts here."""
+    without_node = replace(own, instance="", is_exclusive=False)
+    spec = pod_spec(without_node, job, kept)
+    for container in spec["containers"]:
+        for amounts in container.get("resources", {}).values():
+            amounts |= {name: str(amount) for name, amount in amounts.items()}
+    return spec
+
+
+def _check(job: Job) -> None:
+    """Nothing, if Batch on EKS can express a job.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    check_job(job, "a Batch job on EKS", roles=range(1, _MOST_RANGES + 1), beyond=("copies",))
+    check_definition(job)
+    if has_head(job):
+        raise BadInput(
+            "a command names MASTER_ADDR, for which Batch on EKS has no variable in a pod's words",
+            fix="start it by a shell that sets the variable, or write --as batch",
+        )
+    for name in ("region", "purchase"):
+        if getattr(job, name):
+            raise BadInput(
+                f"{name} is {getattr(job, name)!r}; the job queue states it, not a job of Batch"
+            )
+    for own in job.roles:
+        check_nodes(job, own)
+
+
+FORMAT: Final = JobFormat(
+    name="batch-eks",
+    title="AWS Batch job definition on EKS",
+    suffix=".json",
+    places=_places,
+    read=_read,
+    write=_write,
+    is_manifest=True,
+)

@@ -1,0 +1,226 @@
+"""SubmitJob requests of AWS Batch: what a submitted job changes in its definition.
+
+The size of an array, nodes, the time limit, and the overrides of containers. What a request has
+beside them (queue, dependencies, retries) is about its scheduling, and is not read.
+
+Sources: AWS Batch API reference, SubmitJob, ContainerOverrides and NodeOverrides; user guide,
+"Array jobs" and "Parameters" (`Ref::name` in a command).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.errors import SourceLine
+from trnsim.jobs.formats.batch_definition import (
+    LEAST_ARRAY,
+    LEAST_TIMEOUT_S,
+    MOST_ARRAY,
+    target_ranges,
+)
+from trnsim.jobs.formats.container import MIB, ContainerReader
+from trnsim.jobs.formats.kubernetes import Keys, check_mapping
+from trnsim.jobs.formats.listing import item_count
+from trnsim.jobs.formats.pod_template import role
+from trnsim.jobs.job import Job, Role
+from trnsim.jobs.parallelism import started_ranks
+from trnsim.jobs.spec import JobSpec, SpecReader
+from trnsim.reader import load_documents
+
+__all__ = ["is_request", "submitted"]
+
+_FIX: Final = "see AWS Batch API reference, SubmitJob"
+_FORMATS: Final = ("batch", "batch-eks")
+_DEFINITION: Final = re.compile(r"(?:arn:[^/]*/)?([^/:]+)(?::(\d+))?")
+_REFERENCE: Final = re.compile(r"Ref::([\w.-]+)")
+_NODES: Final = ("nodeOverrides", "nodePropertyOverrides")
+_OF_PODS: Final = (
+    *("devices", "cores", "gpus", "efa", "vcpus", "memory_bytes", "hugepages_bytes", "image"),
+)
+"""Fields of a role that a request may change in a pod."""
+_POD: Final[Keys] = ("eksPropertiesOverride", "podProperties")
+
+
+def is_request(value: Any) -> bool:
+    """Whether a document is a SubmitJob request."""
+    return isinstance(value, dict) and "jobDefinition" in value and "jobDefinitionName" not in value
+
+
+def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
+    """The specs with what a request changes in the definition that it names.
+
+    Args:
+        specs: the specs.
+        path: file of the request.
+
+    Raises:
+        BadInput: the file is no request, a value in it is not legal, or no spec is its definition.
+    """
+    document = load_documents(path, _FIX)[0]
+    if not is_request(document.root.value):
+        raise document.refused(1, "no SubmitJob request, which names a jobDefinition", _FIX)
+    reader = SpecReader(document.root)
+    named = reader.text("jobDefinition", field="definition")
+    match = _DEFINITION.fullmatch(named)
+    names = [spec.job.name for spec in specs if spec.format in _FORMATS]
+    if not match or match[1] not in names:
+        legal = ", ".join(names) or "none of the files has a definition of Batch"
+        raise reader.refused(
+            ("jobDefinition",), f"legal: {legal}", "name the file of its definition, too"
+        )
+    return [
+        _Request(reader, spec).applied()
+        if spec.format in _FORMATS and spec.job.name == match[1]
+        else spec
+        for spec in specs
+    ]
+
+
+class _Request:
+    """A request, read over the spec of its definition."""
+
+    def __init__(self, reader: SpecReader, spec: JobSpec) -> None:
+        self._reader, self._spec = reader, spec
+        self._lines: dict[str, SourceLine] = {}
+
+    def applied(self) -> JobSpec:
+        """The spec as the request changes it.
+
+        Raises:
+            BadInput: a value is not legal.
+        """
+        reader, job = self._reader, self._spec.job
+        size = reader.whole("arrayProperties", "size", field="copies")
+        if size is not None and not LEAST_ARRAY <= size <= MOST_ARRAY:
+            legal = f"legal: {LEAST_ARRAY} to {MOST_ARRAY:,}"
+            raise reader.refused(("arrayProperties", "size"), legal, "leave it out for one job")
+        limit = reader.whole(
+            "timeout", "attemptDurationSeconds", field="time_limit_s", least=LEAST_TIMEOUT_S
+        )
+        changed = replace(
+            job,
+            copies=job.copies if size is None else size,
+            time_limit_s=job.time_limit_s if limit is None else float(limit),
+            roles=self._roles(job),
+        )
+        lines = {**self._spec.lines, **{name: reader.lines[name] for name in self._own_lines()}}
+        templates = [value for value in self._spec.templates if value.field not in reader.lines]
+        return replace(
+            self._spec, job=changed, lines=lines, templates=(*templates, *reader.templates)
+        )
+
+    def _own_lines(self) -> list[str]:
+        return [name for name in self._reader.lines if name != "definition"]
+
+    def _roles(self, job: Job) -> tuple[Role, ...]:
+        roles = list(self._with_nodes(job.roles))
+        if self._reader.value("containerOverrides") is not None:
+            roles[0] = self._overridden(roles[0], ("containerOverrides",), 0)
+        for at in range(item_count(self._reader, *_NODES)):
+            index = self._range(job, at)
+            keys = (*_NODES, at, "containerOverrides")
+            roles[index] = self._overridden(roles[index], keys, index)
+        if self._reader.value(*_POD) is not None:
+            roles[0] = self._pod(roles[0])
+        parameters = self._parameters(job)
+        return tuple(
+            replace(own, command=tuple(_substituted(word, parameters) for word in own.command))
+            for own in roles
+        )
+
+    def _with_nodes(self, roles: Sequence[Role]) -> Sequence[Role]:
+        """Roles of as many nodes as the request states: the last range takes the rest.
+
+        Raises:
+            BadInput: they are fewer than those of the ranges before.
+        """
+        keys = ("nodeOverrides", "numNodes")
+        last = len(roles) - 1
+        nodes = self._reader.whole(*keys, field=f"roles.{last}.replicas", least=1)
+        if nodes is None:
+            return roles
+        rest = nodes - sum(own.replicas or 0 for own in roles[:-1])
+        if not roles[-1].is_exclusive or rest < 1:
+            raise self._reader.refused(
+                keys,
+                f"legal: {nodes - rest + 1} or more, as other ranges have {nodes - rest}"
+                if roles[-1].is_exclusive
+                else "legal: none, as the definition is of a single container",
+            )
+        return [*roles[:-1], replace(roles[-1], replicas=rest)]
+
+    def _range(self, job: Job, at: int) -> int:
+        """The number of the role whose range of nodes an override names.
+
+        Raises:
+            BadInput: no role has the range.
+        """
+        keys = (*_NODES, at, "targetNodes")
+        first, _, last = self._reader.text(*keys, field="target").partition(":")
+        ranges = target_ranges(job)
+        for index, nodes in enumerate(ranges):
+            start, _, end = nodes.partition(":")
+            if len(ranges) == 1 or ((first or "0") == start and last in ("", end)):
+                return index
+        raise self._reader.refused(keys, f"legal: {', '.join(ranges)}")
+
+    def _overridden(self, own: Role, keys: Keys, index: int) -> Role:
+        """A role with the overrides of its container.
+
+        Raises:
+            BadInput: a value is not legal.
+        """
+        check_mapping(self._reader, *keys)
+        container = ContainerReader(self._reader, keys, f"roles.{index}")
+        common, changes = container.common(), dict[str, Any]()
+        vcpus_at = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
+        memory_at = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
+        memory = self._reader.whole(*memory_at, field=f"roles.{index}.memory_bytes")
+        stated = {
+            "vcpus": self._reader.number(*vcpus_at, field=f"roles.{index}.vcpus"),
+            "memory_bytes": None if memory is None else memory * MIB,
+            "gpus": container.required("GPU", "gpus"),
+        }
+        changes |= {name: value for name, value in stated.items() if value is not None}
+        if own.is_exclusive and (name := container.text("instanceType", field="instance")):
+            changes["instance"] = name
+        if command := container.words("command", field="command"):
+            changes |= {"command": command, "processes": started_ranks(command)}
+        environment = tuple((dict(own.environment) | dict(common["environment"])).items())
+        return replace(own, environment=environment, **changes)
+
+    def _pod(self, own: Role) -> Role:
+        """A role with the overrides of its pod.
+
+        Raises:
+            BadInput: a value is not legal.
+        """
+        over = role(self._reader, _POD, "roles.0", name=own.name)
+        changes = {name: value for name in _OF_PODS if (value := getattr(over, name))}
+        if over.command:
+            names = ("command", "entry_words", "processes")
+            changes |= {name: getattr(over, name) for name in names}
+        environment = tuple((dict(own.environment) | dict(over.environment)).items())
+        return replace(own, environment=environment, **changes)
+
+    def _parameters(self, job: Job) -> dict[str, str]:
+        """Values of `Ref::name`: the definition's, and the request's before them."""
+        defaults = {
+            str(kept.keys[1]): str(kept.value)
+            for kept in job.kept
+            if kept.keys[0] == "parameters" and len(kept.keys) > 1
+        }
+        names = self._reader.names("parameters")
+        own = {
+            name: self._reader.text("parameters", name, field=f"parameters.{name}")
+            for name in names
+        }
+        return defaults | own
+
+
+def _substituted(word: str, parameters: dict[str, str]) -> str:
+    return _REFERENCE.sub(lambda match: parameters.get(match[1], match[0]), word)

@@ -1,0 +1,147 @@
+"""The command of a statement that may be a job's, also within an if, a loop or another block.
+
+Nothing is run and no condition is evaluated: a command within a block is read with the words of
+the block around it, so that a finding can say what is assumed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from trnsim.jobs.formats.shell import Branch, Command, Statement, Word, is_redirection
+from trnsim.jobs.formats.shell_words import Values, expanded, expanded_text
+
+__all__ = ["ASSIGNMENT", "Launch", "launch_in"]
+
+_LAUNCHERS: Final = frozenset(
+    (
+        *("srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed"),
+        *("nccom-test", "neuron_parallel_compile"),
+    )
+)
+_PROGRAM: Final = re.compile(r"python[\d.]*|bash|sh|.*\.(sh|py)")
+ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_BRACKETS: Final = {"{": "the braces", "(": "the brackets"}
+_LOOPS: Final = ("for", "while", "until", "select")
+Texts = Mapping[str, Sequence[str]]
+"""Texts that a variable is set to anywhere, to tell options from programs."""
+
+
+@dataclass
+class Launch:
+    """A command that may be the job's.
+
+    Attributes:
+        rank: 2 for what starts a parallel program, 1 for Python or a script.
+        line: its line.
+        words: its words, with constants in place of their variables.
+        is_option: for each word, whether it stands for a variable that holds options alone.
+        variables: variables that are set for it.
+        before: what precedes it in its statement.
+        tail: what follows it, behind a newline where it begins on a further line.
+        branch: the block in which it stands, in words; "" for none.
+    """
+
+    rank: int
+    line: int
+    words: list[str]
+    is_option: list[bool]
+    variables: list[tuple[str, str]]
+    before: str
+    tail: str
+    branch: str = ""
+
+    @property
+    def preference(self) -> tuple[int, bool]:
+        """What makes one command the job's rather than another."""
+        return self.rank, not self.branch
+
+
+def launch_in(statement: Statement, values: Values, texts: Texts) -> Launch | None:
+    """The command of a statement that may be the job's; None if it starts none.
+
+    Of a block it is the last one of the highest rank.
+
+    Args:
+        statement: a statement.
+        values: values of variables before it, or None for those that the block itself sets.
+        texts: texts that a variable is set to anywhere.
+    """
+    launches = (
+        _launch_of(statement, command, values, texts)
+        for index, command in enumerate(statement.commands)
+        if command.before in ("", "&&") or index == 0
+    )
+    starts = [launch for launch in launches if launch is not None]
+    if not statement.is_block:
+        return starts[0] if starts else None
+    return max(reversed(starts), key=lambda launch: launch.rank, default=None)
+
+
+def _launch_of(
+    statement: Statement, command: Command, values: Values, texts: Texts
+) -> Launch | None:
+    words: list[Word] = []
+    for word in command.words:
+        if is_redirection(word):
+            break
+        words.append(word)
+    variables: list[tuple[str, str]] = []
+    while words and (match := ASSIGNMENT.match(words[0].raw)):
+        variables.append((match[1], expanded_text(words[0], values, len(match[0]))))
+        words = words[1:]
+    rank = _rank(expanded(words, values))
+    if not words or not rank:
+        return None
+    start = statement.start
+    head = command.words[0].start - start
+    line = statement.line + statement.text.count("\n", 0, head)
+    before, tail = statement.text[:head], _tail(statement.text[words[-1].end - start :])
+    options = [_is_options(text, texts) for text in expanded(words, values)]
+    branch = _branch_words(command.branches) if statement.is_block else ""
+    before = before.rstrip() if branch else re.sub(r"\s*&&\s*$", "", before)
+    return Launch(rank, line, expanded(words, values), options, variables, before, tail, branch)
+
+
+def _tail(text: str) -> str:
+    """What follows a command, behind a newline where it begins on a further line."""
+    rest = re.sub(r"^(\s|\\\n)+", "", text)
+    gap = text[: len(text) - len(rest)].replace("\\\n", "")
+    return f"\n{rest}" if rest and "\n" in gap else rest
+
+
+def _branch_words(branches: Sequence[Branch]) -> str:
+    """The innermost block of a command, and the one around it."""
+    return " in ".join(map(_block_words, reversed(branches[-2:]))) or "a block"
+
+
+def _block_words(branch: Branch) -> str:
+    opening, part, line = branch
+    if opening in _BRACKETS:
+        return f"{_BRACKETS[opening]} of line {line}"
+    if opening in _LOOPS:
+        return f"the loop `{opening}` of line {line}"
+    if opening == "case":
+        return f"a branch of `case` of line {line}"
+    if part == opening:
+        return f"the condition of `{opening}` of line {line}"
+    return f"the branch `{part}` of `{opening}` of line {line}"
+
+
+def _is_options(text: str, texts: Texts) -> bool:
+    """Whether a word stands for a variable that is nothing but options wherever it is set."""
+    match = re.fullmatch(r"\$\{?(\w+)(\[@\])?\}?", text)
+    own = texts.get(match[1]) if match else None
+    return bool(own) and all(not text or text.startswith("-") for text in own or ())
+
+
+def _rank(words: Sequence[str]) -> int:
+    """2 for what starts a parallel program, 1 for Python or a script, 0 for all else."""
+    name = PurePosixPath(words[0]).name if words else ""
+    if name in _LAUNCHERS:
+        return 2
+    return 1 if _PROGRAM.fullmatch(name) else 0
