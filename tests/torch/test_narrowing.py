@@ -46,6 +46,11 @@ def test_numbers_are_rounded_as_the_tensors_beside_them():
     assert (double * (1 / 3)).item() == 768 * (1 / 3)
 
 
+def test_a_zero_keeps_its_sign_whichever_came_first():
+    zeros = [torch.full((1,), zero, device="neuron").item() for zero in (0.0, -0.0, 0.0)]
+    assert str(zeros) == "[0.0, -0.0, 0.0]"
+
+
 def test_bytes_are_those_of_the_narrower_dtype():
     assert narrowing.bytes_on_device(8, torch.float32) == 4
     assert narrowing.bytes_on_device(8, torch.int32) == 8

@@ -72,8 +72,8 @@ def _dtype_of(values: Any) -> torch.dtype | None:
 
 
 def _rounded(value: Any, dtype: torch.dtype) -> Any:
-    if isinstance(value, float):
-        return _rounded_number(value, dtype)
+    if isinstance(value, float):  # -0.0 is the key that 0.0 is
+        return _rounded_number(value, dtype) if value else value
     if isinstance(value, list | tuple):
         return type(value)(_rounded(part, dtype) for part in value)
     return value
