@@ -16,7 +16,7 @@ def again(value):
 @pytest.mark.parametrize(
     "value",
     [
-        *(None, True, 0, -1, INT_MAX, 1.5, math.inf, -math.inf, "mean", [], [1, [2, None]], 1 + 2j),
+        *(None, True, 0, -1, INT_MAX, -INT_MAX - 1, 1.5, math.inf, -math.inf, "mean", [], [1, [2, None]], 1 + 2j),
         *(torch.float32, torch.bool, torch.strided, torch.channels_last),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_reference_is_to_an_earlier_value():
             {"eval": "1"},
             {"dtype": "int8", "%": 0},
         ),
-        *(INT_MAX + 1, -INT_MAX - 1, {"complex": [1, 2, 3]}, {"complex": 1}, {"float": "1"}),
+        *(INT_MAX + 1, -INT_MAX - 2, {"complex": [1, 2, 3]}, {"complex": 1}, {"float": "1"}),
         *({"layout": "sparse_coo"}, [[[[[[[[[[1]]]]]]]]]]),
     ],
 )

@@ -11,6 +11,7 @@ from torch import fx
 
 INT_MAX: Final = (1 << 63) - 1
 """The largest integer of PyTorch's operators."""
+_INT_MIN: Final = -INT_MAX - 1
 DEPTH_MAX: Final = 8
 """Most levels of lists within lists; no schema of an operator has more than two."""
 REFERENCE: Final = "%"
@@ -84,7 +85,7 @@ def decoded(value: Any, values: Sequence[fx.Node], device: torch.device, depth: 
         return [decoded(part, values, device, depth + 1) for part in value]
     if isinstance(value, dict):
         return _decoded_object(value, values, device, depth)
-    if isinstance(value, int) and abs(value) > INT_MAX:
+    if isinstance(value, int) and not _INT_MIN <= value <= INT_MAX:
         raise Malformed("an integer beyond 64 bits")
     return value
 
