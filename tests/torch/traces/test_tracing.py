@@ -1,3 +1,6 @@
+import itertools
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -88,3 +91,36 @@ def test_what_cannot_be_traced_is_refused_with_its_line(function, example, match
 def test_an_error_of_the_model_is_its_own():
     with pytest.raises(ZeroDivisionError):
         trace_function(lambda x: x / (1 // 0), ONE)
+
+
+def test_a_weight_in_memory_of_numpy_is_copied_at_once():
+    model = nn.Linear(2, 2)
+    before = model.weight.detach().clone()
+    array = model.weight.detach().numpy()
+    model.register_buffer("kept", torch.from_numpy(np.ones(2, np.float32)))
+    traced = trace_function(lambda x: model(x) + model.kept, ONE)
+    array[:] = 7.0
+    model.kept.numpy()[:] = 7.0
+    weights = list(traced.weights.values())
+    assert any(torch.equal(weight, before) for weight in weights)
+    assert any(torch.equal(weight, torch.ones(2)) for weight in weights)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        torch.arange(12.0).reshape(3, 4)[1:, ::2],
+        torch.arange(6.0).reshape(2, 3).T,
+        torch.arange(3.0)[:, None].expand(3, 2),
+        torch.tensor(4.0),
+        torch.empty(0, 2),
+    ],
+)
+def test_a_weight_in_memory_of_other_processes_keeps_its_strides(weight):
+    kept = torch.empty(20).share_memory_().as_strided(weight.shape, weight.stride(), 3)
+    kept.untyped_storage().fill_(0)
+    for index in itertools.product(*map(range, weight.shape)):
+        kept[index] = weight[index]
+    (copy,) = trace_function(lambda x: x.sum() + kept, ONE).weights.values()
+    assert torch.equal(copy, weight)
+    assert copy.stride() == weight.stride()

@@ -18,6 +18,7 @@ from torch import Tensor, fx, nn
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.torch import pytorch
 from trnsim.torch.compile.refused import refused_as_dynamic
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.launches import host_traces
@@ -308,8 +309,26 @@ def _attribute(module: nn.Module, target: str) -> Tensor:
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """The values of a tensor, on the host, with its strides."""
-    detached = tensor.detach()
+    """The values of a tensor, on the host, with its strides.
+
+    The copy waits for a first write where PyTorch sees every one: an array of numpy on the same
+    memory writes unseen.
+    """
     if is_neuron(tensor.device):
-        return detached.cpu()
-    return detached._lazy_clone()  # noqa: SLF001  PyTorch's copy on the first write to either
+        return tensor.detach().cpu()
+    if pytorch.is_storage_shared(tensor):
+        return _eager_copy(tensor.detach())
+    try:
+        return tensor.detach()._lazy_clone()  # noqa: SLF001  PyTorch's copy on the first write
+    except RuntimeError:  # memory of numpy's, of a file or of other processes
+        return _eager_copy(tensor.detach())
+
+
+def _eager_copy(tensor: Tensor) -> Tensor:
+    """A copy of a tensor, and of no more of its storage than it spans."""
+    if not tensor.numel():
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    reach = 1 + sum((length - 1) * step for length, step in steps)
+    span = tensor.as_strided((reach,), (1,), tensor.storage_offset()).clone()
+    return span.as_strided(tensor.shape, tensor.stride())
