@@ -52,7 +52,9 @@ def test_a_link_is_followed(bounds):
 
 
 def test_a_name_that_looks_like_an_option_is_a_whole_path(bounds):
-    assert bounds.path("--json") == str(bounds.folder / "--json")
+    (bounds.folder / "link").symlink_to("--json")
+    for name in ("--json", "./--json", "deep/../--json", bounds.folder / "--json", "link"):
+        assert bounds.path(name) == str(bounds.folder / "--json")
     with pytest.raises(BadInput, match="NUL"):
         bounds.path("a\0b")
 

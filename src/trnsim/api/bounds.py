@@ -65,8 +65,9 @@ class Bounds:
             raise BadInput(
                 f"{file} leads to {whole}, outside of {root}", fix=f"name a file below {root}"
             )
-        # A name that begins with a dash would be read as an option.
-        return str(whole.relative_to(root) if not str(file).startswith("-") else whole)
+        relative = str(whole.relative_to(root))
+        # What begins with a dash, also ./-a or a link to it, would be read as an option.
+        return str(whole) if relative.startswith("-") else relative
 
 
 @dataclass(frozen=True)
