@@ -30,3 +30,7 @@ def test_inputs_have_one_batch_size(inputs):
 def test_an_output_without_the_batch_is_refused(shape):
     with pytest.raises(BatchRefused, match="for a batch of 2"):
         in_batches(lambda _: [torch.ones(shape)], 2, [torch.ones(3)])
+    with pytest.raises(BatchRefused, match="for a batch of 2"):
+        in_batches(lambda _: [torch.ones(shape)], 2, [torch.ones(1)])
+    (output,) = in_batches(lambda _: [torch.ones(shape)], 2, [torch.ones(2)])
+    assert output.shape == shape

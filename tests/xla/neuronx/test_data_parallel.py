@@ -70,6 +70,17 @@ def test_another_dimension_is_split_into_equal_parts():
     assert not parallel.dynamic_batching
 
 
+def test_a_result_without_the_dimension_is_that_of_no_part():
+    parallel = DataParallel(trace(lambda x: (x * 2, x.sum()), torch.ones(2, 4)), [0, 1])
+    parallel.disable_dynamic_batching()
+    with pytest.raises(ValueError, match=r"a result of shape \[\] of each of 2 parts"):
+        parallel(torch.ones(4, 4))
+    parallel.split_size = 2
+    doubled, total = parallel(torch.ones(2, 4))
+    assert torch.equal(doubled, torch.full((2, 4), 2.0))
+    assert total == 8
+
+
 def test_inputs_have_one_size_along_the_dimension(traced):
     with pytest.raises(ValueError, match="legal: one size"):
         DataParallel(traced)(torch.ones(0, 4))

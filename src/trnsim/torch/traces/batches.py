@@ -27,6 +27,8 @@ def in_batches(
 ) -> list[Tensor]:
     """`function` of `inputs`, called with chunks of `size` along their first dimension.
 
+    A batch of the traced size is called as it is, so its outputs may lack the dimension.
+
     Raises:
         BatchRefused: for inputs of different batch sizes, or outputs without a batch.
     """
@@ -40,6 +42,8 @@ def in_batches(
             line=program_line(),
         )
     batch = sizes.pop()
+    if batch == size:
+        return function(list(inputs))
     parts = [
         function([_chunk(tensor, start, size) for tensor in inputs])
         for start in range(0, batch, size)

@@ -80,7 +80,8 @@ class DataParallel(nn.Module):
         """The results for a batch, in order.
 
         Raises:
-            BatchRefused: for inputs whose sizes along the dimension differ.
+            BatchRefused: for inputs whose sizes along the dimension differ, and for results without
+            the dimension.
         """
         parts = self._split(inputs)
         with ThreadPoolExecutor(max(1, self.num_workers)) as pool:
@@ -146,10 +147,26 @@ def _replica(model: Any, core: int) -> Any:
 
 
 def _joined(results: list[Any], dim: int) -> Any:
-    """Results of parts, joined along a dimension."""
+    """Results of parts, joined along a dimension.
+
+    Raises:
+        BatchRefused: for a tensor without the dimension, which would be that of one part.
+    """
+    if len(results) == 1:
+        return results[0]
     flat = [pytree.tree_flatten(result) for result in results]
     joined: list[Any] = []
     for leaves in zip(*(leaves for leaves, _ in flat), strict=True):
-        is_tensor = isinstance(leaves[0], Tensor) and leaves[0].dim() > dim
-        joined.append(torch.cat(leaves, dim) if is_tensor else leaves[0])
+        if not isinstance(leaves[0], Tensor):
+            joined.append(leaves[0])
+            continue
+        if not -leaves[0].dim() <= dim < leaves[0].dim():
+            raise BatchRefused(
+                f"a result of shape {list(leaves[0].shape)} of each of {len(results)} parts; "
+                f"legal: results with dimension {dim}, along which they are joined",
+                fix="return results for each item of the batch, or give one part (split_size)",
+                source=_SOURCE,
+                line=program_line(),
+            )
+        joined.append(torch.cat(leaves, dim))
     return pytree.tree_unflatten(joined, flat[0][1])
