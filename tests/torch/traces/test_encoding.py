@@ -16,7 +16,21 @@ def again(value):
 @pytest.mark.parametrize(
     "value",
     [
-        *(None, True, 0, -1, INT_MAX, -INT_MAX - 1, 1.5, math.inf, -math.inf, "mean", [], [1, [2, None]], 1 + 2j),
+        *(
+            None,
+            True,
+            0,
+            -1,
+            INT_MAX,
+            -INT_MAX - 1,
+            1.5,
+            math.inf,
+            -math.inf,
+            "mean",
+            [],
+            [1, [2, None]],
+            1 + 2j,
+        ),
         *(torch.float32, torch.bool, torch.strided, torch.channels_last),
     ],
 )

@@ -104,9 +104,20 @@ def test_a_state_stays_on_the_core_and_is_not_returned(stored):
 
 
 def test_an_instance_is_found_by_its_number_or_made_under_it(scaled):
-    number = load(content(scaled))
-    assert instance_of(number, content(scaled)) is instance_of(number, content(scaled))
+    program, number = content(scaled), load(content(scaled))
+    assert instance_of(number, program) is instance_of(number, program)
     assert instance_of(7, content(scaled)).program == scaled
+
+
+def test_modules_of_one_number_that_were_read_twice_have_states_of_their_own(scaled):
+    first, second = content(scaled), content(scaled)
+    number = load(first)
+    instances = [instance_of(number, program) for program in (first, second, second, first)]
+    assert instances[0] is instances[3]
+    assert instances[1] is instances[2]
+    assert instances[0] is not instances[1]
+    other = content(replace(scaled, title="Other"))
+    assert instance_of(number, other).program.title == "Other"
 
 
 def test_a_lazy_program_has_no_core_until_it_runs(scaled):

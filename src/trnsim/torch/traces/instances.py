@@ -44,10 +44,12 @@ class Instance:
 
     Attributes:
         program: the stored program.
+        owner: the bytes of the program in the module that runs it; None until there is one.
     """
 
     def __init__(self, program: StoredProgram) -> None:
         self.program = program
+        self.owner: Tensor | None = None
         self._placement: Placement | None = None
         self._weights: dict[int, list[Tensor]] = {}
         """Weights and states on each core."""
@@ -229,6 +231,8 @@ def _text(tensor: Tensor) -> str:
 
 
 _instances: Final[dict[int, Instance]] = {}
+_copies: Final[dict[tuple[int, int], Instance]] = {}
+"""Instances of further modules with a number that another module has."""
 _lock: Final = threading.Lock()
 
 
@@ -247,11 +251,32 @@ def load(program: Tensor, *, is_lazy: bool = False, is_async: bool = False) -> i
 
 
 def instance_of(number: int, program: Tensor) -> Instance:
-    """The instance of a number; a program of another process is loaded under it."""
+    """The instance of a number; a program of another process is loaded under it.
+
+    A frozen module has its number in its file. The first module with a number takes the instance,
+    and each further one that is read of the file has its own, told from it by the program's memory.
+    """
     with _lock:
-        if number not in _instances:
-            _instances[number] = Instance(_read(program))
-        return _instances[number]
+        shared = _instances.get(number)
+        if shared is None:
+            shared = _instances[number] = Instance(_read(program))
+        if shared.owner is None:
+            shared.owner = program
+        place = _memory_of(program)
+        if place == _memory_of(shared.owner):
+            return shared
+        key = number, place
+        if key not in _copies:
+            _copies[key] = Instance(_read(program))
+            _copies[key].owner = program
+        return _copies[key]
+
+
+def _memory_of(program: Tensor) -> int:
+    """The address of a program's storage, which no other has while an instance keeps it."""
+    storage: Any = program.untyped_storage()
+    address: int = storage._cdata  # noqa: SLF001  PyTorch's name
+    return address
 
 
 def _read(program: Tensor) -> StoredProgram:
