@@ -117,6 +117,18 @@ def test_no_file_lies_outside_of_the_folder(bounds, name, args, options):
         getattr(api, name)(*args, **options, bounds=bounds)
 
 
+def test_a_model_that_is_a_link_out_of_the_folder_is_no_name(bounds, words, tmp_path_factory):
+    (bounds.folder / "outer").symlink_to(tmp_path_factory.mktemp("outer"))
+    (bounds.folder / "own").mkdir()
+    for plan in (api.plan_train, api.plan_infer, api.plan_serve):
+        with pytest.raises(BadInput, match="outside of"):
+            plan("outer", bounds=bounds)
+        plan("own", bounds=bounds)
+        assert words()[-1] == "own"
+        plan("", bounds=bounds)
+        assert words()[-1] == "--json"
+
+
 @pytest.mark.usefixtures("words")
 def test_a_name_is_no_option(bounds):
     for call in (api.explain, api.plan_train):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 _CONFIGS: Final = (".json", ".yaml", ".yml")
-"""Endings of a model's configuration; any other word is a model's name."""
+"""Endings of a model's configuration; another word is a model's name, or that of its folder."""
 
 
 def run(
@@ -295,7 +296,8 @@ def _plan(
 ) -> Answer:
     bounds = bounds or Bounds()
     options = _options(on=on, price=price, **stated)
-    words = [bounds.path(model)] if _is_file(model) else _name(model)
+    is_there = bool(model) and os.path.lexists(bounds.folder / model)
+    words = [bounds.path(model)] if is_there or _is_file(model) else _name(model)
     return answer(["plan", kind, "--json", *options, *words], bounds)
 
 
