@@ -156,13 +156,6 @@ def function_under(operator: OpOverload[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def is_storage_shared(tensor: Tensor) -> bool:
-    """True if something else than `tensor` holds its storage: another tensor, a numpy array."""
-    storage: Any = tensor.untyped_storage()
-    users: int = _C._storage_Use_Count(storage._cdata)
-    return users > 2  # noqa: PLR2004  the tensor, and the object of Python here
-
-
 def is_multithreaded() -> bool:
     """True if backward passes of this thread may run in PyTorch's device threads."""
     return bool(torch._C._is_multithreading_enabled())

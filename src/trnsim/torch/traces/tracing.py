@@ -10,6 +10,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import count
 from typing import Any, Final
 
@@ -18,7 +19,6 @@ from torch import Tensor, fx, nn
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, EmulatorError, SourceLine
-from trnsim.torch import pytorch
 from trnsim.torch.compile.refused import refused_as_dynamic
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.launches import host_traces
@@ -316,12 +316,19 @@ def _copy(tensor: Tensor) -> Tensor:
     """
     if is_neuron(tensor.device):
         return tensor.detach().cpu()
-    if pytorch.is_storage_shared(tensor):
+    if _is_storage_shared(tensor):
         return _eager_copy(tensor.detach())
     try:
         return tensor.detach()._lazy_clone()  # noqa: SLF001  PyTorch's copy on the first write
     except RuntimeError:  # memory of numpy's, of a file or of other processes
         return _eager_copy(tensor.detach())
+
+
+def _is_storage_shared(tensor: Tensor) -> bool:
+    """True if something else than `tensor` holds its storage: another tensor, a numpy array."""
+    storage, of_c = tensor.untyped_storage(), import_module("torch._C")  # whose stub lacks it
+    users: int = of_c._storage_Use_Count(storage._cdata)  # noqa: SLF001  PyTorch's names
+    return users > 2  # noqa: PLR2004  the tensor, and the object of Python here
 
 
 def _eager_copy(tensor: Tensor) -> Tensor:
