@@ -34,16 +34,6 @@ def test_a_program_takes_longer_than_its_bound_and_less_than_its_kernels(target)
     assert found.programs == 1
 
 
-def test_its_operations_share_its_time_and_its_products():
-    graph, weights = mlp()
-    found = compile_graph(graph, weights=weights)
-    parts = found.costs()
-    assert sum(one.device_time_s for one in parts) == pytest.approx(found.device_time_s)
-    assert sum(one.instructions for one in parts) == found.instructions
-    assert sum(one.flop for one in parts) == pytest.approx(2 * 2 * 128 * 256 * 1024)
-    assert any("dot_general" in one.name and "gelu" in one.name for one in parts)
-
-
 def test_products_in_float32_that_are_cast_are_faster():
     graph, weights = mlp(rows=512, dtype="float32")
     plain = compile_graph(graph, weights=weights)

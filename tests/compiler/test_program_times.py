@@ -6,7 +6,12 @@ import pytest
 from test_layers import stack
 
 from trnsim.compiler import program_times
-from trnsim.compiler.program_times import ProgramFigures, program_figures, time_graph
+from trnsim.compiler.program_times import (
+    NoFasterProgramError,
+    ProgramFigures,
+    program_figures,
+    time_graph,
+)
 from trnsim.compiler.schedules import CompileOptions, SbufSchedule
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
@@ -56,6 +61,18 @@ def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
     assert time_graph(graph, weights, CompileOptions("trn2")) == first
     with pytest.raises(TypeError):
         time_graph(graph, weights, CompileOptions("trn1"))
+
+
+def test_a_graph_whose_busiest_engine_works_longer_than_the_limit_is_left():
+    for count in (2, 8):
+        graph, weights = stack(count, width=256)
+        whole = time_graph(graph, weights, CompileOptions("trn2"))
+        with pytest.raises(NoFasterProgramError):
+            time_graph(
+                graph, weights, CompileOptions("trn2", limit_s=0.2 * whole.figures.device_time_s)
+            )
+        limited = CompileOptions("trn2", limit_s=0.999 * whole.figures.device_time_s)
+        assert time_graph(graph, weights, limited) == whole  # it may yet be faster
 
 
 def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):

@@ -7,7 +7,15 @@ import pytest
 from test_layers import stack
 
 from trnsim.compiler.layers import LayerRun, Stack, shorten_graph, stacks_of
-from trnsim.compiler.work import caches, from_rows, scale_work, sum_work, to_rows, traced_work
+from trnsim.compiler.work import (
+    busiest_engine_s,
+    caches,
+    from_rows,
+    scale_work,
+    sum_work,
+    to_rows,
+    traced_work,
+)
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.lower.program import trace
@@ -123,3 +131,24 @@ def test_work_is_stored_and_restored():
     work = {("a+b", 3): PartCost(1, {"dma": 1.0}, {"waiting": 2.0}, {"weights": 3.0})}
     assert from_rows(json.loads(json.dumps(to_rows(work)))) == work
     assert sum_work(work, work)["a+b", 3] == work["a+b", 3].plus(work["a+b", 3])
+
+
+def test_the_busiest_engine_works_in_each_layer():
+    layers = Stack((LayerRun(1, 1, 5),))
+    work = {
+        ("norm", 0): PartCost(1, {"vector": 4.0}),
+        ("product", 1): PartCost(1, {"tensor": 2.0, "vector": 0.5, "dma": 100.0}),
+        ("product", 2): PartCost(1, {"tensor": 3.0}),
+        ("store", -1): PartCost(1, {"scalar": 1.0}),
+    }
+    assert busiest_engine_s(work, [0, 1, 2], ()) == 5.0
+    assert busiest_engine_s(work, [0, 1, 5], [(layers, 2)]) == 12.5  # each stands for 2.5 layers
+    assert busiest_engine_s({}, [], ()) == 0.0
+
+
+def test_no_engine_works_longer_than_the_program_takes():
+    graph, weights = stack(3, width=256)
+    found = traced(graph, weights)
+    places = range(len(graph.nodes))
+    busiest_s = busiest_engine_s(traced_work(found, graph, weights), places, ())
+    assert 0 < busiest_s <= found.run.timeline.device_time_s

@@ -41,7 +41,18 @@ def test_a_file_that_was_cut_off_is_not_there(folder):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"time": "0.1"}', "null", "\x00", "digest\n{}", "0" * 32 + "\n{}"]
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"time": "0.1"}',
+        "null",
+        "\x00",
+        "digest\n{}",
+        f"{cache._digest('[]')}\n[]",
+        "0" * 32 + "\n{}",
+    ],
 )
 def test_a_file_that_holds_something_else_is_not_there_and_is_written_anew(folder, content):
     cache.write(KEY, {"time": 0.1})
@@ -77,6 +88,47 @@ def test_off_keeps_nothing_and_a_folder_that_cannot_be_made_is_no_error(tmp_path
     monkeypatch.setenv(cache.VARIABLE, str(blocked))
     cache.write(KEY, {})
     assert cache.read(KEY) is None
+
+
+def _aged(folder, version, numbers, monkeypatch):
+    """Files of a version, each used a second after the one before."""
+    monkeypatch.setattr(cache, "version", lambda: version)
+    files = []
+    for number in numbers:
+        before = set(folder.glob("*/*.json"))
+        cache.write((KEY, number), {"text": "x" * 1000})
+        (file,) = set(folder.glob("*/*.json")) - before
+        os.utime(file, (number, number))
+        files.append(file)
+    return files
+
+
+def test_files_unused_for_longest_are_removed_whatever_their_version(folder, monkeypatch):
+    old = _aged(folder, "0" * 32, (1, 2), monkeypatch)
+    new = _aged(folder, "1" * 32, (3, 4), monkeypatch)
+    others = [folder / "notes.json", folder / ("0" * 32) / "notes.json", folder / "a" / "b.json"]
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.write_text("x" * 10_000)
+        os.utime(other, (0, 0))
+    file_bytes = new[0].stat().st_size
+    monkeypatch.setattr(cache, "MAX_BYTES", 4 * file_bytes)
+    cache._remove_unused.cache_clear()
+    cache.write((KEY, 5), {})
+    assert all(file.is_file() for file in (*old, *new))  # four files are as many as may be
+    assert cache.read((KEY, 3)) is not None  # used now, so the file of 4 is older
+    cache._remove_unused.cache_clear()
+    cache.write((KEY, 6), {})
+    assert [file.is_file() for file in (*old, *new)] == [False, False, True, False]
+    assert all(other.is_file() for other in others)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_is_looked_through_once_by_a_process(monkeypatch):
+    cache.write((KEY, 1), {})
+    monkeypatch.setattr(cache, "MAX_BYTES", 0)
+    cache.write((KEY, 2), {})
+    assert cache.read((KEY, 1)) == {}
 
 
 @pytest.mark.slow

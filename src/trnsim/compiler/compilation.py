@@ -1,25 +1,29 @@
 """`compile`: the time of a graph as one optimized program for each NeuronCore.
 
-Of many equal layers only a few are compiled, as two programs of different depth: the difference of
-their times gives that of each layer that is left out.
-Branches, loops and the user's kernels split a graph into several programs.
+A graph that an earlier process compiled is read. Of many equal layers only a few are compiled, as
+two programs of different depth: the difference of their times gives that of each layer that is left
+out. Branches, loops and the user's kernels split a graph into several programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 from trnsim import arch
+from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.crowded import crowding_note
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.patterns.hoist import HoistedGraph
 from trnsim.compiler.patterns.preparation import prepare_graph
+from trnsim.compiler.program_entry import ProgramEntry
 from trnsim.compiler.program_times import (
     PROGRAM_ERRORS,
     SEPARATE_KINDS,
+    NoFasterProgramError,
     ProgramFigures,
     TimedGraph,
     time_graph,
@@ -31,135 +35,11 @@ from trnsim.compiler.shares import module_shares
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.graph import Graph, verify
-from trnsim.isa import Engine
-from trnsim.lower import Bound, Cost, GraphExchange, bound, without_exchanges
-from trnsim.lower.bound import hbm_rate
-from trnsim.profile.analysis.whole import Share, Whole
-from trnsim.profile.measures.metrics import peak_flop_per_s
-from trnsim.profile.measures.parts import PartCost
+from trnsim.lower import GraphExchange, bound, without_exchanges
 
 _SOURCE: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 _NAMED: Final = 4
 """Number of operations that a note on single-core work names."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledProgram:
-    """A graph as a program.
-
-    Attributes:
-        target: the chip.
-        lnc: physical cores of a logical one.
-        flags: those of neuronx-cc.
-        device_time_s: time from the first instruction to the last result.
-        launch_s: the fixed cost of starting it.
-        instructions: number of instructions.
-        programs: number of programs into which branches, loops and kernels split it.
-        layers: number of equal layers of which a few were compiled; 0 if all operations were.
-        compiled_layers: number of those layers that were compiled.
-        shares: work of the operations by modules of the model, in its order.
-        bound: the time below which no program can be.
-        notes: reasons why parts of it are kernels one after another, and work of one core alone.
-        exchanges: exchanges between ranks outside of the program, whose time the caller adds.
-        crowding: a sentence on results that do not fit in SBUF; "" where that costs little time.
-    """
-
-    target: str
-    lnc: int
-    flags: Flags
-    device_time_s: float
-    launch_s: float
-    instructions: int
-    programs: int
-    layers: int
-    compiled_layers: int
-    shares: tuple[Share, ...]
-    bound: Bound
-    notes: tuple[str, ...] = ()
-    exchanges: tuple[GraphExchange, ...] = ()
-    crowding: str = ""
-
-    @property
-    def exchanged_s(self) -> float:
-        """Time of the exchanges in the program, hidden or not."""
-        name = Engine.collective.name
-        return sum(share.part.busy_s.get(name, 0.0) for share in self.shares)
-
-    @property
-    def exposed_s(self) -> float:
-        """Time of exchanges on the critical path: the rest is hidden beside other instructions."""
-        name = Engine.collective.name
-        return sum(share.part.critical_s.get(name, 0.0) for share in self.shares)
-
-    def costs(self) -> tuple[Cost, ...]:
-        """Costs of the program's operations, the dearest first, each with the program's one launch.
-
-        An operation's time is its part of the critical path, so that the times add up to the
-        program's; its flop are a share in proportion to its time on the Tensor Engine.
-        """
-        work: dict[str, PartCost] = {}
-        for share in self.shares:
-            work[share.operation] = work.get(share.operation, PartCost()).plus(share.part)
-        tensor = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
-        multiplied = sum(tensor.values()) or 1.0
-        return tuple(
-            Cost(
-                name,
-                part.time_s,
-                self.launch_s,
-                round(part.instructions),
-                self.bound.flop * tensor[name] / multiplied,
-                round(sum(part.hbm_bytes.values())),
-                dict(part.busy_s),
-            )
-            for name, part in sorted(work.items(), key=lambda item: -item[1].time_s)
-        )
-
-    @property
-    def bound_ratio(self) -> float:
-        """The program's time divided by the physical bound."""
-        return self.device_time_s / self.bound.seconds if self.bound.seconds else float("inf")
-
-    @property
-    def mfu(self) -> float:
-        """``bound.flop / (peak * device_time_s)``: model flop utilization.
-
-        The peak is that of bfloat16, and follows from the Tensor Engine's clock.
-        """
-        return self._utilization(self.bound.flop, peak_flop_per_s(arch.target(self.target).core))
-
-    @property
-    def mbu(self) -> float:
-        """``bound.hbm_bytes / (rate * device_time_s)``: weights, inputs and outputs once over HBM.
-
-        The rate is a core's bandwidth to its HBM stack.
-        """
-        return self._utilization(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
-
-    def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
-        """The estimate of a step with `exchanges_s` of exchanges; `links_s` enters its bound."""
-        limit = replace(self.bound, links_s=links_s)
-        return Whole(
-            self.launch_s,
-            self.device_time_s,
-            exchanges_s,
-            limit.seconds,
-            limit.binds,
-            limit.flop,
-            limit.hbm_bytes,
-            self.mfu,
-            self.mbu,
-            self.programs,
-            self.layers,
-            self.compiled_layers,
-            self.shares,
-            (*self.notes, *([self.crowding] if self.crowding else [])),
-        )
-
-    def _utilization(self, amount: float, rate: float) -> float:
-        """``amount`` over what the cores do at `rate` each in the program's time."""
-        available = rate * self.lnc * self.device_time_s
-        return amount / available if available else 0.0
 
 
 def compile(  # noqa: A001  the name that compilers have
@@ -191,11 +71,23 @@ def compile(  # noqa: A001  the name that compilers have
     """
     settings = flags or Flags()
     cores = _cores(lnc, settings, target)
-    verify(graph)
     options = CompileOptions(target, cores, settings.optlevel, tell, cores, is_linked)
+    entry = ProgramEntry(graph, frozenset(weights), options, settings)
+    program = entry.read()
+    if program is None:
+        program = _compile_graph(graph, weights, options, settings)
+        entry.write(program)
+    return program
+
+
+def _compile_graph(
+    graph: Graph, weights: Collection[int], options: CompileOptions, flags: Flags
+) -> CompiledProgram:
+    """The program of a graph that no earlier process compiled."""
+    verify(graph)
     total, programs, parts = ProgramFigures(), 0, list[TimedGraph]()
     outside_exchanges: list[GraphExchange] = []
-    hoisted = prepare_graph(graph, weights, settings)
+    hoisted = prepare_graph(graph, weights, flags)
     for piece, own_weights in split_programs(hoisted):
         parts.append(time_on_cores(piece, own_weights, options))
         total, programs = total.plus(parts[-1].figures), programs + 1
@@ -207,9 +99,9 @@ def compile(  # noqa: A001  the name that compilers have
         for share in module_shares(piece.figures.work, piece.graph, piece.stacks)
     ]
     return CompiledProgram(
-        target,
-        cores,
-        settings,
+        options.target,
+        options.cores,
+        flags,
         total.device_time_s,
         total.launch_s,
         total.instructions,
@@ -217,10 +109,10 @@ def compile(  # noqa: A001  the name that compilers have
         max(piece.layers for piece in parts),
         max((count for piece in parts for count in piece.figures.compiled_layers), default=0),
         tuple(by_module),
-        bound(hoisted.step, target, lnc=cores),
+        bound(hoisted.step, options.target, lnc=options.cores),
         total.notes,
         tuple(outside_exchanges),
-        crowding_note([piece.figures for piece in parts], target),
+        crowding_note([piece.figures for piece in parts], options.target),
     )
 
 
@@ -287,8 +179,14 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
     least_s = bound(graph, options.target, weights=weights).seconds
     if both is not None and both.figures.device_time_s <= least_s:
         return both  # no program of one core can be faster
-    alone = time_graph(graph, weights, replace(options, cores=1))
-    if both is not None and both.figures.device_time_s < alone.figures.device_time_s:
+    limit_s = both.figures.device_time_s if both is not None else inf
+    try:
+        alone = time_graph(graph, weights, replace(options, cores=1, limit_s=limit_s))
+    except NoFasterProgramError:
+        if both is None:
+            raise
+        return both
+    if both is not None and limit_s < alone.figures.device_time_s:
         return both
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
     more = " ..." if len(graph.nodes) > _NAMED else ""

@@ -5,6 +5,7 @@ Results are cached on disk, so that a model is compiled once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -13,7 +14,15 @@ import numpy as np
 from trnsim.compiler.layers import Stack, shorten_graph, stacks_of
 from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
-from trnsim.compiler.work import Work, from_rows, scale_work, sum_work, to_rows, traced_work
+from trnsim.compiler.work import (
+    Work,
+    busiest_engine_s,
+    from_rows,
+    scale_work,
+    sum_work,
+    to_rows,
+    traced_work,
+)
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
 from trnsim.graph.rewriting import omitted_patterns
@@ -33,6 +42,12 @@ _MANY_INSTRUCTIONS: Final = 4000
 compiled; for fewer instructions, 2 n and 4 n layers are."""
 _MAX_SHORTEST: Final = 3
 """The most layers of each stack that the shortest graph may have."""
+_WORK_IN_ALL_SCHEDULES: Final = 0.95
+"""The share of an engine's work that no other schedule saves: they differ in spills, by less."""
+
+
+class NoFasterProgramError(Exception):
+    """A graph whose program cannot take less than `CompileOptions.limit_s`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +138,11 @@ class TimedGraph:
 
 
 def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -> TimedGraph:
-    """A graph with its time on each of the cores of `options`, in the fastest schedule."""
+    """A graph with its time on each of the cores of `options`, in the fastest schedule.
+
+    Raises:
+        NoFasterProgramError: no schedule takes less than the limit of `options`.
+    """
     own_weights = frozenset(value.number for value in graph.inputs) & weights
     if any(node.kind in SEPARATE_KINDS for node in graph.nodes):
         return TimedGraph(graph, own_weights, _kernel_figures(graph, options.target, 0))
@@ -157,14 +176,24 @@ def _compile_graph(graph: Graph, weights: frozenset[int], options: CompileOption
         timed = _time_by_layers(replace(untimed, stacks=tuple(shortened_stacks)), options)
         if timed is not None:
             return timed
-    return replace(untimed, figures=_try_schedules(graph, weights, options))
+    return replace(untimed, figures=_try_schedules(untimed, graph, (), options))
 
 
 def _try_schedules(
-    graph: Graph, weights: frozenset[int], options: CompileOptions
+    whole: TimedGraph, graph: Graph, layers: Sequence[tuple[Stack, int]], options: CompileOptions
 ) -> ProgramFigures:
-    """The figures of a graph in the fastest schedule that is tried."""
+    """The figures of a graph in the fastest schedule that is tried.
+
+    `graph` is `whole` with the given number of layers of some stacks.
+
+    Raises:
+        NoFasterProgramError: one engine's work in the whole graph takes as long as the limit.
+    """
+    weights = whole.weights
     first = program_figures(graph, weights, options)
+    work_s = busiest_engine_s(first.work, _places(whole.graph, graph), layers)
+    if _WORK_IN_ALL_SCHEDULES * work_s >= options.limit_s:
+        raise NoFasterProgramError
     alternatives = alternative_schedules(options.level, first.lacks, first.instructions)
 
     def time_s(schedule: SbufSchedule) -> float:
@@ -185,7 +214,8 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
     short = _shorten(whole, shortest) if shortest and stacks else None
     if short is None:
         return None
-    shortest_figures = _try_schedules(short, whole.weights, options)
+    layers = [(stack, min(shortest, stack.count)) for stack in stacks]
+    shortest_figures = _try_schedules(whole, short, layers, options)
     schedule = shortest_figures.schedule
     is_large = shortest_figures.instructions > _MANY_INSTRUCTIONS
     few, many = (shortest, shortest + 1) if is_large else (2 * shortest, 4 * shortest)
@@ -212,9 +242,8 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
         if len(cut_stacks) == 1:
             base, short = longer_figures, longer
     compiled_layers = tuple(many if len(cut_stacks) == 1 else few for _ in cut_stacks)
-    makers = {v.number: at for at, node in enumerate(whole.graph.nodes) for v in node.results}
-    places = [makers[node.result.number] for node in short.nodes]
     layers = list(zip(cut_stacks, compiled_layers, strict=True))
+    places = _places(whole.graph, short)
     work = scale_work(base.work, places, layers, time_s, instructions)
     figures = replace(
         base,
@@ -224,6 +253,12 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
         compiled_layers=compiled_layers,
     )
     return replace(whole, figures=figures)
+
+
+def _places(graph: Graph, shorter: Graph) -> list[int]:
+    """The place in a graph of each operation of the same graph with fewer layers."""
+    makers = {v.number: at for at, node in enumerate(graph.nodes) for v in node.results}
+    return [makers[node.result.number] for node in shorter.nodes]
 
 
 def _min_layers(whole: TimedGraph) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 from typing import Final
 
 from trnsim.compiler.links import RankLinks, links_of
@@ -38,6 +39,7 @@ class CompileOptions:
         tell: receives messages on the progress of the search.
         lnc: cores of a rank, where only one of two runs the program; 0 stands for `cores`.
         is_linked: whether exchanges between ranks take their time in the program.
+        limit_s: time of another program of the same work: one that cannot take less is not needed.
     """
 
     target: str
@@ -46,6 +48,7 @@ class CompileOptions:
     tell: Callable[[str], None] = lambda _: None
     lnc: int = 0
     is_linked: bool = True
+    limit_s: float = inf
 
     def links(self) -> RankLinks | None:
         """The links that the program's exchanges use; None if it has no exchanges."""

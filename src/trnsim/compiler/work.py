@@ -16,6 +16,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Transpose
 from trnsim.graph.ops.rounding import Convert
+from trnsim.isa import Engine
 from trnsim.lower.program import TracedProgram
 from trnsim.profile.measures.parts import PartCost, part_costs
 from trnsim.timing.occupancy import Integers
@@ -28,6 +29,10 @@ REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermedia
 cache: keys and values that are inputs. spills: results for which SBUF had no room. intermediate:
 results that a kernel reads or writes in HBM, or that are laid out anew there.
 """
+_ONE_AT_A_TIME: Final = tuple(
+    engine.name for engine in (Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd)
+)
+"""Engines that execute one instruction at a time."""
 _MOVING: Final = (BroadcastInDim, Concatenate, Convert, Reshape, Transpose)
 """Operations that move elements and compute nothing."""
 
@@ -134,6 +139,21 @@ def scale_work(
         )
         scaled_work[name, place] = scaled_work.get((name, place), PartCost()).plus(grown)
     return scaled_work
+
+
+def busiest_engine_s(
+    work: Work, places: Sequence[int], stacks: Sequence[tuple[Stack, int]]
+) -> float:
+    """The time in which the busiest engine of a graph with all of its layers works.
+
+    Transfers are left out, as several take place at once. Arguments are those of `scale_work`.
+    """
+    engine_s = dict.fromkeys(_ONE_AT_A_TIME, 0.0)
+    for (_, place), part in work.items():
+        _, times = _first(places[place] if place >= 0 else place, stacks)
+        for name in engine_s:
+            engine_s[name] += times * part.busy_s.get(name, 0.0)
+    return max(engine_s.values())
 
 
 def _first(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:

@@ -3,7 +3,9 @@
 One small file for each (operations, shapes, dtypes, chip), in a folder for each version of the
 sources that decide a time, so that an estimate is never older than the model that it comes from. A
 file is written under another name and moved into place: processes may share the folder. It begins
-with a digest of the rest: a file that was cut off or changed is ignored.
+with a digest of the rest: a file that was cut off or changed is ignored. A process that writes
+first removes the files that were not used for longest, of any version, where all take more than
+`MAX_BYTES`.
 
 TRNSIM_CACHE names another folder than ~/.cache/trnsim; `off` keeps nothing.
 """
@@ -13,7 +15,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable
+import re
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -24,8 +27,11 @@ from trnsim.errors import BadInput
 
 VARIABLE: Final = "TRNSIM_CACHE"
 _ROOT: Final = Path(__file__).parents[1]
+MAX_BYTES: Final = 1 << 28
+"""Bytes of all files above which some are removed."""
 _HASH_DIGITS: Final = 32
 """Hexadecimal digits of a hash."""
+_HASH: Final = re.compile(rf"[0-9a-f]{{{_HASH_DIGITS}}}")
 _HASHED_ROOMS: Final = (
     *(
         "arch",
@@ -56,7 +62,11 @@ def read(key: Hashable) -> dict[str, Any] | None:
         return None
     if digest != _digest(content):
         return None
-    stored: dict[str, Any] = json.loads(content)
+    stored = json.loads(content)
+    if not isinstance(stored, dict):
+        return None
+    with suppress(OSError):  # a folder that cannot be written
+        os.utime(file)
     return stored
 
 
@@ -66,6 +76,7 @@ def write(key: Hashable, value: dict[str, Any]) -> None:
     if file is None:
         return
     content = json.dumps(value)
+    _remove_unused(file.parents[1])
     with suppress(BadInput):
         files.write(file, f"{_digest(content)}\n{content}", parents=True)
 
@@ -76,6 +87,37 @@ def _file(key: Hashable) -> Path | None:
         return None
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trnsim"
     return (Path(named) if named else default) / version() / f"{_digest(repr(key))}.json"
+
+
+@cache
+def _remove_unused(folder: Path) -> None:
+    """Remove the files unused for longest, so that the rest take half of `MAX_BYTES`; once."""
+    entries: list[tuple[float, int, Path]] = []
+    for file in _stored_files(folder):
+        with suppress(OSError):  # another process removed it
+            status = file.stat()
+            entries.append((status.st_mtime, status.st_size, file))
+    total_bytes = sum(nbytes for _, nbytes, _ in entries)
+    if total_bytes <= MAX_BYTES:
+        return
+    for _, nbytes, file in sorted(entries):
+        if total_bytes * 2 <= MAX_BYTES:
+            return
+        with suppress(OSError):
+            file.unlink()
+        total_bytes -= nbytes
+
+
+def _stored_files(folder: Path) -> Iterator[Path]:
+    """The files of all versions; other files in a folder that the user named are not touched."""
+    with suppress(OSError):
+        for version_folder in folder.iterdir():
+            if _HASH.fullmatch(version_folder.name) and version_folder.is_dir():
+                yield from (
+                    file
+                    for file in version_folder.iterdir()
+                    if file.suffix == ".json" and _HASH.fullmatch(file.stem)
+                )
 
 
 def _digest(text: str) -> str:

@@ -1,0 +1,124 @@
+"""A compiled program on disk: what an earlier process compiled of the same graph is read.
+
+The whole answer of `compile` is kept, so that a graph is neither prepared, nor split over cores,
+nor searched for equal layers again. A file names no module and no line of the user's program: its
+shares have their numbers in the graph that was compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import astuple, fields
+from typing import Any, Final
+
+from trnsim.compiler.compiled_program import CompiledProgram
+from trnsim.compiler.flags import Flags
+from trnsim.compiler.program_times import SEPARATE_KINDS, has_exchanges
+from trnsim.compiler.schedules import CompileOptions
+from trnsim.errors import SourceLine
+from trnsim.graph import Graph
+from trnsim.graph.rewriting import omitted_patterns
+from trnsim.lower import Bound, GraphExchange, cache
+from trnsim.profile.analysis.whole import Share
+from trnsim.profile.measures.parts import PartCost
+
+_STAR: Final = "*"
+_NONE: Final = -1
+"""The number of the module, or of the line, of work that has none."""
+
+
+class ProgramEntry:
+    """The place on disk of the program of a graph.
+
+    A graph with control flow or a user's kernels has none, as the code of a kernel may change.
+    """
+
+    def __init__(
+        self, graph: Graph, weights: frozenset[int], options: CompileOptions, flags: Flags
+    ) -> None:
+        origins = [node.origin for node in graph.nodes]
+        modules = tuple(origin.module if origin is not None else "" for origin in origins)
+        lines = [origin.line if origin is not None else None for origin in origins]
+        self._flags = flags
+        self._modules = list(dict.fromkeys(modules))
+        self._lines: dict[SourceLine | None, int] = {}
+        numbers = tuple(self._lines.setdefault(line, len(self._lines)) for line in lines)
+        self._key: Hashable | None = None
+        if not any(node.kind in SEPARATE_KINDS for node in graph.nodes):
+            self._key = (
+                "compiled",
+                graph.key(),
+                modules,
+                numbers,
+                tuple(sorted(weights)),
+                options.target,
+                options.cores,
+                tuple(getattr(flags, item.name) for item in fields(flags) if item.compare),
+                options.is_linked,
+                options.links() if has_exchanges(graph) else None,
+                *sorted(omitted_patterns()),
+            )
+
+    def read(self) -> CompiledProgram | None:
+        """The program; None where the same version of the sources stored none."""
+        values = cache.read(self._key) if self._key is not None else None
+        if values is None:
+            return None
+        exchanges = [
+            GraphExchange(kind, nbytes, tuple(map(tuple, groups)))
+            for kind, nbytes, groups in values["exchanges"]
+        ]
+        decoded: dict[str, Any] = {
+            "shares": tuple(self._share(*row) for row in values["shares"]),
+            "bound": Bound(*values["bound"]),
+            "notes": tuple(values["notes"]),
+            "exchanges": tuple(exchanges),
+        }
+        return CompiledProgram(flags=self._flags, **values | decoded)
+
+    def write(self, program: CompiledProgram) -> None:
+        """Store the program, unless it has a module or a line that no operation came from."""
+        rows = [self._row(share) for share in program.shares]
+        if self._key is None or None in rows:
+            return
+        names = [item.name for item in fields(program) if item.name != "flags"]
+        encoded: dict[str, Any] = {
+            "shares": rows,
+            "bound": astuple(program.bound),
+            "exchanges": [astuple(exchange) for exchange in program.exchanges],
+        }
+        cache.write(self._key, {name: getattr(program, name) for name in names} | encoded)
+
+    def _share(
+        self, module: int, stars: list[int], line: int, operation: str, times: int, *part: Any
+    ) -> Share:
+        """The share of a row of `_row`."""
+        steps = self._modules[module].split(".") if module != _NONE else [""]
+        for place in stars:
+            steps[place] = _STAR
+        source_line = list(self._lines)[line] if line != _NONE else None
+        return Share(".".join(steps), operation, times, PartCost(*part), source_line)
+
+    def _row(self, share: Share) -> list[Any] | None:
+        """A share as a row of JSON; None where no operation came from its module or line."""
+        module = self._module_number(share.module)
+        line = self._lines.get(share.line) if share.line is not None else _NONE
+        if module is None or line is None:
+            return None
+        part = share.part
+        amounts = part.busy_s, part.critical_s, part.hbm_bytes
+        return [*module, line, share.operation, share.times, part.instructions, *amounts]
+
+    def _module_number(self, path: str) -> tuple[int, list[int]] | None:
+        """The number of a module, and the places of the stars in its path."""
+        if not path:
+            return _NONE, []
+        steps = path.split(".")
+        for number, module in enumerate(self._modules):
+            own_steps = module.split(".")
+            if len(own_steps) == len(steps):
+                pairs = enumerate(zip(steps, own_steps, strict=True))
+                differing = [place for place, (step, own) in pairs if step != own]
+                if all(steps[place] == _STAR for place in differing):
+                    return number, differing
+        return None
