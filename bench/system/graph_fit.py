@@ -1,8 +1,8 @@
 """The two constants of networks without a formula: a part of the peak, and seconds of a call.
 
-bench/system/graphs.json has what their graphs compute (graphs.py). In each fold the constants are
-those of the least squared error on all other networks, each of which counts once, however many rows
-it has.
+bench/system/graphs.json has what their graphs compute (network_operators.py). In each fold the
+constants are those of the least squared error on all other networks, each of which counts once,
+however many rows it has.
 """
 
 from __future__ import annotations

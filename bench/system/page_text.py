@@ -131,8 +131,9 @@ errors, as its few constants are, all others by squares.
 - KV: bytes of keys and values once for each *query* head of a rank, at the compiled bucket.
 - Vector Engine: 128 lanes at its clock. Documented. Elements of norms, residuals, softmax,
   activations.
-- Operators of CNNs, Perceivers and denoisers are read from their graphs (`bench/system/graphs.py`
-  keeps them; for networks that no command takes, the graphs of `bench/accuracy/models`). Products,
+- Operators of CNNs, Perceivers and denoisers are read from their graphs, which
+  `bench/system/network_operators.py` keeps (for networks that no command takes, the graphs of
+  `bench/accuracy/models`). Products,
   weights and elements overlap: the longest of a layer counts. A call takes a fixed time, which
   resnet34 and resnet101 share at batch 1. A cast is no pass of elements, and products in FP32
   (multimodal-perceiver alone was compiled without --auto-cast) take four times as long. Each

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from formats import FLOAT32
-from intervals import Interval, corners
 from kernel import Name
 from operators import (
     BINARY,
@@ -21,6 +20,7 @@ from operators import (
     bitvec,
     negated,
 )
+from value_intervals import Interval, corners
 
 _WIDE = ("int32", "uint32")
 _RESET = Name("nisa.reduce_cmd.reset_reduce")

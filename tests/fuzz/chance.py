@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from formats import FLOAT32
-from intervals import Interval
+from value_intervals import Interval
 
 
 def rng(m, dst, engine=None):

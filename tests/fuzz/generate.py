@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 from control import exchange
-from families import FAMILIES
+from instruction_families import FAMILIES
 from kernel import Kernel
 from maker import Maker
 from oracle import GENERATIONS, Refused

@@ -9,9 +9,9 @@ import numpy as np
 import ordering
 import products
 from arithmetic import flat
-from intervals import UNIT, Interval, corners, summed
 from operators import BINARY, square
 from products import LARGEST
+from value_intervals import UNIT, Interval, corners, summed
 
 
 def bn_stats(m, dst, data):

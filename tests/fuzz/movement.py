@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from arithmetic import flat, reduced, word
 from formats import FLOAT32
-from intervals import Interval, summed
 from operators import BINARY, is_nonzero
+from value_intervals import Interval, summed
 
 _FP32_MIN = -FLOAT32.largest
 

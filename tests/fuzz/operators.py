@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 from formats import FLOAT32
-from intervals import UNIT, Interval, approximated, corners, settled, summed, truth
+from value_intervals import UNIT, Interval, approximated, corners, settled, summed, truth
 
 _RELATIVE = 16 * UNIT
 _ROOT_2 = math.sqrt(2)

@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 from formats import FLOAT32, FORMATS
-from intervals import Interval
 from kernel import Alloc, At, Claim, Loop, Name, View, While
+from value_intervals import Interval
 
 # Partitions that share the offsets of an indirect view (nki.language.NkiTensor.indirect).
 _LANE_GROUP = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from arithmetic import flat
-from intervals import Interval
+from value_intervals import Interval
 
 _CORE = 16
 """Partitions of a GpSimd core (nki.isa.nonzero_with_count)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 from formats import FORMATS
-from intervals import UNIT, Interval, settled
 from operators import BINARY
+from value_intervals import UNIT, Interval, settled
 
 LARGEST = 2.0**60
 """Beyond this a partial sum of products may overflow although the sum does not."""

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from ledger import read
-from page import COLUMNS, Result, page, table, with_rows
 from suites import NOT_YET, PINNED, ROOT, SUITES
+from suites_page import COLUMNS, Result, page, table, with_rows
 
 KEPT = ROOT / "build" / "conformance"
 ABOVE_KERNELS = (

@@ -2,7 +2,7 @@
 
 import re
 
-from page import table
+from suites_page import table
 
 HEAD = """# Programs of torch_xla from people's disks
 

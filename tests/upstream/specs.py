@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from page import table
+from suites_page import table
 
 from trnsim.errors import EmulatorError
 from trnsim.jobs.assumption import Assumption

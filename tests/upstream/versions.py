@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 from ledger import read
-from page import short, table
 from suites import PINNED, ROOT, SUITES
+from suites_page import short, table
 
 import conformance
 from trnsim.behaviours import LATEST, VERSIONS

@@ -29,7 +29,7 @@ from trnsim.workload.summary import captured_summaries
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "accuracy" / "models"
-sys.path.insert(0, str(MODELS))  # whose graphs.py makes graphs, and is not this file
+sys.path.insert(0, str(MODELS))
 import model_rows
 from graphs import graph_of
 

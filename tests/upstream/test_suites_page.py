@@ -1,9 +1,9 @@
 """The page of public suites: what is explained has its document, what is not stands first."""
 
 import pytest
-from page import Result, page, with_rows
 from reasons import FAILURES, WARNINGS
 from suites import NOT_YET, SUITES
+from suites_page import Result, page, with_rows
 
 NAMES = {suite.name: suite for suite in SUITES}
 HEAD = {"suite": "any", "commit": "0a1b2c3d", "emulator": "4e5f6a7"}
