@@ -5,7 +5,7 @@ UPSTREAM ?= ../upstream
 # Tests start hundreds of interpreters; each would compile the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check nightly bench docs fuzz upstream accuracy agree clients cluster clean always
+.PHONY: help run test check nightly bench docs release lock fuzz upstream accuracy agree clients cluster clean always
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -57,6 +57,12 @@ cluster: .venv/.test ## run Kubernetes' and Slurm's own daemons on emulated node
 	$(BIN)/python tests/cluster/real/build_kubernetes.py
 	$(BIN)/python tests/cluster/real/clusters.py $(PARTS)
 
+release: .venv-release/.made ## the wheel, the source, a bill of materials and hashes: dist; nothing is uploaded
+	.venv-release/bin/python tests/suite/release.py
+
+lock: .venv-release/.made ## locks/test.txt: the tests' environment with hashes; make lock UPGRADE=--upgrade
+	.venv-release/bin/python tests/suite/locking.py $(UPGRADE)
+
 clean: ## remove what was made
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache
 
@@ -72,7 +78,7 @@ build/checked/source: always
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache >.venv/lint-imports.txt || (cat .venv/lint-imports.txt; false)
-	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md
+	$(BIN)/codespell src tests docs examples README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
 	$(BIN)/python -m pytest -q tests/test_tiny.py tests/test_layout.py tests/test_chip.py tests/profile/report_page/test_types.py::test_the_scripts_are_typed
 
 # Environments: .venv for people and tests, .venv-NAME for a kind of run.
@@ -91,6 +97,7 @@ EXTRAS_upstream := torch,test,upstream
 EXTRAS_clients := torch,test,clients
 EXTRAS_platform := instance-clients
 EXTRAS_jax := test,jax-suite
+EXTRAS_release := release
 .venv-%/.made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python $(PIP) --constraint constraints.txt --editable '.[$(or $(EXTRAS_$*),$(error no environment .venv-$*))]'

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import pytest
 
+import trnsim
 from trnsim import demo
 from trnsim.cli import app
 from trnsim.document.text import section_text
@@ -105,9 +106,20 @@ def test_readme_names_only_commands_that_exist():
     assert named <= commands
 
 
-def test_readme_names_only_files_that_exist():
-    for name in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / name).exists(), name
+@pytest.mark.parametrize("page", ["README", "CONTRIBUTING", "SECURITY", "CHANGELOG"])
+def test_a_page_of_the_root_names_only_files_that_exist(page):
+    text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    quoted = re.findall(r"`((?:src|tests|docs|locks)/[\w/.-]+)`", text)
+    assert [name for name in linked + quoted if not (ROOT / name).exists()] == []
+    assert linked or page == "SECURITY"
+
+
+def test_the_changelog_has_the_version_of_the_package():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(trnsim.__version__)} - \d{{4}}-\d\d-\d\d", heads[1])
 
 
 def commands(text):
@@ -190,8 +202,6 @@ def test_every_step_of_the_tutorial_is_faster_than_the_one_before(monkeypatch):
     exec(compile(code, str(TUTORIAL), "exec"), {})  # noqa: S102  that is the test
     sys.path.remove("examples")
     import matmul_steps  # noqa: PLC0415
-
-    import trnsim  # noqa: PLC0415
 
     times = [
         trnsim.run(kernel, *matmul_steps.inputs(step), numerics=False).total_time_s

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceback import FrameSummary, StackSummary
     from types import TracebackType
 
-__all__ = ["FULL", "install", "traceback_lines", "users_stack", "users_text"]
+__all__ = ["FULL", "install", "keeps_all_frames", "traceback_lines", "users_stack", "users_text"]
 
 FULL = "TRNSIM_FULL_TRACEBACK"
 """The variable that keeps all frames."""
@@ -39,6 +39,11 @@ def install() -> None:
         sys.excepthook = hook
 
 
+def keeps_all_frames() -> bool:
+    """True if the user's variable says that all frames stay."""
+    return os.environ.get(FULL, "0") not in ("", "0")
+
+
 def traceback_lines(error: BaseException) -> list[str] | None:
     """The lines of an error of trnsim; None for another error, or where all frames are to stay."""
     from traceback import TracebackException  # noqa: PLC0415  for an error alone
@@ -47,7 +52,7 @@ def traceback_lines(error: BaseException) -> list[str] | None:
 
     if not isinstance(error, EmulatorError) or isinstance(error, InternalError):
         return None
-    if os.environ.get(FULL, "0") not in ("", "0"):
+    if keeps_all_frames():
         return None
     shown = TracebackException.from_exception(error)
     every = len(shown.stack)

@@ -183,6 +183,7 @@ BASES = {
     "prices compare": "trn2.48xlarge p5en.48xlarge",
     "prices refresh": "",
     "claims": "C07",
+    "report-bug": "",
 }
 """A legal command line of each command, to which a wrong option is added."""
 ENDLESS = (

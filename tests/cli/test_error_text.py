@@ -79,3 +79,12 @@ def test_causes_are_cut_as_well():
 def test_each_error_has_its_status(error, status, start, capsys):
     assert error_text.show(error, Path("user.py"), "trn2: ") == status
     assert capsys.readouterr().err == start
+
+
+def test_all_frames_of_an_error_are_shown_where_the_variable_says_so(monkeypatch, capsys):
+    monkeypatch.setenv("TRNSIM_FULL_TRACEBACK", "1")
+    error = raised("raise BadInput('what')", BadInput=BadInput)
+    assert error_text.show(error, Path("user.py")) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback (most recent call last):\n")
+    assert told.splitlines()[-1].startswith(("trnsim: error: what", "  at user.py:1"))

@@ -83,6 +83,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "prices": "Show dated prices, compare them, or read today's from AWS.",
         "claims": "Recompute what four documents claim of Trainium and Inferentia, and judge each "
         "claim.",
+        "report-bug": "Write what a stranger needs to find a fault: versions, command and error, "
+        "without values.",
     },
 }
 """The headings of the help, and under each its commands with the first sentence of their help."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from traceback import FrameSummary, StackSummary, TracebackException
+from traceback import FrameSummary, StackSummary, TracebackException, format_exception
 from typing import Final
 
 import trnsim
 from trnsim.cli.terminal import complain
 from trnsim.errors import EmulatorError, SourceLine
 from trnsim.foreign_text import terminal_text
+from trnsim.user_traceback import keeps_all_frames
 
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended, as shells count it."""
@@ -33,8 +34,13 @@ def message(error: EmulatorError) -> str:
 
 
 def show(error: BaseException, script: Path, place: str = "") -> int:
-    """Print the error that ended `script` to stderr; its exit status."""
+    """Print the error that ended `script` to stderr; its exit status.
+
+    TRNSIM_FULL_TRACEBACK=1 prints all frames above an error of trnsim.
+    """
     if isinstance(error, EmulatorError):
+        if keeps_all_frames():
+            sys.stderr.write(terminal_text("".join(format_exception(error))))
         complain(f"{place}{message(error)}")
         return 2
     sys.stderr.write(terminal_text(users_traceback(error, script)))

@@ -1,0 +1,260 @@
+"""``trnsim report-bug``: what a stranger needs to find a fault, without the user's values."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import typer
+
+import trnsim
+from trnsim import files
+from trnsim.cli import COMMANDS
+from trnsim.cli.options import parser
+from trnsim.cli.quantity_options import number
+from trnsim.cli.report_files import answering
+from trnsim.document.answer import Document, Note, Preformatted, Section, labelled
+from trnsim.errors import BadInput
+from trnsim.formatting import enumerated
+from trnsim.redaction import KINDS, redacted, redacted_error
+from trnsim.user_traceback import FULL
+from trnsim.version import VERSION
+
+app = parser()
+
+OWN: Final = "report-bug"
+_PACKAGES: Final = ("numpy", "ml_dtypes", "greenlet", "PyYAML", "typer", "torch", "jax", "pyarrow")
+_TAIL_BYTES: Final = 65_536
+_TAIL_LINES: Final = 200
+_ENDLESS: Final = ("mcp", "lsp", "shell", "neuron-top")
+"""Commands that wait for a person or a client."""
+_START: Final = """
+import sys, traceback
+sys.argv[0] = "trnsim"
+from trnsim.cli import app
+from trnsim.errors import EmulatorError
+try:
+    app()
+except EmulatorError:
+    traceback.print_exc()
+    sys.exit(2)
+"""
+"""The command line with the traceback of each error, which is what a report is for."""
+_UNSENT: Final = (
+    "Nothing is sent. Read the report before you pass it on: words stay that trnsim's own source "
+    "has, and whole numbers of up to six digits."
+)
+_DIGITS: Final = 16
+
+
+@app.command(OWN, context_settings={"allow_interspersed_args": False})
+@answering
+def report_bug(
+    *,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The command of trnsim that fails, which is run once more.",
+            metavar="[-- COMMAND [ARGS]...]",
+        ),
+    ] = None,
+    error: Annotated[
+        Path | None,
+        typer.Option(help="Text of an error that was kept, for no command.", metavar="FILE"),
+    ] = None,
+    time_limit: Annotated[
+        float, number("Time after which a call is ended.", "--time-limit", unit="s")
+    ] = 600.0,
+) -> Document:
+    """Write what a stranger needs to find a fault: versions, command and error, without values.
+
+    The command is run once more. Of its words, and of what it prints on stderr, paths, quotations,
+    long numbers and all words that trnsim's own source does not have are left out, with the
+    source lines of programs that are not trnsim's. Variables are named without their values.
+    Nothing is sent.
+
+    Example: trnsim report-bug --output bug.md -- run kernel.py --on trn2
+    """
+    words = command or []
+    if words and error is not None:
+        raise BadInput(
+            f"--error {error} and a command; legal: one of them", fix="leave out --error FILE"
+        )
+    _check(words)
+    if words:
+        status, told = _ran(words, time_limit)
+    else:
+        status, told = None, _kept(error)
+    return report_document(_values(words, status, told))
+
+
+def _check(words: list[str]) -> None:
+    """Refuse words that name no command whose error can be waited for.
+
+    Raises:
+        BadInput: they begin with another word.
+    """
+    if words and (words[0] not in COMMANDS or words[0] in (OWN, *_ENDLESS)):
+        reason = "it waits for a client" if words[0] in _ENDLESS else "it is no command that fails"
+        raise BadInput(
+            f"the command begins with {words[0]!r}: {reason}; legal: {', '.join(_legal())}",
+            fix="for example trnsim report-bug -- run kernel.py; or --error FILE",
+        )
+
+
+def _legal() -> list[str]:
+    return [name for name in COMMANDS if name not in (OWN, *_ENDLESS)]
+
+
+def _kept(file: Path | None) -> str:
+    """The end of a kept error.
+
+    Raises:
+        BadInput: it cannot be read, or has no text.
+    """
+    if file is None:
+        return ""
+    text = files.read_text(file, "keep what the failing command prints: 2> FILE")
+    if not text.strip():
+        raise BadInput(f"--error {file} is empty", fix="keep what the command prints: 2> FILE")
+    return text
+
+
+def _ran(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
+    """The exit status of a command, None where its time was over, and the end of its stderr."""
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(  # noqa: S603  this Python and the user's own command
+            [sys.executable, "-c", _START, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=told,
+            start_new_session=os.name == "posix",
+            env={**os.environ, FULL: "1", "NO_COLOR": "1"},
+        )
+        status = None
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(time_limit_s)
+        finally:
+            _end(process)
+        return status, _tail(told)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command with what it started."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+
+
+def _tail(told: IO[bytes]) -> str:
+    size = told.seek(0, os.SEEK_END)
+    told.seek(max(size - _TAIL_BYTES, 0))
+    return told.read().decode("utf-8", "replace")
+
+
+def source_digest() -> str:
+    """A digest of the installed source: of a changed copy it is another one."""
+    root, digest = Path(trnsim.__file__).parent, sha256()
+    for file in sorted(root.rglob("*.py")):
+        if "examples" not in file.relative_to(root).parts:
+            digest.update(file.relative_to(root).as_posix().encode())
+            digest.update(file.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _version(package: str) -> str | None:
+    """The version of an installed package; None without it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def issues_url() -> str | None:
+    """Where issues are written, by the package's own metadata; None where it names no place."""
+    try:
+        labels = metadata.metadata("trnsim").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        return None
+    urls = dict(label.split(", ", 1) for label in labels)
+    return urls.get("Issues")
+
+
+def _values(words: list[str], status: int | None, told: str) -> dict[str, Any]:
+    """The report as JSON."""
+    shown = [redacted(word) for word in words]
+    lines = "\n".join(told.strip().splitlines()[-_TAIL_LINES:])
+    error = redacted_error(lines)
+    left_out = sum((part.left_out for part in shown), Counter(error.left_out))
+    release = re.match(r"\d+(\.\d+)*", platform.release())
+    return {
+        "trnsim": VERSION,
+        "source_digest": source_digest(),
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": platform.system(),
+        "release": release[0] if release else "",
+        "machine": platform.machine(),
+        "packages": [{"name": name, "version": _version(name)} for name in _PACKAGES],
+        "variables": sorted(name for name in os.environ if name.startswith(("TRNSIM_", "NEURON_"))),
+        "command": [part.text for part in shown] if words else None,
+        "status": status,
+        "is_stopped": bool(words) and status is None,
+        "error": error.text or None,
+        "left_out": {kind: left_out[kind] for kind in KINDS},
+        "issues_url": issues_url(),
+    }
+
+
+def report_document(values: dict[str, Any]) -> Document:
+    """The report, arranged."""
+    packages = [f"{each['name']} {each['version'] or '-'}" for each in values["packages"]]
+    variables = ", ".join(redacted(name).text for name in values["variables"])
+    rows = [
+        ("trnsim", f"{values['trnsim']}, source {values['source_digest']}"),
+        ("python", f"{values['python']} ({values['implementation']})"),
+        (
+            "system",
+            " ".join(filter(None, (values[key] for key in ("system", "release", "machine")))),
+        ),
+        ("packages", ", ".join(packages)),
+        ("variables", variables or "none of trnsim's or Neuron's"),
+    ]
+    if values["command"]:
+        rows.append(("command", shlex.join(["trnsim", *values["command"]]).replace("'", "")))
+        rows.append(("ended", _ending(values)))
+    counted = [f"{count} {kind.replace('_', ' ')}" for kind, count in values["left_out"].items()]
+    rows.append(("left out", enumerated(counted, "and")))
+    sections = [Section("", [labelled(rows)])]
+    if values["error"]:
+        sections.append(Section("Error", [Preformatted(values["error"])]))
+    sections.append(Section("", [Note(_UNSENT), *_where(values["issues_url"])]))
+    return Document("Report of a fault", values, sections, schema="report-bug/1")
+
+
+def _ending(values: dict[str, Any]) -> str:
+    """How the command ended."""
+    if values["is_stopped"]:
+        return "at the time limit"
+    said = "" if values["error"] else ", with nothing on stderr"
+    return f"with status {values['status']}{said}"
+
+
+def _where(url: str | None) -> list[Note]:
+    return [Note(f"issues: {url}")] if url else []

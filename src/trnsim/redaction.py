@@ -1,0 +1,178 @@
+"""Text for strangers: words that trnsim's own source has stay, and everything else is left out.
+
+    vocabulary()            the words of the source
+    redacted(text)          `text` with a mark in place of what may be its author's
+    redacted_error(text)    likewise, of an error with its traceback
+
+A list of what is secret would never be whole; the list of what is public is the published source.
+Whole numbers of at most six digits stay, since shapes and limits are what an error is about.
+"""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+__all__ = ["KINDS", "Redaction", "redacted", "redacted_error", "vocabulary"]
+
+KINDS: Final = ("paths", "names", "quotations", "numbers", "addresses", "source_lines")
+"""What is left out, as it is counted."""
+_ROOT: Final = Path(__file__).parent
+_VOCABULARY_FILES: Final = (".py", ".json", ".yaml")
+_LIBRARIES: Final = ("numpy", "ml_dtypes", "greenlet", "yaml", "typer", "torch", "jax", "jaxlib")
+"""Packages whose frames are public: those that trnsim requires or extends."""
+_PACKAGES: Final = ("trnsim", "nki", *_LIBRARIES)
+_DIGITS_MAX: Final = 6
+_SERIES: Final = r"(?:[-+]?\d[\w.+-]*[,;\s]+){7,}[-+]?\d[\w.+-]*"
+"""Eight numbers and more: an array that was printed."""
+_ADDRESS: Final = r"[\w.+-]+@[\w.-]+"
+_SUFFIXES: Final = (
+    r"py|pyi|ipynb|json|jsonl|ya?ml|toml|csv|tsv|txt|log|md|html|np[yz]|pt2?|pth|bin|safetensors|"
+    r"parquet|sbatch|sh|mlir|neff|so|whl|h5|pkl"
+)
+_PATH: Final = rf"(?:[A-Za-z]:)?[\w.~@+$%-]*[/\\][^\s'\"`,;:()<>|]*|[\w.+-]+\.(?:{_SUFFIXES})\b"
+_WORD: Final = r"\w+(?:[.-]\w+)*"
+_DIVIDERS: Final = re.compile(r"[\s'\"`,;:()<>|]+")
+_COMPOUND: Final = re.compile(_WORD)
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+_QUOTED: Final = r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`"
+_TOKEN: Final = re.compile(
+    rf"(?P<quotations>{_QUOTED})|(?P<addresses>{_ADDRESS})|(?P<paths>{_PATH})"
+    rf"|(?P<series>{_SERIES})|(?P<numbers>\d[\d,_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))|(?P<names>{_WORD})"
+)
+_MARKS: Final = {
+    "paths": "<path>",
+    "names": "<name>",
+    "numbers": "<number>",
+    "addresses": "<address>",
+    "quotations": "'...'",
+}
+_REPEATED: Final = re.compile(r"(<name>)(?:[ _.-]*<name>)+")
+_FRAME: Final = re.compile(r'^(\s*)File "([^"\n]*)", line (\d+)(?:, in (.*))?$')
+
+
+@dataclass
+class Redaction:
+    """A text without what may be its author's.
+
+    Attributes:
+        text: what is left.
+        left_out: how many of each of `KINDS` were left out.
+    """
+
+    text: str = ""
+    left_out: Counter[str] = field(default_factory=Counter[str])
+
+
+@cache
+def vocabulary() -> frozenset[str]:
+    """Words, names with dots or dashes, and paths, as the installed source of trnsim has them."""
+    pieces: set[str] = set()
+    for file in sorted(_ROOT.rglob("*")):
+        if file.suffix in _VOCABULARY_FILES:
+            pieces.update(_DIVIDERS.split(file.read_text(encoding="utf-8")))
+    found = {piece for piece in pieces if "/" in piece or "." in piece}
+    for piece in pieces:
+        found.update(_COMPOUND.findall(piece), _NAME.findall(piece))
+    return frozenset(found)
+
+
+def redacted(text: str) -> Redaction:
+    """The text with marks in place of words, paths and long numbers that trnsim does not have.
+
+    Of a quotation the content stays if it is one of trnsim's words.
+    """
+    answer = Redaction()
+
+    def mark(match: re.Match[str]) -> str:
+        kind, token = str(match.lastgroup), match[0]
+        if kind == "series":
+            kind = "numbers"
+        elif kind == "quotations":
+            if token[1:-1] in vocabulary():
+                return token
+        elif kind == "numbers":
+            if re.fullmatch(rf"\d{{1,{_DIGITS_MAX}}}", token.replace(",", "")):
+                return token
+        elif kind != "addresses" and _is_public(token):
+            return token
+        answer.left_out[kind] += 1
+        return _MARKS[kind]
+
+    answer.text = _REPEATED.sub(r"\1", _TOKEN.sub(mark, text))
+    return answer
+
+
+def _is_public(token: str) -> bool:
+    """True for a word of the source, and for a name within a public package of words of it."""
+    parts = token.split(".")
+    return token in vocabulary() or (parts[0] in _PACKAGES and vocabulary().issuperset(parts))
+
+
+def redacted_error(text: str) -> Redaction:
+    """An error and its traceback; of a user's frame only the number of its line stays.
+
+    Frames of trnsim, of Python's own library and of the libraries that trnsim extends keep their
+    files, functions and source lines.
+    """
+    answer = Redaction()
+    lines: list[str] = []
+    words: list[str] = []  # lines that are no frame's, in which an array may span several
+
+    def end_words() -> None:
+        if words:
+            part = redacted("\n".join(words))
+            answer.left_out += part.left_out
+            lines.append(part.text)
+            words.clear()
+
+    is_public, is_below_frame = False, False
+    for line in text.splitlines():
+        frame = _FRAME.match(line)
+        if frame:
+            end_words()
+            shown, is_public = _shown_frame(frame)
+            answer.left_out["paths"] += not is_public
+            lines.append(shown)
+            is_below_frame = True
+        elif is_below_frame and line.startswith("    "):
+            if is_public:
+                lines.append(line)
+            else:
+                answer.left_out["source_lines"] += bool(line.strip(" ^~"))
+        else:
+            is_below_frame = False
+            words.append(line)
+    end_words()
+    answer.text = "\n".join(lines)
+    return answer
+
+
+def _shown_frame(frame: re.Match[str]) -> tuple[str, bool]:
+    """A frame's line with the file and function of a public one, and whether it is one."""
+    indent, file, number, function = frame.groups()
+    public = _public_file(file)
+    if public is None and function:
+        function = "<name>"
+    where = f", in {function}" if function else ""
+    return f'{indent}File "{public or "<path>"}", line {number}{where}', public is not None
+
+
+def _public_file(file: str) -> str | None:
+    """A file of trnsim, of a library of its or of Python, below its package; None for others."""
+    path = Path(file)
+    if path.is_relative_to(_ROOT):
+        return path.relative_to(_ROOT.parent).as_posix()
+    for parts in (
+        path.parts[at + 1 :] for at, each in enumerate(path.parts) if "-packages" in each
+    ):
+        return "/".join(parts) if parts and parts[0] in _LIBRARIES else None
+    standard = sysconfig.get_path("stdlib")
+    if path.is_relative_to(standard):
+        return f"python/{path.relative_to(standard).as_posix()}"
+    return file if re.fullmatch(r"<frozen [\w.]+>", file) else None
