@@ -20,6 +20,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -56,7 +59,9 @@ def shown_file(file: str) -> str:
 
 
 def user_line(above: int = 1) -> SourceLine | None:
-    """The innermost line on the call stack that is part of neither trnsim nor Python's own library.
+    """The innermost line on the call stack that is the user's program (`is_program_file`).
+
+    In a thread without one the line that it works for; None if there is none.
 
     Args:
         above: number of innermost frames, the caller's included, that are known to be trnsim's and
@@ -67,7 +72,7 @@ def user_line(above: int = 1) -> SourceLine | None:
         file = frame.f_code.co_filename
         is_user = _is_user_file.get(file)
         if is_user is None:
-            is_user = _is_user_file[file] = is_users_file(file)
+            is_user = _is_user_file[file] = is_program_file(file)
         if is_user:
             place = file, frame.f_lineno
             line = _lines.get(place)
@@ -75,16 +80,38 @@ def user_line(above: int = 1) -> SourceLine | None:
                 line = _lines[place] = SourceLine(*place)
             return line
         frame = frame.f_back
-    return None
+    return _caller.line
+
+
+@contextmanager
+def working_for(line: SourceLine | None) -> Generator[None]:
+    """Context in which this thread works for a line of the program that another thread runs."""
+    before, _caller.line = _caller.line, line
+    try:
+        yield
+    finally:
+        _caller.line = before
+
+
+def exclude_folder(folder: str) -> None:
+    """Count the files in a framework's folder as outside the user's program from now on."""
+    if folder not in _frameworks:
+        _frameworks.append(folder)
+        _is_user_file.clear()
 
 
 def is_of_user(code: CodeType) -> bool:
-    """True for code of the user's program (`is_users_file`), whose files are asked once."""
+    """True for code of the user's program (`is_program_file`), whose files are asked once."""
     file = code.co_filename
     is_user = _is_user_file.get(file)
     if is_user is None:
-        is_user = _is_user_file[file] = is_users_file(file)
+        is_user = _is_user_file[file] = is_program_file(file)
     return is_user
+
+
+def is_program_file(file: str) -> bool:
+    """True for a user's file (`is_users_file`) that is no framework's either."""
+    return not file.startswith(tuple(_frameworks)) and is_users_file(file)
 
 
 def is_users_file(file: str) -> bool:
@@ -96,6 +123,15 @@ def is_users_file(file: str) -> bool:
     return not file.startswith("<") or file.startswith(_CELLS)
 
 
+class _Caller(threading.local):
+    """The line for which a thread works."""
+
+    line: SourceLine | None = None
+
+
+_caller = _Caller()
+_frameworks: list[str] = []
+"""Folders of frameworks that call the user's program, and are called by it."""
 _is_user_file: dict[str, bool] = {}
 _lines: dict[tuple[str, int], SourceLine] = {}
 

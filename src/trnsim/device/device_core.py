@@ -173,7 +173,9 @@ def no_such_core(index: int) -> NoSuchCore:
     return NoSuchCore(
         f"neuron:{index} does not exist: this process has {len(cores)} NeuronCore(s), "
         f"neuron:0 to neuron:{len(cores) - 1}",
-        fix=f"set {settings.VISIBLE} before the program starts, for example "
+        fix=f"neuron:{len(cores) - 1} is the last one"
+        if index < 0
+        else f"set {settings.VISIBLE} before the program starts, for example "
         f"{settings.VISIBLE}=0-{max(index, 1)}",
         source=settings.SOURCE,
         line=program_line(),

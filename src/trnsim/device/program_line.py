@@ -7,46 +7,37 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Final
 
-from trnsim.errors import SourceLine
+from trnsim.errors import SourceLine, exclude_folder, is_program_file, user_line
 
-_not_the_program: Final = [str(Path(__file__).parents[1]), "<"]
 _answers: Final[dict[str, bool]] = {}
-"""Whether a file is the program's, for `program_place`."""
+"""Whether a file is the program's."""
 
 
 def exclude_frames(framework: ModuleType) -> None:
     """Count frames in the files of a framework as outside the user's program from now on."""
-    folder = str(Path(str(framework.__file__)).parent)
-    if folder not in _not_the_program:
-        _not_the_program.append(folder)
-        _answers.clear()
+    exclude_folder(str(Path(str(framework.__file__)).parent))
+    _answers.clear()
 
 
 def is_program(file: str) -> bool:
-    """True if a file belongs neither to trnsim nor to a framework."""
-    return not file.startswith(tuple(_not_the_program))
+    """True if a file belongs neither to trnsim, to Python's own library nor to a framework."""
+    return is_program_file(file)
 
 
 def program_line() -> SourceLine | None:
-    """The innermost line on the stack that belongs neither to trnsim nor to a framework.
+    """The innermost line on the stack that is the program's.
 
-    None in a thread that runs only framework code.
+    In a thread that runs only framework code the line that it works for; None if there is none.
     """
-    skipped = tuple(_not_the_program)
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(skipped):
-            return SourceLine(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back
-    return None
+    return user_line(2)
 
 
 def program_place() -> tuple[str, int] | None:
-    """`program_line` as file and line; it is several times as fast, for every call on the device.
+    """`program_line` as file and line, for every call on the device.
 
     None in a thread that runs only framework code.
     """
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  as above
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
         is_the_programs = _answers.get(file)

@@ -98,3 +98,11 @@ def test_a_model_without_one_batch_has_no_dynamic_batches():
 def test_a_model_that_was_not_traced_is_refused():
     with pytest.raises(BadInput, match=r"torch_neuronx.DataParallel of a Linear"):
         DataParallel(MODEL)
+
+
+def test_an_error_in_a_thread_has_the_program_s_line(traced):
+    parallel = DataParallel(traced, device_ids=[0, 1])
+    with pytest.raises(RuntimeError, match=r"float32\[2, 4\]") as refused:
+        parallel(torch.randn(4, 5))
+    assert f"at {__file__}:" in str(refused.value)
+    assert "thread.py:" not in str(refused.value).partition("\nAt:")[0]

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.device.device_core import core_of, visible_cores
 from trnsim.device.program_line import program_line
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, working_for
 from trnsim.torch.traces.batches import BatchRefused
 from trnsim.torch.traces.instances import instance_of, load
 from trnsim.torch.traces.placement import CoresRefused, placement_of
@@ -84,14 +84,19 @@ class DataParallel(nn.Module):
             the dimension.
         """
         parts = self._split(inputs)
+        line = program_line()
+
+        def run(item: tuple[int, Any]) -> Any:
+            with working_for(line):
+                return self._part(*item)
+
         with ThreadPoolExecutor(max(1, self.num_workers)) as pool:
             # Each core runs its parts in order.
-            results = list(pool.map(self._part, enumerate(parts)))
+            results = list(pool.map(run, enumerate(parts)))
         return _joined(results, self.dim)
 
-    def _part(self, item: tuple[int, Any]) -> Any:
+    def _part(self, number: int, inputs: Any) -> Any:
         """The results of a part, by the replica whose turn it is."""
-        number, inputs = item
         return self._replicas[number % len(self._replicas)][0](*inputs)
 
     def _split(self, inputs: tuple[Any, ...]) -> list[Any]:
