@@ -6,7 +6,7 @@ import pytest
 
 from trnsim import errors, user_traceback
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, SourceLine
-from trnsim.user_traceback import FULL, traceback_lines
+from trnsim.user_traceback import FULL, show_as_own, show_text_as_own, traceback_lines
 
 PROGRAM = """\
 import trnsim
@@ -129,3 +129,27 @@ def test_the_hook_is_installed_once(monkeypatch):
     hook = sys.excepthook
     user_traceback.install()
     assert sys.excepthook is hook
+
+
+def test_an_error_of_another_package_may_be_shown_as_own(monkeypatch):
+    monkeypatch.delenv(FULL, raising=False)
+    error = KeyError("a")
+    assert traceback_lines(error) is None
+    error.add_note("a note")
+    show_as_own(error)
+    assert traceback_lines(error) == ["KeyError: 'a'", "a note"]
+    monkeypatch.setenv(FULL, "1")
+    assert traceback_lines(error) is None
+
+
+def test_a_framework_that_raises_the_text_of_an_error_shows_nothing_else(monkeypatch):
+    monkeypatch.delenv(FULL, raising=False)
+    error = BadInput("reason", fix="advice")
+    raised_again = RuntimeError(f"Traceback of C++\nRuntimeError: BadInput: {error}\n\nAt:\n  a.py")
+    assert traceback_lines(raised_again) is None
+    show_text_as_own(error)
+    lines = traceback_lines(raised_again)
+    assert lines[:2] == ["RuntimeError: BadInput: reason", "  fix: advice"]
+    assert len(lines) == 3
+    assert traceback_lines(RuntimeError("reason")) is None
+    assert traceback_lines(ValueError(str(raised_again))) is None

@@ -12,14 +12,27 @@ import sys
 
 TYPE_CHECKING = False  # every program that imports trnsim pays for what stands here
 if TYPE_CHECKING:
-    from traceback import FrameSummary, StackSummary
+    from traceback import FrameSummary, StackSummary, TracebackException
     from types import TracebackType
 
-__all__ = ["FULL", "install", "keeps_all_frames", "traceback_lines", "users_stack", "users_text"]
+__all__ = [
+    "FULL",
+    "install",
+    "keeps_all_frames",
+    "show_as_own",
+    "show_text_as_own",
+    "traceback_lines",
+    "users_stack",
+    "users_text",
+]
 
 FULL = "TRNSIM_FULL_TRACEBACK"
 """The variable that keeps all frames."""
 _INSTALLED = {"site-packages", "dist-packages"}
+_OWN = "_trnsim_shows_users_frames"
+"""The attribute of an error of another package that is shown as one of trnsim."""
+_texts: list[str] = []
+"""The last error of trnsim that went to a caller in C++, which raises another with its text."""
 
 
 def install() -> None:
@@ -44,17 +57,23 @@ def keeps_all_frames() -> bool:
     return os.environ.get(FULL, "0") not in ("", "0")
 
 
+def show_as_own(error: BaseException) -> None:
+    """Let an error of the user's program, which frameworks and trnsim called, be shown as own."""
+    setattr(error, _OWN, True)
+
+
+def show_text_as_own(error: BaseException) -> None:
+    """Let an error of a framework that has the text of `error`, trnsim's, show nothing else."""
+    _texts[:] = [f"{type(error).__name__}: {error}"]
+
+
 def traceback_lines(error: BaseException) -> list[str] | None:
     """The lines of an error of trnsim; None for another error, or where all frames are to stay."""
-    from traceback import TracebackException  # noqa: PLC0415  for an error alone
-
-    from trnsim.errors import EmulatorError, InternalError  # noqa: PLC0415
-
-    if not isinstance(error, EmulatorError) or isinstance(error, InternalError):
-        return None
     if keeps_all_frames():
         return None
-    shown = TracebackException.from_exception(error)
+    shown = _own(error)
+    if shown is None:
+        return None
     every = len(shown.stack)
     shown.stack = users_stack(shown.stack)
     shown.__cause__ = shown.__context__ = None
@@ -62,6 +81,23 @@ def traceback_lines(error: BaseException) -> list[str] | None:
     if len(shown.stack) < every:
         lines.append(f"(frames of trnsim and of libraries are left out; {FULL}=1 shows all)")
     return lines
+
+
+def _own(error: BaseException) -> TracebackException | None:
+    """An error of trnsim, or one that is shown as such, with all frames; None for another."""
+    from traceback import TracebackException  # noqa: PLC0415  for an error alone
+
+    from trnsim.errors import EmulatorError, InternalError  # noqa: PLC0415
+
+    if isinstance(error, EmulatorError):
+        is_own = not isinstance(error, InternalError)
+        return TracebackException.from_exception(error) if is_own else None
+    if getattr(error, _OWN, False):
+        return TracebackException.from_exception(error)
+    if isinstance(error, RuntimeError) and any(text in str(error) for text in _texts):
+        bare = RuntimeError(*_texts)
+        return TracebackException(type(bare), bare, error.__traceback__)
+    return None
 
 
 def users_text(error: BaseException) -> str:

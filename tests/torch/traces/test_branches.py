@@ -10,6 +10,7 @@ X = torch.tensor([1.0, 2.0])
 READS = {
     "if": lambda x: x + 1 if x.sum() > 0 else x - 1,
     "item": lambda x: x + (1 if x[0].item() else 2),
+    "number": lambda x: x + x[0].item(),
     "equal": lambda x: x + 1 if torch.equal(x, x.clone()) else x - 1,
     "index": lambda x: x + range(5)[int(x[0])],
 }

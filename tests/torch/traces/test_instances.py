@@ -50,18 +50,20 @@ def test_exact_numerics_run_the_program_that_is_timed(scaled):
 @pytest.mark.parametrize(
     ("inputs", "match"),
     [
-        ([torch.ones(2, 3)], r"x is float32\[2, 3\]; legal: float32\[2, 2\]"),
-        ([torch.ones(1, 2)], r"x is float32\[1, 2\]"),
-        ([torch.ones(2, 2, dtype=torch.int64)], r"x is int64\[2, 2\]"),
+        ([torch.ones(2, 3)], r"x is float32\[2, 3\]; legal: float32\[2, 2\].*fix: pad the input"),
+        ([torch.ones(1, 2)], r"x is float32\[1, 2\].*fix: torch_neuronx.dynamic_batch"),
+        (
+            [torch.ones(2, 2, dtype=torch.int64)],
+            r"x is int64\[2, 2\].*fix: x.to\(torch.float32\)",
+        ),
         ([], "takes 1 tensors; given 0"),
         ([X, X], "takes 1 tensors; given 2"),
     ],
 )
 def test_other_inputs_than_were_traced_are_refused(scaled, inputs, match):
-    with pytest.raises(
-        BadInput, match=f"(?s){match}.*Scaled, traced at model.py:3|{match}"
-    ) as error:
+    with pytest.raises(BadInput, match=f"(?s){match}") as error:
         Instance(scaled).run(W, inputs)
+    assert "Scaled, traced at model.py:3" in str(error.value)
     assert error.value.line.file == __file__
 
 

@@ -46,3 +46,15 @@ def test_a_context_places_what_is_loaded_in_it():
     assert len(turns.next_placement().cores) == 1
     with pytest.raises(CoresRefused), placing(0, 0):
         pass
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [(("0",), "start_nc='0'"), ((0, None), "nc_count=None")]
+)
+def test_cores_that_are_no_numbers_are_refused_with_the_program_s_line(values, text):
+    with pytest.raises(CoresRefused, match=text) as refused:
+        placement_of(*values)
+    assert refused.value.line.file == __file__
+    with pytest.raises(CoresRefused, match=text) as refused, placing(*values):
+        pass
+    assert refused.value.line.file == __file__

@@ -76,7 +76,10 @@ def test_results_keep_their_nesting():
     [
         (3, ONE, "trace of a int; legal"),
         (lambda x: x, (ONE, ONE), "2 example inputs for <lambda>"),
+        (lambda x: x, {"y": ONE}, "example inputs y for <lambda>.*: missing a required argument"),
         (lambda: ONE, (), "without a tensor"),
+        (lambda _: "text", ONE, '<lambda> returns "text", without a tensor; legal'),
+        (lambda _: {"a": None, "b": [3]}, ONE, "without a tensor; legal"),
         (lambda x, n: x + n, (ONE, 2), "the example input n has 2"),
         (lambda x, n: x + n[0], (ONE, (None,)), "the example input n has None"),
         (lambda x: [x, object()], ONE, "an object"),

@@ -51,7 +51,9 @@ def test_the_kernel_pads_and_chooses_a_program_after_saving_too():
         for length in (1, 4, 5, 8):
             x = torch.randn(2, length)
             torch.testing.assert_close(module(x, x), 2 * x.sum(1))
-    with pytest.raises(torch.jit.Error, match="a bucket that was not traced"):
+    with pytest.raises(
+        torch.jit.Error, match=r"chose bucket 2, that was not traced; legal: 0 to 1"
+    ):
         traced(torch.ones(2, 9), torch.ones(2, 9))
 
 
@@ -73,6 +75,12 @@ def test_each_bucket_may_have_a_model_of_its_own(tmp_path):
         (lambda: (Sums(), {}), [], BucketModelConfig(kernel), "example_inputs list"),
         (lambda: (Sums(), {}), INPUTS, kernel, "bucket_config is function"),
         (Sums, INPUTS, BucketModelConfig(kernel), "returns a Sums"),
+        (
+            lambda x: x,
+            INPUTS,
+            BucketModelConfig(kernel),
+            "called with the arguments none of func_k",
+        ),
         (Sums, INPUTS, BucketModelConfig(kernel, func_kwargs=[{}]), "for 1 buckets"),
         (Sums, INPUTS, BucketModelConfig(kernel, shared_state_buffer=[]), "not modelled"),
     ],
@@ -95,3 +103,8 @@ def test_buckets_return_the_same_nesting():
 def test_binaries_are_refused():
     with warnings.catch_warnings(), pytest.raises(BadInput, match="binaries of neuronx-cc"):
         create_bucket_model([])
+
+
+def test_a_kernel_is_a_function():
+    with pytest.raises(BadInput, match="BucketModelConfig of 'kernel'; legal: a function"):
+        BucketModelConfig("kernel")

@@ -126,3 +126,34 @@ def test_dynamic_batches_are_cut_and_padded():
 def test_a_module_that_was_not_traced_is_refused(function):
     with pytest.raises(BadInput, match=r"legal: what torch_neuronx.trace returns"):
         function(nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize("core", [-1, 99])
+def test_a_module_moves_to_a_core_that_is_there(traced, core):
+    with pytest.raises(RuntimeError, match=f"neuron:{core} does not exist"):
+        modules.move_trace_to_device(traced, core)
+    with pytest.raises(ValueError, match="device_id='neuron:0'; legal: a number"):
+        modules.move_trace_to_device(traced, "neuron:0")
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (None, "with a NoneType; legal: a torch.nn.Module"),
+        ([torch.ones(1)], "with a list; legal"),
+        ({"weight": [1.0]}, "mapping with a list of the name weight; legal"),
+        ({"weights": torch.ones(3, 4), "bias": torch.ones(3)}, "no weight weights, .* for weight"),
+    ],
+)
+def test_what_are_no_weights_is_refused_and_changes_nothing(apart, weights, match):
+    before = apart(X)
+    with pytest.raises(BadInput, match=match) as refused:
+        modules.replace_weights(apart, weights)
+    assert refused.value.line.file == __file__
+    assert torch.equal(apart(X), before)
+
+
+def test_names_beside_those_of_all_weights_are_no_mistake(apart):
+    model = nn.Linear(4, 3)
+    modules.replace_weights(apart, {**model.state_dict(), "tied.weight": model.weight})
+    assert torch.equal(apart(X), model(X))

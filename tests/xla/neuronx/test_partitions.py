@@ -92,3 +92,8 @@ def test_a_weight_that_is_returned_is_refused():
     weight = torch.ones(2)
     with pytest.raises(BadInput, match="returns a weight"):
         trace(lambda x: (x + 1, weight), X, partitioner_config=PartitionerConfig())
+
+
+def test_a_configuration_is_one():
+    with pytest.raises(BadInput, match="partitioner_config is a dict; legal: a PartitionerConfig"):
+        trace(lambda x: x + 1, X, partitioner_config={"min_subgraph_size": 1})

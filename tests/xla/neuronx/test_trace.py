@@ -111,6 +111,20 @@ def test_cpu_backend_compiles_for_the_chip_that_is_named():
         traced(X)
 
 
+@pytest.mark.parametrize(
+    ("aliases", "match"),
+    [
+        ([1], "input_output_aliases is a list; legal: a dictionary"),
+        ({X: "1"}, "input_output_aliases is a tensor with '1'; legal"),
+        ({"state": 1}, "input_output_aliases is 'state' with 1; legal"),
+    ],
+)
+def test_aliases_that_are_none_are_refused(aliases, match):
+    with pytest.raises(BadInput, match=match) as refused:
+        trace(nn.Linear(4, 3), X, input_output_aliases=aliases)
+    assert refused.value.line.file == __file__
+
+
 def test_other_arguments_have_names():
     with pytest.raises(BadInput, match="3 arguments by position"):
         trace(nn.Linear(4, 3), X, {})

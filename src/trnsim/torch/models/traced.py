@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import is_lowered
+from trnsim.torch.models.host_reads import RefusedHostReads
 from trnsim.torch.models.places import PlaceRecorder
 
 Tensors = list[Tensor]
@@ -124,7 +125,7 @@ def trace_module(
     flat = _Flat(module, args)
 
     def call(trained: Tensors, buffers: Tensors, arguments: Tensors) -> Tensors:
-        with values_read or nullcontext():
+        with values_read or nullcontext(), RefusedHostReads():
             return (flat.step if is_trained else flat.results)(trained, buffers, arguments)
 
     # Under functionalization PyTorch has no gradients; what autograd runs writes to no argument.

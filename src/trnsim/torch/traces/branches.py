@@ -10,6 +10,7 @@ import re
 from typing import Any, Final
 
 import torch
+from torch import fx
 from torch._subclasses import fake_tensor
 from torch.utils import _python_dispatch
 
@@ -31,6 +32,11 @@ def names_data_dependence(error: BaseException) -> bool:
         fake_tensor.DynamicOutputShapeException,
     )
     return isinstance(error, kinds) or bool(_MESSAGES.search(str(error)))
+
+
+def reads_values(module: fx.GraphModule) -> bool:
+    """True if a graph computes with the value of a tensor, as `x * y.item()` does."""
+    return any(node.target in _READS for node in module.graph.nodes)
 
 
 class FrozenBranches(_Mode):  # type: ignore[misc]

@@ -33,7 +33,7 @@ from trnsim.torch.traces.batches import in_batches
 from trnsim.torch.traces.casts import cast_module
 from trnsim.torch.traces.fx_program import graph_module
 from trnsim.torch.traces.placement import Placement, turns
-from trnsim.torch.traces.stored import HOST, StoredProgram
+from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
 
 _NUMBER_BITS: Final = 62
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference, Fixed Input Shapes"
@@ -197,8 +197,7 @@ class Instance:
                 raise BadInput(
                     f"{name} is {_text(tensor)}; legal: {form}, the shape and dtype that "
                     f"{self.program.where} was given",
-                    fix="trace it with this shape too (torch_neuronx.bucket_model_trace), pad the "
-                    "input, or torch_neuronx.dynamic_batch for other batch sizes",
+                    fix=_fix(name, form, tensor),
                     source=_SOURCE,
                     line=program_line(),
                 )
@@ -223,6 +222,18 @@ class Instance:
                 f"NEURON_LOGICAL_NC_CONFIG={self.program.cores} before the program starts, or "
                 "trace it again",
             )
+
+
+def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
+    """What to do with an input of another form."""
+    if list(tensor.shape) == form.shape:
+        return f"{name}.to(torch.{form.dtype}), or trace it with this dtype"
+    if list(tensor.shape)[1:] == form.shape[1:] and form.shape:
+        return (
+            "torch_neuronx.dynamic_batch(traced) for other batch sizes, pad the input, or trace it "
+            "with this shape too (torch_neuronx.bucket_model_trace)"
+        )
+    return "pad the input, or trace it with this shape too (torch_neuronx.bucket_model_trace)"
 
 
 def _text(tensor: Tensor) -> str:

@@ -8,14 +8,17 @@ is loaded: a frozen or copied module finds its own again.
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 from torch import Tensor
 
 from trnsim.device.program_line import program_line
-from trnsim.errors import NotModelled
+from trnsim.errors import EmulatorError, NotModelled
 from trnsim.torch import pytorch
+from trnsim.user_traceback import show_text_as_own
 
 _SCHEMAS: Final = (
     "load(Tensor program, bool is_lazy, bool is_async) -> int",
@@ -44,6 +47,16 @@ def register() -> None:
     _libraries.append(library)
 
 
+@contextmanager
+def _for_torchscript() -> Generator[None]:
+    """Context of an operator: TorchScript makes of its error another, of which this is the text."""
+    try:
+        yield
+    except EmulatorError as error:
+        show_text_as_own(error)
+        raise
+
+
 def _instances() -> Any:
     """The module of loaded programs, which needs the compiler; most processes never do."""
     return import_module("trnsim.torch.traces.instances")
@@ -51,7 +64,8 @@ def _instances() -> Any:
 
 def _load(program: Tensor, is_lazy: bool, is_async: bool) -> int:
     """The number of a new instance of a program."""
-    number: int = _instances().load(program, is_lazy=is_lazy, is_async=is_async)
+    with _for_torchscript():
+        number: int = _instances().load(program, is_lazy=is_lazy, is_async=is_async)
     return number
 
 
@@ -59,8 +73,9 @@ def _forward(
     program: Tensor, weights: list[Tensor], inputs: list[Tensor], is_batched: bool, instance: int
 ) -> list[Tensor]:
     """The outputs of an instance."""
-    found = _instances().instance_of(instance, program)
-    outputs: list[Tensor] = found.run(weights, inputs, is_batched=is_batched)
+    with _for_torchscript():
+        found = _instances().instance_of(instance, program)
+        outputs: list[Tensor] = found.run(weights, inputs, is_batched=is_batched)
     return outputs
 
 
@@ -70,12 +85,13 @@ def _savable(program: Tensor) -> Tensor:
     Raises:
         NotModelled: for such a program.
     """
-    kernel = _KERNEL_CALL.search(bytes(program.numpy()))
-    if kernel is not None:
-        raise NotModelled(
-            f"a traced module that calls the NKI kernel {kernel['name'].decode()} is not saved: a "
-            "file holds data, and a kernel is code",
-            fix="save the model's weights, and trace it where it runs: that takes seconds",
-            line=program_line(),
-        )
+    with _for_torchscript():
+        kernel = _KERNEL_CALL.search(bytes(program.numpy()))
+        if kernel is not None:
+            raise NotModelled(
+                f"a traced module that calls the NKI kernel {kernel['name'].decode()} is not "
+                "saved: a file holds data, and a kernel is code",
+                fix="save the model's weights, and trace it where it runs: that takes seconds",
+                line=program_line(),
+            )
     return program.clone()  # an operator's result is no alias of its operand

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, SupportsIndex
 
 from trnsim.device.device_core import core_of, visible_cores
 from trnsim.device.program_line import program_line
@@ -64,6 +64,7 @@ def placement_of(start_nc: int = ONE, nc_count: int = ONE) -> Placement:
         NoSuchCore: for a first core that the process does not have.
         CoresRefused: for a number of cores that it does not have.
     """
+    require_numbers(start_nc=start_nc, nc_count=nc_count)
     cores = len(visible_cores())
     number = 1 if nc_count == ONE else nc_count
     if start_nc == ONE:
@@ -79,6 +80,22 @@ def placement_of(start_nc: int = ONE, nc_count: int = ONE) -> Placement:
             line=program_line(),
         )
     return Placement(tuple(range(first, first + number)))
+
+
+def require_numbers(**values: object) -> None:
+    """Refuse arguments, by their names, that are no numbers.
+
+    Raises:
+        CoresRefused: for the first of them.
+    """
+    for name, value in values.items():
+        if not isinstance(value, SupportsIndex):
+            raise CoresRefused(
+                f"{name}={value!r}; legal: a number, as NeuronCores are numbered from 0 on",
+                fix=f"{name}=0" if name != "nc_count" else f"{name}=1",
+                source=_SOURCE,
+                line=program_line(),
+            )
 
 
 @contextmanager

@@ -7,7 +7,6 @@ named in a warning.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -24,9 +23,11 @@ from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.launches import host_traces
 from trnsim.torch.models.attending import FusedAttention
 from trnsim.torch.models.traced import TracedModule, trace_module
-from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence
+from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence, reads_values
+from trnsim.torch.traces.example_runs import example_run
 from trnsim.torch.traces.stored import StoredTensor
 from trnsim.torch.traces.structure import Nesting, nesting_of, parameter_names
+from trnsim.user_warnings import warn
 
 _PREFIX: Final = "function."
 """The path of the function of a `NamedCall`, and a point."""
@@ -92,14 +93,6 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
         BadInput: for a function that is none, and for inputs without tensors.
         CompilerRefusal: for a result whose size depends on values.
     """
-    if not callable(func):
-        raise BadInput(
-            f"torch_neuronx.trace of a {type(func).__name__}; legal: a torch.nn.Module or a "
-            "function",
-            fix="pass the model itself",
-            source=_SOURCE,
-            line=program_line(),
-        )
     args, names = example_arguments(func, example_inputs)
     tensors: list[Tensor] = []
     numbers = count()
@@ -107,15 +100,17 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
     _require_tensors(arguments, names)
     is_by_name = isinstance(example_inputs, Mapping)
     module = NamedCall(func, names) if is_by_name else module_of(func)
-    title = type(func).__name__ if isinstance(func, nn.Module) else _title(func)
+    title = title_of(func)
     recorder = _Results()
     hook = module.register_forward_hook(recorder)
     try:
-        traced = _traced(module, args, title)
+        with example_run(title, args):
+            traced = _traced(module, args, title)
         if is_by_name:
             traced = _without_prefix(traced)
     finally:
         hook.remove()
+    _require_results(recorder, title)
     for dynamic in refused_as_dynamic(traced.module):
         raise dynamic.error()
     owner = module.function if isinstance(module, NamedCall) else module
@@ -177,49 +172,91 @@ class _Results:
 
     Attributes:
         nesting: the nesting.
+        count: the number of the tensors.
     """
 
     def __init__(self) -> None:
         self.nesting = Nesting("tuple")
+        self.count = 0
 
     def __call__(self, module: nn.Module, args: Any, results: Any) -> list[Tensor]:
         """The tensors of the results."""
         del module, args
         tensors: list[Tensor] = []
         self.nesting = nesting_of(results, count(), tensors)
+        self.count = len(tensors)
         return tensors
 
 
-def _title(function: Any) -> str:
+def _require_results(results: _Results, title: str) -> None:
+    """Refuse a function without a tensor in its results: its program would be empty."""
+    if not results.count:
+        raise BadInput(
+            f"{title} returns {results.nesting.expression()}, without a tensor; legal: a tensor, "
+            "and lists, tuples and dictionaries of tensors",
+            fix="return the tensors that it computes",
+            source=_SOURCE,
+            line=program_line(),
+        )
+
+
+def title_of(function: Any) -> str:
+    """The name of a function, or of a module's class."""
+    if isinstance(function, nn.Module):
+        return type(function).__name__
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], list[str]]:
-    """The arguments of a call, and the names of their parameters."""
+    """The arguments of a call, and the names of their parameters.
+
+    Raises:
+        BadInput: for a function that is none, or cannot be called with the inputs.
+    """
+    if not callable(func):
+        raise BadInput(
+            f"torch_neuronx.trace of a {type(func).__name__}; legal: a torch.nn.Module or a "
+            "function",
+            fix="pass the model itself",
+            source=_SOURCE,
+            line=program_line(),
+        )
     call = func.forward if isinstance(func, nn.Module) else func
     if isinstance(example_inputs, Mapping):
-        bound = inspect.signature(call).bind(**example_inputs)
-        if bound.kwargs:
+        bound = _bound(func, call, (), example_inputs)
+        if bound is None or bound.kwargs:
             return tuple(example_inputs.values()), list(example_inputs)
         return bound.args, list(bound.arguments)
     args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
-    try:
-        bound = inspect.signature(call).bind(*args)
-    except ValueError:  # a function of C has no signature
+    bound = _bound(func, call, args, {})
+    if bound is None:
         return args, [f"input_{place}" for place in range(len(args))]
-    except TypeError as error:
-        raise BadInput(
-            f"{len(args)} example inputs for {_title(func)}{inspect.signature(call)}: {error}",
-            fix="pass a tuple of the arguments of one call",
-            source=_SOURCE,
-            line=program_line(),
-        ) from error
     names: list[str] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         is_several = kind is inspect.Parameter.VAR_POSITIONAL
         names += [f"{name}_{place}" for place in range(len(value))] if is_several else [name]
     return args, names
+
+
+def _bound(
+    func: Any, call: Any, args: tuple[Any, ...], named: Mapping[str, Any]
+) -> inspect.BoundArguments | None:
+    """The example inputs as arguments of a call; None for a function of C, without a signature."""
+    try:
+        signature = inspect.signature(call)
+    except ValueError:
+        return None
+    try:
+        return signature.bind(*args, **named)
+    except TypeError as error:
+        inputs = f"the example inputs {', '.join(map(str, named))}" if named else ""
+        raise BadInput(
+            f"{inputs or f'{len(args)} example inputs'} for {title_of(func)}{signature}: {error}",
+            fix="pass a tuple of the arguments of one call, or a dictionary by their names",
+            source=_SOURCE,
+            line=program_line(),
+        ) from error
 
 
 def _named_inputs(
@@ -246,16 +283,19 @@ def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModul
     try:
         with FusedAttention(), host_traces.on():
             traced = trace_module(module, args)
+        are_values_read = reads_values(traced.module)
     except EmulatorError:
         raise
     except Exception as error:
         if not names_data_dependence(error):
             raise
+        are_values_read = True
+    if are_values_read:
         branches = FrozenBranches(title)
         with FusedAttention(), host_traces.on():
             traced = trace_module(module, args, values_read=branches)
         for branch in branches.texts:
-            warnings.warn(branch, FrozenBranch, stacklevel=4)
+            warn(branch, FrozenBranch)
     _drop_writes(traced.module)
     return traced
 

@@ -28,8 +28,10 @@ from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.origins import line_of
 from trnsim.torch.compile.refused import refused
 from trnsim.torch.models.traced import trace_module
-from trnsim.torch.traces.tracing import example_arguments, module_of
+from trnsim.torch.traces.example_runs import example_run
+from trnsim.torch.traces.tracing import example_arguments, module_of, title_of
 from trnsim.xla.neuronx.by_name import __version__
+from trnsim.xla.neuronx.workdir import check_workdir
 
 LOWERING: Final = "Lowering to HLO"
 COMPILER: Final = "neuronx-cc"
@@ -66,10 +68,14 @@ def analyze(
         cleanup: nothing: no other file is written.
     """
     del max_workers, is_hf_transformers, cleanup
+    workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     arguments, _ = example_arguments(func, example_inputs)
     supported, unsupported = Counter[str](), list[dict[str, str]]()
     known: dict[Hashable, Failure | None] = {}
-    for node in _calls(module_of(func), arguments):
+    module = module_of(func)
+    with example_run(title_of(func), arguments):
+        calls = _calls(module, arguments)
+    for node in calls:
         kind = str(node.target.name()).partition(".")[0]
         if kind in additional_ignored_ops:
             continue
@@ -90,8 +96,8 @@ def analyze(
         "supported_operators": dict(supported.most_common()),
         "unsupported_operators": unsupported,
     }
-    if compiler_workdir is not None:
-        write(Path(compiler_workdir) / "report.json", compact_json(report) + "\n", parents=True)
+    if workdir is not None:
+        write(workdir / "report.json", compact_json(report) + "\n", parents=True)
     return report
 
 

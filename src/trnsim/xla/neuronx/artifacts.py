@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -23,7 +22,7 @@ from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import StoredProgram
 from trnsim.torch.traces.structure import forward_text
 from trnsim.xla.neuronx.trace import PART, compile_function
-from trnsim.xla.neuronx.workdir import PROGRAM, write_workdir
+from trnsim.xla.neuronx.workdir import PROGRAM, check_workdir, write_workdir
 
 _SOURCE: Final = "neuronx-distributed trace/model_builder.py"
 
@@ -67,6 +66,7 @@ def _trace(  # pyright: ignore[reportUnusedFunction]  a name of torch_neuronx
 ) -> tuple[str, bytes, Flattener, None, dict[str, Tensor]]:
     """A program's file, its description, the flattener, None, and the weights by name."""
     del states, options
+    folder = check_workdir(compiler_workdir or "compiler_workdir")
     compiled = compile_function(
         func,
         example_inputs,
@@ -74,7 +74,6 @@ def _trace(  # pyright: ignore[reportUnusedFunction]  a name of torch_neuronx
         compiler_args or "",
         are_weights_apart=not inline_weights_to_neff,
     )
-    folder = Path(compiler_workdir or "compiler_workdir")
     write_workdir(folder, compiled.report, compiled.program)
     function = compiled.function
     text = forward_text(

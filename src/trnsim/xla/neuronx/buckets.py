@@ -6,6 +6,7 @@ and Autobucketing for Inference.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.structure import forward_text
 from trnsim.xla.neuronx.trace import CompiledTrace, compile_function
-from trnsim.xla.neuronx.workdir import write_workdir
+from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Autobucketing"
 
@@ -43,6 +44,14 @@ class BucketModelConfig:
         shared_state_buffer_preprocessor: Callable[..., Any] | None = None,
         func_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
+        if not callable(bucket_kernel):
+            raise BadInput(
+                f"BucketModelConfig of {bucket_kernel!r}; legal: a function that returns one of "
+                "TorchScript",
+                fix="def get_bucket_kernel(): return bucket_kernel, which torch.jit.script made",
+                source=_SOURCE,
+                line=program_line(),
+            )
         self.bucket_kernel = bucket_kernel
         self.shared_state_buffer = shared_state_buffer
         self.shared_state_buffer_preprocessor = shared_state_buffer_preprocessor
@@ -70,15 +79,15 @@ def bucket_model_trace(
     Raises:
         BadInput: for inputs or a configuration that are none, and for states that buckets share.
     """
+    workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     _check(example_inputs, bucket_config)
     bucket_config.bucket_degree = len(example_inputs)
     compiled: list[CompiledTrace] = []
     for rank, inputs in enumerate(example_inputs):
         model, aliases = _model_of(func, bucket_config.get_func_kwargs_for_bucket_rank(rank))
         bucket = compile_function(model, inputs, aliases, compiler_args or "")
-        if compiler_workdir is not None:
-            folder = Path(compiler_workdir) / f"bucket_{rank}"
-            write_workdir(folder, bucket.report, bucket.program)
+        if workdir is not None:
+            write_workdir(workdir / f"bucket_{rank}", bucket.report, bucket.program)
         compiled.append(bucket)
     return _module(compiled, bucket_config)
 
@@ -120,11 +129,23 @@ def _check(example_inputs: Any, config: Any) -> None:
 
 def _model_of(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
     """The model that `func` makes, and its states."""
+    name = getattr(func, "__name__", type(func).__name__)
+    try:
+        inspect.signature(func).bind(**kwargs)
+    except TypeError as error:
+        raise BadInput(
+            f"bucket_model_trace: {name} cannot be called with the arguments "
+            f"{', '.join(kwargs) or 'none'} of func_kwargs: {error}; legal: a function that "
+            "returns a model and a dictionary of states",
+            fix=f"def get_model(): return {name}, {{}}; bucket_model_trace(get_model, ...)",
+            source=_SOURCE,
+            line=program_line(),
+        ) from error
     made = func(**kwargs)
     if not isinstance(made, tuple) or len(made) != 2:  # noqa: PLR2004  a model and its states
         raise BadInput(
-            f"bucket_model_trace: {getattr(func, '__name__', 'func')} returns a "
-            f"{type(made).__name__}; legal: a model and a dictionary of states",
+            f"bucket_model_trace: {name} returns a {type(made).__name__}; legal: a model and a "
+            "dictionary of states",
             fix="return model, {}",
             source=_SOURCE,
             line=program_line(),
@@ -153,8 +174,11 @@ def _module(compiled: Sequence[CompiledTrace], config: BucketModelConfig) -> Any
         )
         word = "if" if rank == 0 else "elif"
         body += [f"{word} k == {rank}:", f"    r = self.neuron_{rank}(b)"]
-    text = "a bucket kernel chose a bucket that was not traced"
-    body += ["else:", f'    raise RuntimeError("{text}")']
+    text = f"that was not traced; legal: 0 to {len(compiled) - 1}"
+    body += [
+        "else:",
+        f'    raise RuntimeError("the bucket kernel chose bucket " + str(k) + ", {text}")',
+    ]
     forward = forward_text(first.parameters, first.arguments, compiled[0].returned(), body)
     with warnings.catch_warnings():
         # PyTorch has deprecated TorchScript, in which bucket kernels are written.

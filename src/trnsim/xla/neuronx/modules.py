@@ -7,18 +7,19 @@ Weight Replacement API, Lazy and Asynchronous Loading API, NeuronCore Placement 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trnsim.device.device_core import visible_cores
+from trnsim.device.device_core import no_such_core, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.traces.instances import Instance, instance_of, loading
-from trnsim.torch.traces.placement import ONE, placement_of, placing
+from trnsim.torch.traces.placement import ONE, placement_of, placing, require_numbers
 from trnsim.torch.traces.script_module import programs_in
 
 _WEIGHTS: Final = "aws-neuron-sdk, PyTorch Neuron Weight Replacement API for Inference"
@@ -53,10 +54,12 @@ def loaded_parts(traced: Any, caller: str) -> list[LoadedPart]:
 def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]) -> None:
     """Give a traced module other weights: those of a module, or of a state_dict.
 
+    A weight without a new tensor stays.
+
     Raises:
         BadInput: for weights of other shapes or dtypes, or names that no weight has.
     """
-    tensors = weights.state_dict() if isinstance(weights, nn.Module) else dict(weights)
+    tensors = _tensors(weights)
     apart = [
         loaded
         for loaded in loaded_parts(neuron_model, "replace_weights")
@@ -90,8 +93,47 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
                 source=_WEIGHTS,
                 line=program_line(),
             )
+        _refuse_misspelled(instance.program.where, tensors, forms)
         part.weights = new
         instance.forget_weights()
+
+
+def _tensors(weights: Any) -> dict[str, Tensor]:
+    """New weights by their names."""
+    if isinstance(weights, nn.Module):
+        return dict(weights.state_dict())
+    kind = type(weights).__name__
+    if isinstance(weights, Mapping):
+        entries: Mapping[Any, Any] = weights
+        others = [name for name, tensor in entries.items() if not isinstance(tensor, Tensor)]
+        if not others:
+            return dict(entries)
+        kind = f"mapping with a {type(entries[others[0]]).__name__} of the name {others[0]}"
+    raise BadInput(
+        f"torch_neuronx.replace_weights with a {kind}; legal: a torch.nn.Module, or tensors by "
+        "their names",
+        fix="torch_neuronx.replace_weights(traced, model.state_dict())",
+        source=_WEIGHTS,
+        line=program_line(),
+    )
+
+
+def _refuse_misspelled(title: str, tensors: Collection[str], forms: Collection[str]) -> None:
+    """Refuse a name that no weight has, where one of nearly that name would stay as it is.
+
+    Other names may be there: a state_dict has each name of a shared weight, and unused buffers.
+    """
+    staying = [name for name in forms if name not in tensors]
+    for name in tensors:
+        near = get_close_matches(name, staying, 1) if name not in forms else []
+        if near:
+            raise BadInput(
+                f"{title} has no weight {name}, and the weights have none for {near[0]}, which "
+                "would stay as it is",
+                fix=f"is it {near[0]}?",
+                source=_WEIGHTS,
+                line=program_line(),
+            )
 
 
 def _like(tensor: Tensor, shape: list[int], stride: list[int]) -> Tensor:
@@ -110,6 +152,9 @@ def move_trace_to_device(trace: Any, device_id: int) -> None:
     Raises:
         NoSuchCore: for a core that the process does not have.
     """
+    require_numbers(device_id=device_id)
+    if device_id == ONE:
+        raise no_such_core(device_id)
     for _, instance in loaded_parts(trace, "move_trace_to_device"):
         instance.place(placement_of(device_id))
 

@@ -27,7 +27,7 @@ from trnsim.torch.traces.structure import forward_text
 from trnsim.torch.traces.tracing import TracedFunction, trace_function
 from trnsim.xla.neuronx.analysis import Failure, call_key, failure_of
 from trnsim.xla.neuronx.trace import compile_module
-from trnsim.xla.neuronx.workdir import write_workdir
+from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Graph Partitioner"
 _logger: Final = logging.getLogger("Neuron")
@@ -96,14 +96,23 @@ def partitioned_trace(
     Raises:
         PartitionRefused: where `config` does not permit the partition.
     """
+    if not isinstance(config, PartitionerConfig):
+        raise PartitionRefused(
+            f"partitioner_config is a {type(config).__name__}; legal: a PartitionerConfig",
+            fix="partitioner_config=torch_neuronx.PartitionerConfig()",
+            source=_SOURCE,
+            line=program_line(),
+        )
     chosen = {**options, **(config.trace_kwargs or {})}
+    named = chosen.get("compiler_workdir")
+    workdir = None if named is None else check_workdir(named)
     function = trace_function(func, example_inputs)
     failures = _failures(function.module, config)
     _check_share(function, failures, config)
     levels = _levels(function.module, failures)
     _check_levels(levels, config)
     flags = Flags.parse(chosen.get("compiler_args") or "", "compiler_args", Flags.of_environment())
-    return _Assembly(function, levels).module(flags, chosen.get("compiler_workdir"))
+    return _Assembly(function, levels).module(flags, workdir)
 
 
 def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:
@@ -197,7 +206,7 @@ class _Assembly:
         }
         """The expression of each value that a program gave, and of each input."""
 
-    def module(self, flags: Flags, workdir: Any) -> Any:
+    def module(self, flags: Flags, workdir: Path | None) -> Any:
         """The module of all programs."""
         parts: dict[str, tuple[bytes, list[Tensor]]] = {}
         body: list[str] = []
@@ -237,7 +246,7 @@ class _Assembly:
         ]
 
     def _program(
-        self, level: _Level, name: str, flags: Flags, workdir: Any
+        self, level: _Level, name: str, flags: Flags, workdir: Path | None
     ) -> tuple[StoredProgram, list[fx.Node]]:
         """The program of a level, and the values that it reads of others."""
         function = self._function
@@ -275,7 +284,7 @@ class _Assembly:
             title, function.line, module, values, names, weights, forms, flags
         )
         if workdir is not None:
-            write_workdir(Path(workdir) / name, report, program)
+            write_workdir(workdir / name, report, program)
         return program, read
 
 

@@ -9,7 +9,6 @@ Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing A
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -33,7 +32,8 @@ from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 from trnsim.torch.traces.structure import Nesting, forward_text
 from trnsim.torch.traces.tracing import TracedFunction, trace_function
-from trnsim.xla.neuronx.workdir import write_workdir
+from trnsim.user_warnings import warn
+from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
 PART: Final = "neuron_0"
 """The name of the program's part of a traced module."""
@@ -110,6 +110,7 @@ def trace(
             source=_SOURCE,
             line=program_line(),
         )
+    workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     if partitioner_config is not None:
         options = {"compiler_args": compiler_args, "compiler_workdir": compiler_workdir}
         partitions = import_module("trnsim.xla.neuronx.partitions")  # it imports this module
@@ -122,8 +123,8 @@ def trace(
         are_weights_apart=not inline_weights_to_neff,
         is_for_host=cpu_backend,
     )
-    if compiler_workdir is not None:
-        write_workdir(Path(compiler_workdir), compiled.report, compiled.program)
+    if workdir is not None:
+        write_workdir(workdir, compiled.report, compiled.program)
     if not cpu_backend:
         return compiled.script_module()
     with loading.off():
@@ -146,6 +147,7 @@ def compile_function(
     """
     flags = Flags.parse(compiler_args, "compiler_args", Flags.of_environment())
     chip = _chip(flags, is_for_host=is_for_host)
+    _require_aliases(aliases)
     function = trace_function(func, example_inputs)
     state_places = _states(function, aliases)
     program, report = compile_module(
@@ -234,6 +236,26 @@ def _chip(flags: Flags, *, is_for_host: bool) -> str:
     return target_named(flags.target).name
 
 
+def _require_aliases(aliases: Any) -> None:
+    entries = aliases.items() if isinstance(aliases, Mapping) else [(aliases, 0)]
+    for tensor, output in entries:
+        if not isinstance(tensor, Tensor) or not isinstance(output, int):
+            text = f"a {type(aliases).__name__}"
+            if isinstance(aliases, Mapping):
+                text = f"{_kind(tensor)} with {_kind(output)}"
+            raise BadInput(
+                f"input_output_aliases is {text}; legal: a dictionary of tensors, each with the "
+                "index of an output",
+                fix="input_output_aliases={model.state: 1}",
+                source=f"{_SOURCE}, input_output_aliases",
+                line=program_line(),
+            )
+
+
+def _kind(value: Any) -> str:
+    return "a tensor" if isinstance(value, Tensor) else repr(value)
+
+
 def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[list[int]]:
     """The place of each state among the weights, and of the output that replaces it."""
     places: list[list[int]] = []
@@ -273,14 +295,13 @@ def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[lis
 def _tell(report: ModelReport) -> None:
     """Warn of refusals, of flags without effect, and of operators that the chip does not have."""
     for said in report.said:
-        warnings.warn(f"{said}\n  TRNSIM_POLICY=chip makes refusals errors", CompilerWarning, 4)
+        warn(f"{said}\n  TRNSIM_POLICY=chip makes refusals errors", CompilerWarning)
     if report.subject.model_graph.missing:
-        warnings.warn(
+        warn(
             f"{report.subject.title} has operators that run on the host, and have no time: "
             f"{'; '.join(report.subject.model_graph.missing)}\n  fix: partitioner_config="
             "torch_neuronx.PartitionerConfig() puts them there on purpose",
             CompilerWarning,
-            4,
         )
 
 

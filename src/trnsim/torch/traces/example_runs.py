@@ -1,0 +1,77 @@
+"""Runs of a function on example inputs: an error of its own says what it ran for, and where."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import EmulatorError, SourceLine, is_program_file
+from trnsim.user_traceback import show_as_own
+
+_PACKAGE: Final = str(Path(__file__).parents[2])
+_log: Final = logging.getLogger("torch._subclasses.fake_tensor")
+_SHOWN: Final = 8
+
+
+@contextmanager
+def example_run(title: str, example_inputs: Any) -> Generator[None]:
+    """Context in which a function runs on example inputs.
+
+    An error keeps its type, as programs catch it, and has a note.
+    """
+    _log.addFilter(_is_other_than_a_failed_operator)
+    try:
+        yield
+    except EmulatorError:
+        raise
+    except Exception as error:
+        frames = _frames(error.__traceback__)
+        if not frames[-1].file.startswith(_PACKAGE):
+            error.add_note("\n  ".join(_note(title, example_inputs, frames)))
+            show_as_own(error)
+        raise
+    finally:
+        _log.removeFilter(_is_other_than_a_failed_operator)
+
+
+def _note(title: str, example_inputs: Any, frames: list[SourceLine]) -> list[str]:
+    programs = [frame for frame in frames if is_program_file(frame.file)]
+    line = programs[-1] if programs else program_line()
+    forms = list(map(_text, pytree.tree_leaves(example_inputs)))
+    shown = f"{', '.join(forms[:_SHOWN])}{', ...' if len(forms) > _SHOWN else ''}"
+    return [
+        f"{title} raised it for the example inputs {shown}",
+        "fix: inputs with which it runs on the host too",
+        *([f"at {line}"] if line is not None else []),
+    ]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+
+
+def _frames(traceback: TracebackType | None) -> list[SourceLine]:
+    """The lines of a traceback, the outermost first."""
+    frames: list[SourceLine] = []
+    while traceback is not None:
+        frames.append(SourceLine(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return frames
+
+
+def _is_other_than_a_failed_operator(record: logging.LogRecord) -> bool:
+    """False for PyTorch's record, with all its frames, of the error that is raised next.
+
+    Source: torch/_subclasses/fake_tensor.py, FakeTensorMode._dispatch_impl.
+    """
+    return not str(record.msg).startswith("failed while attempting to run meta")
