@@ -1,5 +1,9 @@
+import os
+import subprocess
 import sys
 
+import nki.isa as nisa
+import nki.language as nl
 import numpy as np
 import pytest
 
@@ -8,11 +12,17 @@ from trnsim.gate.source import files_digest, inputs_text, source_digest
 from trnsim.runner import run
 
 SOURCE = '''from dataclasses import dataclass
+from functools import partial
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
+import numpy as np
 
+FORM = nl.bfloat16
+ENGINE = nisa.engine.vector
+ROUNDED = partial(round, ndigits=1)
+TABLE = np.ones(2)
 ROWS = 128
 UNUSED = 1
 SETTINGS = {"engines": {"vector", "scalar"}}
@@ -27,7 +37,13 @@ class Size:
     rows: int
 
 
+class Plan:
+    def __init__(self, depth):
+        self.depth = depth
+
+
 SIZE = Size(1)
+PLAN = Plan(2)
 
 
 def load(source):
@@ -40,7 +56,8 @@ def load(source):
 @nki.jit
 def copied(x):
     """A copy."""
-    assert Shape.width and SETTINGS and SIZE
+    assert Shape.width and SETTINGS and SIZE and PLAN.depth and TABLE.size
+    assert FORM and ENGINE and ROUNDED(1.0)
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=load(x[:ROWS]))
     return out
@@ -87,6 +104,12 @@ def test_comments_and_what_is_not_used_change_no_digest(digest, before, after):
         ("width = 4", "width = 8"),
         ("Size(1)", "Size(2)"),
         ('{"vector", "scalar"}', '{"vector"}'),
+        ("FORM = nl.bfloat16", "FORM = nl.float32"),
+        ("ENGINE = nisa.engine.vector", "ENGINE = nisa.engine.scalar"),
+        ("partial(round, ndigits=1)", "partial(round, ndigits=2)"),
+        ("partial(round, ndigits=1)", "partial(divmod, ndigits=1)"),
+        ("PLAN = Plan(2)", "PLAN = Plan(3)"),
+        ("TABLE = np.ones(2)", "TABLE = np.ones(3)"),
         ("tile = nl.ndarray(source.shape,", "tile = nl.zeros(source.shape,"),
         ("@nki.jit\ndef", "@nki.jit()\ndef"),
     ],
@@ -104,10 +127,55 @@ def test_shapes_dtypes_and_other_values_change_the_digest(digest):
     assert digest(arguments=Arguments((X + 1,), {})) == known
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (nl.bfloat16, nl.float32),
+        (nl.add, nl.subtract),
+        (nisa.engine.vector, nisa.engine.scalar),
+        ({"depth": 2}, {"depth": 3}),
+        ({"depth": [2]}, {"depth": (2,)}),
+        (np.int64(4), np.int64(5)),
+        (np.int64(4), np.int32(4)),
+        (True, 1),
+        (1, 1.0),
+        (0.0, -0.0),
+        (range(2), range(3)),
+        ({"a", "b"}, {"a", "c"}),
+        (np.dtype("float32"), np.dtype("int32")),
+    ],
+)
+def test_an_argument_that_decides_a_time_changes_the_digest(digest, before, after):
+    assert digest(arguments=Arguments((X, before))) != digest(arguments=Arguments((X, after)))
+    assert digest(arguments=Arguments((X, before))) == digest(arguments=Arguments((X, before)))
+
+
+@pytest.mark.slow  # it starts processes
+def test_a_digest_is_the_same_in_every_process(tmp_path):
+    (tmp_path / "kernels.py").write_text(SOURCE)
+    code = (
+        "import kernels, numpy as np\n"
+        "from trnsim.gate.kernel_file import Arguments\n"
+        "from trnsim.gate.source import source_digest\n"
+        "print(source_digest(kernels.copied, Arguments((kernels.SETTINGS, kernels.PLAN))))\n"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in range(3)
+    }
+    assert len(digests) == 1
+
+
 def test_arguments_in_words():
     arguments = Arguments((X, 3, (X, "a")), {"scale": 0.5, "kind": object})
     assert inputs_text(arguments) == (
-        "float32[128,4], 3, (float32[128,4], 'a'), scale=0.5, kind=type"
+        "float32[128,4], 3, (float32[128,4], 'a'), scale=0.5, kind=object"
     )
 
 

@@ -14,9 +14,12 @@ import sysconfig
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final
+
+import numpy as np
 
 import trnsim
 from trnsim.gate.kernel_file import Arguments
@@ -25,6 +28,10 @@ from trnsim.runs import Run
 _DIGITS: Final = 16
 """Hexadecimal digits of a digest."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+_ADDRESS: Final = " at 0x"
+"""What the text of an object without one of its own has."""
+_MOST_DEPTH: Final = 6
+"""Levels of values within values."""
 _PACKAGE: Final = Path(trnsim.__file__).parent
 _STANDARD: Final = Path(sysconfig.get_path("stdlib"))
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
@@ -67,12 +74,53 @@ def inputs_text(arguments: Arguments) -> str:
 
 
 def _argument_text(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_argument_text, value))})"
+    return _value_text(value)
+
+
+def _value_text(value: Any, depth: int = _MOST_DEPTH) -> str:
+    """A value as text that is the same in every process: arrays by their forms, sets in order."""
+    if isinstance(value, (*_PLAIN, np.generic)):
+        return repr(value)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
         return f"{str(dtype).removeprefix('torch.')}[{','.join(map(str, shape))}]"
-    if isinstance(value, tuple | list):
-        return f"({', '.join(map(_argument_text, value))})"
-    return repr(value) if isinstance(value, _PLAIN) else type(value).__name__
+    if isinstance(value, type | FunctionType | ModuleType):
+        return str(getattr(value, "__qualname__", value.__name__))
+    if isinstance(value, Mapping | set | frozenset | tuple | list):
+        return _container_text(value, depth - 1) if depth else type(value).__name__
+    return _object_text(value, depth - 1) if depth else type(value).__name__
+
+
+def _container_text(value: Any, depth: int) -> str:
+    """A mapping, set, list or tuple."""
+    if isinstance(value, Mapping):
+        pairs = [[_value_text(part, depth) for part in pair] for pair in value.items()]
+        return f"{{{', '.join(': '.join(pair) for pair in pairs)}}}"
+    parts = [_value_text(part, depth) for part in value]
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(parts))}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(parts)}]"
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def _object_text(value: Any, depth: int) -> str:
+    """An object by its own text, or by its class and members."""
+    members: Mapping[str, Any] = {}
+    if isinstance(value, functools.partial):
+        members = {"func": value.func, "args": value.args, "keywords": value.keywords}
+    elif isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    elif is_dataclass(value):
+        members = {row.name: getattr(value, row.name) for row in fields(value)}
+    elif _ADDRESS not in repr(value):
+        return repr(value)
+    elif _is_users(_file_of(type(value))):
+        members, depth = getattr(value, "__dict__", {}), min(depth, 1)
+    words = (f"{name}={_value_text(inner, depth)}" for name, inner in members.items())
+    return f"{type(value).__qualname__}({', '.join(words)})"
 
 
 def _function_of(kernel: object) -> Any:
@@ -105,8 +153,11 @@ def _gather(function: Any, texts: list[str], seen: set[int]) -> None:
         elif isinstance(value, type):
             if _is_users(_file_of(value)):
                 _gather(value, texts, seen)
-        elif _is_plain(value):
-            texts.append(f"{'.'.join(path)} = {_constant_text(value)}")
+        elif isinstance(value, functools.partial):
+            texts.append(f"{'.'.join(path)} = {_value_text(value)}")
+            _gather(_function_of(value), texts, seen)
+        elif value is not NotImplemented and not isinstance(value, ModuleType):
+            texts.append(f"{'.'.join(path)} = {_value_text(value)}")
 
 
 def _scope_of(function: Any) -> Mapping[str, Any]:
@@ -141,24 +192,6 @@ def _resolved(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
             return NotImplemented
         value = getattr(value, name, NotImplemented)
     return value
-
-
-def _is_plain(value: Any) -> bool:
-    """True for constants, lists, dicts and dataclasses of them."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return all(_is_plain(getattr(value, field.name)) for field in fields(value))
-    if isinstance(value, tuple | list | set | frozenset):
-        return all(map(_is_plain, value))
-    if isinstance(value, dict):
-        return all(_is_plain(key) and _is_plain(inner) for key, inner in value.items())
-    return isinstance(value, _PLAIN)
-
-
-def _constant_text(value: Any) -> str:
-    """A constant as text, sets in an order that is the same in every process."""
-    if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(map(repr, value)))}}}"
-    return repr(value)
 
 
 def _file_of(kind: type[Any]) -> str:
