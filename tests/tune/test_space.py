@@ -1,6 +1,8 @@
 import re
+from types import SimpleNamespace
 
 import nki.isa as nisa
+import nki.language as nl
 import pytest
 from tuned_kernels import X, parted_case
 
@@ -52,6 +54,21 @@ def test_a_digest_has_the_values():
         space_of(parted_case({"parts": values})).digest() for values in ((1, 2), (1, 4), (2, 1))
     }
     assert len(digests) == 3
+
+
+def test_a_digest_tells_values_of_equal_names_apart():
+    def named(width):
+        return SimpleNamespace(name="wide", width=width)
+
+    several = [(1, 2), (True, 2), (1.0, 2), ("1", 2), (named(1), named(2)), (named(1), named(3))]
+    several += [
+        ((0, 1), (1, 2)),
+        ([0, 1], (1, 2)),
+        (nl.float32, nl.bfloat16),
+        (nl.float32, nl.int8),
+    ]
+    digests = {space_of(parted_case({"parts": values})).digest() for values in several}
+    assert len(digests) == len(several)
 
 
 @pytest.mark.parametrize(

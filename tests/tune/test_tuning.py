@@ -192,6 +192,31 @@ def test_a_search_of_a_file_is_resumed_from_its_trials(of_file, monkeypatch):
     assert first.timed[0].time_us <= first.own.time_us
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TRNSIM_NKI", "0.3"),
+        ("NKI_COMPILER_FRONTEND", "custom"),
+        ("NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE", "1"),
+        ("NEURON_LOGICAL_NC_CONFIG", "1"),
+    ],
+)
+def test_a_trial_under_another_version_or_compiler_is_another(
+    of_file, monkeypatch, variable, value
+):
+    tune(of_file, TRN2, Effort(1))
+    timed = []
+
+    def time_one(*_):
+        timed.append(1)
+        return {"time_us": 1.0, "draws_us": [1.0], "busiest": "DMA", "busy_share": 1.0}
+
+    monkeypatch.setattr("trnsim.tune.trial.tried", time_one)
+    monkeypatch.setenv(variable, value)
+    tune(of_file, TRN2, Effort(1))
+    assert timed == [1]
+
+
 @pytest.mark.slow
 def test_processes_find_what_one_finds(of_file, monkeypatch):
     monkeypatch.setenv(

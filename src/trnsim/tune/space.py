@@ -90,8 +90,8 @@ class SettingSpace:
 
     def digest(self) -> str:
         """A digest of the kernel's source, its inputs and its parameters."""
-        words = {p.name: [p.text(index) for index in range(len(p.values))] for p in self.parameters}
-        arguments = self.case.arguments.with_keywords({"parameters": repr(words)})
+        values = {parameter.name: parameter.values for parameter in self.parameters}
+        arguments = self.case.arguments.with_keywords({"values that are tried": values})
         return source_digest(self.case.kernel, arguments)
 
 

@@ -26,10 +26,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.arch import Target
+from trnsim.arch import Target, configured_cores
 from trnsim.errors import BadInput
 from trnsim.gate.difference import TimeShift, shift_between
 from trnsim.gate.kernel_time import model
+from trnsim.nki.environment import transposes_on_tensor_engine
+from trnsim.runs import Launchable
 from trnsim.system import search
 from trnsim.tune.space import Setting, SettingSpace
 from trnsim.tune.trial import trial
@@ -188,7 +190,7 @@ class _Search:
             file=str(Path(case.file).resolve()),
             kernel=case.name,
             chip=tuning.chip.name,
-            identity=f"{tuning.space.digest()} {model()}",
+            identity=f"{tuning.space.digest()} {model()} {_conditions(case.kernel)}",
         )
 
     def run(self) -> None:
@@ -350,6 +352,17 @@ class _Search:
             for index in range(len(parameter.values))
         ]
         return np.hstack(columns)
+
+
+def _conditions(kernel: Launchable) -> tuple[object, ...]:
+    """What else than its source decides what a kernel may do, and how long it takes."""
+    choice = kernel.version()
+    return (
+        choice.version.name,
+        choice.is_simulated,
+        transposes_on_tensor_engine(),
+        configured_cores(),
+    )
 
 
 def _is_equal_but(at: int, setting: Setting, other: Setting) -> bool:
